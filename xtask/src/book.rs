@@ -1,5 +1,5 @@
-//! `cargo xtask book`: makes a book of the project's pages, by mdBook, in target/book. Not a part of
-//! the test command.
+//! `cargo xtask book`: makes a book of the project's pages, by mdBook, in target/book. Not a part
+//! of the test command.
 //!
 //! The pages link to each other as they lie in the repository, so the book has them in the same
 //! folders: those of doc/, in the order of doc/SUMMARY.md, and then all others.

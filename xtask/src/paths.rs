@@ -19,6 +19,8 @@ pub(crate) const PEERS: &str = "proof/peers/Cargo.toml";
 pub(crate) const TESTKIT_C: &str = "proof/testkit/c";
 /// What the benchmarks must reach.
 pub(crate) const TARGETS: &str = "doc/targets.txt";
+/// All errors, as each language tells them.
+pub(crate) const ERRORS: &str = "doc/errors.md";
 /// The last run of each stage of the proof.
 pub(crate) const PROOF: &str = "doc/proof.md";
 

@@ -2479,9 +2479,9 @@ void outlive_pool_close(struct outlive_pool_t *pool);
 int outlive_pool_usage(const struct outlive_pool_t *pool, struct outlive_pool_usage_t *usage);
 
 /**
- * Gives memory back to the system, except what is likely to be needed again, and frees what dead
- * processes had. `*objects` (may be NULL): objects of dead processes that are free now; `*bytes`
- * (may be NULL): bytes that the system has back. Since ABI 2.
+ * Frees what dead processes had, and gives each 2 MiB back to the system in which all objects are
+ * free. `*objects` (may be NULL): objects of dead processes that are free now; `*bytes` (may be
+ * NULL): bytes that the system has back. Since ABI 2.
  *
  * Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
  *

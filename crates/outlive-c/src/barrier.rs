@@ -1,19 +1,18 @@
 //! Barriers, by name or inside a record: their seats belong to threads.
 
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use outlive::sync::{AcquireError, Barrier, EmbeddedBarrier, Seat, Untyped, WhenOneDies};
+use outlive::sync::{Barrier, EmbeddedBarrier, OwnedSeat, Untyped, WhenOneDies};
 use outlive::{Kind, Opening, WaitError};
 
 use crate::argument::{borrow_mut, out_or_none};
 use crate::code::{Failure, entry};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
+use crate::held::{self, held_by_thread};
 use crate::opening::{naming, open_as, outlive_opening_t};
-use crate::owned::Owned;
 use crate::place::{self, Primitive, fast_table, find};
 
 /// A barrier in shared memory, which knows its participants: a named one, or one in a record.
@@ -43,23 +42,7 @@ impl Primitive for Handle {
     }
 }
 
-/// The seats of the thread, the last one taken last.
-struct Mine(Vec<Owned<Seat<'static>, Barrier>>);
-
-impl Drop for Mine {
-    /// The thread ends, and its token with it: the other participants see that.
-    fn drop(&mut self) {
-        self.0.drain(..).for_each(Owned::abandon);
-    }
-}
-
-thread_local! {
-    static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
-}
-
-fn keep(seat: Owned<Seat<'static>, Barrier>) {
-    MINE.with(|mine| mine.borrow_mut().0.push(seat));
-}
+held_by_thread!(OwnedSeat, Barrier, OwnedSeat::barrier);
 
 /// A participant's death breaks the barrier.
 pub const OUTLIVE_DEATH_BREAKS: u32 = 1;
@@ -146,19 +129,13 @@ pub unsafe extern "C" fn outlive_barrier_close(barrier: *mut outlive_barrier_t) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_join(barrier: *const outlive_barrier_t) -> c_int {
     entry(|| {
-        keep(Owned::new(Arc::clone(&find::<Handle>(barrier)?.0), Barrier::join)?);
+        held::keep(find::<Handle>(barrier)?.0.join_owned()?);
         Ok(())
     })
 }
 
-fn last_seat(barrier: *const outlive_barrier_t) -> Result<Owned<Seat<'static>, Barrier>, Failure> {
-    let barrier = &find::<Handle>(barrier)?.0;
-    MINE.with(|mine| {
-        let seats = &mut mine.borrow_mut().0;
-        let at = seats.iter().rposition(|seat| seat.is_of(barrier))?;
-        Some(seats.remove(at))
-    })
-    .ok_or_else(|| AcquireError::NotHeld.into())
+fn last_seat(barrier: *const outlive_barrier_t) -> Result<OwnedSeat, Failure> {
+    held::take(&find::<Handle>(barrier)?.0)
 }
 
 /// Gives up the calling thread's seat: the others go on without it.
@@ -191,10 +168,10 @@ pub unsafe extern "C" fn outlive_barrier_wait(
         // Not borrowed from the list during the wait.
         let mut seat = last_seat(barrier)?;
         let turn = match moment(deadline) {
-            Some(moment) => seat.part_mut().wait_until(moment),
-            None => seat.part_mut().try_wait(),
+            Some(moment) => seat.wait_until(moment),
+            None => seat.try_wait(),
         };
-        keep(seat);
+        held::keep(seat);
         // Without a deadline too, because the arrival counts and a wait goes on with it.
         let turn = turn?.ok_or(WaitError::TimedOut)?;
         if let Some(leader) = leader {

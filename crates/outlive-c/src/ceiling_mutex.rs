@@ -1,17 +1,17 @@
 //! Mutexes with a priority ceiling: by name, or inside a record.
 
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use outlive::Kind;
-use outlive::sync::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex, LockError, Untyped};
+use outlive::sync::{CeilingMutex, EmbeddedCeilingMutex, OwnedCeilingMutexGuard, Untyped};
 
 use crate::argument::out;
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, outlive_peer_info_t};
-use crate::held::{self, HeldByThread};
+use crate::held::{self, held_by_thread};
 use crate::mutex::open_with_value;
 use crate::opening::{Naming, naming, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
@@ -27,44 +27,20 @@ pub struct outlive_ceiling_mutex_t {
 
 const _: () = place::same_shape::<outlive_ceiling_mutex_t, EmbeddedCeilingMutex<(), 1>>();
 
-struct Handle {
-    mutex: CeilingMutex<()>,
-    /// The number by which threads record what they hold of it.
-    number: u64,
-}
+/// This process's part of a mutex; guards keep it, also when it is closed.
+struct Handle(Arc<CeilingMutex<()>>);
 
 impl Primitive for Handle {
     type Words = outlive_ceiling_mutex_t;
     const KIND: Kind = Kind::CeilingMutex;
     fast_table!();
     fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
-        Some(Handle { mutex: untyped.ceiling_mutex(offset)?, number: held::number() })
+        untyped.ceiling_mutex(offset).map(Arc::new).map(Handle)
     }
 }
 
-type Guard = CeilingMutexGuard<'static, ()>;
-
-thread_local! {
-    static HELD: RefCell<HeldByThread<Guard>> = const { RefCell::new(HeldByThread::new()) };
-}
-
-impl Handle {
-    fn keep(&self, guard: Guard) {
-        HELD.with(|held| held.borrow_mut().keep(self.number, guard));
-    }
-
-    fn take(&self) -> Result<Guard, Failure> {
-        HELD.with(|held| held.borrow_mut().take(self.number))
-    }
-
-    fn settle(
-        &self,
-        got: Result<Option<Guard>, LockError<Guard>>,
-        deadline: outlive_deadline_t,
-    ) -> Result<(), Failure> {
-        held::settle(&HELD, self.number, got, deadline)
-    }
-}
+type Guard = OwnedCeilingMutexGuard<()>;
+held_by_thread!(Guard, CeilingMutex<()>, Guard::lock);
 
 /// Opens the mutex of that name, or makes it with that ceiling, and with `size` bytes of value
 /// behind it, as `outlive_mutex_open`. `ceiling` 0, with OUTLIVE_OPEN: the ceiling that it has. It
@@ -130,8 +106,8 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_lock(
     entry(|| {
         let handle = find::<Handle>(mutex)?;
         match moment(deadline) {
-            Some(moment) => handle.settle(handle.mutex.lock_until(moment), deadline),
-            None => handle.settle(handle.mutex.try_lock(), deadline),
+            Some(moment) => held::settle(handle.0.lock_owned_until(moment), deadline),
+            None => held::settle(handle.0.try_lock_owned(), deadline),
         }
     })
 }
@@ -144,7 +120,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_unlock(
     mutex: *mut outlive_ceiling_mutex_t,
 ) -> c_int {
     entry(|| {
-        drop(find::<Handle>(mutex)?.take()?);
+        drop(held::take::<Guard>(&find::<Handle>(mutex)?.0)?);
         Ok(())
     })
 }
@@ -157,10 +133,9 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(
     mutex: *mut outlive_ceiling_mutex_t,
 ) -> c_int {
     entry(|| {
-        let handle = find::<Handle>(mutex)?;
-        let mut guard = handle.take()?;
+        let mut guard = held::take::<Guard>(&find::<Handle>(mutex)?.0)?;
         guard.mark_consistent();
-        handle.keep(guard);
+        held::keep(guard);
         Ok(())
     })
 }
@@ -174,7 +149,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_give_up(
     mutex: *mut outlive_ceiling_mutex_t,
 ) -> c_int {
     entry(|| {
-        find::<Handle>(mutex)?.take()?.give_up();
+        held::take::<Guard>(&find::<Handle>(mutex)?.0)?.give_up();
         Ok(())
     })
 }
@@ -186,10 +161,9 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(
     mutex: *const outlive_ceiling_mutex_t,
 ) -> bool {
     entry_or(false, || {
-        let handle = find::<Handle>(mutex)?;
-        let guard = handle.take()?;
+        let guard = held::take::<Guard>(&find::<Handle>(mutex)?.0)?;
         let died = guard.owner_died();
-        handle.keep(guard);
+        held::keep(guard);
         Ok(died)
     })
 }
@@ -205,7 +179,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_reset(
 ) -> c_int {
     entry(|| {
         let handle = find::<Handle>(mutex)?;
-        let got = handle.mutex.lock_to_reset_until(moment_or_past(deadline))?;
+        let got = handle.0.lock_to_reset_until(moment_or_past(deadline))?;
         got.ok_or_else(Failure::timed_out)?.mark_consistent();
         Ok(())
     })
@@ -223,7 +197,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_holder(
         // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
         let holder = find::<Handle>(mutex)?
-            .mutex
+            .0
             .holder()
             .ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));

@@ -7,9 +7,9 @@
 //! | `argument` | pointers from C: NULL, text, bytes |
 //! | `opening` | the three openings of what has a name |
 //! | `deadline` | deadlines |
-//! | `owned` | guards and loans that stay with what they borrow from: the one place where a lifetime is extended |
+//! | `owned` | calls, objects and messages that stay with what they borrow from: the one place where a lifetime is extended |
 //! | `place` | from an address in shared memory to this process's handle of the primitive there |
-//! | `held` | the locks that a thread holds and whose guards C does not have |
+//! | `held` | what a thread holds and C has no handle of: locks, permits, seats |
 //! | `gpu`, `pinned`, `device` | what `include/outlive_gpu.h` declares |
 //! | `domain`, `mutex`, `queue`, … | the functions, a file for each header section |
 

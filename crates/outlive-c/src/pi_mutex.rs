@@ -1,17 +1,17 @@
 //! Mutexes with priority inheritance: by name, or inside a record.
 
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use outlive::Kind;
-use outlive::sync::{EmbeddedPiMutex, LockError, PiMutex, PiMutexGuard, Untyped};
+use outlive::sync::{EmbeddedPiMutex, OwnedPiMutexGuard, PiMutex, Untyped};
 
 use crate::argument::out;
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, outlive_peer_info_t};
-use crate::held::{self, HeldByThread};
+use crate::held::{self, held_by_thread};
 use crate::mutex::open_lock;
 use crate::opening::{naming, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
@@ -26,45 +26,20 @@ pub struct outlive_pi_mutex_t {
 
 const _: () = place::same_shape::<outlive_pi_mutex_t, EmbeddedPiMutex<()>>();
 
-struct Handle {
-    mutex: PiMutex<()>,
-    /// The number by which threads record what they hold of it.
-    number: u64,
-}
+/// This process's part of a mutex; guards keep it, also when it is closed.
+struct Handle(Arc<PiMutex<()>>);
 
 impl Primitive for Handle {
     type Words = outlive_pi_mutex_t;
     const KIND: Kind = Kind::PiMutex;
     fast_table!();
     fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
-        let mutex = untyped.handle::<EmbeddedPiMutex<()>>(offset)?;
-        Some(Handle { mutex, number: held::number() })
+        untyped.handle::<EmbeddedPiMutex<()>>(offset).map(Arc::new).map(Handle)
     }
 }
 
-type Guard = PiMutexGuard<'static, ()>;
-
-thread_local! {
-    static HELD: RefCell<HeldByThread<Guard>> = const { RefCell::new(HeldByThread::new()) };
-}
-
-impl Handle {
-    fn keep(&self, guard: Guard) {
-        HELD.with(|held| held.borrow_mut().keep(self.number, guard));
-    }
-
-    fn take(&self) -> Result<Guard, Failure> {
-        HELD.with(|held| held.borrow_mut().take(self.number))
-    }
-
-    fn settle(
-        &self,
-        got: Result<Option<Guard>, LockError<Guard>>,
-        deadline: outlive_deadline_t,
-    ) -> Result<(), Failure> {
-        held::settle(&HELD, self.number, got, deadline)
-    }
-}
+type Guard = OwnedPiMutexGuard<()>;
+held_by_thread!(Guard, PiMutex<()>, Guard::lock);
 
 /// Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as
 /// `outlive_mutex_open`.
@@ -119,8 +94,8 @@ pub unsafe extern "C" fn outlive_pi_mutex_lock(
     entry(|| {
         let handle = find::<Handle>(mutex)?;
         match moment(deadline) {
-            Some(moment) => handle.settle(handle.mutex.lock_until(moment), deadline),
-            None => handle.settle(handle.mutex.try_lock(), deadline),
+            Some(moment) => held::settle(handle.0.lock_owned_until(moment), deadline),
+            None => held::settle(handle.0.try_lock_owned(), deadline),
         }
     })
 }
@@ -131,7 +106,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_lock(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_unlock(mutex: *mut outlive_pi_mutex_t) -> c_int {
     entry(|| {
-        drop(find::<Handle>(mutex)?.take()?);
+        drop(held::take::<Guard>(&find::<Handle>(mutex)?.0)?);
         Ok(())
     })
 }
@@ -142,10 +117,9 @@ pub unsafe extern "C" fn outlive_pi_mutex_unlock(mutex: *mut outlive_pi_mutex_t)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_consistent(mutex: *mut outlive_pi_mutex_t) -> c_int {
     entry(|| {
-        let handle = find::<Handle>(mutex)?;
-        let mut guard = handle.take()?;
+        let mut guard = held::take::<Guard>(&find::<Handle>(mutex)?.0)?;
         guard.mark_consistent();
-        handle.keep(guard);
+        held::keep(guard);
         Ok(())
     })
 }
@@ -157,7 +131,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_consistent(mutex: *mut outlive_pi_mute
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_give_up(mutex: *mut outlive_pi_mutex_t) -> c_int {
     entry(|| {
-        find::<Handle>(mutex)?.take()?.give_up();
+        held::take::<Guard>(&find::<Handle>(mutex)?.0)?.give_up();
         Ok(())
     })
 }
@@ -168,10 +142,9 @@ pub unsafe extern "C" fn outlive_pi_mutex_give_up(mutex: *mut outlive_pi_mutex_t
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_owner_died(mutex: *const outlive_pi_mutex_t) -> bool {
     entry_or(false, || {
-        let handle = find::<Handle>(mutex)?;
-        let guard = handle.take()?;
+        let guard = held::take::<Guard>(&find::<Handle>(mutex)?.0)?;
         let died = guard.owner_died();
-        handle.keep(guard);
+        held::keep(guard);
         Ok(died)
     })
 }
@@ -187,7 +160,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_reset(
 ) -> c_int {
     entry(|| {
         let handle = find::<Handle>(mutex)?;
-        let got = handle.mutex.lock_to_reset_until(moment_or_past(deadline))?;
+        let got = handle.0.lock_to_reset_until(moment_or_past(deadline))?;
         got.ok_or_else(Failure::timed_out)?.mark_consistent();
         Ok(())
     })
@@ -204,7 +177,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_holder(
     entry(|| {
         // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
-        let holder = find::<Handle>(mutex)?.mutex.holder();
+        let holder = find::<Handle>(mutex)?.0.holder();
         let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
         Ok(())

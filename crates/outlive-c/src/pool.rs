@@ -168,9 +168,9 @@ pub unsafe extern "C" fn outlive_pool_usage(
     })
 }
 
-/// Gives memory back to the system, except what is likely to be needed again, and frees what dead
-/// processes had. `*objects` (may be NULL): objects of dead processes that are free now; `*bytes`
-/// (may be NULL): bytes that the system has back. Since ABI 2.
+/// Frees what dead processes had, and gives each 2 MiB back to the system in which all objects are
+/// free. `*objects` (may be NULL): objects of dead processes that are free now; `*bytes` (may be
+/// NULL): bytes that the system has back. Since ABI 2.
 ///
 /// Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
 ///

@@ -63,7 +63,7 @@ unsafe fn service<T>(
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers.
     let given = unsafe { options(given, default) }?;
-    let mut options = Service::options().wait_strategy(wait(given.wait)?);
+    let mut options = Service::<[u8], [u8]>::options().wait_strategy(wait(given.wait)?);
     if given.max_bytes > 0 {
         options = options.max_bytes(given.max_bytes);
     }

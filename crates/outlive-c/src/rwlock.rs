@@ -1,18 +1,18 @@
 //! Reader-writer locks: by name, or inside a record.
 
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use outlive::Kind;
 use outlive::sync::{
-    EmbeddedRwLock, LockError, ReadGuard, RwLock, Untyped, UpgradeError, WriteGuard,
+    EmbeddedRwLock, LockError, OwnedReadGuard, OwnedWriteGuard, RwLock, Untyped, UpgradeError,
 };
 
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{give_holders, outlive_domain_t, outlive_peer_info_t};
-use crate::held::{self, HeldByThread};
+use crate::held::{self, held_by_thread};
 use crate::mutex::open_lock;
 use crate::opening::{naming, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
@@ -27,49 +27,53 @@ pub struct outlive_rwlock_t {
 
 const _: () = place::same_shape::<outlive_rwlock_t, EmbeddedRwLock<()>>();
 
-struct Handle {
-    lock: RwLock<()>,
-    /// The number by which threads record what they hold of it.
-    number: u64,
-}
+/// This process's part of a lock; guards keep it, also when it is closed.
+struct Handle(Arc<RwLock<()>>);
 
 impl Primitive for Handle {
     type Words = outlive_rwlock_t;
     const KIND: Kind = Kind::RwLock;
     fast_table!();
     fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
-        let lock = untyped.handle::<EmbeddedRwLock<()>>(offset)?;
-        Some(Handle { lock, number: held::number() })
+        untyped.handle::<EmbeddedRwLock<()>>(offset).map(Arc::new).map(Handle)
     }
 }
 
 /// How a thread holds a lock.
 enum Held {
-    Reading(ReadGuard<'static, ()>),
-    Writing(WriteGuard<'static, ()>),
+    Reading(OwnedReadGuard<()>),
+    Writing(OwnedWriteGuard<()>),
 }
 
-thread_local! {
-    static HELD: RefCell<HeldByThread<Held>> = const { RefCell::new(HeldByThread::new()) };
-}
-
-impl Handle {
-    fn keep(&self, guard: Held) {
-        HELD.with(|held| held.borrow_mut().keep(self.number, guard));
-    }
-
-    fn take(&self) -> Result<Held, Failure> {
-        HELD.with(|held| held.borrow_mut().take(self.number))
-    }
-
-    fn told(&self, error: LockError<WriteGuard<'static, ()>>) -> Failure {
-        match error {
-            LockError::OwnerDied(guard) => {
-                self.keep(Held::Writing(guard));
-                LockError::OwnerDied(()).into()
-            }
-            other => other.into(),
+impl Held {
+    fn lock(&self) -> &Arc<RwLock<()>> {
+        match self {
+            Held::Reading(guard) => OwnedReadGuard::lock(guard),
+            Held::Writing(guard) => OwnedWriteGuard::lock(guard),
         }
+    }
+
+    fn abandon(self) {
+        match self {
+            Held::Reading(guard) => guard.abandon(),
+            Held::Writing(guard) => guard.abandon(),
+        }
+    }
+}
+
+held_by_thread!(Held, RwLock<()>, Held::lock);
+
+fn take(lock: *const outlive_rwlock_t) -> Result<Held, Failure> {
+    held::take(&find::<Handle>(lock)?.0)
+}
+
+fn told(error: LockError<OwnedWriteGuard<()>>) -> Failure {
+    match error {
+        LockError::OwnerDied(guard) => {
+            held::keep(Held::Writing(guard));
+            LockError::OwnerDied(()).into()
+        }
+        other => other.into(),
     }
 }
 
@@ -133,11 +137,11 @@ pub unsafe extern "C" fn outlive_rwlock_read(
     entry(|| {
         let handle = find::<Handle>(lock)?;
         let got = match moment(deadline) {
-            Some(moment) => handle.lock.read_until(moment),
-            None => handle.lock.try_read(),
+            Some(moment) => handle.0.read_owned_until(moment),
+            None => handle.0.try_read_owned(),
         };
-        let got = got.map_err(|error| handle.told(error))?;
-        handle.keep(Held::Reading(in_time(got, deadline, libc::EBUSY)?));
+        let got = got.map_err(told)?;
+        held::keep(Held::Reading(in_time(got, deadline, libc::EBUSY)?));
         Ok(())
     })
 }
@@ -157,11 +161,11 @@ pub unsafe extern "C" fn outlive_rwlock_write(
     entry(|| {
         let handle = find::<Handle>(lock)?;
         let got = match moment(deadline) {
-            Some(moment) => handle.lock.write_until(moment),
-            None => handle.lock.try_write(),
+            Some(moment) => handle.0.write_owned_until(moment),
+            None => handle.0.try_write_owned(),
         };
-        let got = got.map_err(|error| handle.told(error))?;
-        handle.keep(Held::Writing(in_time(got, deadline, libc::EBUSY)?));
+        let got = got.map_err(told)?;
+        held::keep(Held::Writing(in_time(got, deadline, libc::EBUSY)?));
         Ok(())
     })
 }
@@ -172,7 +176,7 @@ pub unsafe extern "C" fn outlive_rwlock_write(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_unlock(lock: *mut outlive_rwlock_t) -> c_int {
     entry(|| {
-        drop(find::<Handle>(lock)?.take()?);
+        drop(take(lock)?);
         Ok(())
     })
 }
@@ -183,18 +187,15 @@ pub unsafe extern "C" fn outlive_rwlock_unlock(lock: *mut outlive_rwlock_t) -> c
 /// Errors: EPERM: this thread does not hold it as its writer. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_consistent(lock: *mut outlive_rwlock_t) -> c_int {
-    entry(|| {
-        let handle = find::<Handle>(lock)?;
-        match handle.take()? {
-            Held::Writing(mut guard) => {
-                guard.mark_consistent();
-                handle.keep(Held::Writing(guard));
-                Ok(())
-            }
-            reading => {
-                handle.keep(reading);
-                Err(Failure::new(libc::EPERM, "only a writer declares what it guards whole"))
-            }
+    entry(|| match take(lock)? {
+        Held::Writing(mut guard) => {
+            guard.mark_consistent();
+            held::keep(Held::Writing(guard));
+            Ok(())
+        }
+        reading => {
+            held::keep(reading);
+            Err(Failure::new(libc::EPERM, "only a writer declares what it guards whole"))
         }
     })
 }
@@ -208,17 +209,14 @@ pub unsafe extern "C" fn outlive_rwlock_consistent(lock: *mut outlive_rwlock_t) 
 /// If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_give_up(lock: *mut outlive_rwlock_t) -> c_int {
-    entry(|| {
-        let handle = find::<Handle>(lock)?;
-        match handle.take()? {
-            Held::Writing(guard) => {
-                guard.give_up();
-                Ok(())
-            }
-            reading => {
-                handle.keep(reading);
-                Err(Failure::new(libc::EPERM, "only a writer gives a lock up"))
-            }
+    entry(|| match take(lock)? {
+        Held::Writing(guard) => {
+            guard.give_up();
+            Ok(())
+        }
+        reading => {
+            held::keep(reading);
+            Err(Failure::new(libc::EPERM, "only a writer gives a lock up"))
         }
     })
 }
@@ -229,10 +227,9 @@ pub unsafe extern "C" fn outlive_rwlock_give_up(lock: *mut outlive_rwlock_t) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_owner_died(lock: *const outlive_rwlock_t) -> bool {
     entry_or(false, || {
-        let handle = find::<Handle>(lock)?;
-        let held = handle.take()?;
+        let held = take(lock)?;
         let died = matches!(&held, Held::Writing(guard) if guard.owner_died());
-        handle.keep(held);
+        held::keep(held);
         Ok(died)
     })
 }
@@ -249,11 +246,10 @@ pub unsafe extern "C" fn outlive_rwlock_upgrade(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        let handle = find::<Handle>(lock)?;
-        let guard = match handle.take()? {
+        let guard = match take(lock)? {
             Held::Reading(guard) => guard,
             writing => {
-                handle.keep(writing);
+                held::keep(writing);
                 return Err(Failure::new(
                     libc::EPERM,
                     "the calling thread has the lock as its writer already",
@@ -266,12 +262,12 @@ pub unsafe extern "C" fn outlive_rwlock_upgrade(
         };
         match got {
             Ok(guard) => {
-                handle.keep(Held::Writing(guard));
+                held::keep(Held::Writing(guard));
                 Ok(())
             }
             Err(refused) => {
                 let reason = refused_upgrade(&refused);
-                handle.keep(Held::Reading(refused.into_guard()));
+                held::keep(Held::Reading(refused.into_guard()));
                 Err(reason)
             }
         }
@@ -295,18 +291,17 @@ fn refused_upgrade<G>(error: &UpgradeError<G>) -> Failure {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_downgrade(lock: *mut outlive_rwlock_t) -> c_int {
     entry(|| {
-        let handle = find::<Handle>(lock)?;
-        let refused = match handle.take()? {
+        let refused = match take(lock)? {
             Held::Writing(guard) => match guard.downgrade() {
                 Ok(guard) => {
-                    handle.keep(Held::Reading(guard));
+                    held::keep(Held::Reading(guard));
                     return Ok(());
                 }
                 Err(guard) => Held::Writing(guard),
             },
             reading => reading,
         };
-        handle.keep(refused);
+        held::keep(refused);
         Err(Failure::new(libc::EPERM, "only a writer of what is consistent becomes a reader"))
     })
 }
@@ -322,7 +317,7 @@ pub unsafe extern "C" fn outlive_rwlock_reset(
 ) -> c_int {
     entry(|| {
         let handle = find::<Handle>(lock)?;
-        let got = handle.lock.write_to_reset_until(moment_or_past(deadline))?;
+        let got = handle.0.write_to_reset_until(moment_or_past(deadline))?;
         got.ok_or_else(Failure::timed_out)?.mark_consistent();
         Ok(())
     })
@@ -340,5 +335,5 @@ pub unsafe extern "C" fn outlive_rwlock_holders(
     count: *mut usize,
 ) -> c_int {
     // SAFETY: the C caller passes room for `capacity` entries at `infos`, and a place for `count`.
-    entry(|| unsafe { give_holders(&find::<Handle>(lock)?.lock.holders(), infos, capacity, count) })
+    entry(|| unsafe { give_holders(&find::<Handle>(lock)?.0.holders(), infos, capacity, count) })
 }

@@ -1,19 +1,18 @@
 //! Semaphores, by name or inside a record: their permits belong to threads.
 
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use outlive::sync::{AcquireError, EmbeddedSemaphore, Permit, Semaphore, Untyped};
-use outlive::{Deadline, Kind, Opening};
+use outlive::sync::{AcquireError, EmbeddedSemaphore, OwnedPermit, Semaphore, Untyped};
+use outlive::{Kind, Opening};
 
 use crate::argument::{borrow_mut, out_or_none};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{in_time, moment, outlive_deadline_t};
 use crate::domain::{give_holders, id, outlive_domain_t, outlive_peer_info_t};
+use crate::held::{self, held_by_thread};
 use crate::opening::{naming, open_as, outlive_opening_t};
-use crate::owned::Owned;
 use crate::place::{self, Primitive, fast_table, find};
 
 /// A semaphore in shared memory: a number of permits; a thread that dies gives its own back.
@@ -45,19 +44,7 @@ impl Primitive for Handle {
     }
 }
 
-/// The permits of the thread, the last one taken last.
-struct Mine(Vec<Owned<Permit<'static>, Semaphore>>);
-
-impl Drop for Mine {
-    /// The thread ends, and its token with it: that gives them back.
-    fn drop(&mut self) {
-        self.0.drain(..).for_each(Owned::abandon);
-    }
-}
-
-thread_local! {
-    static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
-}
+held_by_thread!(OwnedPermit, Semaphore, OwnedPermit::semaphore);
 
 /// Opens the semaphore of that name, or makes it with so many permits. `most`: the most permits that
 /// there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
@@ -147,8 +134,8 @@ pub unsafe extern "C" fn outlive_semaphore_acquire(
     // SAFETY: the C caller passes NULL or a place for `index`.
     entry(|| unsafe {
         keep_permit(semaphore, deadline, index, |semaphore, moment| match moment {
-            Some(moment) => semaphore.acquire_until(moment),
-            None => semaphore.try_acquire(),
+            Some(moment) => semaphore.acquire_owned_until(moment),
+            None => semaphore.try_acquire_owned(),
         })
     })
 }
@@ -162,37 +149,23 @@ unsafe fn keep_permit(
     deadline: outlive_deadline_t,
     index: *mut u32,
     get: impl FnOnce(
-        &'static Semaphore,
-        Option<Deadline>,
-    ) -> Result<Option<Permit<'static>>, AcquireError>,
+        &Arc<Semaphore>,
+        Option<outlive::Deadline>,
+    ) -> Result<Option<OwnedPermit>, AcquireError>,
 ) -> Result<(), Failure> {
     // SAFETY: the C caller passes NULL or a place for `index`.
     let index = unsafe { out_or_none(index) };
-    let permit = Owned::new(Arc::clone(&find::<Handle>(semaphore)?.0), |semaphore| {
-        in_time(get(semaphore, moment(deadline))?, deadline, libc::EAGAIN)
-    })?;
+    let got = get(&find::<Handle>(semaphore)?.0, moment(deadline))?;
+    let permit = in_time(got, deadline, libc::EAGAIN)?;
     if let Some(index) = index {
-        index.put(permit.part().index() as u32);
+        index.put(permit.index() as u32);
     }
-    MINE.with(|mine| mine.borrow_mut().0.push(permit));
+    held::keep(permit);
     Ok(())
 }
 
-fn last_permit(
-    semaphore: *const outlive_semaphore_t,
-) -> Result<Owned<Permit<'static>, Semaphore>, Failure> {
-    let semaphore = &find::<Handle>(semaphore)?.0;
-    MINE.with(|mine| {
-        let permits = &mut mine.borrow_mut().0;
-        let at = permits.iter().rposition(|permit| permit.is_of(semaphore))?;
-        Some(permits.remove(at))
-    })
-    .ok_or_else(|| {
-        Failure::new(
-            libc::EPERM,
-            "the calling thread holds no permit of it, or took it by another opening",
-        )
-    })
+fn last_permit(semaphore: *const outlive_semaphore_t) -> Result<OwnedPermit, Failure> {
+    held::take(&find::<Handle>(semaphore)?.0)
 }
 
 /// Gives back the permit that this thread took last.
@@ -213,8 +186,7 @@ pub unsafe extern "C" fn outlive_semaphore_release(semaphore: *const outlive_sem
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_consume(semaphore: *const outlive_semaphore_t) -> c_int {
     entry(|| {
-        let (permit, _semaphore) = last_permit(semaphore)?.take();
-        permit.consume();
+        last_permit(semaphore)?.consume();
         Ok(())
     })
 }
@@ -233,8 +205,7 @@ pub unsafe extern "C" fn outlive_semaphore_hand_to(
 ) -> c_int {
     entry(|| {
         let to = id(token)?;
-        let (permit, _semaphore) = last_permit(semaphore)?.take();
-        permit.hand_to(to);
+        last_permit(semaphore)?.hand_to(to);
         Ok(())
     })
 }
@@ -254,8 +225,8 @@ pub unsafe extern "C" fn outlive_semaphore_take_up(
     // SAFETY: the C caller passes NULL or a place for `index`.
     entry(|| unsafe {
         keep_permit(semaphore, deadline, index, |semaphore, moment| match moment {
-            Some(moment) => semaphore.take_up_until(moment),
-            None => semaphore.try_take_up(),
+            Some(moment) => semaphore.take_up_owned_until(moment),
+            None => semaphore.try_take_up_owned(),
         })
     })
 }

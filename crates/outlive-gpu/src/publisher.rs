@@ -127,7 +127,8 @@ impl<T: Plain> PinnedPublisher<T> {
         self.publish_on_until(loan, stream, Deadline::after(span))
     }
 
-    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, waiting until the deadline at most.
+    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, waiting until the deadline at
+    /// most.
     ///
     /// # Errors
     /// The errors of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].

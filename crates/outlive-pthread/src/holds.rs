@@ -131,9 +131,11 @@ pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
         return Ok(unsafe { &*opened });
     }
     let domain = Domain::open_default()?;
-    let table = Record::<Table>::open(&domain, &format!("pthread.rwlocks.{number}"), |table| {
-        table.born.store(random(), Ordering::Relaxed);
-    })?;
+    let table = Record::<Table>::options()
+        .init(|table| {
+            table.born.store(random(), Ordering::Relaxed);
+        })
+        .open_or_create(&domain, &format!("pthread.rwlocks.{number}"))?;
     let changed = table.handle(|table| &table.changed);
     // libc's own lock does not spin either, and this code cannot know whether it would pay.
     changed.set_wait_strategy(WaitStrategy::Block);

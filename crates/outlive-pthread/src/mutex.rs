@@ -280,7 +280,7 @@ pub(crate) unsafe fn settle_wait(mutex: *mut pthread_mutex_t, got: c_int) -> c_i
 /// Notes in a marked mutex who has it: us.
 #[inline]
 unsafe fn note(mutex: *mut pthread_mutex_t) {
-    // SAFETY: as in `settle`.
+    // SAFETY: the callers have the mutex, which the program keeps valid while a call uses it.
     unsafe {
         let mark = word(mutex, MARK);
         if mark.load(Ordering::Relaxed) & !THREAD == BITS {
@@ -299,7 +299,7 @@ unsafe fn note(mutex: *mut pthread_mutex_t) {
 /// libc's and keep libc's meaning.
 #[cold]
 unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
-    // SAFETY: as in `settle`.
+    // SAFETY: the caller has the mutex, which the program keeps valid while a call uses it.
     let mark = unsafe { word(mutex, MARK) };
     let before = mark.load(Ordering::Relaxed);
     if before & !THREAD != BITS {

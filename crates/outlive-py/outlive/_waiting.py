@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
     from ._outlive import Call, Client, Stream
 
-T = TypeVar("T", covariant=True)
-
-
-class _Source(Protocol[T]):
-    def try_recv(self) -> T | None: ...
-    def is_ready(self) -> bool: ...
-    def fileno(self) -> int: ...
+T = TypeVar("T")
 
 
 #: Descriptors that a task waits for: a loop calls one reader for each.
@@ -63,19 +57,19 @@ async def _readable(source: _Ready) -> None:
         _waited.discard(place)
 
 
-async def take(source: _Source[T]) -> T:
-    """Returns the source's next message."""
+async def take(source: _Ready, ask: Callable[[], T | None]) -> T:
+    """Returns the source's next message, which ``ask`` returns once it is there."""
     while True:
-        message = source.try_recv()
+        message = ask()
         if message is not None:
             return message
         await _readable(source)
 
 
-async def next_of(source: _Source[T]) -> T:
+async def next_of(source: _Ready, ask: Callable[[], T | None]) -> T:
     """Returns the next message, for ``async for`` over a queue whose senders may be gone."""
     try:
-        return await take(source)
+        return await take(source, ask)
     except SendersGone:
         raise StopAsyncIteration from None
 

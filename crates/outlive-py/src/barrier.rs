@@ -1,14 +1,14 @@
 //! `Barrier`: a barrier that knows its participants.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use outlive::WaitError;
-use outlive::sync::{Barrier as Core, BarrierOptions, Seat, WhenOneDies};
+use outlive::sync::{Barrier as Core, BarrierOptions, OwnedSeat, WhenOneDies};
 use pyo3::prelude::*;
 
 use crate::domain;
 use crate::errors::{Raise, Raised};
-use crate::held::{lender, this_thread};
+use crate::held::{Kept, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
@@ -29,17 +29,10 @@ use crate::waiting::{Until, wait};
 /// >>> step.leave()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Barrier {
-    /// By thread. Before `barrier`, which they borrow. Locked for a moment, never during a wait.
-    seats: Mutex<Vec<(u32, Seated)>>,
+    seats: Kept<OwnedSeat>,
     barrier: Arc<Core>,
     named: Named,
 }
-
-struct Seated(Seat<'static>);
-
-// SAFETY: only the thread that took it, whose name is beside it, uses it; dropped by another one,
-// it has no effect, since it compares tokens.
-unsafe impl Send for Seated {}
 
 fn options(parties: u32, count_out: Option<bool>) -> BarrierOptions {
     match count_out {
@@ -51,18 +44,12 @@ fn options(parties: u32, count_out: Option<bool>) -> BarrierOptions {
 
 impl Barrier {
     fn of((barrier, named): (Core, Named)) -> Barrier {
-        Barrier { seats: Mutex::default(), barrier: Arc::new(barrier), named }
+        Barrier { seats: Kept::nothing(), barrier: Arc::new(barrier), named }
     }
 
-    fn seat(&self, thread: u32) -> Option<Seated> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = seats.iter().position(|(of, _)| *of == thread)?;
-        Some(seats.swap_remove(at).1)
-    }
-
-    fn arrive(&self, py: Python<'_>, seat: &mut Seated, until: Until) -> PyResult<bool> {
+    fn arrive(&self, py: Python<'_>, seat: &mut OwnedSeat, until: Until) -> PyResult<bool> {
         // The arrival counts: the next slice goes on with it.
-        let passed = wait(py, until, |deadline| seat.0.wait_until(deadline).transpose())?;
+        let passed = wait(py, until, |deadline| seat.wait_until(deadline).transpose())?;
         match passed {
             Some(turn) => Ok(turn.raised(py)?.is_leader()),
             None => Err(WaitError::TimedOut.raise(py)),
@@ -117,27 +104,25 @@ impl Barrier {
         self.named.domain()
     }
 
-    /// Arrives, and waits until all participants have. Returns True for one of them, which may do
-    /// what is done once. ``Timeout``: the arrival counts, and waiting again goes on with it.
+    /// Arrives, and waits until all participants have. Returns True for one of them, the leader of
+    /// this phase, which may do what is done once. ``Timeout``: the arrival counts, and waiting again goes on with it.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let until = Until::timeout(timeout)?;
         let thread = this_thread(&self.named.domain).raised(py)?;
-        let mut seat = match self.seat(thread) {
+        let mut seat = match self.seats.take(thread) {
             Some(seat) => seat,
-            // SAFETY: in an Arc, and `seats` is dropped before it; this one goes there, or is
-            // dropped in here.
-            None => Seated(unsafe { lender(&*self.barrier) }.join().raised(py)?),
+            None => self.barrier.join_owned().raised(py)?,
         };
         let passed = self.arrive(py, &mut seat, until);
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner).push((thread, seat));
+        self.seats.put(thread, seat);
         passed
     }
 
     /// Gives up this thread's seat.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         let thread = this_thread(&self.named.domain).raised(py)?;
-        drop(self.seat(thread));
+        drop(self.seats.take(thread));
         Ok(())
     }
 

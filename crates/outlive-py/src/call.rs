@@ -67,7 +67,7 @@ impl Begun {
 /// >>> list(first)
 /// [b'one', b'two']
 /// >>> third = client.begin(b"3")
-/// >>> third.cancel(), server.try_recv()       # no server had begun it, and none will
+/// >>> third.cancel(), server.try_next()       # no server had begun it, and none will
 /// (True, None)
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Call {

@@ -1,7 +1,5 @@
 //! `Condition`: waiting for a change of what a lock guards.
 
-use std::sync::Arc;
-
 use outlive::Error;
 use outlive::sync::{Condvar, LockError};
 use pyo3::exceptions::PyRuntimeError;
@@ -9,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::Raised;
-use crate::held::{lender, this_thread};
+use crate::held::this_thread;
 use crate::lock::Lock;
 use crate::waiting::{Until, detached};
 
@@ -43,7 +41,7 @@ const RELOCK: f64 = 10.0;
 /// >>> supplier.join()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Condition {
-    condvar: Arc<Condvar>,
+    condvar: Condvar,
     lock: Py<Lock>,
     name: String,
 }
@@ -55,7 +53,7 @@ impl Condition {
         lock: Py<Lock>,
         open: impl FnOnce(&outlive::Domain, &str) -> Result<Condvar, Error>,
     ) -> PyResult<Condition> {
-        let condvar = Arc::new(open(lock.get().core_domain(), &name).raised(py)?);
+        let condvar = open(lock.get().core_domain(), &name).raised(py)?;
         Ok(Condition { condvar, lock, name })
     }
 
@@ -67,12 +65,9 @@ impl Condition {
         let guard = guard.ok_or_else(|| {
             PyRuntimeError::new_err("cannot wait on a lock that this thread does not hold")
         })?;
-        // SAFETY: in an Arc that outlives this call; it borrows the lock's guard, which goes back
-        // into its object and refers to the mutex alone.
-        let condvar = unsafe { lender(&*self.condvar) };
         let ended = detached(py, || {
             let (slice, next) = until.two_slices();
-            condvar.wait_and_relock_until(guard, slice, next)
+            self.condvar.wait_and_relock_until(guard, slice, next)
         });
         match ended {
             Ok(Some((guard, _))) => lock.settle(py, Ok(guard)).map(|_| ())?,

@@ -1,7 +1,5 @@
 //! `Event`: `threading.Event`, and 31 bits of it.
 
-use std::sync::Arc;
-
 use outlive::sync::{Event as Core, EventOptions, Reset};
 use pyo3::prelude::*;
 
@@ -27,7 +25,7 @@ use crate::waiting::{Until, wait};
 /// >>> ready.clear()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Event {
-    pub(crate) event: Arc<Core>,
+    pub(crate) event: Core,
     named: Named,
 }
 
@@ -41,7 +39,7 @@ fn options(automatic: Option<bool>) -> EventOptions {
 
 impl Event {
     fn of((event, named): (Core, Named)) -> Event {
-        Event { event: Arc::new(event), named }
+        Event { event, named }
     }
 
     fn until(&self, py: Python<'_>, bits: u32, all: bool, timeout: Option<f64>) -> PyResult<u32> {

@@ -1,22 +1,11 @@
-//! Borrowed objects of the core (guards, permits, loans), kept in Python objects without a
-//! lifetime.
-//!
-//! Each such object has its lender in an [`Arc`] beside what was lent, and drops that first: the
-//! one place where a lifetime is extended is [`lender`].
+//! Guards, permits and seats of the core, each of which belongs to a thread, in Python objects that
+//! all threads have: only the thread that got one reaches it.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outlive::{Domain, Error};
-
-/// Returns the lender, for as long as what it lends exists.
-///
-/// # Safety
-/// The caller keeps the lender where it is, and drops what is borrowed through this before it.
-pub(crate) unsafe fn lender<T>(lender: &T) -> &'static T {
-    // SAFETY: the caller keeps the lender where it is until all borrows have been dropped.
-    unsafe { &*core::ptr::from_ref(lender) }
-}
 
 /// Returns a name for the calling thread that no other thread has, of this process or its forked
 /// children: its token.
@@ -34,7 +23,8 @@ pub(crate) struct Held<G> {
 // SAFETY: only the thread whose name is in `thread` reaches the guard, and no other thread writes
 // that name.
 unsafe impl<G> Sync for Held<G> {}
-// SAFETY: dropped by another thread, a guard of the core's has no effect, since it compares tokens.
+// SAFETY: dropped by another thread, a guard of the core's only lets go of its lock's handle, since
+// it compares tokens.
 unsafe impl<G> Send for Held<G> {}
 
 impl<G> Held<G> {
@@ -81,5 +71,41 @@ impl<G> Held<G> {
         }
         // SAFETY: `thread` names this thread; `with` does not come back here.
         unsafe { (*self.guard.get()).as_mut().map(with) }
+    }
+}
+
+/// What threads got and give back themselves, any number each: permits, seats. Locked for a moment,
+/// never during a wait.
+pub(crate) struct Kept<G>(Mutex<Vec<(u32, G)>>);
+
+// SAFETY: a thread takes out what it has put in itself, by its name; a permit or seat that is
+// dropped by another thread only lets go of its handle, since the core compares tokens.
+unsafe impl<G> Send for Kept<G> {}
+// SAFETY: the list is locked, and a thread reaches only what it has put in itself.
+unsafe impl<G> Sync for Kept<G> {}
+
+impl<G> Kept<G> {
+    pub(crate) const fn nothing() -> Kept<G> {
+        Kept(Mutex::new(Vec::new()))
+    }
+
+    pub(crate) fn put(&self, thread: u32, got: G) {
+        self.lock().push((thread, got));
+    }
+
+    /// Returns how many the calling thread, of that name, has in here.
+    pub(crate) fn count(&self, thread: u32) -> usize {
+        self.lock().iter().filter(|(of, _)| *of == thread).count()
+    }
+
+    /// Takes out what the calling thread, of that name, has put in last.
+    pub(crate) fn take(&self, thread: u32) -> Option<G> {
+        let mut kept = self.lock();
+        let at = kept.iter().rposition(|(of, _)| *of == thread)?;
+        Some(kept.swap_remove(at).1)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(u32, G)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,9 +10,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 
-use crate::held::lender;
 use crate::turn::{Inside, Turn, process};
 use crate::waiting::Until;
+
+/// Returns the lender, for as long as what it lends exists: the one place where a lifetime is
+/// extended.
+///
+/// # Safety
+/// The caller keeps the lender where it is, and drops what is borrowed through this before it.
+pub(crate) unsafe fn lender<T>(lender: &T) -> &'static T {
+    // SAFETY: the caller keeps the lender where it is until all borrows have been dropped.
+    unsafe { &*core::ptr::from_ref(lender) }
+}
 
 /// What no object wants any more. Dropped inside with its lender.
 struct Stray<L>(L);

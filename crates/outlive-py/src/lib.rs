@@ -6,8 +6,8 @@
 //! | `named` | the three ways to open a thing by its name, and pickling |
 //! | `waiting` | waits without the interpreter, in slices, so that Ctrl-C works |
 //! | `turn` | handles of the core's that one thread at a time may use |
-//! | `held` | guards and permits, kept in objects; the one place where a lifetime is extended |
-//! | `lender` | handles whose loans or calls are objects of their own |
+//! | `held` | guards, permits and seats, each for the thread that got it |
+//! | `lender` | clients, whose calls are objects of their own; the one place where a lifetime is extended |
 //! | `errors` | the core's errors as Python's |
 //! | `layout`, `bytes`, `dlpack`, `msgpack` | a message's layout besides its bytes, and how bytes come and go |
 //! | `gpu`, `gpu_topic`, `gpu_array`, `gpu_loan`, `gpu_library` | GPUs, streams; what a topic has for them; arrays in their memory |

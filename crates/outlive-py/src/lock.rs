@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use outlive::WaitError;
-use outlive::sync::{AcquireError, LockError, Mutex, MutexGuard};
+use outlive::sync::{AcquireError, LockError, Mutex, OwnedMutexGuard};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::{Raised, raise};
-use crate::held::{Held, lender, this_thread};
+use crate::held::{Held, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
-pub(crate) type Given = MutexGuard<'static, u64>;
+pub(crate) type Given = OwnedMutexGuard<u64>;
 
 /// A lock between processes that recovers when its holder dies, with ``threading.Lock``'s methods.
 ///
@@ -46,7 +46,6 @@ pub(crate) type Given = MutexGuard<'static, u64>;
 /// >>> lock.release()
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Lock {
-    /// Before `mutex`, which it borrows.
     held: Held<Given>,
     owner_died: AtomicBool,
     /// The threads that gave the lock up inside a ``with`` block: the end of that block must not
@@ -78,16 +77,14 @@ impl Lock {
     }
 
     fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
-        // SAFETY: in an Arc, and `held` is dropped before it.
-        let mutex = unsafe { lender(&*self.mutex) };
-        match mutex.try_lock() {
+        match self.mutex.try_lock_owned() {
             Ok(None) => {}
             Err(LockError::Failed(AcquireError::Deadlock)) if until.is_none() => return Ok(false),
             Ok(Some(guard)) => return self.settle(py, Ok(guard)),
             Err(error) => return self.settle(py, Err(error)),
         }
         let Some(until) = until else { return Ok(false) };
-        let got = wait(py, until, |deadline| match mutex.lock_until(deadline) {
+        let got = wait(py, until, |deadline| match self.mutex.lock_owned_until(deadline) {
             Ok(guard) => guard.map(Ok),
             Err(error) => Some(Err(error)),
         })?;

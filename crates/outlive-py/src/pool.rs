@@ -13,8 +13,8 @@ use pyo3::{ffi, intern};
 
 use crate::domain::{self, Peer};
 use crate::errors::{Raised, raise};
-use crate::held::lender;
 use crate::layout::{self, Layout};
+use crate::lender::lender;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::sample::{DTYPE, shown_as_array};
 use crate::turn::process;
@@ -187,8 +187,8 @@ impl Pool {
         Ok(dict)
     }
 
-    /// Frees what dead processes had, and gives memory back to the system that is not likely to be
-    /// needed soon; returns how many bytes.
+    /// Frees what dead processes had, and gives each 2 MiB back to the system in which all objects
+    /// are free; returns how many bytes.
     fn gc(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.pool.gc().raised(py)?.bytes)
     }
@@ -358,8 +358,8 @@ impl Drop for Block {
         let data = NonNull::new(*self.data.get_mut());
         // In a forked child it belongs to the parent.
         if let Some(data) = data.filter(|_| process() == self.process) {
-            // SAFETY: as in `take`, the pointer came from `into_raw` and is taken once. A failed
-            // free is made up by the process's end.
+            // SAFETY: the pointer came from `into_raw`, and `take` leaves none behind, so it is taken
+            // once. The process's end makes up for a free that fails.
             drop(unsafe { self.pool.from_raw(data) });
         }
     }

@@ -555,7 +555,8 @@ impl Queue {
 
     /// Receives the next bytes, for ``asyncio``.
     fn recv_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
+        let ask = slf.getattr("try_recv")?;
+        slf.py().import("outlive._waiting")?.call_method1("take", (slf, ask))
     }
 
     fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -563,7 +564,8 @@ impl Queue {
     }
 
     fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("outlive._waiting")?.call_method1("next_of", (slf,))
+        let ask = slf.getattr("try_recv")?;
+        slf.py().import("outlive._waiting")?.call_method1("next_of", (slf, ask))
     }
 
     /// A descriptor that is readable when bytes are there, for event loops; see ``is_ready``. It

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive::WaitError;
-use outlive::sync::{LockError, ReadGuard, RwLock as Core, WriteGuard};
+use outlive::sync::{LockError, OwnedReadGuard, OwnedWriteGuard, RwLock as Core};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::Raised;
-use crate::held::{Held, lender, this_thread};
+use crate::held::{Held, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
 
@@ -137,17 +137,16 @@ impl RwLock {
 }
 
 enum Given {
-    Read(ReadGuard<'static, u64>),
-    Write(WriteGuard<'static, u64>),
+    Read(OwnedReadGuard<u64>),
+    Write(OwnedWriteGuard<u64>),
 }
 
-type Got = Result<Given, LockError<WriteGuard<'static, u64>>>;
+type Got = Result<Given, LockError<OwnedWriteGuard<u64>>>;
 
 /// The lock inside a ``with`` block, made by ``RwLock.read`` and ``RwLock.write``. One thread at a
 /// time may use it.
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct RwHold {
-    /// Before `lock`, which it borrows.
     held: Held<Given>,
     owner_died: AtomicBool,
     to_write: bool,
@@ -170,18 +169,21 @@ impl RwHold {
     }
 
     fn take_reserved(&self, py: Python<'_>, thread: u32) -> PyResult<()> {
-        // SAFETY: in an Arc, and `held` is dropped before it.
-        let lock = unsafe { lender(&*self.lock) };
+        let lock = &self.lock;
         let first: Option<Got> = if self.to_write {
-            lock.try_write().map(|guard| guard.map(Given::Write)).transpose()
+            lock.try_write_owned().map(|guard| guard.map(Given::Write)).transpose()
         } else {
-            lock.try_read().map(|guard| guard.map(Given::Read)).transpose()
+            lock.try_read_owned().map(|guard| guard.map(Given::Read)).transpose()
         };
         let got = match first {
             Some(got) => Some(got),
             None => wait(py, Until::timeout(self.timeout)?, |deadline| match self.to_write {
-                true => lock.write_until(deadline).map(|got| got.map(Given::Write)).transpose(),
-                false => lock.read_until(deadline).map(|got| got.map(Given::Read)).transpose(),
+                true => {
+                    lock.write_owned_until(deadline).map(|got| got.map(Given::Write)).transpose()
+                }
+                false => {
+                    lock.read_owned_until(deadline).map(|got| got.map(Given::Read)).transpose()
+                }
             })?,
         };
         let (given, owner_died) = match got {

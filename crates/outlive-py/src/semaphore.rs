@@ -1,15 +1,15 @@
 //! `Semaphore`: permits that come back when their holder dies.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use outlive::sync::{Permit, Semaphore as Core, SemaphoreOptions};
+use outlive::sync::{OwnedPermit, Semaphore as Core, SemaphoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::Raised;
-use crate::held::{lender, this_thread};
+use crate::held::{Kept, this_thread};
 use crate::lock::patience;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::waiting::{Until, wait};
@@ -32,17 +32,10 @@ use crate::waiting::{Until, wait};
 /// 2
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Semaphore {
-    /// By thread. Before `semaphore`, which they borrow. Locked for a moment, never during a wait.
-    permits: Mutex<Vec<(u32, Permitted)>>,
+    permits: Kept<OwnedPermit>,
     semaphore: Arc<Core>,
     named: Named,
 }
-
-struct Permitted(#[expect(dead_code, reason = "dropped to give it back")] Permit<'static>);
-
-// SAFETY: the thread that acquired it, whose name is beside it, drops it; dropped by another one,
-// it has no effect, since it compares tokens.
-unsafe impl Send for Permitted {}
 
 /// Without a number: as many as an existing one has; a new one has one.
 fn options(value: Option<u32>) -> SemaphoreOptions {
@@ -51,41 +44,31 @@ fn options(value: Option<u32>) -> SemaphoreOptions {
 
 impl Semaphore {
     fn of((semaphore, named): (Core, Named)) -> Semaphore {
-        Semaphore { permits: Mutex::default(), semaphore: Arc::new(semaphore), named }
+        Semaphore { permits: Kept::nothing(), semaphore: Arc::new(semaphore), named }
     }
 
     fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
         let thread = this_thread(&self.named.domain).raised(py)?;
-        // SAFETY: in an Arc, and `permits` is dropped before it.
-        let semaphore = unsafe { lender(&*self.semaphore) };
-        let got = match (semaphore.try_acquire().transpose(), until) {
-            (None, Some(until)) => {
-                wait(py, until, |deadline| semaphore.acquire_until(deadline).transpose())?
-            }
+        let got = match (self.semaphore.try_acquire_owned().transpose(), until) {
+            (None, Some(until)) => wait(py, until, |deadline| {
+                self.semaphore.acquire_owned_until(deadline).transpose()
+            })?,
             (got, _) => got,
         };
         let Some(got) = got else { return Ok(false) };
-        let permit = got.raised(py)?;
-        self.permits
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((thread, Permitted(permit)));
+        self.permits.put(thread, got.raised(py)?);
         Ok(true)
     }
 
     fn give_back(&self, py: Python<'_>, count: usize) -> PyResult<()> {
         let thread = this_thread(&self.named.domain).raised(py)?;
-        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
-        let mine = permits.iter().filter(|(of, _)| *of == thread).count();
+        let mine = self.permits.count(thread);
         if mine < count {
             return Err(PyValueError::new_err(format!(
                 "this thread has {mine} permits and cannot release {count}"
             )));
         }
-        for _ in 0..count {
-            let at = permits.iter().rposition(|(of, _)| *of == thread);
-            drop(at.map(|at| permits.swap_remove(at)));
-        }
+        (0..count).for_each(|_| drop(self.permits.take(thread)));
         Ok(())
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Client {
 }
 
 fn options(max_bytes: Option<u64>) -> rpc::ServiceOptions {
-    let options = rpc::Service::options();
+    let options = rpc::Service::<[u8], [u8]>::options();
     match max_bytes {
         None => options,
         Some(bytes) => options.max_bytes(bytes),
@@ -75,7 +75,7 @@ impl Client {
         domain: GivenDomain<'_, '_>,
         wait_for_server: bool,
     ) -> PyResult<Client> {
-        let client = |d: &_, n: &_| rpc::Service::open(d, n)?.client();
+        let client = |d: &_, n: &_| rpc::Service::<[u8], [u8]>::open(d, n)?.client();
         Ok(Client::of(Named::find(py, name, domain, client)?, wait_for_server))
     }
 
@@ -228,7 +228,7 @@ impl Server {
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Server> {
-        let server = |d: &_, n: &_| rpc::Service::open(d, n)?.server();
+        let server = |d: &_, n: &_| rpc::Service::<[u8], [u8]>::open(d, n)?.server();
         Ok(Server::of(Named::find(py, name, domain, server)?))
     }
 
@@ -267,14 +267,15 @@ impl Server {
     }
 
     /// Returns the next request, or None at once.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Request>> {
+    fn try_next(&self, py: Python<'_>) -> PyResult<Option<Request>> {
         let mut inside = self.turn.enter(py)?;
         Ok(inside.try_next().raised(py)?.map(|request| Request::new(py, request)))
     }
 
     /// Returns the next request, for ``asyncio``: as ``async for request in server``.
     fn next_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
+        let ask = slf.getattr("try_next")?;
+        slf.py().import("outlive._waiting")?.call_method1("take", (slf, ask))
     }
 
     fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -297,7 +298,7 @@ impl Server {
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         match &mut *self.set.enter(py)? {
             Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            // `try_recv` finds out.
+            // `try_next` finds out.
             None => Ok(true),
         }
     }

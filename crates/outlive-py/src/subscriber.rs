@@ -122,7 +122,8 @@ impl Subscriber {
 
     /// Receives the next message, for ``asyncio``.
     fn recv_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
+        let ask = slf.getattr("try_recv")?;
+        slf.py().import("outlive._waiting")?.call_method1("take", (slf, ask))
     }
 
     fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

@@ -126,7 +126,7 @@ def test_a_service_in_asyncio_both_ends(folder, start):
 
 def test_a_server_looks_without_waiting(folder):
     server, client = Server("looks", folder), Client("looks", folder)
-    assert server.try_recv() is None
+    assert server.try_next() is None
 
     async def both():
         asking = asyncio.create_task(client.call_async(b"a", 20))

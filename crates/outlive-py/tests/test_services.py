@@ -75,7 +75,7 @@ def test_cancelling(folder):
     assert waiting.cancel() is True, "another thread's, that waits"
     thread.join(10)
     assert len(told) == 1
-    assert server.try_recv() is None, "nobody carries it out"
+    assert server.try_next() is None, "nobody carries it out"
     with client.begin(b"second") as call:
         request = server.next(timeout=5)
     assert request.cancelled
@@ -85,7 +85,7 @@ def test_cancelling(folder):
         call.result()
     assert call.cancel() is False
     client.begin(b"collected")
-    assert server.try_recv() is None
+    assert server.try_next() is None
     dropped = client.begin(b"dropped")
     request = server.next(timeout=5)
     del request
@@ -302,7 +302,7 @@ def test_a_cancelled_task_cancels_its_call(folder):
         return late.value.begun
 
     assert asyncio.run(ask()) is False
-    assert server.try_recv() is None
+    assert server.try_next() is None
 
 
 def test_a_set_of_calls_and_a_server(folder):

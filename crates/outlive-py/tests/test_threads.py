@@ -278,7 +278,7 @@ def test_a_service(folder):
 
     def serve():
         while not server_done.is_set():
-            request = server.try_recv()
+            request = server.try_next()
             try:
                 if request is None:
                     server_done.wait(0.0005)
@@ -318,7 +318,7 @@ def test_a_service(folder):
         return 0
 
     assert sum(at_once(result_or_cancel)) == THREADS
-    while (request := server.try_recv()) is not None:
+    while (request := server.try_next()) is not None:
         request.reply(b"")
     two = client.begin(b"y")
     request = server.next(timeout=20)

@@ -67,9 +67,10 @@
 //!
 //! # What holds when a process dies
 //! At any instruction, by whatever cause, `SIGKILL` included: no other process hangs; a lock's next
-//! owner is told (of a reader's death there is nothing to tell); a message whose `send` returned is received whole by a receiver that uses `peek`
-//! and `commit`; a sender is told when its receiver is dead. What does *not* hold is in
-//! doc/guarantees.md, and what hostile processes can do in doc/threat-model.md.
+//! owner is told (of a reader's death there is nothing to tell); a message whose `send` returned is
+//! received whole by a receiver that uses `peek` and `commit`; a sender is told when its receiver
+//! is dead. What does *not* hold is in doc/guarantees.md, and what hostile processes can do in
+//! doc/threat-model.md.
 //!
 //! # Needs
 //! Linux on x86-64 or aarch64, glibc or musl; best from 5.16 on (`futex_waitv`); on older kernels
@@ -124,21 +125,21 @@ pub use zerocopy;
 
 /// What the kernel and this process's limits allow, for `outlive doctor` and for tests.
 pub mod abilities {
-    /// Whether `futex_waitv` may be called (Linux 5.16; denied by some container runtimes). Without
-    /// it, waits look around every 10 ms.
+    /// Returns whether `futex_waitv` may be called (Linux 5.16; denied by some container runtimes).
+    /// Without it, waiters poll every 10 ms.
     pub fn has_futex_waitv() -> bool {
         crate::sys::futex::has_waitv()
     }
 
-    /// Whether `membarrier` works across processes. Without it, sends pay for a fence and sleepers
-    /// look around every 10 ms.
+    /// Returns whether `membarrier` works across processes. Without it, sends pay for a fence and
+    /// sleepers poll every 10 ms.
     pub fn has_membarrier() -> bool {
         crate::sys::barrier::register() && crate::sys::barrier::heavy()
     }
 
-    /// Whether the kernel makes huge pages of what is there when it is asked (`MADV_COLLAPSE`,
-    /// Linux 6.1): what `PoolOptions::huge_pages` needs on a file system that is not mounted with
-    /// `huge=`.
+    /// Returns whether the kernel makes huge pages of what is there when it is asked
+    /// (`MADV_COLLAPSE`, Linux 6.1): what `PoolOptions::huge_pages` needs on a file system that is
+    /// not mounted with `huge=`.
     pub fn can_make_huge_pages() -> bool {
         // SAFETY: an empty range.
         unsafe { crate::sys::map::make_huge(core::ptr::null_mut(), 0) }

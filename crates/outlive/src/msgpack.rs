@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use rmp_serde::Serializer;
 use serde::{Deserialize, Serialize};
 
+use crate::SendError;
+
 /// A value to be sent as msgpack, with its fields by name.
 ///
 /// ```
@@ -27,6 +29,35 @@ pub struct Msgpack<'v, T: ?Sized>(
     /// The value.
     pub &'v T,
 );
+
+impl<T: Serialize + ?Sized> Msgpack<'_, T> {
+    /// Returns the value's bytes, to be sent by a queue, a state or a service of bytes.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-to-vec-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::{Msgpack, rpc::Service};
+    /// let service = Service::<[u8], [u8]>::open_or_create(&domain, "greeter")?;
+    /// let mut server = service.server()?;
+    /// let serving = std::thread::spawn(move || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ///     let request = server.next()?;
+    ///     let (name, age): (String, u32) = request.msgpack()?;
+    ///     Ok(request.reply(&Msgpack(&format!("{name} will be {}", age + 1)).to_vec()?)?)
+    /// });
+    /// let client = service.client()?;
+    /// let reply = client.call(&Msgpack(&("Ada", 36)).to_vec()?)?;
+    /// assert_eq!(reply.msgpack::<&str>()?, "Ada will be 37");
+    /// serving.join().unwrap().unwrap();
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendError::Encoding`] when the value cannot be serialized.
+    pub fn to_vec(&self) -> Result<Vec<u8>, SendError> {
+        rmp_serde::to_vec_named(self.0).map_err(|error| SendError::Encoding(error.to_string()))
+    }
+}
 
 /// Writes into memory of a fixed length, and goes on counting when that is full.
 struct Into<'a> {
@@ -56,11 +87,6 @@ pub(crate) fn write<T: Serialize + ?Sized>(bytes: &mut [u8], value: &T) -> Resul
     let encoded = value.serialize(&mut Serializer::new(&mut into).with_struct_map());
     encoded.map_err(|error| error.to_string())?;
     Ok(into.written)
-}
-
-/// Returns a value's bytes. `Err`: why the value cannot be serialized.
-pub(crate) fn packed<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, String> {
-    rmp_serde::to_vec_named(value).map_err(|error| error.to_string())
 }
 
 /// Reads a value. `Err`: why the bytes are no such value.

@@ -24,8 +24,8 @@ impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send +
 }
 
 /// Marks values that several processes may read at once: [`Plain`] data, atomics, and structs and
-/// arrays of both, without padding. An [`RwLock`](crate::sync::RwLock) guards such a value; its readers may change the
-/// atomics in it.
+/// arrays of both, without padding. An [`RwLock`](crate::sync::RwLock) guards such a value; its
+/// readers may change the atomics in it.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
@@ -48,8 +48,18 @@ mod sealed {
 
 /// The type of a message, or of a state's value: `[u8]`, a [`Plain`] type, or a slice of one.
 ///
-/// All users of a queue, a topic or a state must agree on it: its file records the type's name, size
-/// and alignment.
+/// All users of a queue, a topic or a state must agree on it: its file records the type's name,
+/// size and alignment.
+///
+/// A slice of values without bytes has no length in memory, so no program that uses one compiles:
+///
+/// ```compile_fail
+/// # fn main() -> Result<(), outlive::Error> {
+/// let domain = outlive::Domain::open_default()?;
+/// outlive::queue::Queue::<[()]>::open_or_create(&domain, "nothing")?;
+/// # Ok(())
+/// # }
+/// ```
 pub trait Payload: sealed::Sealed {
     #[doc(hidden)]
     const METADATA: Metadata;
@@ -135,6 +145,53 @@ impl Metadata {
             "u8" if self.is_slice => String::new(),
             name if self.is_slice => format!("[{name}]"),
             name => name.to_owned(),
+        }
+    }
+
+    /// Returns whether so many bytes can be such a message.
+    #[inline]
+    pub(crate) fn fits(self, len: usize) -> bool {
+        match (self.is_slice, self.size as usize) {
+            (true, 1) => true,
+            (true, size) => len.is_multiple_of(size),
+            (false, size) => len == size,
+        }
+    }
+
+    /// Says why bytes of another length are no such message.
+    #[cold]
+    pub(crate) fn other_length(self) -> String {
+        format!("its length is not that of a {}", self.type_name())
+    }
+}
+
+/// What a file's header says about the type of its messages.
+pub(crate) struct Recorded {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+}
+
+impl Recorded {
+    /// Of messages of one type. Files of bytes name none.
+    pub(crate) fn one(of: Metadata) -> Recorded {
+        match of.type_name() {
+            name if name.is_empty() => Recorded { name, size: 0, align: 1 },
+            name => Recorded { name, size: of.size, align: of.align as u64 },
+        }
+    }
+
+    /// Of requests and replies.
+    pub(crate) fn pair(request: Metadata, reply: Metadata) -> Recorded {
+        let (q, r) = (Recorded::one(request), Recorded::one(reply));
+        if q.name.is_empty() && r.name.is_empty() {
+            return q;
+        }
+        let name_of = |name: String| if name.is_empty() { "[u8]".to_owned() } else { name };
+        Recorded {
+            name: format!("{} -> {}", name_of(q.name), name_of(r.name)),
+            size: q.size + r.size,
+            align: q.align.max(r.align),
         }
     }
 }

@@ -76,11 +76,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ("rpc/readiness.rs", "rpc/server.rs", "a server makes its source, which holds it"),
     ("rpc/request.rs", "rpc/stream.rs", "a request becomes a stream, which is of a request"),
     (
-        "pool/demand.rs",
-        "pool/file.rs",
-        "the header has the averages; they are made of the file's counts",
-    ),
-    (
         "pool/object.rs",
         "pool/pool.rs",
         "a pool gives objects, and an object is given back to its pool",
@@ -402,7 +397,7 @@ fn no_two_files_of_a_folder_import_each_other() {
 fn a_name_of_a_room_above_is_found() {
     let upward = [
         ("pool/heap/tag.rs", "use crate::pool::share::Sharing;"),
-        ("pool/heap/reclaim.rs", "use crate::pool::demand::Spare;"),
+        ("pool/heap/reclaim.rs", "use crate::pool::file::File;"),
         ("pool/heap/mod.rs", "fn f() { crate::pool::cache::release() }"),
         ("pool/cache/mod.rs", "use crate::pool::{debug::Modes, heap::Tag};"),
         ("pool/debug/checked.rs", "use crate::pool::share::{Offset, Offer};"),

@@ -7,6 +7,7 @@ use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
+use outlive::sync::{Semaphore, SemaphoreOptions};
 use outlive::topic::{Subscriber, Topic};
 
 const PAGE: &str = include_str!("../../../doc/options.md");
@@ -50,12 +51,18 @@ fn the_page_has_the_defaults() {
     expect_a_quarter("topic", topic.max_bytes, 4 << 30);
     let state = State::<[u8]>::open_or_create(&domain, "state").expect("made").config();
     expect("state", "capacity", state.capacity);
-    let service = Service::open_or_create(&domain, "service").expect("made").config();
+    let service = Service::<[u8], [u8]>::open_or_create(&domain, "service").expect("made").config();
     expect("service", "max_bytes", service.max_bytes);
     let pool = Pool::open_or_create(&domain, "pool").expect("made").config();
     expect("pool", "cache_bytes", pool.cache_bytes);
     expect("pool", "huge_pages", pool.huge_pages);
     expect_a_quarter("pool", pool.max_bytes, 8 << 30);
+    let semaphore = SemaphoreOptions::default().open_or_create(&domain, "semaphore").expect("made");
+    expect("semaphore", "permits", semaphore.free());
+    let three = Semaphore::options(3).create_new(&domain, "three").expect("made");
+    assert_eq!(three.free(), 3);
+    let found = SemaphoreOptions::default().open_or_create(&domain, "three").expect("as it is");
+    assert_eq!(found.free(), 3);
     let subscriber = Subscriber::options();
     expect("subscriber", "reliable", false);
     expect("subscriber", "history", 0);

@@ -968,7 +968,10 @@ private:
         if (kind == "state") return opened<outlive::StateBytes>(args, given, string());
         if (kind == "record") {
             const string &how = args.at(0), &name = args.at(1);
-            using Record = outlive::Record<uint64_t>;
+            struct Number {
+                uint64_t value;
+            };
+            using Record = outlive::Record<Number>;
             if (how == "open") Record::open(domain_, name, {}).value();
             else if (how == "create_new") Record::create_new(domain_, name, {}).value();
             else Record::open_or_create(domain_, name, {}).value();

@@ -779,14 +779,11 @@ def open_as(kind: str, how: str, name: str, *number: str) -> str | None:
         return f"error Unsupported open.{kind}"
     of, option = OPENED[kind]
     where = {"lock": outlive.Lock("its-lock", folder)} if of is outlive.Condition else {"domain": folder}
-    if how == "open" and not number:
+    if how == "open":
         of.open(name, **where)
         return None
     given: Any = int(number[0]) if number else NEEDED.get(kind)
     options = {} if option is None or given is None else {option: given == 2 if kind == "event" else given}
-    if how == "open":
-        # Options are compared by the constructor alone; what is not there is told first.
-        of.open(name, **where)
     (of.create_new if how == "create_new" else of)(name, **options, **where)
     return None
 

@@ -71,6 +71,7 @@ fn run() -> Result<bool, String> {
         "services",
         "waits",
         "pools",
+        "openings",
         "arguments",
     ] {
         let name = format!("{file}.txt");

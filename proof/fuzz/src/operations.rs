@@ -286,7 +286,7 @@ fn open_and_use(domain: &Domain) {
     locks::open_and_use(domain);
     pools::open_and_use(domain);
     topics::open_and_use(domain);
-    if let Ok(record) = outlive::sync::Record::<Shared>::open(domain, RECORD, |_| {}) {
+    if let Ok(record) = outlive::sync::Record::<Shared>::open_or_create(domain, RECORD) {
         use_guard(record.lock_until(|record| &record.locks[0], soon()), true);
     }
     for name in QUEUES {

@@ -227,7 +227,7 @@ fn options() -> QueueOptions {
 pub fn make(domain: &Domain) -> (Vec<Mutex<u64>>, Record<Shared>, Vec<Queue>) {
     let mutexes =
         MUTEXES.map(|name| Mutex::options(1).open_or_create(domain, name).expect("opens"));
-    let record = Record::open(domain, RECORD, |_| {}).expect("opens");
+    let record = Record::open_or_create(domain, RECORD).expect("opens");
     let queues = QUEUES.map(|name| options().open_or_create(domain, name).expect("made"));
     (mutexes.into(), record, queues.into())
 }

@@ -19,6 +19,8 @@ mod receive;
 #[path = "../../../crates/outlive/src/queue/receiver.rs"]
 mod receiver;
 mod ring;
+#[path = "../../../crates/outlive/src/queue/room.rs"]
+mod room;
 #[path = "../../../crates/outlive/src/queue/send.rs"]
 mod send;
 #[path = "../../../crates/outlive/src/queue/senders.rs"]
@@ -27,8 +29,6 @@ mod senders;
 mod sweep;
 #[cfg(test)]
 mod tests;
-#[path = "../../../crates/outlive/src/queue/wake.rs"]
-mod wake;
 
 pub use handles::{Receiver, Sender};
 pub(crate) use inner::Inner;

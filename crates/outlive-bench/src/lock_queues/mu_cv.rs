@@ -33,7 +33,7 @@ pub struct MuCv {
 impl MuCv {
     /// Opens the queue of that name, or makes it.
     pub fn open(domain: &Domain, name: &str) -> Result<MuCv, Error> {
-        let words = Record::<Words>::open(domain, name, |_| ())?;
+        let words = Record::<Words>::open_or_create(domain, name)?;
         Ok(MuCv {
             ring: words.handle(|words| &words.ring),
             came: words.handle(|words| &words.came),

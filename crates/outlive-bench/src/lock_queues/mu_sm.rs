@@ -32,7 +32,9 @@ pub struct MuSm {
 impl MuSm {
     /// Opens the queue of that name, or makes it.
     pub fn open(domain: &Domain, name: &str) -> Result<MuSm, Error> {
-        let words = Record::<Words>::open(domain, name, |words| words.messages.set_permits(0))?;
+        let words = Record::<Words>::options()
+            .init(|words| words.messages.set_permits(0))
+            .open_or_create(domain, name)?;
         Ok(MuSm {
             ring: words.handle(|words| &words.ring),
             messages: words.handle(|words| &words.messages),

@@ -89,7 +89,7 @@ impl Contender for Calling {
         let bytes = self.bytes;
         let mut crew = Crew::new()?;
         crew.start("server", stage.second_core(), || {
-            let server = Service::options()
+            let server = Service::<[u8], [u8]>::options()
                 .wait_strategy(stage.wait)
                 .open_or_create(&open()?, "service")
                 .and_then(|service| service.server());
@@ -106,7 +106,7 @@ impl Contender for Calling {
             Ok(())
         })?;
         crew.start("client", stage.first_core(), || {
-            let client = Service::options()
+            let client = Service::<[u8], [u8]>::options()
                 .wait_strategy(stage.wait)
                 .open_or_create(&open()?, "service")
                 .and_then(|service| service.client());

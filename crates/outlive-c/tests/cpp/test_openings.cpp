@@ -82,6 +82,8 @@ static void records() {
 }
 
 static void domains() {
+    CHECK(outlive::Domain::open_at(folder).code() == ENOENT);
+    auto domain = open_domain();
     CHECK(outlive::Domain::open_at(folder + "-that-is-not-there").code() == ENOENT);
     CHECK(outlive::Domain::open("not-there-at-all").code() == ENOENT);
     CHECK(outlive::Domain::open_at(folder).has_value());

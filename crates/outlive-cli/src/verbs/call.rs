@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use clap::Args;
-use outlive::Deadline;
 use outlive::rpc::{CallError, Service};
+use outlive::{Deadline, Error};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -71,8 +71,12 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
         // Says so when it is not there; what it is, the opening below compares.
         domain.entry(&args.service)?;
     }
-    let client =
-        Service::open_or_create(&domain, &args.service).and_then(|service| service.client())?;
+    // An existing service takes bytes, whatever types its Rust programs give them.
+    let service = match Service::open_as_bytes(&domain, &args.service) {
+        Err(Error::NotFound { .. }) => Service::open_or_create(&domain, &args.service)?,
+        other => other?,
+    };
+    let client = service.client()?;
     client.set_patient(args.wait_for_server);
     let deadline = args.timeout.map_or(Deadline::NEVER, Deadline::after);
     let mut call = client.begin_until(&request, deadline).map_err(|error| failure(&error))?;

@@ -12,8 +12,8 @@ use crate::output::{self, bytes, counted, talk};
 ///
 /// No process needs this to go on: the next process that meets a dead owner's claim deals with
 /// it. gc gives back memory and tokens that no process happens to meet. The next process that
-/// locks what a dead process had locked is still told. Of pools, what is free and more than was
-/// needed lately (see 'outlive pool list') goes back to the system, whichever process freed it.
+/// locks what a dead process had locked is still told. Of pools, each 2 MiB in which all objects
+/// are free goes back to the system, whichever process freed them.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive domain gc --dry-run")]

@@ -392,7 +392,7 @@ fn service_figures(overview: &outlive::rpc::Overview) -> [(&'static str, u64); 4
 }
 
 /// Returns what there is of a pool's objects, of all sizes together.
-fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 9] {
+fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 8] {
     [
         ("objects", sum.total),
         ("used", sum.used),
@@ -401,7 +401,6 @@ fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 9] {
         ("offered", sum.offered),
         ("shared", sum.shared),
         ("moving", sum.moving),
-        ("needed", sum.needed),
         ("failed", sum.failed),
     ]
 }

@@ -90,7 +90,7 @@ fn open(
         );
         return Err(Failure::new(Code::LockFailed, text));
     }
-    let commands = Record::<Commands>::open(domain, &format!("{}.commands", args.name), |_| {})?;
+    let commands = Record::<Commands>::open_or_create(domain, &format!("{}.commands", args.name))?;
     Ok((semaphore, commands))
 }
 

@@ -48,8 +48,8 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
     if common.domain.no_create {
         domain.entry(&args.name)?;
     }
-    let mut server =
-        Service::open_or_create(&domain, &args.name).and_then(|service| service.server())?;
+    let mut server = Service::<[u8], [u8]>::open_or_create(&domain, &args.name)
+        .and_then(|service| service.server())?;
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         let request =
             server.next().map_err(|error| Failure::new(Code::System, error.to_string()))?;

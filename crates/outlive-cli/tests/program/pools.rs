@@ -115,14 +115,12 @@ fn who_has_what_is_told() {
     assert!(number(&frames["bytes"]) <= number(&frames["max_bytes"]));
 
     let info = stage.run(&["info", "frames"]).expect(0).text();
-    for begins in
-        ["kind         pool", "used         ", "needed       ", "failed       1", "offered      1"]
-    {
+    for begins in ["kind         pool", "used         ", "failed       1", "offered      1"] {
         assert!(info.contains(begins), "{begins} in {info}");
     }
     assert!(stage.run(&["ls"]).expect(0).text().contains("objects in use"));
 
-    // All is freed, and a while later not needed any more: gc gives it back.
+    // All is freed: gc gives it back.
     drop((mine, pool.claim(offer).expect("offered")));
     pool.flush();
     living.kill();

@@ -48,8 +48,6 @@ const STACK: usize = 128 << 10;
 /// How long to sleep after an error that can only be a lack of descriptors.
 const REST: Duration = Duration::from_millis(10);
 
-/// The prefix of sockets' files; the token follows.
-const PREFIX: &str = ".gpu-";
 /// The longest path that a socket's address has room for.
 const LONGEST_PATH: usize = 100;
 
@@ -86,8 +84,9 @@ pub(super) fn failed(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error 
     move |errno| Error::System { what, errno: errno.raw_os_error() }
 }
 
+/// Returns the name of that process's socket.
 fn file_name(token: TokenId) -> String {
-    format!("{PREFIX}{:08x}", token.as_u32())
+    Domain::extension_file("gpu", token)
 }
 
 /// Returns the address of that process's socket, and what has to stay open while the address is

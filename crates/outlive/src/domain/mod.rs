@@ -368,17 +368,6 @@ impl Domain {
         &self.inner.folder
     }
 
-    /// Opens a named thing, or makes it if it does not exist.
-    pub(crate) fn create_or_open(
-        &self,
-        name: &str,
-        spec: &Spec,
-        init: impl Fn(&Segment) -> Result<(), Error>,
-    ) -> Result<Segment, Error> {
-        check_name(name)?;
-        Segment::create_or_open(self.folder(), name, spec, init)
-    }
-
     /// Opens a named thing or makes it, as `opening` says.
     pub(crate) fn open_as(
         &self,

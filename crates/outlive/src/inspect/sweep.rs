@@ -90,10 +90,23 @@ impl Domain {
         Ok(report)
     }
 
-    /// Removes the files of dead processes that an extension of Outlive has put into the folder, as
-    /// the sockets on which processes offer GPU memory: `.WORD-TOKEN`, the owner's token in eight
-    /// hexadecimal digits (doc/protocols/segment.md). A program that knows nothing of the extension
-    /// removes them, too.
+    /// Returns the name by which an extension of Outlive registers a file of that process in the
+    /// folder, as the sockets on which processes offer GPU memory: `.WORD-TOKEN`, the token in eight
+    /// hexadecimal digits (doc/protocols/segment.md). When the process is dead, a sweep removes the
+    /// file.
+    ///
+    /// # Panics
+    /// If `word` is not of small letters alone.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn extension_file(word: &str, owner: TokenId) -> String {
+        let name = format!(".{word}-{:08x}", owner.as_u32());
+        assert_eq!(owner_of_extension(&name), Some(owner), "a word of small letters: {word}");
+        name
+    }
+
+    /// Removes the files of dead processes that extensions have registered by
+    /// [`Domain::extension_file`]. A program that knows nothing of an extension removes them, too.
     ///
     /// # Errors
     /// [`Error::System`]: the folder cannot be listed.
@@ -196,6 +209,8 @@ mod tests {
         let owner = |name| owner_of_extension(name).map(TokenId::as_u32);
         assert_eq!(owner(".gpu-20010801"), Some(0x2001_0801));
         assert_eq!(owner(".anything-2003c0de"), Some(0x2003_c0de));
+        let token = TokenId::from_u32(0x2001_0801).expect("a token");
+        assert_eq!(Domain::extension_file("gpu", token), ".gpu-20010801");
         for name in [
             "gpu-20010801",
             ".20010801",

@@ -61,7 +61,8 @@ pub struct Registry {
     /// of locks, 0, where no thread ever has a token.
     pub(super) fast: std::sync::atomic::AtomicUsize,
     pub(crate) layout: libc_mutex::Layout,
-    /// Slots that this process has seen to exist.
+    /// Slots that this process has seen to exist. A look at a token is one load of this besides its
+    /// slot: asking for the file's length each time would be a system call.
     known_slots: std::sync::atomic::AtomicU32,
     /// Nanoseconds; 0 is off.
     recheck: StdAtomicU64,

@@ -2,22 +2,19 @@
 //!
 //! ```text
 //! page 0      header of every segment
-//! page 1      PoolHeader: configuration; epoch and flushes; numbers; failures; needs
-//! page 2..    the free lists: four to a class, a cache line each
+//! page 1      PoolHeader: configuration; flushes; numbers; failures
+//! page 2..    hints to free objects: four lines to a class
 //! page 6..    the heap's control table
 //!             the holder table: rows of 512 bytes
-//!             the heap's records: tag, link, note
+//!             the heap's records: tag, note
 //!             the heap's spans
 //! ```
 
 use core::ptr::NonNull;
 
-use super::cache::MAGAZINES;
 use super::debug::Modes;
-use super::demand::Demand;
 use super::heap::{
-    BUCKETS, CLASSES, EPOCHS, FreeList, Heap, HeapHost, INDEX_BITS, Links, ObjectRef, PAGE, SPAN,
-    Shape, Traffic,
+    BUCKETS, CLASSES, FreeHints, Heap, HeapHost, INDEX_BITS, ObjectRef, PAGE, SPAN, Shape,
 };
 use super::share::Holders;
 use crate::Error;
@@ -25,10 +22,10 @@ use crate::segment::{BODY, MOST_RESERVED, Segment, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 const HEADER_AT: u64 = BODY;
-const LISTS_AT: u64 = HEADER_AT + 4096;
-const CONTROL_AT: u64 = LISTS_AT + (CLASSES as u64 * LIST).next_multiple_of(4096);
-/// Bytes of one class's lists.
-const LIST: u64 = size_of::<[FreeList; BUCKETS]>() as u64;
+const HINTS_AT: u64 = HEADER_AT + 4096;
+const CONTROL_AT: u64 = HINTS_AT + (CLASSES as u64 * LINES).next_multiple_of(4096);
+/// Bytes of one class's hints.
+const LINES: u64 = size_of::<[FreeHints; BUCKETS]>() as u64;
 /// The fewest bytes of a pool: its own words, and a few pages.
 pub(super) const LEAST_BYTES: u64 = 64 << 10;
 /// The most bytes of a pool: with the offsets that its objects need besides, it fits into one
@@ -54,11 +51,9 @@ pub(super) struct PoolHeader {
     pub(super) modes: AtomicU64,
     reserved: [AtomicU32; 6],
     // Written by `gc` and `flush`.
-    /// From 1 to `EPOCHS`; 0 is 1.
-    epoch: AtomicU32,
     /// How often all caches were asked to empty themselves.
     pub(super) flushes: AtomicU32,
-    reserved_2: [AtomicU32; 14],
+    reserved_2: [AtomicU32; 15],
     // Written by threads that hand objects over, now and then.
     /// Numbers of offers that have been given out.
     pub(super) numbers: AtomicU32,
@@ -74,27 +69,21 @@ pub(super) struct PoolHeader {
     // Written by threads that find no room.
     /// By class, and at last for runs.
     pub(super) failed: [AtomicU64; CLASSES as usize + 1],
-    // Written by threads that take and give back, every 50 ms at most.
-    pub(super) needed: [Demand; MAGAZINES as usize],
-    reserved_5: [AtomicU64; 5],
-    // Written by threads that take and give back runs, except to and from caches.
-    /// By magazine, see `demand.rs`. Longer runs are not counted.
-    pub(super) runs: [Traffic; (MAGAZINES - CLASSES) as usize],
-    /// Counts objects that become free otherwise.
+    reserved_5: [AtomicU64; 6],
+    // Written by threads that give back what no hint names: runs, and what the dead had.
+    /// How many became free, wrapping. See [`File::changes`].
     pub(super) frees: AtomicU32,
     reserved_6: [AtomicU32; 15],
 }
 
 const _: () = {
     assert!(core::mem::offset_of!(PoolHeader, modes) == 32);
-    assert!(core::mem::offset_of!(PoolHeader, epoch) == 64);
+    assert!(core::mem::offset_of!(PoolHeader, flushes) == 64);
     assert!(core::mem::offset_of!(PoolHeader, numbers) == 128);
     assert!(core::mem::offset_of!(PoolHeader, used_rows) == 192);
     assert!(core::mem::offset_of!(PoolHeader, failed) == 256);
-    assert!(core::mem::offset_of!(PoolHeader, needed) == 720);
-    assert!(core::mem::offset_of!(PoolHeader, runs) == 1280);
-    assert!(core::mem::offset_of!(PoolHeader, frees) == 1344);
-    assert!(size_of::<PoolHeader>() as u64 <= LISTS_AT - HEADER_AT);
+    assert!(core::mem::offset_of!(PoolHeader, frees) == 768);
+    assert!(size_of::<PoolHeader>() as u64 <= HINTS_AT - HEADER_AT);
 };
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
@@ -105,8 +94,7 @@ unsafe impl SharedLayout for PoolHeader {}
 pub(super) struct ObjectRecord {
     /// Which process or thread has the object.
     pub(super) tag: AtomicU64,
-    /// See `heap/free_list.rs`.
-    pub(super) link: AtomicU32,
+    reserved: AtomicU32,
     /// See `debug/poison.rs`. For an offered object: the bytes that were asked for. For a shared
     /// one: the row of its holders.
     pub(super) note: AtomicU32,
@@ -193,7 +181,6 @@ impl Plan {
         header.spans.store(self.spans, Ordering::Relaxed);
         header.rows_at.store(self.rows_at, Ordering::Relaxed);
         header.rows.store(self.rows, Ordering::Relaxed);
-        header.epoch.store(1, Ordering::Relaxed);
         header.modes.store(1 << 32 | u64::from(modes.bits()), Ordering::Relaxed);
         Ok(())
     }
@@ -247,12 +234,21 @@ impl File {
         unsafe { &*self.segment.address(HEADER_AT).cast() }
     }
 
-    /// Returns the lists of a class's free objects.
-    pub(super) fn lists(&self, class: u32) -> &[FreeList; BUCKETS] {
+    /// Returns the hints to a class's free objects.
+    pub(super) fn hints(&self, class: u32) -> &[FreeHints; BUCKETS] {
         let class = u64::from(class.min(CLASSES - 1));
         // SAFETY: before CONTROL_AT, which `new` has found to exist; all atomics; mappings do not
         // shrink.
-        unsafe { &*self.segment.address(LISTS_AT + class * LIST).cast() }
+        unsafe { &*self.segment.address(HINTS_AT + class * LINES).cast() }
+    }
+
+    /// Returns a number that changes whenever an object has become free for other threads, except
+    /// by a death.
+    pub(super) fn changes(&self) -> u32 {
+        let lines = (0..CLASSES).flat_map(|class| self.hints(class));
+        lines.fold(self.header().frees.load(Ordering::Relaxed), |sum, line| {
+            sum.wrapping_add(line.freed.load(Ordering::Relaxed))
+        })
     }
 
     /// Returns the record of an existing object.
@@ -266,43 +262,6 @@ impl File {
         let rows = (u64::from(self.used_rows()) * ROW).next_multiple_of(PAGE);
         let tables = CONTROL_AT + Heap::control_bytes(self.all_spans);
         Ok((tables + rows).saturating_add(self.heap.bytes(&self.segment)?))
-    }
-
-    /// Begins a new epoch: all marks in links are void, and lists are empty; objects that the dead
-    /// left marked can be in a list again.
-    pub(super) fn end_epoch(&self, me: crate::liveness::Me) {
-        let epoch = self.epoch();
-        // If this thread died just after, lists end at a link of an older epoch.
-        let _ = self.header().epoch.compare_exchange(
-            epoch,
-            epoch % EPOCHS + 1,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
-        for class in 0..CLASSES {
-            self.lists(class).iter().for_each(|list| list.empty(me));
-        }
-    }
-
-    /// Removes dead lockers' names from the lists; returns how many.
-    pub(super) fn sweep_lists(&self, me: crate::liveness::Me, dry_run: bool) -> u32 {
-        let lists = (0..CLASSES).flat_map(|class| self.lists(class));
-        lists.filter(|list| list.sweep(me, dry_run)).count() as u32
-    }
-}
-
-impl Links for File {
-    fn link(&self, reference: u32) -> Option<&AtomicU32> {
-        let row = self.heap.object(&self.segment, reference)?;
-        self.record(&row).ok().map(|record| &record.link)
-    }
-
-    fn epoch(&self) -> u32 {
-        // Damaged, or 0: 1, for every process.
-        match self.header().epoch.load(Ordering::Relaxed) {
-            epoch @ 1..=EPOCHS => epoch,
-            _ => 1,
-        }
     }
 }
 

@@ -9,18 +9,16 @@
 //! | offered to a dead process | freed |
 //! | shared, and all holders have ended | freed |
 //! | a row of the holder table that no sharing uses, a cell of a process that has ended | to be used again |
-//! | a list locked by a dead thread | unlocked |
 //!
 //! Each step is a compare-exchange from the value that was seen: any number of processes may
 //! collect at once, and one that dies has done part of it.
 
 use std::cell::Cell;
 
-use super::cache::{Cache, magazine_of_run};
-use super::demand::Spare;
+use super::cache::Cache;
 use super::error::PoolError;
 use super::file::File;
-use super::heap::{Collected, Heap, HeapHost, Message, Tag, Use};
+use super::heap::{Collected, HeapHost, Message, Tag};
 use super::pool::{Inner, Pool};
 use crate::Error;
 use crate::liveness::{End, Ends, Me, Registry};
@@ -51,12 +49,12 @@ impl Pool {
         }
     }
 
-    /// Gives memory back to the system, except what is likely to be needed again.
+    /// Gives all memory back to the system that no object in use needs.
     ///
-    /// It calls [`Pool::flush`], frees what dead processes had, and takes each 2 MiB apart in which
-    /// all objects are free, down to as many objects of each size as were out on average of the
-    /// last seconds (in use, in caches, handed over; [`SizeUsage::needed`](super::SizeUsage)).
-    /// Objects of more than 16 MiB always go back. Addresses of objects in use stay what they are.
+    /// It calls [`Pool::flush`], frees what dead processes had, and gives back each 2 MiB in which
+    /// all objects are free. Addresses of objects in use stay what they are. A process that needs
+    /// that memory again gets it from the system anew, which costs a page fault for each 4 KiB
+    /// that it touches.
     ///
     /// # Errors
     /// [`PoolError::System`].
@@ -69,8 +67,7 @@ impl Pool {
         self.flush();
         let before = inner.file.segment.facts()?.allocated;
         let found = inner.collect(me, false)?;
-        inner.file.end_epoch(me);
-        inner.file.trim(me)?;
+        inner.file.heap.reclaim(&inner.file.segment, me, &inner.file)?;
         let after = inner.file.segment.facts()?.allocated;
         Ok(Trimmed {
             objects: u64::from(found.held + found.orphaned),
@@ -114,62 +111,13 @@ fn collect(
     found.orphaned += shared.objects;
     if !dry_run && found.count() > 0 {
         file.freed();
-        // The dead process took objects, and has not counted them as given back.
-        file.take_stock()?;
     }
     Ok((found, shared.names, ending.get() || shared.names_left))
 }
 
-impl File {
-    /// Gives back free whole spans that exceed the sliding demand.
-    fn trim(&self, me: Me) -> Result<(), Error> {
-        let mut spare = self.spare()?;
-        self.heap.trim(&self.segment, me, self, &mut spare)
-    }
-}
-
-impl Heap {
-    /// Frees whole spans, the last first, whose objects are all free and exceed the demand, and
-    /// gives their pages back.
-    #[cold]
-    pub(super) fn trim(
-        &self,
-        segment: &Segment,
-        me: Me,
-        host: &dyn HeapHost,
-        spare: &mut Spare,
-    ) -> Result<(), Error> {
-        for index in (0..self.used_spans(segment)?).rev() {
-            let (span, word) = self.scan_span(segment, me, index, host)?;
-            let (magazine, objects) = match word.what() {
-                Use::Class(class) => (
-                    Some(class),
-                    self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)),
-                ),
-                Use::Run(first) if first == index => {
-                    (magazine_of_run(u64::from(span.spans.load(Ordering::Relaxed))), 1)
-                }
-                _ => continue,
-            };
-            if !spare.has(magazine, objects) {
-                continue;
-            }
-            let gone = match word.what() {
-                Use::Class(_) => self.reclaim_span(segment, me, index, host)?,
-                _ => self.reclaim_run(segment, me, index, host)?,
-            };
-            if gone {
-                spare.take(magazine, objects);
-            }
-        }
-        Ok(())
-    }
-}
-
 /// What a sweep of a pool found.
 pub(crate) struct Swept {
-    /// Lists that dead threads had locked, and cells that named dead processes as holders of living
-    /// objects.
+    /// Cells that named dead processes as holders of living objects.
     pub(crate) claims: u32,
     /// Objects, and spans, of dead processes.
     pub(crate) objects: u32,
@@ -184,12 +132,11 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Er
     let file = File::new(segment)?;
     let facts = file.segment.facts()?;
     let (found, names, names_left) = collect(&file, me.registry, facts.identity(), me, dry_run)?;
-    let claims = names + file.sweep_lists(me, dry_run);
     let mut bytes = 0;
     if !dry_run {
-        file.trim(me)?;
+        file.heap.reclaim(&file.segment, me, &file)?;
         bytes = facts.allocated.saturating_sub(file.segment.facts()?.allocated);
     }
     file.heap.expect_whole(&file.segment)?;
-    Ok(Swept { claims, objects: found.count(), names_left, bytes })
+    Ok(Swept { claims: names, objects: found.count(), names_left, bytes })
 }

@@ -29,7 +29,6 @@
 
 mod cache;
 mod debug;
-mod demand;
 mod error;
 mod file;
 mod gc;

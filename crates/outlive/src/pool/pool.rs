@@ -1,7 +1,7 @@
 //! A pool as a whole: making and opening it, and taking objects from it.
 //!
 //! 1. The thread's cache: no locked instruction.
-//! 2. The shared lists: eight at once, seven of them into the cache.
+//! 2. The hints to free objects: eight at once, seven of them into the cache.
 //! 3. A scan of some tags; new memory.
 //! 4. What dead processes had; this thread's cache; all tags; spans of other sizes that are free as
 //!    a whole: `cache/negative.rs`.
@@ -20,7 +20,8 @@ use super::debug::{GuardPages, Modes};
 use super::error::PoolError;
 use super::file::{File, LEAST_BYTES, MOST_BYTES, ObjectPtr, Plan};
 use super::heap::{
-    CLASSES, CLUSTER, ObjectRef, Tag, class_of, class_of_short_or_long, pop_any, size_of_class,
+    BUCKETS, CLASSES, CLUSTER, ObjectRef, Tag, class_of, class_of_short_or_long, size_of_class,
+    take_any,
 };
 use super::object::Object;
 use crate::domain::{agree, three_openings};
@@ -162,6 +163,8 @@ impl PoolOptions {
                 });
             }
             Some(bytes) => bytes,
+            // Nothing is made, so the file system's size is of no use.
+            None if opening == Opening::Open => LEAST_BYTES,
             None => (domain.folder().file_system_bytes()? / 4).clamp(LEAST_BYTES, MOST_BYTES),
         };
         let plan = Plan::new(max_bytes);
@@ -562,15 +565,15 @@ impl Inner {
             }
             Ok(())
         };
-        // Popped objects may be taken already: then the next ones.
-        for _ in 0..CLUSTER {
+        // They may be taken already: then the next ones.
+        for _ in 0..BUCKETS {
             let mut out = [0; CLUSTER];
             let home = me.id.slot() as usize;
-            let popped = pop_any(file.lists(class), home, me, file, &mut out[..cluster]);
-            for &reference in &out[..popped] {
+            let hints = take_any(file.hints(class), home, &mut out[..cluster]);
+            for &reference in &out[..hints] {
                 take(reference, &mut found)?;
             }
-            if popped == 0 || !found.is_empty() {
+            if hints == 0 || !found.is_empty() {
                 break;
             }
         }
@@ -581,12 +584,15 @@ impl Inner {
             if self.huge_pages.load(Ordering::Relaxed) {
                 self.make_huge(&object)?;
             }
-            // If the memory is new, its neighbours are free, too.
-            for next in 1..cluster as u32 {
-                take(object.reference + next, &mut found)?;
+            if cluster > 1 {
+                let mut damaged = Ok(());
+                file.heap.take_more(&file.segment, me, class, file, &mut |object| {
+                    damaged = self.taken(&object).map(|ptr| found.push(ptr));
+                    damaged.is_ok() && found.len() < cluster
+                })?;
+                damaged?;
             }
         }
-        file.note_taken(class, me.id.slot() as usize, found.len() as u32);
         let first = found[0];
         if let Some(cache) = cache {
             // The most recently used one last.
@@ -630,7 +636,6 @@ impl Inner {
             self.make_huge(&object)?;
         }
         let magazine = magazine_of_long(object.capacity);
-        file.note_taken(magazine.unwrap_or(MAGAZINES), 0, 1);
         Ok((self.taken(&object)?, magazine))
     }
 }

@@ -1,6 +1,5 @@
 //! What is in a pool, which process has it, and which caller took what is still held.
 
-use super::cache::magazine_of_long;
 use super::debug::{Caller, Modes, Note, TAIL, caller_from};
 use super::file::File;
 use super::heap::{CLASSES, SPAN, Tag, size_of_class};
@@ -10,7 +9,6 @@ use crate::claim::Holder;
 use crate::liveness::Registry;
 use crate::segment::Segment;
 use crate::shim::Ordering;
-use crate::sys::clock::coarse_millis;
 
 /// What is in a pool: each figure is true of some moment, and all of one moment when no process
 /// uses it.
@@ -59,9 +57,6 @@ pub struct SizeUsage {
     pub bytes: u64,
     /// How many processes have some, in use or in caches, dead ones included.
     pub holders: u64,
-    /// How many were not free on average of the last seconds, rounded up: what `gc` keeps. 0 for
-    /// those above 16 MiB.
-    pub needed: u64,
     /// How often there was no room for one.
     pub failed: u64,
 }
@@ -122,7 +117,6 @@ impl SizeUsage {
         self.shared += other.shared;
         self.moving += other.moving;
         self.bytes += other.bytes;
-        self.needed += other.needed;
         // A damaged count may have any value.
         self.failed = self.failed.saturating_add(other.failed);
     }
@@ -253,18 +247,6 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         }
     })?;
     long.sort_unstable_by_key(|one| one.size);
-    let now = coarse_millis();
-    let needed = |magazine: u32, one: &SizeUsage| {
-        let out = u32::try_from(one.total - one.free).unwrap_or(u32::MAX);
-        file.header()
-            .needed
-            .get(magazine as usize)
-            .map_or(0, |need| u64::from(need.objects(now, out)))
-    };
-    (0..).zip(&mut small).for_each(|(class, one)| one.needed = needed(class, one));
-    for one in &mut long {
-        one.needed = magazine_of_long(one.size).map_or(0, |magazine| needed(magazine, one));
-    }
     let failed_long = failed(CLASSES);
     if failed_long > 0 {
         // Whatever length they were asked for.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::head::AtHead;
-use super::send::wait_for_memory;
+use super::room::wait_for_memory;
 use super::sweep::collect_objects;
 use super::{Queue, RawReceiver};
 use crate::claim::{Role, Standing};

@@ -82,7 +82,8 @@ pub(super) struct ReceiverWords {
     /// The largest backlog seen, in slots.
     pub(super) high_water: AtomicU64,
     // The journal: what `received` and `abandoned` will be once the slot at `journal` has been
-    // given back.
+    // given back. Without it, a receiver's death between the slot and the counts would leave counts
+    // that never add up again, because the slot no longer says whether it had a message.
     pub(super) journal: AtomicU64,
     pub(super) next_received: AtomicU64,
     pub(super) next_abandoned: AtomicU64,

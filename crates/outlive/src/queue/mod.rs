@@ -19,6 +19,8 @@ mod batch;
 mod carrier;
 mod handles;
 mod head;
+#[cfg(feature = "testing")]
+mod held;
 mod inner;
 mod layout;
 mod peek;
@@ -28,10 +30,10 @@ mod readiness;
 mod receive;
 mod receiver;
 mod ring;
+mod room;
 mod send;
 mod senders;
 mod sweep;
-mod wake;
 
 pub use handles::{Receiver, Sender};
 pub(crate) use inner::Inner;

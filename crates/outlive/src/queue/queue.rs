@@ -10,6 +10,7 @@ use super::ring::Ring;
 use crate::claim::Holder;
 use crate::domain::{agree, check_range, three_openings};
 use crate::liveness::{Registry, TokenId};
+use crate::payload::Recorded;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{MOST_RESERVED, Opening, Segment, Spec};
 use crate::shim::Ordering;
@@ -155,7 +156,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     );
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Queue<M>, Error> {
-        self.open_kind(domain, name, opening, Kind::Queue, Annex::NONE)
+        self.open_kind(domain, name, opening, Kind::Queue, Recorded::one(M::METADATA), Annex::NONE)
     }
 
     /// Does the same for a file of that kind, with another layer's words in it.
@@ -165,6 +166,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         name: &str,
         opening: Opening,
         kind: Kind,
+        types: Recorded,
         annex: Annex,
     ) -> Result<Queue<M>, Error> {
         check_range("max_bytes", self.max_bytes, LEAST_BYTES..=MOST_BYTES, "64 KiB to 6 GiB")?;
@@ -188,14 +190,11 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
             need_receiver: self.need_receiver.unwrap_or(false),
         };
         let plan = Plan::new(made, annex);
-        // Files of bytes name no type.
-        let (type_name, facts) = (M::METADATA.type_name(), M::METADATA);
-        let (size, align) = if type_name.is_empty() { (0, 1) } else { (facts.size, facts.align) };
         let spec = Spec {
             kind,
-            type_name,
-            type_size: size,
-            type_align: align as u64,
+            type_name: types.name,
+            type_size: types.size,
+            type_align: types.align,
             reserve: plan.end,
             max_bytes,
             initial: CONTROL_AT + Heap::FIRST_CONTROL,
@@ -497,7 +496,7 @@ impl Queue {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::RecvError;
+    use crate::{Deadline, RecvError, SendError};
 
     /// A process that does not keep to the type sends a message of a length that no value has.
     #[test]
@@ -519,6 +518,33 @@ mod tests {
         assert_eq!(receiver.try_recv(), Ok(None));
         values.sender().expect("a sender").send(&7).expect("room");
         assert_eq!(receiver.recv(), Ok(7));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    /// A wait whose time is over before it begins is a try: it does not spin.
+    #[test]
+    fn a_deadline_that_has_passed_makes_nobody_spin() {
+        let folder = std::env::temp_dir().join(format!("outlive-past-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let queue = Queue::<[u8]>::options()
+            .max_bytes(64 << 10)
+            .open_or_create(&domain, "q")
+            .expect("made");
+        let (sender, mut receiver) = (queue.sender().expect("one"), queue.receiver().expect("one"));
+        let past = Deadline::at_nanos(0);
+        for deadline in [None, Some(past)] {
+            assert!(!queue.inner.spin(deadline, || panic!("it spins")));
+        }
+        assert_eq!(receiver.recv_until(past), Ok(None));
+        assert!(matches!(receiver.peek_until(past), Ok(None)));
+        let full = loop {
+            if let Err(error) = sender.send_until(&[1; 100], past) {
+                break error;
+            }
+        };
+        assert_eq!(full, SendError::TimedOut { slowest: None });
+        assert_eq!(sender.try_send(&[1; 100]), Err(SendError::Full { slowest: None }));
+        assert_eq!(receiver.recv_until(past), Ok(Some(vec![1; 100])), "what is there is received");
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -9,8 +9,8 @@
 //! 3. WRITING by a dead thread, and not READY when looked at *after* the death (its sender may have
 //!    gone on until then), or ABANDONED, by a sweep: give the slot back, count it abandoned.
 //! 4. Commit: journal, EMPTY(lap + 1), counts, head, the object; senders are notified if they
-//!    wait (wake.rs).
-//! 5. Sleep: prepare a wait on `messages` (wake.rs), look again, then sleep on {it, the owner of
+//!    wait (room.rs).
+//! 5. Sleep: prepare a wait on `messages` (room.rs), look again, then sleep on {it, the owner of
 //!    the slot that is being written (or one of the senders, when their end is waited for)}.
 //!    Without an owner the receiver polls from time to time.
 //!
@@ -46,42 +46,12 @@ impl RawReceiver {
         message: &mut M::Owned,
         deadline: Option<Deadline>,
     ) -> Result<Option<()>, RecvError> {
-        let me = self.enter()?;
-        match self.take_plain::<M>(message) {
+        match self.take_by(deadline, |bytes| (true, M::replace(message, bytes)))? {
             Some(true) => Ok(Some(())),
+            // It was dropped.
             Some(false) => Err(no_such_message::<M>()),
-            None => self.take_slow::<M>(me, message, deadline),
+            None => Ok(None),
         }
-    }
-
-    /// Takes the message at the head if it lies in its slot and is no batch; returns whether it was
-    /// one of the type, or was dropped.
-    // Always inline: a call of it is an eighth of a receive.
-    #[inline(always)]
-    fn take_plain<M: Payload + ?Sized>(&self, message: &mut M::Owned) -> Option<bool> {
-        let (slot, lap, len) = self.plain()?;
-        // SAFETY: `plain` has checked `len` against the slot's payload; no sender writes to the
-        // slot until it is given back.
-        let bytes = unsafe { core::slice::from_raw_parts(slot.payload, len) };
-        let fits = M::replace(message, bytes);
-        self.give_back(slot, lap, None, 1, 0);
-        Some(fits)
-    }
-
-    /// Returns the message at the head if it lies in its slot and is no batch: slot, lap, length.
-    #[inline]
-    fn plain(&self) -> Option<(Slot<'_>, u64, usize)> {
-        let ring = &self.inner.ring;
-        let region = self.region.get();
-        let place = ring.place(region, self.limit.get(), self.head.get())?;
-        let slot = ring.slot(region, place.index);
-        // Acquire pairs with the sender's READY.
-        if slot.head.ready.load(Ordering::Acquire) != published(place.lap) {
-            return None;
-        }
-        // Only a length: no batch, no object.
-        let meta = slot.head.meta.load(Ordering::Relaxed);
-        (meta <= ring.inline_bytes() as u64).then_some((slot, place.lap, meta as usize))
     }
 
     /// Takes a message into the caller's memory and returns its length; a message longer than
@@ -96,70 +66,86 @@ impl RawReceiver {
         room: usize,
         deadline: Option<Deadline>,
     ) -> Result<Option<usize>, RecvError> {
-        let me = self.enter()?;
-        let Some((slot, lap, len)) = self.plain() else {
-            // SAFETY: the caller of `take_to` guarantees that `room` bytes can be written at `to`.
-            return unsafe { self.take_to_slow(me, to, room, deadline) };
-        };
-        if len <= room {
-            // SAFETY: the length fits both the slot (`plain` checked it) and `room`; the slot is
-            // the receiver's until it is given back.
-            unsafe { core::ptr::copy_nonoverlapping(slot.payload.cast_const(), to, len) };
-            self.give_back(slot, lap, None, 1, 0);
-        }
-        Ok(Some(len))
+        self.take_by(deadline, |bytes| {
+            let fits = bytes.len() <= room;
+            if fits {
+                // SAFETY: the caller guarantees that `room` bytes can be written there; the message
+                // lies in the queue's own memory.
+                unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+            }
+            (fits, bytes.len())
+        })
     }
 
-    /// # Safety
-    /// The caller guarantees what [`RawReceiver::take_to`] asks for.
+    /// Shows `accept` the next message's bytes, and takes the message if that returns `true`, with
+    /// what the caller wants.
+    #[inline(always)]
+    fn take_by<R>(
+        &self,
+        deadline: Option<Deadline>,
+        mut accept: impl FnMut(&[u8]) -> (bool, R),
+    ) -> Result<Option<R>, RecvError> {
+        let me = self.enter()?;
+        match self.take_plain(&mut accept) {
+            Some(taken) => Ok(Some(taken)),
+            None => self.take_slow(me, deadline, accept),
+        }
+    }
+
+    /// Takes the message at the head if it lies in its slot and is no batch.
+    // Always inline: a call of it is an eighth of a receive.
+    #[inline(always)]
+    fn take_plain<R>(&self, accept: &mut impl FnMut(&[u8]) -> (bool, R)) -> Option<R> {
+        let ring = &self.inner.ring;
+        let region = self.region.get();
+        let place = ring.place(region, self.limit.get(), self.head.get())?;
+        let slot = ring.slot(region, place.index);
+        // Acquire pairs with the sender's READY.
+        if slot.head.ready.load(Ordering::Acquire) != published(place.lap) {
+            return None;
+        }
+        // Only a length: no batch, no object.
+        let len = slot.head.meta.load(Ordering::Relaxed);
+        if len > ring.inline_bytes() as u64 {
+            return None;
+        }
+        // SAFETY: the slot's payload has room for `inline_bytes`; no sender writes to the slot
+        // until it is given back.
+        let (taken, what) =
+            accept(unsafe { core::slice::from_raw_parts(slot.payload, len as usize) });
+        if taken {
+            self.give_back(slot, place.lap, None, 1, 0);
+        }
+        Some(what)
+    }
+
     #[inline(never)]
-    unsafe fn take_to_slow(
+    fn take_slow<R>(
         &self,
         me: Me,
-        to: *mut u8,
-        room: usize,
         deadline: Option<Deadline>,
-    ) -> Result<Option<usize>, RecvError> {
-        self.spin(deadline);
+        mut accept: impl FnMut(&[u8]) -> (bool, R),
+    ) -> Result<Option<R>, RecvError> {
+        let taken = self
+            .take_from_batch(&mut accept)
+            .or_else(|| if self.spin(deadline) { self.take_plain(&mut accept) } else { None });
+        if taken.is_some() {
+            return Ok(taken);
+        }
         let Some(found) = self.wait_for_message(me, deadline)? else { return Ok(None) };
-        if found.len <= room {
-            // SAFETY: `found` has checked that `len` bytes lie there; the slot is the receiver's
-            // until `give_back`; `len` fits `room`.
-            unsafe { core::ptr::copy_nonoverlapping(found.bytes, to, found.len) };
+        // SAFETY: `found` has checked that `len` bytes lie there; the slot is the receiver's until
+        // `give_back`.
+        let (taken, what) = accept(unsafe { core::slice::from_raw_parts(found.bytes, found.len) });
+        if taken {
             self.commit(&found);
         }
-        Ok(Some(found.len))
-    }
-
-    #[inline(never)]
-    fn take_slow<M: Payload + ?Sized>(
-        &self,
-        me: Me,
-        message: &mut M::Owned,
-        deadline: Option<Deadline>,
-    ) -> Result<Option<()>, RecvError> {
-        let taken = self
-            .take_from_batch::<M>(message)
-            .or_else(|| if self.spin(deadline) { self.take_plain::<M>(message) } else { None });
-        let fits = match taken {
-            Some(fits) => fits,
-            None => {
-                let Some(found) = self.wait_for_message(me, deadline)? else { return Ok(None) };
-                // SAFETY: `found` has checked that `len` bytes lie there; the slot is the
-                // receiver's until `give_back`.
-                let bytes = unsafe { core::slice::from_raw_parts(found.bytes, found.len) };
-                let fits = M::replace(message, bytes);
-                self.commit(&found);
-                fits
-            }
-        };
-        if fits { Ok(Some(())) } else { Err(no_such_message::<M>()) }
+        Ok(Some(what))
     }
 
     /// Takes the next message of the batch at the head, except the last one, with which the slot is
     /// given back.
     #[inline]
-    fn take_from_batch<M: Payload + ?Sized>(&self, message: &mut M::Owned) -> Option<bool> {
+    fn take_from_batch<R>(&self, accept: &mut impl FnMut(&[u8]) -> (bool, R)) -> Option<R> {
         let batch = self.batch.get()?;
         let (number, at) = self.batch_at.get();
         // SAFETY: `found` checked the range; the batch is in `self.batch` only while its slot is
@@ -168,9 +154,11 @@ impl RawReceiver {
         let (range, next_at) =
             (number + 1 < batch.count).then(|| batch::next(packed, at)).flatten()?;
         // Only a hostile process changes the bytes now, and `batch::next` has checked the range.
-        let fits = M::replace(message, packed.get(range)?);
-        self.commit_in_batch(number + 1, next_at);
-        Some(fits)
+        let (taken, what) = accept(packed.get(range)?);
+        if taken {
+            self.commit_in_batch(number + 1, next_at);
+        }
+        Some(what)
     }
 
     /// Marks the messages of the batch before this one as received.
@@ -365,5 +353,5 @@ impl RawReceiver {
 /// The error for a message that cannot be of the type: it was dropped.
 #[cold]
 pub(super) fn no_such_message<M: Payload + ?Sized>() -> RecvError {
-    RecvError::Encoding(format!("its length is not that of a {}", M::METADATA.type_name()))
+    RecvError::Encoding(M::METADATA.other_length())
 }

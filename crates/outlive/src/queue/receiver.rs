@@ -72,7 +72,8 @@ impl RawReceiver {
     }
 
     /// Puts the calling thread into `inside` unless it is there.
-    #[inline]
+    // Always inline: a call of it is a tenth of a receive.
+    #[inline(always)]
     pub(crate) fn enter(&self) -> Result<Me, RecvError> {
         let me = self.inner.registry.me()?;
         if !self.role.get().is_inside(me) {

@@ -9,7 +9,7 @@
 //!    no receiver will ever read that slot: next region.
 //! 6. Write the payload; READY. If the object cannot be made the message's (its tag is damaged):
 //!    WRITING → ABANDONED, by the sender itself.
-//! 7. Notify `messages` (wake.rs).
+//! 7. Notify `messages` (room.rs).
 //!
 //! | died after | seen by others |
 //! | --- | --- |
@@ -25,18 +25,15 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::Inner;
 use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
-use super::ring::{Growth, Position, Ring, Slot};
+use super::ring::{Growth, Position, Slot};
+use super::room::{Space, wait_for_memory, wait_for_room};
 use super::senders;
-use super::wake::LookForMemory;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::shim::Ordering;
-use crate::sys::robust::WakeRelay;
-use crate::wake::Asleep;
 use crate::{Deadline, Error, SendError};
 
 /// A sending end, which knows messages as bytes alone.
@@ -383,160 +380,7 @@ impl RawSender {
         let slot = inner.ring.slot(region, place.index);
         let is_free = || SlotWord(slot.claim.load(Ordering::Acquire)).laps_ahead(place.lap) >= 0;
         let look = || Ok(if is_free() { Space::Some } else { Space::None });
-        wait_until(inner, me, deadline, &is_free, &look)
-    }
-}
-
-/// When a sender that waits for memory has last scanned all tags for what dead processes left.
-#[derive(Default)]
-struct Collected(Cell<Option<(Instant, Duration)>>);
-
-impl Collected {
-    /// Returns whether another scan is worth it: there was none yet, or something was in another
-    /// thread's hands (perhaps a dead one's), and so long ago that scans take no more than a ninth
-    /// of the time.
-    fn is_due(&self, met_in_hand: bool) -> bool {
-        match self.0.get() {
-            None => true,
-            Some((ended, took)) => met_in_hand && ended.elapsed() >= took * 8,
-        }
-    }
-
-    fn note(&self, begun: Instant) {
-        let ended = Instant::now();
-        self.0.set(Some((ended, ended - begun)));
-    }
-}
-
-/// What a waiting sender finds when it looks.
-enum Space {
-    Some,
-    /// No memory until the receiver frees some.
-    None,
-    /// No memory, but another thread holds some; it may let go of it or die, perhaps without a
-    /// notification, so the sender looks again from time to time.
-    InHand,
-}
-
-/// After so long a sender looks again for memory that another thread holds.
-const BRIEF_LOOK: Duration = Duration::from_millis(10);
-
-/// The pool has no object and no room: waits for the receiver to free one, or for a sender that
-/// will not send what it holds. `worth_a_look` is called while spinning.
-#[cold]
-pub(super) fn wait_for_memory(
-    inner: &Inner,
-    me: Me,
-    len: u64,
-    deadline: Option<Deadline>,
-    worth_a_look: &dyn Fn() -> bool,
-) -> Result<ObjectRef, SendError> {
-    let looks = Looks::new(&inner.ring, len);
-    wait_until(inner, me, deadline, worth_a_look, &|| looks.look(me))?;
-    looks.object.take().ok_or_else(|| inner.ring.segment.damaged("the pool").into())
-}
-
-/// A waiting sender's search for memory, and what it remembers from one look to the next.
-struct Looks<'a> {
-    len: u64,
-    room: LookForMemory<'a>,
-    object: Cell<Option<ObjectRef>>,
-    collected: Collected,
-}
-
-impl<'a> Looks<'a> {
-    fn new(ring: &'a Ring, len: u64) -> Looks<'a> {
-        let room = LookForMemory { ring, in_hand: Cell::new(false) };
-        Looks { len, room, object: Cell::new(None), collected: Collected::default() }
-    }
-
-    fn allocate(&self, me: Me) -> Result<bool, SendError> {
-        let ring = self.room.ring;
-        match ring.pool.allocate(&ring.segment, me, self.len, &self.room) {
-            Ok(taken) => {
-                self.object.set(Some(taken));
-                Ok(true)
-            }
-            Err(Error::NoSpace { .. }) => Ok(false),
-            Err(other) => Err(SendError::from(other)),
-        }
-    }
-
-    fn look(&self, me: Me) -> Result<Space, SendError> {
-        let in_hand = &self.room.in_hand;
-        in_hand.set(false);
-        if self.allocate(me)? {
-            return Ok(Space::Some);
-        }
-        // Perhaps only what dead threads left is missing. They had it when this sender came, or
-        // held it when it looked; and in that case the sender looks again from time to time anyway.
-        if self.collected.is_due(in_hand.get()) {
-            let begun = Instant::now();
-            let found = super::sweep::collect_objects(self.room.ring, me, false)?;
-            self.collected.note(begun);
-            if found.count() > 0 && self.allocate(me)? {
-                return Ok(Space::Some);
-            }
-            in_hand.set(in_hand.get() || found.in_hand > 0);
-        }
-        // The rings have grown since the sender began to wait, and keep what they have.
-        let most = self.room.ring.most_message_bytes();
-        if self.len > most {
-            return Err(SendError::TooLarge { len: self.len, most });
-        }
-        Ok(if in_hand.get() { Space::InHand } else { Space::None })
-    }
-}
-
-/// Waits until `look` finds room or the receiver is dead. `None` for a deadline means "do not
-/// wait". `worth_a_look` is called while spinning.
-#[cold]
-fn wait_until(
-    inner: &Inner,
-    me: Me,
-    deadline: Option<Deadline>,
-    worth_a_look: &dyn Fn() -> bool,
-    look: &dyn Fn() -> Result<Space, SendError>,
-) -> Result<(), SendError> {
-    let head = inner.ring.head();
-    if !inner.spin(deadline, worth_a_look) {
-        // The sender whose message the receiver should be awake for may have died before it could
-        // wake it.
-        head.messages.notify_all();
-    }
-    if let Space::Some = look()? {
-        return Ok(());
-    }
-    // One look, as a try's, where there is no time.
-    let deadline = match deadline {
-        Some(deadline) if !deadline.has_passed() => deadline,
-        Some(_) => return Err(SendError::TimedOut { slowest: None }),
-        None => return Err(SendError::Full { slowest: None }),
-    };
-    let relay = WakeRelay::begin(me.list());
-    let mut out_of_time = false;
-    loop {
-        let ticket = head.room.prepare_wait();
-        head.messages.notify_all();
-        let slice = match look()? {
-            Space::Some => return Ok(()),
-            _ if out_of_time => return Err(SendError::TimedOut { slowest: None }),
-            Space::None => ticket.until(deadline),
-            Space::InHand => deadline.earlier(Deadline::after(BRIEF_LOOK)),
-        };
-        let room = Some(head.room.watch(ticket));
-        match inner.role().sleep(&relay, room, inner.receiver()?, slice) {
-            // Looks before the next wait is prepared, which costs a membarrier.
-            Ok(Asleep::LookAgain) => {
-                if let Space::Some = look()? {
-                    return Ok(());
-                }
-            }
-            Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-            Err(errno) => {
-                return Err(Error::from_errno("wait in", inner.registry.path(), errno).into());
-            }
-        }
+        wait_for_room(inner, me, deadline, &is_free, &look)
     }
 }
 
@@ -552,7 +396,6 @@ impl Drop for RawSender {
 mod tests {
     use super::*;
     use crate::liveness::TokenId;
-    use crate::pool::Tag;
     use crate::queue::Queue;
 
     /// An object that is not the sender's any more when it should become the message's delays no
@@ -574,66 +417,6 @@ mod tests {
         assert_eq!(receiver.try_recv(), Ok(Some(b"behind it".to_vec())));
         assert_eq!(receiver.try_recv(), Ok(None));
         assert_eq!(queue.counters().map(|counts| (counts.received, counts.abandoned)), Ok((1, 1)));
-        std::fs::remove_dir_all(&folder).expect("removed");
-    }
-
-    /// A waiting sender scans all tags once, and later only when another thread holds memory. So
-    /// what a dead receiver left is found by the next sender that begins to wait, not at each
-    /// wake-up; what a dead sender held is found after a while.
-    #[test]
-    fn a_wake_does_not_look_at_all_tags() {
-        const LEN: u64 = 100_000;
-        let folder = std::env::temp_dir().join(format!("outlive-looks-{}", std::process::id()));
-        let domain = crate::Domain::open_or_create_at(&folder).expect("opens");
-        let queue =
-            Queue::<[u8]>::options().max_bytes(1 << 20).open_or_create(&domain, "q").expect("made");
-        let (sender, mut receiver) =
-            (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
-        let (ring, me) = (&sender.raw.inner.ring, domain.me().expect("a token"));
-        // So that the first slot has been given back and does not lie just before the head.
-        for message in [b"1", b"2"] {
-            sender.send(message).expect("room");
-            assert!(receiver.try_recv().expect("readable").is_some());
-        }
-        while sender.try_send(&[1; LEN as usize]).is_ok() {}
-        let looks = Looks::new(ring, LEN);
-        assert!(matches!(looks.look(me), Ok(Space::None)), "messages have all memory");
-        // What a receiver leaves that dies between giving the slot back and freeing the object.
-        let object = ring
-            .pool
-            .find_object(&ring.segment, 0)
-            .expect("readable")
-            .expect("the first message's");
-        let Tag::Queued { region, position } =
-            ring.pool.tag_of(&ring.segment, &object).expect("readable")
-        else {
-            panic!("a message's");
-        };
-        ring.pool.free_queued(&ring.segment, &object, region, position).expect("its message's");
-        let object = ring.pool.allocate(&ring.segment, me, LEN, ring).expect("free");
-        ring.pool.enqueue(&ring.segment, &object, me, 0, 0).expect("ours");
-        for _ in 0..20 {
-            assert!(matches!(looks.look(me), Ok(Space::None)), "a wake-up looked at all tags");
-        }
-        let another = Looks::new(ring, LEN);
-        assert!(
-            matches!(another.look(me), Ok(Space::Some)),
-            "a sender that begins to wait looks at all tags"
-        );
-        assert_eq!(another.object.take(), Some(object));
-        ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
-        std::thread::scope(|scope| {
-            let dying = scope.spawn(|| {
-                let me = domain.me().expect("a token");
-                ring.pool.allocate(&ring.segment, me, LEN, ring).expect("free")
-            });
-            assert_eq!(dying.join().expect("no panic"), object);
-        });
-        let ends = Instant::now() + Duration::from_secs(60);
-        while !matches!(looks.look(me), Ok(Space::Some)) {
-            assert!(Instant::now() < ends, "what the dead sender held was not found");
-        }
-        assert_eq!(looks.object.take(), Some(object));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 

@@ -4,7 +4,7 @@
 //! A sweep never receives and never moves the head; what it marks, the receiver skips.
 
 use super::Inner;
-use super::layout::{CLOSED, SlotWord, State, published};
+use super::layout::{CLOSED, SEALED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
@@ -68,6 +68,18 @@ pub(super) fn free_object_of(
     Ok(())
 }
 
+/// Returns the slots of a region that may ever have been claimed, each with its index.
+pub(super) fn claimed_slots(
+    ring: &Ring,
+    region: u32,
+) -> Result<impl Iterator<Item = (u64, Slot<'_>)>, Error> {
+    let slots = ring.limit(region)? & !SEALED;
+    let tail = ring.head().regions_words[region as usize].tail.load(Ordering::Acquire) & !CLOSED;
+    // One more than the tail: a claim whose owner has not moved the tail.
+    let claimed = slots.min(tail.saturating_add(1));
+    Ok((0..claimed).map(move |index| (index, ring.slot(region, index))))
+}
+
 /// Takes the names of dead threads out of the queue; returns how many claims and how much of the
 /// pool that was. The name of a dead thread whose process still receives stays, and goes into
 /// `kept`.
@@ -80,17 +92,7 @@ pub(crate) fn sweep(
     let ring = &inner.ring;
     let mut claims = 0;
     for region in 0..ring.regions() {
-        let limit = ring.limit(region)?;
-        let slots = limit & !super::layout::SEALED;
-        if slots == 0 {
-            continue;
-        }
-        // Slots that were never written need no look.
-        let tail =
-            ring.head().regions_words[region as usize].tail.load(Ordering::Acquire) & !CLOSED;
-        // One more than the tail: a claim whose owner died before it moved the tail.
-        for index in 0..slots.min(tail.saturating_add(2)) {
-            let slot = ring.slot(region, index);
+        for (index, slot) in claimed_slots(ring, region)? {
             let word = SlotWord(slot.claim.load(Ordering::Acquire));
             // A lap has 33 bits here, which no queue lives to see the end of.
             let lap = word.0 >> 31;

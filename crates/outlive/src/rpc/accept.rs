@@ -26,9 +26,9 @@
 
 use super::asked::{Question, clear_unless, pending};
 use super::call::{Claim, TRIES};
-use super::layout::{SLOTS, Service};
+use super::layout::{SLOTS, ServiceFile};
 use super::reply::Bytes;
-use super::request::Request;
+use super::request::RawRequest;
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::sys::robust::WakeRelay;
@@ -57,10 +57,10 @@ impl Requests {
     #[inline]
     pub(super) fn next(
         &mut self,
-        service: &Service,
+        service: &ServiceFile,
         me: Me,
         process: TokenId,
-    ) -> Result<Option<Request>, Error> {
+    ) -> Result<Option<RawRequest>, Error> {
         loop {
             while let Some(found) = self.found.pop() {
                 match service.take(me, process, found.slot, found.number) {
@@ -83,7 +83,7 @@ impl Requests {
 
     /// Does step 1; returns whether it found a call.
     #[inline]
-    fn look(&mut self, service: &Service) -> Result<bool, Error> {
+    fn look(&mut self, service: &ServiceFile) -> Result<bool, Error> {
         for look in 0..LOOKS {
             let horizon = if look + 1 < LOOKS { service.asks().horizon() } else { u64::MAX };
             let beyond = self.look_below(service, horizon);
@@ -105,7 +105,7 @@ impl Requests {
     /// of their clients are not noted, and the first error is returned: the calls of other clients
     /// are noted then.
     #[inline]
-    fn look_below(&mut self, service: &Service, horizon: u64) -> Result<bool, Error> {
+    fn look_below(&mut self, service: &ServiceFile, horizon: u64) -> Result<bool, Error> {
         let asks = service.asks();
         let mut beyond = false;
         let mut result = Ok(());
@@ -152,7 +152,7 @@ impl Requests {
     }
 }
 
-impl Service {
+impl ServiceFile {
     /// Steps 2 to 4. Returns `None` when the client has let go of the call, or is dead.
     #[inline]
     fn take(
@@ -161,7 +161,7 @@ impl Service {
         process: TokenId,
         slot: u32,
         number: u64,
-    ) -> Result<Option<Request>, Error> {
+    ) -> Result<Option<RawRequest>, Error> {
         let call = self.call(slot)?;
         let Some((asked, seen)) =
             pending(call.words, call.question).filter(|(asked, _)| asked.number() == number)
@@ -204,16 +204,16 @@ impl Service {
         call.words.copied(Claim::taken(number, process));
         drop(relay);
         // After an error the request is dropped, which tells its client.
-        let request = Request::new(self.clone(), slot, number, process, client, payload);
+        let request = RawRequest::new(self.clone(), slot, number, process, client, payload);
         freed?;
-        if asked.len() > request.len() {
+        if asked.len() > request.payload.len() {
             return Err(self.segment().damaged("a request"));
         }
         Ok(Some(request))
     }
 }
 
-impl Service {
+impl ServiceFile {
     /// Returns whether the process that has made the request in a slot is alive.
     #[inline]
     fn is_asker_alive(&self, question: &Question) -> bool {

@@ -4,15 +4,17 @@
 //! Its claim is one behind, which says "not begun". `pending.rs` has the rest of its life.
 
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::asked::Asked;
 use super::call::{Settled, next};
 use super::client_slot::ClientWord;
 use super::error::CallError;
-use super::layout::{CallSlot, INLINE_REQUEST, MOST_CLIENT_SLOTS, SLOTS, Service};
+use super::layout::{CallSlot, INLINE_REQUEST, MOST_CLIENT_SLOTS, SLOTS, ServiceFile};
 use super::pending::Pending;
 use super::reply::Reply;
+use super::service::Types;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
 use crate::queue::LARGEST_MESSAGE;
@@ -20,7 +22,7 @@ use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Asleep;
-use crate::{Deadline, Error, SendError, WaitStrategy};
+use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 
 /// The most calls in flight of one client.
 const MOST_IN_FLIGHT: usize = 1024;
@@ -39,7 +41,7 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 /// use outlive::rpc::{CallError, Service};
 /// use std::time::Duration;
 ///
-/// let service = Service::open_or_create(&domain, "clock")?;
+/// let service = Service::<[u8], [u8]>::open_or_create(&domain, "clock")?;
 /// let client = service.client()?;
 /// assert_eq!(client.call(b"now").unwrap_err(), CallError::NoServer);
 ///
@@ -56,8 +58,8 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 /// which says whether the server had begun it. With [`Client::set_patient`], calls that were
 /// not begun wait for the next server instead. No call is ever begun twice. If this client's
 /// process dies, its calls that are not begun never will be, and its replies are freed.
-pub struct Client {
-    pub(super) service: Service,
+pub struct Client<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
+    pub(super) service: ServiceFile,
     process: TokenId,
     /// The thread that last entered, as in the client slots' words.
     inside: Cell<u32>,
@@ -67,10 +69,11 @@ pub struct Client {
     /// Slots to which a server was still writing when this client let go of their calls.
     parked: RefCell<Vec<u32>>,
     pub(super) is_patient: Cell<bool>,
+    _types: PhantomData<Types<Q, R>>,
 }
 
-impl Client {
-    pub(super) fn new(service: Service) -> Result<Client, Error> {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
+    pub(super) fn new(service: ServiceFile) -> Result<Client<Q, R>, Error> {
         let registry = service.queue.registry();
         let process = registry.process_token()?;
         let me = registry.me()?;
@@ -82,6 +85,7 @@ impl Client {
             free: RefCell::default(),
             parked: RefCell::default(),
             is_patient: Cell::new(false),
+            _types: PhantomData,
         };
         client.add_client_slot(me)?;
         Ok(client)
@@ -105,7 +109,7 @@ impl Client {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-server-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::rpc::{CallError, Service};
-    /// let service = Service::open_or_create(&domain, "clock")?;
+    /// let service = Service::<[u8], [u8]>::open_or_create(&domain, "clock")?;
     /// let client = service.client()?;
     /// assert_eq!(client.try_wait_for_server(), Err(CallError::NoServer));
     /// let _server = service.server()?;                    // in another process, as a rule
@@ -169,7 +173,7 @@ impl Client {
     /// # If a process dies
     /// If the server dies, the call ends at once with [`CallError::ServerDied`].
     #[inline]
-    pub fn call(&self, request: &[u8]) -> Result<Reply, CallError> {
+    pub fn call(&self, request: &Q) -> Result<Reply<R>, CallError> {
         self.begin(request)?.wait()
     }
 
@@ -182,7 +186,7 @@ impl Client {
     /// # If a process dies
     /// The same as with [`Client::call`].
     #[inline]
-    pub fn call_timeout(&self, request: &[u8], span: Duration) -> Result<Reply, CallError> {
+    pub fn call_timeout(&self, request: &Q, span: Duration) -> Result<Reply<R>, CallError> {
         self.call_until(request, Deadline::after(span))
     }
 
@@ -194,7 +198,7 @@ impl Client {
     /// # If a process dies
     /// The same as with [`Client::call`].
     #[inline]
-    pub fn call_until(&self, request: &[u8], deadline: Deadline) -> Result<Reply, CallError> {
+    pub fn call_until(&self, request: &Q, deadline: Deadline) -> Result<Reply<R>, CallError> {
         self.begin_until(request, deadline)?.wait_until(deadline)
     }
 
@@ -209,7 +213,7 @@ impl Client {
     /// # If a process dies
     /// The same as with [`Client::call`]; the `Pending` returns the error.
     #[inline]
-    pub fn begin(&self, request: &[u8]) -> Result<Pending<'_>, CallError> {
+    pub fn begin(&self, request: &Q) -> Result<Pending<'_, Q, R>, CallError> {
         self.begin_until(request, Deadline::NEVER)
     }
 
@@ -220,7 +224,7 @@ impl Client {
     ///
     /// # If a process dies
     /// The same as with [`Client::begin`].
-    pub fn try_begin(&self, request: &[u8]) -> Result<Pending<'_>, CallError> {
+    pub fn try_begin(&self, request: &Q) -> Result<Pending<'_, Q, R>, CallError> {
         self.begin_until(request, Deadline::at_nanos(0))
     }
 
@@ -232,7 +236,11 @@ impl Client {
     ///
     /// # If a process dies
     /// The same as with [`Client::begin`].
-    pub fn begin_timeout(&self, request: &[u8], span: Duration) -> Result<Pending<'_>, CallError> {
+    pub fn begin_timeout(
+        &self,
+        request: &Q,
+        span: Duration,
+    ) -> Result<Pending<'_, Q, R>, CallError> {
         self.begin_until(request, Deadline::after(span))
     }
 
@@ -247,9 +255,10 @@ impl Client {
     #[inline]
     pub fn begin_until(
         &self,
-        request: &[u8],
+        request: &Q,
         deadline: Deadline,
-    ) -> Result<Pending<'_>, CallError> {
+    ) -> Result<Pending<'_, Q, R>, CallError> {
+        let request = request.bytes();
         let me = self.enter()?;
         let (slot, last) = self.free_slot(me)?;
         let number = next(last);
@@ -356,7 +365,7 @@ impl Client {
         slot: (u32, u64),
         request: &[u8],
         deadline: Deadline,
-    ) -> Result<Pending<'_>, CallError> {
+    ) -> Result<Pending<'_, Q, R>, CallError> {
         while self.is_patient.get()
             && matches!(error, SendError::ReceiverDied | SendError::NoReceiver)
         {
@@ -498,7 +507,7 @@ impl Client {
     }
 }
 
-impl Drop for Client {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Client<Q, R> {
     fn drop(&mut self) {
         // A forked child's copy has no client slots.
         let Ok(me) = self.enter() else { return };

@@ -12,7 +12,7 @@
 
 use super::asked::pending;
 use super::call::{Settled, State};
-use super::layout::{CallSlot, SLOTS, Service};
+use super::layout::{CallSlot, SLOTS, ServiceFile};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::shim::Ordering;
@@ -63,7 +63,7 @@ enum Left {
     Ending,
 }
 
-impl Service {
+impl ServiceFile {
     #[inline]
     pub(super) fn who(&self, client_slot: u32) -> ClientWord {
         // Acquire: this thread sees what a dead client wrote.

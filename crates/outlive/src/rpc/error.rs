@@ -33,8 +33,8 @@ pub enum CallError {
     },
     /// The client has as many calls in flight as it can have: wait for some of them, or drop them.
     TooMany,
-    /// The value cannot be written as msgpack; no request was sent. Only with the feature
-    /// `msgpack`.
+    /// The request cannot be written as msgpack, and was not sent; or the reply is no value of the
+    /// service's type.
     Encoding(String),
     /// A forked child does not have its parent's client: it opens its own.
     NotClient,
@@ -64,7 +64,7 @@ impl fmt::Display for CallError {
             CallError::TooLarge { len, most } => {
                 write!(f, "a request of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes")
             }
-            CallError::Encoding(why) => write!(f, "the value cannot be written as msgpack: {why}"),
+            CallError::Encoding(why) => write!(f, "a value cannot be written or read: {why}"),
             CallError::TooMany => f.write_str("too many calls in flight; wait for some of them"),
             CallError::NotClient => f.write_str("this is a forked child's copy of a client; open one of its own"),
             CallError::Damaged(error) | CallError::System(error) => error.fmt(f),

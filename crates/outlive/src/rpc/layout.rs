@@ -76,33 +76,9 @@ pub(super) struct ServiceHeader {
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl SharedLayout for ServiceHeader {}
 
-/// A service, open in this process; makes its clients and its server.
-///
-/// A service has one [`Server`](super::Server) at a time and any number of
-/// [`Client`](super::Client)s, in any number of processes.
-///
-/// ```
-/// # let folder = std::env::temp_dir().join(format!("outlive-doc-service-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// use outlive::rpc::Service;
-///
-/// let service = Service::options().max_bytes(1 << 20).open_or_create(&domain, "double")?;
-/// let mut server = service.server()?;
-/// let client = service.client()?;                     // in another process, as a rule
-/// let call = client.begin(&[21])?;
-/// let request = server.next()?;
-/// let answer = [2 * request[0]];
-/// request.reply(&answer)?;
-/// assert_eq!(*call.wait()?, [42]);
-/// # std::fs::remove_dir_all(&folder).ok();
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # If a process dies
-/// Requests that no server has begun stay; see [`Server`](super::Server) and
-/// [`Client`](super::Client).
+/// A service's file, open in this process.
 #[derive(Clone)]
-pub struct Service {
+pub(super) struct ServiceFile {
     pub(super) queue: Queue,
     at: u64,
 }
@@ -124,8 +100,8 @@ pub(super) struct SlotBytes {
     pub(super) object: Option<ObjectRef>,
 }
 
-impl Service {
-    pub(super) fn new(queue: Queue) -> Result<Service, Error> {
+impl ServiceFile {
+    pub(super) fn new(queue: Queue) -> Result<ServiceFile, Error> {
         let (at, end) = queue.annex();
         if end.saturating_sub(at) < ANNEX.len {
             return Err(queue.segment().damaged("the service's configuration"));
@@ -134,7 +110,7 @@ impl Service {
         // Otherwise a server would skip a request whose slot it had not mapped, and the client
         // would wait as long as that server lives.
         queue.segment().expect_mapped(at + ANNEX.len)?;
-        Ok(Service { queue, at })
+        Ok(ServiceFile { queue, at })
     }
 
     #[inline]
@@ -236,7 +212,7 @@ impl Service {
     }
 
     /// Returns the request in a call's slot, of which the calling thread has the claim; `None` when
-    /// its words are damaged. Fails as [`Service::found`].
+    /// its words are damaged. Fails as [`ServiceFile::found`].
     #[inline]
     pub(super) fn request(
         &self,

@@ -6,7 +6,7 @@
 //! # let domain = outlive::Domain::open_or_create_at(&folder)?;
 //! use outlive::rpc::Service;
 //!
-//! let service = Service::open_or_create(&domain, "upper")?;
+//! let service = Service::<[u8], [u8]>::open_or_create(&domain, "upper")?;
 //! let mut server = service.server()?;
 //! let client = service.client()?;
 //!
@@ -41,12 +41,11 @@ mod usage;
 
 pub use client::Client;
 pub use error::CallError;
-pub use layout::Service;
 pub use pending::Pending;
 pub use reply::Reply;
 pub use request::Request;
 pub use server::Server;
-pub use service::{ServiceConfig, ServiceOptions};
+pub use service::{Service, ServiceConfig, ServiceOptions};
 pub use stream::Stream;
 pub use usage::{ClientUse, Overview};
 pub(crate) use usage::{sweep, usage};

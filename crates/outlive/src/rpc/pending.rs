@@ -34,7 +34,7 @@ use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep, Ticket};
-use crate::{Deadline, Error};
+use crate::{Deadline, Error, Payload};
 
 /// A call in flight, made by [`Client::begin`]; it waits for the replies. Dropping it cancels the
 /// call: if no server has begun it, none will.
@@ -42,7 +42,7 @@ use crate::{Deadline, Error};
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pending-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// # let service = outlive::rpc::Service::open_or_create(&domain, "count")?;
+/// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "count")?;
 /// # let (mut server, client) = (service.server()?, service.client()?);
 /// let mut call = client.begin(b"3")?;
 /// let mut stream = server.next()?.stream();           // in another process, as a rule
@@ -64,8 +64,8 @@ use crate::{Deadline, Error};
 /// If the server dies, a waiting client is told at once, and another one the next time that it
 /// asks. Replies that had arrived are returned first.
 #[must_use = "a call that is dropped is cancelled"]
-pub struct Pending<'c> {
-    client: &'c Client,
+pub struct Pending<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
+    client: &'c Client<Q, R>,
     call: CallSlot<'c>,
     number: u64,
     /// The number of replies taken.
@@ -83,13 +83,13 @@ enum Next {
     Over(CallError),
 }
 
-impl<'c> Pending<'c> {
+impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> Pending<'c, Q, R> {
     #[inline]
     pub(super) fn new(
-        client: &'c Client,
+        client: &'c Client<Q, R>,
         slot: u32,
         number: u64,
-    ) -> Result<Pending<'c>, CallError> {
+    ) -> Result<Pending<'c, Q, R>, CallError> {
         let call = client.service.call(slot)?;
         Ok(Pending { client, call, number, taken: 0, is_over: false, told_over: OnceCell::new() })
     }
@@ -102,7 +102,7 @@ impl<'c> Pending<'c> {
     /// # If a process dies
     /// The same as with [`Client::call`].
     #[inline]
-    pub fn wait(mut self) -> Result<Reply, CallError> {
+    pub fn wait(mut self) -> Result<Reply<R>, CallError> {
         self.next()?.ok_or(CallError::Dropped)
     }
 
@@ -113,7 +113,7 @@ impl<'c> Pending<'c> {
     ///
     /// # If a process dies
     /// The same as with [`Client::call`].
-    pub fn wait_timeout(self, span: Duration) -> Result<Reply, CallError> {
+    pub fn wait_timeout(self, span: Duration) -> Result<Reply<R>, CallError> {
         self.wait_until(Deadline::after(span))
     }
 
@@ -125,7 +125,7 @@ impl<'c> Pending<'c> {
     /// # If a process dies
     /// The same as with [`Client::call`].
     #[inline]
-    pub fn wait_until(mut self, deadline: Deadline) -> Result<Reply, CallError> {
+    pub fn wait_until(mut self, deadline: Deadline) -> Result<Reply<R>, CallError> {
         match self.next_until(deadline)? {
             Poll::Ready(reply) => reply.ok_or(CallError::Dropped),
             // Whether it was begun is known once the call is over.
@@ -144,7 +144,7 @@ impl<'c> Pending<'c> {
     /// The same as with [`Client::call`].
     #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Reply>, CallError> {
+    pub fn next(&mut self) -> Result<Option<Reply<R>>, CallError> {
         match self.look()? {
             Some(found) => Ok(found),
             None => self.wait_slow(Some(Deadline::NEVER)),
@@ -158,7 +158,7 @@ impl<'c> Pending<'c> {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-try-next-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// # let service = outlive::rpc::Service::open_or_create(&domain, "count")?;
+    /// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "count")?;
     /// # let (mut server, client) = (service.server()?, service.client()?);
     /// use std::task::Poll;
     /// let mut call = client.begin(b"2")?;
@@ -176,7 +176,7 @@ impl<'c> Pending<'c> {
     ///
     /// # If a process dies
     /// The same as with [`Pending::next`].
-    pub fn try_next(&mut self) -> Result<Poll<Option<Reply>>, CallError> {
+    pub fn try_next(&mut self) -> Result<Poll<Option<Reply<R>>>, CallError> {
         match self.look()? {
             Some(found) => Ok(Poll::Ready(found)),
             None => poll(self.wait_slow(None)),
@@ -191,7 +191,7 @@ impl<'c> Pending<'c> {
     ///
     /// # If a process dies
     /// The same as with [`Pending::next`].
-    pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply>>, CallError> {
+    pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply<R>>>, CallError> {
         self.next_until(Deadline::after(span))
     }
 
@@ -204,7 +204,7 @@ impl<'c> Pending<'c> {
     /// # If a process dies
     /// The same as with [`Pending::next`].
     #[inline]
-    pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply>>, CallError> {
+    pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply<R>>>, CallError> {
         match self.look()? {
             Some(found) => Ok(Poll::Ready(found)),
             None => poll(self.wait_slow(Some(deadline))),
@@ -233,7 +233,7 @@ impl<'c> Pending<'c> {
 
     /// Does step 1. `None`: nothing yet.
     #[inline]
-    fn look(&mut self) -> Result<Option<Option<Reply>>, CallError> {
+    fn look(&mut self) -> Result<Option<Option<Reply<R>>>, CallError> {
         if self.is_over {
             return Ok(Some(None));
         }
@@ -253,7 +253,7 @@ impl<'c> Pending<'c> {
     }
 
     #[inline]
-    fn take(&mut self, ready: Ready, there: u32) -> Result<Reply, CallError> {
+    fn take(&mut self, ready: Ready, there: u32) -> Result<Reply<R>, CallError> {
         let service = &self.client.service;
         // An error leaves the reply where it is.
         let Some(found) = service.found(self.call, self.taken)? else { return Err(self.damaged()) };
@@ -275,7 +275,7 @@ impl<'c> Pending<'c> {
             self.call.words.taken.store(taken.0, Ordering::Release);
             self.call.words.wake_server();
         }
-        Ok(Reply(bytes))
+        Reply::new(bytes)
     }
 
     #[inline]
@@ -318,7 +318,7 @@ impl<'c> Pending<'c> {
 
     /// Does steps 2 to 4. Without a deadline it does not wait.
     #[cold]
-    fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply>, CallError> {
+    fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply<R>>, CallError> {
         let me = self.client.enter()?;
         let words = self.call.words;
         if deadline.is_some() {
@@ -364,7 +364,7 @@ impl<'c> Pending<'c> {
         ticket: Ticket,
         out_of_time: bool,
         deadline: Deadline,
-    ) -> Result<Option<Option<Reply>>, CallError> {
+    ) -> Result<Option<Option<Reply<R>>>, CallError> {
         if let Some(found) = self.look()? {
             return Ok(Some(found));
         }
@@ -528,7 +528,7 @@ impl<'c> Pending<'c> {
     }
 }
 
-impl Drop for Pending<'_> {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Pending<'_, Q, R> {
     fn drop(&mut self) {
         if !self.is_over {
             self.let_go();
@@ -537,7 +537,9 @@ impl Drop for Pending<'_> {
 }
 
 /// That the time is over is no error: the call goes on.
-fn poll(waited: Result<Option<Reply>, CallError>) -> Result<Poll<Option<Reply>>, CallError> {
+fn poll<R: Payload + ?Sized>(
+    waited: Result<Option<Reply<R>>, CallError>,
+) -> Result<Poll<Option<Reply<R>>>, CallError> {
     match waited {
         Ok(found) => Ok(Poll::Ready(found)),
         Err(CallError::TimedOut { .. }) => Ok(Poll::Pending),

@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::call::{Claim, Ready, State, next};
-use super::layout::Service;
+use super::layout::ServiceFile;
 use super::pending::{Pending, half_of};
 use super::server::Server;
-use crate::Error;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::wake::{
     EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
 };
+use crate::{Error, Payload};
 
 /// A call as a wait set sees it. It keeps the service mapped.
 #[derive(Clone)]
 pub(crate) struct CallReadiness {
-    service: Service,
+    service: ServiceFile,
     slot: u32,
     number: u64,
     is_patient: bool,
@@ -33,7 +33,7 @@ pub(crate) struct CallReadiness {
 
 impl CallReadiness {
     pub(super) fn new(
-        service: Service,
+        service: ServiceFile,
         slot: u32,
         number: u64,
         is_patient: bool,
@@ -126,7 +126,7 @@ impl Waited for CallReadiness {
 /// Ready when [`Pending::try_next`] has something to return: a reply or the call's end
 /// ([`Readiness::Readable`]), or that there is no server any more to reply ([`Readiness::Ended`]).
 /// After the last of these it is not ready again.
-impl Source for Pending<'_> {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for Pending<'_, Q, R> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();
         let registry = readiness.registry();
@@ -138,11 +138,11 @@ impl Source for Pending<'_> {
 /// works from any thread, and keeps the service mapped.
 #[derive(Clone)]
 pub(crate) struct RequestReadiness {
-    service: Service,
+    service: ServiceFile,
 }
 
 impl RequestReadiness {
-    pub(super) fn new(service: Service) -> RequestReadiness {
+    pub(super) fn new(service: ServiceFile) -> RequestReadiness {
         RequestReadiness { service }
     }
 
@@ -186,8 +186,8 @@ impl Waited for RequestReadiness {
 /// use outlive::wait::{WaitSet, Readiness};
 /// use std::task::Poll;
 ///
-/// let first = Service::open_or_create(&domain, "one")?;
-/// let second = Service::open_or_create(&domain, "two")?;
+/// let first = Service::<[u8], [u8]>::open_or_create(&domain, "one")?;
+/// let second = Service::<[u8], [u8]>::open_or_create(&domain, "two")?;
 /// let (mut one, mut two) = (first.server()?, second.server()?);
 /// let client = second.client()?;                         // in another process, as a rule
 /// let mut set = WaitSet::new(&domain);
@@ -206,7 +206,7 @@ impl Waited for RequestReadiness {
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-impl Source for Server {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for Server<Q, R> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();
         let registry = readiness.registry();

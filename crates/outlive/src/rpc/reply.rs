@@ -1,10 +1,13 @@
 //! The bytes of a request or a reply, copied out of shared memory.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 
+use super::error::CallError;
 use super::layout::INLINE;
+use crate::Payload;
 
 /// A copy: short ones need no allocation.
 pub(super) enum Bytes {
@@ -33,6 +36,14 @@ impl Bytes {
         }
         Bytes::Long(bytes)
     }
+
+    /// Returns the value of these bytes, whose length fits.
+    pub(super) fn value<M: Payload + ?Sized>(&self) -> M::Owned {
+        let mut value = M::blank();
+        let fits = M::replace(&mut value, self);
+        debug_assert!(fits, "`fits` has said so");
+        value
+    }
 }
 
 /// No bytes.
@@ -57,12 +68,13 @@ impl Deref for Bytes {
     }
 }
 
-/// A server's reply, copied into the client's private memory.
+/// A server's reply, copied into the client's private memory. A reply of bytes is a slice of them;
+/// one of another type has its [`value`](Reply::value).
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-reply-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// # let service = outlive::rpc::Service::open_or_create(&domain, "echo")?;
+/// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "echo")?;
 /// # let (mut server, client) = (service.server()?, service.client()?);
 /// # let call = client.begin(b"abc")?;
 /// # let request = server.next()?;
@@ -74,13 +86,32 @@ impl Deref for Bytes {
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Reply(pub(super) Bytes);
+pub struct Reply<R: Payload + ?Sized = [u8]> {
+    bytes: Bytes,
+    _type: PhantomData<fn(&R)>,
+}
+
+impl<R: Payload + ?Sized> Reply<R> {
+    #[inline]
+    pub(super) fn new(bytes: Bytes) -> Result<Reply<R>, CallError> {
+        if !R::METADATA.fits(bytes.len()) {
+            return Err(CallError::Encoding(R::METADATA.other_length()));
+        }
+        Ok(Reply { bytes, _type: PhantomData })
+    }
+
+    /// Returns the value that was replied: a copy, of a slice as a `Vec`.
+    #[must_use]
+    pub fn value(&self) -> R::Owned {
+        self.bytes.value::<R>()
+    }
+}
 
 impl Reply {
     /// Returns the bytes as a vector, without a copy for long replies.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
-        match self.0 {
+        match self.bytes {
             Bytes::Long(bytes) => bytes,
             short => short.to_vec(),
         }
@@ -92,7 +123,7 @@ impl Deref for Reply {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 }
 
@@ -102,8 +133,8 @@ impl AsRef<[u8]> for Reply {
     }
 }
 
-impl fmt::Debug for Reply {
+impl<R: Payload + ?Sized> fmt::Debug for Reply<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Reply").field(&&**self).finish()
+        f.debug_tuple("Reply").field(&&*self.bytes).finish()
     }
 }

@@ -14,18 +14,20 @@
 //!
 //! If a thread ends alone in 2 to 5, the kernel wakes the client by `x`.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 use super::call::{After, Claim, Ready};
-use super::layout::{CallSlot, INLINE, Service};
+use super::layout::{CallSlot, INLINE, ServiceFile};
 use super::reply::Bytes;
+use super::service::Types;
 use super::stream::Stream;
 use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
 use crate::sys::robust::WakeRelay;
-use crate::{Error, SendError};
+use crate::{Error, Payload, RecvError, SendError};
 
-/// A request that the server has begun, as a copy of its bytes. Any thread of the process may reply
+/// A request that the server has begun, as a copy. Any thread of the process may reply
 /// to it, at any time.
 ///
 /// If it is dropped without a reply, the client gets
@@ -36,7 +38,7 @@ use crate::{Error, SendError};
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::rpc::{CallError, Service};
 ///
-/// let service = Service::open_or_create(&domain, "shop")?;
+/// let service = Service::<[u8], [u8]>::open_or_create(&domain, "shop")?;
 /// let (mut server, client) = (service.server()?, service.client()?);
 /// let (bread, gold) = (client.begin(b"bread")?, client.begin(b"gold")?);
 /// let (first, second) = (server.next()?, server.next()?);
@@ -53,43 +55,54 @@ use crate::{Error, SendError};
 /// If the server's process dies, the client is told that the call was begun. If the client dies,
 /// replying fails, and leaves nothing behind.
 #[must_use = "a request that is dropped is not answered"]
-pub struct Request {
-    pub(super) service: Service,
+pub struct Request<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
+    pub(super) raw: RawRequest,
+    _types: PhantomData<Types<Q, R>>,
+}
+
+/// A request of bytes, whatever they mean.
+#[must_use = "a request that is dropped is not answered"]
+pub(super) struct RawRequest {
+    pub(super) service: ServiceFile,
     slot: u32,
     pub(super) number: u64,
     pub(super) process: TokenId,
     /// The client's token. The client slot may belong to another client by now.
     pub(super) client: Option<TokenId>,
-    payload: Bytes,
+    pub(super) payload: Bytes,
     /// The last reply has been sent.
     pub(super) is_over: bool,
 }
 
-impl Request {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
+    /// `Err`: its length is not that of a `Q`. It is dropped then, and its client is told.
     #[inline]
-    pub(super) fn new(
-        service: Service,
-        slot: u32,
-        number: u64,
-        process: TokenId,
-        client: Option<TokenId>,
-        payload: Bytes,
-    ) -> Request {
-        Request { service, slot, number, process, client, payload, is_over: false }
+    pub(super) fn new(raw: RawRequest) -> Result<Request<Q, R>, RecvError> {
+        if !Q::METADATA.fits(raw.payload.len()) {
+            return Err(RecvError::Encoding(Q::METADATA.other_length()));
+        }
+        Ok(Request { raw, _types: PhantomData })
+    }
+
+    /// Returns the value that was asked: a copy, of a slice as a `Vec`. A request of bytes is a slice
+    /// of them itself.
+    #[must_use]
+    pub fn value(&self) -> Q::Owned {
+        self.raw.payload.value::<Q>()
     }
 
     /// Returns the client, dead or alive, also when another client has its slot by now; `None` when
     /// the request's words are damaged.
     #[must_use]
     pub fn client(&self) -> Option<Holder> {
-        Some(Holder::of(self.service.queue.registry(), self.client?))
+        Some(Holder::of(self.raw.service.queue.registry(), self.raw.client?))
     }
 
     /// Returns whether no client waits for a reply any more: it died, or cancelled the call.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.call().is_ok_and(|call| call.words.claim() != Claim::taken(self.number, self.process))
-            || !self.is_client_alive()
+        let taken = Claim::taken(self.raw.number, self.raw.process);
+        self.raw.call().is_ok_and(|call| call.words.claim() != taken) || !self.raw.is_client_alive()
     }
 
     /// Sends the reply.
@@ -103,12 +116,17 @@ impl Request {
     /// # If a process dies
     /// Once this returns `Ok`, the client has the reply, even if this process dies.
     #[inline]
-    pub fn reply(mut self, answer: &[u8]) -> Result<(), SendError> {
-        self.send(0, answer, After::End)?;
-        self.is_over = true;
-        Ok(())
+    pub fn reply(self, answer: &R) -> Result<(), SendError> {
+        self.raw.reply(answer.bytes())
     }
 
+    /// Begins a stream: several replies, one after the other.
+    pub fn stream(self) -> Stream<Q, R> {
+        Stream::new(self)
+    }
+}
+
+impl<Q: Payload + ?Sized> Request<Q> {
     /// Sends a reply of `len` bytes that `fill` writes: a long one straight into shared memory.
     ///
     /// # Errors
@@ -119,15 +137,31 @@ impl Request {
             fill(&mut answer[..len]);
             return self.reply(&answer[..len]);
         }
-        let me = self.enter()?;
-        self.send_large(me, 0, len, After::End, fill)?;
-        self.is_over = true;
+        let me = self.raw.enter()?;
+        self.raw.send_large(me, 0, len, After::End, fill)?;
+        self.raw.is_over = true;
         Ok(())
     }
+}
 
-    /// Begins a stream: several replies, one after the other.
-    pub fn stream(self) -> Stream {
-        Stream::new(self)
+impl RawRequest {
+    #[inline]
+    pub(super) fn new(
+        service: ServiceFile,
+        slot: u32,
+        number: u64,
+        process: TokenId,
+        client: Option<TokenId>,
+        payload: Bytes,
+    ) -> RawRequest {
+        RawRequest { service, slot, number, process, client, payload, is_over: false }
+    }
+
+    #[inline]
+    fn reply(mut self, answer: &[u8]) -> Result<(), SendError> {
+        self.send(0, answer, After::End)?;
+        self.is_over = true;
+        Ok(())
     }
 
     pub(super) fn call(&self) -> Result<CallSlot<'_>, Error> {
@@ -270,7 +304,7 @@ fn no_space(error: Error) -> SendError {
 
 /// An object that is freed unless it is sent, also when `fill` panics.
 struct Held<'r> {
-    request: &'r Request,
+    request: &'r RawRequest,
     me: Me,
     object: Option<crate::pool::ObjectRef>,
 }
@@ -289,22 +323,22 @@ impl Drop for Held<'_> {
     }
 }
 
-impl Deref for Request {
+impl<R: Payload + ?Sized> Deref for Request<[u8], R> {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.payload
+        &self.raw.payload
     }
 }
 
-impl std::fmt::Debug for Request {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> std::fmt::Debug for Request<Q, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Request").field(&&**self).finish()
+        f.debug_tuple("Request").field(&&*self.raw.payload).finish()
     }
 }
 
-impl Drop for Request {
+impl Drop for RawRequest {
     fn drop(&mut self) {
         if !self.is_over {
             // A failure: no client waits.

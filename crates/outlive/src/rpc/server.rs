@@ -4,16 +4,18 @@
 //! afterwards, a successor finds a call that is begun, and skips it; if before, one that is not
 //! begun.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::accept::Requests;
-use super::layout::{SLOTS, Service};
+use super::layout::{SLOTS, ServiceFile};
 use super::readiness::RequestReadiness;
 use super::request::Request;
+use super::service::Types;
 use crate::liveness::TokenId;
 use crate::queue::RawReceiver;
 use crate::sys::barrier;
-use crate::{Deadline, Error, RecvError, WaitStrategy};
+use crate::{Deadline, Error, Payload, RecvError, WaitStrategy};
 
 /// Receives a service's requests. A service has one server at a time; it may move between threads.
 ///
@@ -25,7 +27,7 @@ use crate::{Deadline, Error, RecvError, WaitStrategy};
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::rpc::Service;
 ///
-/// let service = Service::open_or_create(&domain, "double")?;
+/// let service = Service::<[u8], [u8]>::open_or_create(&domain, "double")?;
 /// let mut server = service.server()?;
 /// let answering = std::thread::spawn(move || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 ///     let request = server.next()?;
@@ -41,24 +43,32 @@ use crate::{Deadline, Error, RecvError, WaitStrategy};
 ///
 /// # If a process dies
 /// If the server's process dies, all its clients are told at once; the next process to call
-/// [`Service::server`] takes over the requests that were not begun and whose callers still wait.
+/// [`Service::server`](super::Service::server) takes over the requests that were not begun and whose callers still wait.
 /// If a client dies, its requests that were not begun are skipped, and replies to it fail with
 /// [`SendError::ReceiverDied`](crate::SendError::ReceiverDied).
-pub struct Server {
-    service: Service,
+pub struct Server<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
+    service: ServiceFile,
     /// `None` only during the drop.
     receiver: Option<RawReceiver>,
     requests: Requests,
     process: TokenId,
+    _types: PhantomData<Types<Q, R>>,
 }
 
-impl Server {
-    pub(super) fn new(service: Service) -> Result<Server, Error> {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
+    pub(super) fn new(service: ServiceFile) -> Result<Server<Q, R>, Error> {
         let process = service.queue.registry().process_token()?;
         let receiver = service.queue.raw_receiver()?;
         // After a death here the next server does it again.
         service.asks().set_all(service.client_slots() * SLOTS);
-        Ok(Server { service, receiver: Some(receiver), requests: Requests::default(), process })
+        let receiver = Some(receiver);
+        Ok(Server {
+            service,
+            receiver,
+            requests: Requests::default(),
+            process,
+            _types: PhantomData,
+        })
     }
 
     /// Sets how this server's waits wait.
@@ -69,15 +79,15 @@ impl Server {
     /// Takes the next request and returns it, waiting for one.
     ///
     /// # Errors
-    /// [`RecvError::NotOwner`], [`RecvError::Damaged`] (that request is skipped),
-    /// [`RecvError::System`].
+    /// [`RecvError::NotOwner`]; [`RecvError::Damaged`] and, when a request's length is not that of a
+    /// `Q`, [`RecvError::Encoding`] (that request is skipped); [`RecvError::System`].
     ///
     /// # If a process dies
     /// If this process dies with the request taken, the client is told that it was begun, and no
     /// server begins it again.
     #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
     #[inline]
-    pub fn next(&mut self) -> Result<Request, RecvError> {
+    pub fn next(&mut self) -> Result<Request<Q, R>, RecvError> {
         loop {
             if let Some(request) = self.take(Some(Deadline::NEVER))? {
                 return Ok(request);
@@ -92,7 +102,7 @@ impl Server {
     ///
     /// # If a process dies
     /// The same as with [`Server::next`].
-    pub fn try_next(&mut self) -> Result<Option<Request>, RecvError> {
+    pub fn try_next(&mut self) -> Result<Option<Request<Q, R>>, RecvError> {
         self.take(None)
     }
 
@@ -104,7 +114,7 @@ impl Server {
     ///
     /// # If a process dies
     /// The same as with [`Server::next`].
-    pub fn next_timeout(&mut self, span: Duration) -> Result<Option<Request>, RecvError> {
+    pub fn next_timeout(&mut self, span: Duration) -> Result<Option<Request<Q, R>>, RecvError> {
         self.take(Some(Deadline::after(span)))
     }
 
@@ -117,7 +127,7 @@ impl Server {
     /// # If a process dies
     /// The same as with [`Server::next`].
     #[inline]
-    pub fn next_until(&mut self, deadline: Deadline) -> Result<Option<Request>, RecvError> {
+    pub fn next_until(&mut self, deadline: Deadline) -> Result<Option<Request<Q, R>>, RecvError> {
         self.take(Some(deadline))
     }
 
@@ -127,20 +137,21 @@ impl Server {
     }
 
     #[inline]
-    fn take(&mut self, deadline: Option<Deadline>) -> Result<Option<Request>, RecvError> {
+    fn take(&mut self, deadline: Option<Deadline>) -> Result<Option<Request<Q, R>>, RecvError> {
         let (service, requests, process) = (&self.service, &mut self.requests, self.process);
         let receiver = self.receiver.as_mut().ok_or(RecvError::NotOwner)?;
         let me = receiver.enter()?;
         if let Some(request) = requests.next(service, me, process)? {
-            return Ok(Some(request));
+            return Request::new(request).map(Some);
         }
         let Some(deadline) = deadline else { return Ok(None) };
         let is_any_set = || service.asks().is_any_set(service.client_slots() * SLOTS);
-        receiver.wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))
+        let next = || Ok(requests.next(service, me, process)?);
+        receiver.wait_for(me, deadline, is_any_set, next)?.map(Request::new).transpose()
     }
 }
 
-impl Drop for Server {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Server<Q, R> {
     fn drop(&mut self) {
         let is_ours = self.service.queue.registry().process_token_if_any() == Some(self.process);
         self.receiver = None;

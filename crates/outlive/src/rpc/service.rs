@@ -1,13 +1,52 @@
 //! A service as a whole: making and opening it.
 
+use core::marker::PhantomData;
+
 use super::client::Client;
-use super::layout::{ANNEX, Service};
+use super::layout::{ANNEX, ServiceFile};
 use super::server::Server;
 use crate::claim::Holder;
 use crate::domain::three_openings;
+use crate::payload::Recorded;
 use crate::queue::Queue;
 use crate::segment::Opening;
-use crate::{Domain, Error, Kind, WaitStrategy};
+use crate::{Domain, Error, Kind, Payload, WaitStrategy};
+
+/// A service, open in this process; makes its clients and its server.
+///
+/// A service has one [`Server`] at a time and any number of [`Client`]s, in any number of
+/// processes. Its requests are of type `Q` and its replies of type `R`: bytes, a plain type, or a
+/// slice of one ([`Payload`]). The file records both, and all its users must agree on them.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-service-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// use outlive::rpc::Service;
+///
+/// let sums = Service::<[f64], f64>::options().max_bytes(1 << 20).open_or_create(&domain, "sum")?;
+/// let mut server = sums.server()?;
+/// let client = sums.client()?;                        // in another process, as a rule
+/// let call = client.begin(&[1.5, 2.0])?;
+/// let request = server.next()?;
+/// let sum = request.value().iter().sum();
+/// request.reply(&sum)?;
+/// assert_eq!(call.wait()?.value(), 3.5);
+///
+/// let other = Service::<[f32], f64>::open(&domain, "sum");
+/// assert!(matches!(other, Err(outlive::Error::OtherType { .. })));
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// Requests that no server has begun stay; see [`Server`] and [`Client`].
+pub struct Service<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
+    file: ServiceFile,
+    _types: PhantomData<Types<Q, R>>,
+}
+
+/// What a service's ends have of their types: neither is kept in them.
+pub(super) type Types<Q, R> = (fn(&Q), fn(&R));
 
 /// Options for opening a service, or for making one.
 ///
@@ -20,18 +59,18 @@ use crate::{Domain, Error, Kind, WaitStrategy};
 /// use outlive::Error;
 /// use outlive::rpc::Service;
 ///
-/// let service = Service::options().max_bytes(1 << 20).create_new(&domain, "double")?;
-/// assert_eq!(Service::open(&domain, "double")?.config(), service.config());
-/// let other = Service::options().max_bytes(2 << 20).open(&domain, "double");
+/// let service = Service::<u32, u32>::options().max_bytes(1 << 20).create_new(&domain, "double")?;
+/// assert_eq!(Service::<u32, u32>::open(&domain, "double")?.config(), service.config());
+/// let other = Service::<u32, u32>::options().max_bytes(2 << 20).open(&domain, "double");
 /// assert!(matches!(other, Err(Error::OtherOptions { what: "max_bytes", .. })));
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until they open or make a service"]
-pub struct ServiceOptions {
+pub struct ServiceOptions<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     max_bytes: Option<u64>,
     wait: Option<WaitStrategy>,
+    _types: PhantomData<Types<Q, R>>,
 }
 
 /// What a service was made with.
@@ -42,29 +81,35 @@ pub struct ServiceConfig {
     pub max_bytes: u64,
 }
 
-impl ServiceOptions {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
     /// Sets the most bytes that requests and replies may take together, records included, besides
     /// 24 KiB for each client. 64 KiB to 6 GiB; default for a new service: 1 GiB. The file may take
     /// up to 64 KiB more for each 2 MiB of it, where memory of short messages is reused for long
     /// ones.
-    pub fn max_bytes(mut self, bytes: u64) -> ServiceOptions {
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self
     }
 
     /// Sets how this process's ends of the service wait. Default: [`WaitStrategy::Adaptive`].
-    pub fn wait_strategy(mut self, wait: WaitStrategy) -> ServiceOptions {
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
         self.wait = Some(wait);
         self
     }
 
     three_openings!(
-        Service,
+        Service<Q, R>,
         "service",
-        "[`Error::InvalidOption`](crate::Error::InvalidOption) for an option out of its range."
+        "[`Error::OtherType`](crate::Error::OtherType) when its requests or replies are of another
+         type, [`Error::InvalidOption`](crate::Error::InvalidOption) for an option out of its range."
     );
 
-    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Service, Error> {
+    fn open_as(
+        self,
+        domain: &Domain,
+        name: &str,
+        opening: Opening,
+    ) -> Result<Service<Q, R>, Error> {
         let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
         // Requests lie in their clients' slots.
         let mut options =
@@ -72,21 +117,41 @@ impl ServiceOptions {
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
         }
-        Service::new(options.open_kind(domain, name, opening, Kind::Service, ANNEX)?)
+        let types = Recorded::pair(Q::METADATA, R::METADATA);
+        let queue = options.open_kind(domain, name, opening, Kind::Service, types, ANNEX)?;
+        Ok(Service::of(ServiceFile::new(queue)?))
     }
 }
 
 impl Service {
+    /// Opens the existing service of that name for requests and replies as bytes, whatever types
+    /// they have.
+    ///
+    /// # Errors
+    /// The errors of [`ServiceOptions::open`], [`Error::OtherType`] aside.
+    pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<Service, Error> {
+        let segment = domain.open_segment(name)?;
+        let wait = WaitStrategy::Adaptive;
+        let queue = Queue::finish_as(segment, domain.registry(), wait, Kind::Service)?;
+        Ok(Service::of(ServiceFile::new(queue)?))
+    }
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
+    fn of(file: ServiceFile) -> Service<Q, R> {
+        Service { file, _types: PhantomData }
+    }
+
     /// Returns options for opening a service or making one.
-    pub fn options() -> ServiceOptions {
-        ServiceOptions::default()
+    pub fn options() -> ServiceOptions<Q, R> {
+        ServiceOptions { max_bytes: None, wait: None, _types: PhantomData }
     }
 
     /// Opens the existing service of that name.
     ///
     /// # Errors
     /// The errors of [`ServiceOptions::open`].
-    pub fn open(domain: &Domain, name: &str) -> Result<Service, Error> {
+    pub fn open(domain: &Domain, name: &str) -> Result<Service<Q, R>, Error> {
         Service::options().open(domain, name)
     }
 
@@ -97,14 +162,14 @@ impl Service {
     ///
     /// # If a process dies
     /// If this process dies while it makes the service, nothing is left of it.
-    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Service, Error> {
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Service<Q, R>, Error> {
         Service::options().open_or_create(domain, name)
     }
 
     /// Returns what the service was made with.
     #[must_use]
     pub fn config(&self) -> ServiceConfig {
-        ServiceConfig { max_bytes: self.segment().header().max_bytes() }
+        ServiceConfig { max_bytes: self.file.segment().header().max_bytes() }
     }
 
     /// Makes a new client.
@@ -115,8 +180,8 @@ impl Service {
     ///
     /// # If a process dies
     /// If this process dies during the call, the next client takes the place.
-    pub fn client(&self) -> Result<Client, Error> {
-        Client::new(self.clone())
+    pub fn client(&self) -> Result<Client<Q, R>, Error> {
+        Client::new(self.file.clone())
     }
 
     /// Makes this process the service's server, if there is none or it is dead. Never waits for a
@@ -128,25 +193,31 @@ impl Service {
     ///
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.
-    pub fn server(&self) -> Result<Server, Error> {
-        Server::new(self.clone())
+    pub fn server(&self) -> Result<Server<Q, R>, Error> {
+        Server::new(self.file.clone())
     }
 
     /// Returns the server, dead or alive.
     #[must_use]
     pub fn current_server(&self) -> Option<Holder> {
-        self.queue.current_receiver()
+        self.file.queue.current_receiver()
     }
 
     /// Sets how this process's ends of the service wait from now on.
     pub fn set_wait_strategy(&self, wait: WaitStrategy) {
-        self.queue.set_wait_strategy(wait);
+        self.file.queue.set_wait_strategy(wait);
     }
 
     /// Returns whether the service's name has been removed: processes that have it open go on, no
     /// other process finds it.
     #[must_use]
     pub fn is_removed(&self) -> bool {
-        self.segment().header().is_removed()
+        self.file.segment().header().is_removed()
+    }
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Clone for Service<Q, R> {
+    fn clone(&self) -> Service<Q, R> {
+        Service::of(self.file.clone())
     }
 }

@@ -13,7 +13,7 @@ use super::request::Request;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
-use crate::{Deadline, Error, SendError};
+use crate::{Deadline, Error, Payload, SendError};
 
 /// Sends replies to one request, one after the other. If it is dropped before [`Stream::finish`],
 /// the client gets [`CallError::Dropped`](super::CallError::Dropped) after the last reply.
@@ -25,18 +25,18 @@ use crate::{Deadline, Error, SendError};
 /// If the server's process dies, the client gets the replies that were sent, and then the error. If
 /// the client dies, a waiting send fails at once.
 #[must_use = "a stream that is dropped is cut off"]
-pub struct Stream {
-    request: Request,
+pub struct Stream<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
+    request: Request<Q, R>,
     written: u32,
 }
 
-impl Stream {
-    pub(super) fn new(request: Request) -> Stream {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
+    pub(super) fn new(request: Request<Q, R>) -> Stream<Q, R> {
         Stream { request, written: 0 }
     }
 
     /// Returns the request.
-    pub fn request(&self) -> &Request {
+    pub fn request(&self) -> &Request<Q, R> {
         &self.request
     }
 
@@ -48,7 +48,7 @@ impl Stream {
     ///
     /// # If a process dies
     /// If the client dies, this fails at once with [`SendError::ReceiverDied`].
-    pub fn send(&mut self, reply: &[u8]) -> Result<(), SendError> {
+    pub fn send(&mut self, reply: &R) -> Result<(), SendError> {
         self.send_until(reply, Deadline::NEVER)
     }
 
@@ -59,9 +59,9 @@ impl Stream {
     ///
     /// # If a process dies
     /// The same as with [`Stream::send`].
-    pub fn try_send(&mut self, reply: &[u8]) -> Result<(), SendError> {
+    pub fn try_send(&mut self, reply: &R) -> Result<(), SendError> {
         if !self.has_space()? {
-            self.request.check_client()?;
+            self.request.raw.check_client()?;
             return Err(SendError::Full { slowest: None });
         }
         self.send_next(reply)
@@ -74,7 +74,7 @@ impl Stream {
     ///
     /// # If a process dies
     /// The same as with [`Stream::send`].
-    pub fn send_timeout(&mut self, reply: &[u8], span: Duration) -> Result<(), SendError> {
+    pub fn send_timeout(&mut self, reply: &R, span: Duration) -> Result<(), SendError> {
         self.send_until(reply, Deadline::after(span))
     }
 
@@ -85,15 +85,15 @@ impl Stream {
     ///
     /// # If a process dies
     /// The same as with [`Stream::send`].
-    pub fn send_until(&mut self, reply: &[u8], deadline: Deadline) -> Result<(), SendError> {
+    pub fn send_until(&mut self, reply: &R, deadline: Deadline) -> Result<(), SendError> {
         if !self.has_space()? {
             self.wait_for_space(deadline)?;
         }
         self.send_next(reply)
     }
 
-    fn send_next(&mut self, reply: &[u8]) -> Result<(), SendError> {
-        self.request.send(self.written, reply, After::More)?;
+    fn send_next(&mut self, reply: &R) -> Result<(), SendError> {
+        self.request.raw.send(self.written, reply.bytes(), After::More)?;
         self.written = self.written.wrapping_add(1);
         Ok(())
     }
@@ -103,20 +103,20 @@ impl Stream {
     /// # Errors
     /// The errors of [`Request::reply`].
     pub fn finish(mut self) -> Result<(), SendError> {
-        self.request.end(self.written, After::End)?;
-        self.request.is_over = true;
+        self.request.raw.end(self.written, After::End)?;
+        self.request.raw.is_over = true;
         Ok(())
     }
 
     fn has_space(&self) -> Result<bool, SendError> {
-        let call = self.request.call()?;
-        if call.words.claim() != Claim::taken(self.request.number, self.request.process) {
+        let call = self.request.raw.call()?;
+        if call.words.claim() != Claim::taken(self.request.raw.number, self.request.raw.process) {
             return Err(SendError::Cancelled);
         }
         // Acquire pairs with the client's store: it has read the reply there. Of another call: it
         // has taken none of this one yet.
         let taken = Ready(call.words.taken.load(Ordering::Acquire));
-        let is_ours = taken.number() == self.request.number;
+        let is_ours = taken.number() == self.request.raw.number;
         if is_ours && taken.is_end() {
             return Err(SendError::Cancelled);
         }
@@ -126,7 +126,7 @@ impl Stream {
 
     #[cold]
     fn wait_for_space(&self, deadline: Deadline) -> Result<(), SendError> {
-        let request = &self.request;
+        let request = &self.request.raw;
         let me = request.enter()?;
         let registry = request.service.queue.registry();
         let words = request.call()?.words;
@@ -166,11 +166,11 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Stream<Q, R> {
     fn drop(&mut self) {
-        if !self.request.is_over {
-            let _ = self.request.end(self.written, After::Dropped);
-            self.request.is_over = true;
+        if !self.request.raw.is_over {
+            let _ = self.request.raw.end(self.written, After::Dropped);
+            self.request.raw.is_over = true;
         }
     }
 }

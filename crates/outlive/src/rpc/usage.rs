@@ -1,7 +1,7 @@
 //! A service seen from outside, and what dead processes left in it.
 
 use super::call::{Claim, State};
-use super::layout::{SLOTS, Service};
+use super::layout::{SLOTS, ServiceFile};
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::queue::{Counters, Queue};
@@ -42,8 +42,8 @@ pub(crate) struct Swept {
     pub(crate) names_left: bool,
 }
 
-fn open(segment: Segment, registry: &'static Registry) -> Result<Service, Error> {
-    Service::new(Queue::finish_as(segment, registry, WaitStrategy::Adaptive, Kind::Service)?)
+fn open(segment: Segment, registry: &'static Registry) -> Result<ServiceFile, Error> {
+    ServiceFile::new(Queue::finish_as(segment, registry, WaitStrategy::Adaptive, Kind::Service)?)
 }
 
 /// Returns an overview of a service, and what a sweep would find.
@@ -80,7 +80,7 @@ pub(crate) fn sweep(
     open(segment, me.registry)?.sweep(me, dry_run, kept)
 }
 
-impl Service {
+impl ServiceFile {
     /// Each request has drawn a ticket; those that wait lie in their slots.
     fn counters(&self) -> Result<Counters, Error> {
         let pending =

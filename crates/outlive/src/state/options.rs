@@ -23,8 +23,8 @@ const USUAL_CAPACITY: usize = 4096;
 
 /// Options for opening a state, or for making one: what a value may be, and the first value.
 ///
-/// An option that is not set takes what is there. The first value and [`wait_strategy`](Self::wait_strategy) are
-/// never compared with what is there.
+/// An option that is not set takes what is there. The first value and
+/// [`wait_strategy`](Self::wait_strategy) are never compared with what is there.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-options-{}", std::process::id()));

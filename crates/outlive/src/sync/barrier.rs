@@ -522,8 +522,8 @@ unsafe impl<const N: usize> SharedField for EmbeddedBarrier<N> {
 }
 
 impl<const N: usize> EmbeddedBarrier<N> {
-    /// Sets what the death of a participant does, in [`Record::open`](super::Record::open)'s
-    /// initialiser.
+    /// Sets what the death of a participant does, in
+    /// [`RecordOptions::init`](super::RecordOptions::init).
     pub fn set_policy(&mut self, when_one_dies: WhenOneDies) {
         set_policy(&self.words, when_one_dies);
     }

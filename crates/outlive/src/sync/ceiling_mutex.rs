@@ -75,8 +75,9 @@ unsafe impl SharedLayout for RawCeiling {}
 /// ```
 ///
 /// # If a process dies
-/// While it holds the lock: the next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied), even if it slept
-/// already. Its raised priority died with it. While it waits: other threads are not affected.
+/// While it holds the lock: the next locker gets
+/// [`LockError::OwnerDied`](super::LockError::OwnerDied), even if it slept already. Its raised
+/// priority died with it. While it waits: other threads are not affected.
 pub type CeilingMutex<T> = Lock<RawCeiling, T>;
 
 /// Gives exclusive access to what a [`CeilingMutex`] guards; when dropped, it gives the lock back,
@@ -197,7 +198,8 @@ impl Drop for Raised {
     }
 }
 
-// SAFETY: as the plain mutex inside.
+// SAFETY: the words exclude by the plain mutex in them, whose impl says why; the ceiling only
+// changes a priority.
 unsafe impl RawLock for RawCeiling {
     type Words = RawCeiling;
     type Repairing = RawCeiling;

@@ -423,7 +423,8 @@ impl Condvar {
 /// use outlive::sync::{EmbeddedMutex, EmbeddedCondvar, Record};
 ///
 /// outlive::record! { pub struct Store { pub stock: EmbeddedMutex<u64>, pub delivered: EmbeddedCondvar } }
-/// let store = Record::<Store>::open(&domain, "store", |store| *store.stock.get_mut() = 1)?;
+/// let store = Record::<Store>::options().init(|store| *store.stock.get_mut() = 1);
+/// let store = store.open_or_create(&domain, "store")?;
 /// let delivered = store.handle(|store| &store.delivered);
 /// let guard = store.lock(|store| &store.stock).unwrap();
 /// assert_eq!(*delivered.wait_while(guard, |stock| *stock == 0).unwrap(), 1);

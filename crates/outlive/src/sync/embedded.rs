@@ -15,7 +15,8 @@ use super::primitive::{Home, KindOf, Primitive};
 use super::raw_lock::{Guards, LockWords, Site};
 use super::{EmbeddedMutex, LockError, MutexGuard};
 use crate::Plain;
-use crate::segment::{BODY, Header, Segment, SharedLayout, Spec};
+use crate::domain::three_openings;
+use crate::segment::{BODY, Header, Opening, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -141,7 +142,7 @@ impl<P: InRecord<Words: Guards<T>>, T> Embed for Embedded<P, T> {
 
 impl<P: InRecord<Words: Guards<T>>, T> Embedded<P, T> {
     /// Returns the value while no other process can reach it: in
-    /// [`Record::open`](super::Record::open)'s initialiser.
+    /// [`RecordOptions::init`](super::RecordOptions::init).
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -201,7 +202,8 @@ pub unsafe trait RecordType: Sized + 'static {
 /// }
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-record-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// let line = Record::<Line>::open(&domain, "line", |line| *line.position.get_mut() = [1.0, 2.0, 3.0])?;
+/// let line = Record::<Line>::options().init(|line| *line.position.get_mut() = [1.0, 2.0, 3.0]);
+/// let line = line.open_or_create(&domain, "line")?;
 /// line.ticks.fetch_add(1, Ordering::Relaxed);
 /// line.lock(|line| &line.position).unwrap()[0] = 4.0;
 /// # std::fs::remove_dir_all(&folder).ok();
@@ -253,18 +255,44 @@ unsafe impl<T: RecordType> SharedLayout for Body<T> {}
 /// The most embedded primitives for which a header has room.
 pub(super) const MOST_PLACES: usize = 46;
 
-impl<T: RecordType> Record<T> {
-    /// Opens the record of that name, or makes it: zeroed, then filled in by `init`, before any
-    /// other process can see it.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else,
-    /// [`Error::NoSpace`], [`Error::InvalidName`] (also for a type with more than 46 primitives),
-    /// and errors of the system.
-    ///
-    /// # If a process dies
-    /// While it makes the record: no trace of the record remains.
-    pub fn open(domain: &Domain, name: &str, init: impl Fn(&mut T)) -> Result<Record<T>, Error> {
+/// Says how to open a record, or make one.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-record-options-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// use outlive::sync::{EmbeddedMutex, Record};
+///
+/// outlive::record! { pub struct Oven { pub degrees: EmbeddedMutex<f64> } }
+/// let oven = Record::<Oven>::options().init(|oven| *oven.degrees.get_mut() = 20.0);
+/// let oven = oven.create_new(&domain, "oven")?;
+/// let same = Record::<Oven>::open(&domain, "oven")?;
+/// assert_eq!(*same.lock(|oven| &oven.degrees).unwrap(), 20.0);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), outlive::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct RecordOptions<T, F = fn(&mut T)> {
+    init: F,
+    record: PhantomData<fn() -> T>,
+}
+
+impl<T: RecordType, F: Fn(&mut T)> RecordOptions<T, F> {
+    /// Sets what fills in a new record, before any other process can see it; by default it stays
+    /// zeroed.
+    pub fn init<G: Fn(&mut T)>(self, init: G) -> RecordOptions<T, G> {
+        RecordOptions { init, record: PhantomData }
+    }
+
+    three_openings!(
+        Record<T>,
+        "record",
+        "[`Error::OtherType`](crate::Error::OtherType) when it has another type, which may be one \
+         with primitives at other places; [`Error::InvalidName`](crate::Error::InvalidName) also \
+         for a type with more than 46 primitives."
+    );
+
+    fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Record<T>, Error> {
         const { assert!(align_of::<T>() <= 4096) };
         let places = T::primitives();
         if places.len() > MOST_PLACES {
@@ -283,12 +311,12 @@ impl<T: RecordType> Record<T> {
             max_bytes: bytes,
             initial: bytes,
         };
-        let segment = domain.create_or_open(name, &spec, |segment| {
+        let segment = domain.open_as(name, opening, &spec, |segment| {
             note_places(segment.header(), &places);
             segment.at::<Body<T>>(BODY)?;
             // SAFETY: `at` has checked the place; the file has no name yet, so this reference is
             // the only one.
-            init(unsafe { &mut *segment.address(BODY).cast::<T>() });
+            (self.init)(unsafe { &mut *segment.address(BODY).cast::<T>() });
             note_numbers(segment, &places)
         })?;
         if !has_places(&segment, &places)? {
@@ -306,6 +334,32 @@ impl<T: RecordType> Record<T> {
             _value: PhantomData,
         })
     }
+}
+
+impl<T: RecordType> Record<T> {
+    /// Returns the options for opening a record, or making one.
+    pub fn options() -> RecordOptions<T> {
+        RecordOptions { init: |_| (), record: PhantomData }
+    }
+
+    /// Opens the existing record of that name.
+    ///
+    /// # Errors
+    /// As [`RecordOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Record<T>, Error> {
+        Record::options().open(domain, name)
+    }
+
+    /// Opens the record of that name, or makes it, all zeroes.
+    ///
+    /// # Errors
+    /// As [`RecordOptions::open_or_create`].
+    ///
+    /// # If a process dies
+    /// While it makes the record: nothing is left of it.
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Record<T>, Error> {
+        Record::options().open_or_create(domain, name)
+    }
 
     /// Returns a handle for one of the embedded primitives, of the same type and use as a named
     /// primitive's. The handle keeps the record open.
@@ -316,7 +370,7 @@ impl<T: RecordType> Record<T> {
     /// use outlive::sync::{EmbeddedMutex, Record};
     ///
     /// outlive::record! { pub struct Arm { joints: [EmbeddedMutex<f64>; 6] } }
-    /// let arm = Record::<Arm>::open(&domain, "arm", |_| ())?;
+    /// let arm = Record::<Arm>::open_or_create(&domain, "arm")?;
     /// let elbow = arm.handle(|arm| &arm.joints[2]);
     /// *elbow.lock().unwrap() = 0.5;
     /// # std::fs::remove_dir_all(&folder).ok();
@@ -361,7 +415,8 @@ impl<T: RecordType> Record<T> {
         field: impl FnOnce(&T) -> &EmbeddedMutex<V>,
     ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
         let EmbeddedMutex { words, value } = self.own(field);
-        // SAFETY: as in `take`.
+        // SAFETY: the lock guards the value behind it (`UnsafeCell<V>` has the layout of `V`), and
+        // `site` keeps both mapped.
         unsafe { take_for_ever(words, &(), &self.site, NonNull::from(value).cast()) }
     }
 

@@ -309,7 +309,8 @@ impl Reset {
 /// use outlive::sync::{EmbeddedEvent, Record, Reset};
 ///
 /// outlive::record! { pub struct Arm { pub moved: EmbeddedEvent } }
-/// let arm = Record::<Arm>::open(&domain, "arm", |arm| arm.moved.set_reset(Reset::Automatic))?;
+/// let arm = Record::<Arm>::options().init(|arm| arm.moved.set_reset(Reset::Automatic));
+/// let arm = arm.open_or_create(&domain, "arm")?;
 /// let moved = arm.handle(|arm| &arm.moved);
 /// moved.set(1);
 /// assert_eq!(moved.wait_any(1).unwrap(), 1);
@@ -324,7 +325,7 @@ pub struct EmbeddedEvent {
 
 impl EmbeddedEvent {
     /// Sets what waits do with the bits, while no other process can reach the event: in
-    /// [`Record::open`](super::Record::open)'s initialiser.
+    /// [`RecordOptions::init`](super::RecordOptions::init).
     pub fn set_reset(&mut self, reset: Reset) {
         self.raw.prepare(0, reset as u32);
     }
@@ -531,7 +532,8 @@ impl LatchOptions {
 /// use outlive::sync::{EmbeddedLatch, Record};
 ///
 /// outlive::record! { pub struct Line { pub ready: EmbeddedLatch } }
-/// let line = Record::<Line>::open(&domain, "line", |line| line.ready.expect_arrivals(3))?;
+/// let line = Record::<Line>::options().init(|line| line.ready.expect_arrivals(3));
+/// let line = line.open_or_create(&domain, "line")?;
 /// let ready = line.handle(|line| &line.ready);
 /// assert_eq!(ready.arrive(2), 1);
 /// ready.release();
@@ -546,7 +548,7 @@ pub struct EmbeddedLatch {
 
 impl EmbeddedLatch {
     /// Sets for how many arrivals the latch waits, while no other process can reach it: in
-    /// [`Record::open`](super::Record::open)'s initialiser.
+    /// [`RecordOptions::init`](super::RecordOptions::init).
     pub fn expect_arrivals(&mut self, arrivals: u32) {
         self.raw.prepare(arrivals.min(VALUE), 0);
     }

@@ -111,7 +111,8 @@ fn leave<R: RawLock>(words: &R::Words, me: Me, held: R::Held<'_>, how: Leaving) 
 thread_local! {
     /// The file in which the word lies to which this thread's kept relay leads: it stays mapped
     /// until the kernel has no more use for the word. So a guard need not borrow the condition
-    /// variable on which it waited. Not dropped when the thread ends, which is when the kernel looks.
+    /// variable on which it waited. Not dropped when the thread ends, which is when the kernel
+    /// looks.
     static RELAYED: Cell<Option<ManuallyDrop<Arc<Segment>>>> = const { Cell::new(None) };
 }
 
@@ -142,19 +143,19 @@ fn without_bits(me: Me) -> Me {
 /// child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// The next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a guard; after a reader's death no locker is
-/// told.
+/// The next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a guard; after a
+/// reader's death no locker is told.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death, because it
-/// may leave the value half-written: the next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied). A guard that a
-/// destructor takes while its thread unwinds already gives the lock back as usual. A reader's panic
-/// is told to no locker.
+/// may leave the value half-written: the next locker gets
+/// [`LockError::OwnerDied`](super::LockError::OwnerDied). A guard that a destructor takes while its
+/// thread unwinds already gives the lock back as usual. A reader's panic is told to no locker.
 pub struct Guard<'a, R: RawLock, T, K = ()> {
     pub(super) value: NonNull<T>,
     pub(super) hold: Hold<'a, R>,
-    /// What keeps the words and the value mapped: nothing in a guard that borrows the lock, an `Arc`
-    /// in one that owns it (`owned.rs`). Dropped after `hold`, which unlocks.
+    /// What keeps the words and the value mapped: nothing in a guard that borrows the lock, an
+    /// `Arc` in one that owns it (`owned.rs`). Dropped after `hold`, which unlocks.
     pub(super) keep: K,
 }
 
@@ -208,15 +209,17 @@ impl<R: ExclusiveLock, T, K> Guard<'_, R, T, K> {
         !R::is_consistent(self.hold.words)
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`](super::LockError::OwnerDied). If the
-    /// guard is dropped without this, the next locker gets `OwnerDied` again.
+    /// Declares that what the lock guards is whole again, after
+    /// [`LockError::OwnerDied`](super::LockError::OwnerDied). If the guard is dropped without this,
+    /// the next locker gets `OwnerDied` again.
     pub fn mark_consistent(&mut self) {
         R::mark_consistent(self.hold.words);
     }
 
     /// Unlocks, and gives the lock up, because what it guards cannot be repaired. Every later
-    /// locker gets [`AcquireError::NotRecoverable`](super::AcquireError::NotRecoverable), until a process calls `reset` or
-    /// [`lock_to_reset`](super::Mutex::lock_to_reset). In a forked child it has no effect.
+    /// locker gets [`AcquireError::NotRecoverable`](super::AcquireError::NotRecoverable), until a
+    /// process calls `reset` or [`lock_to_reset`](super::Mutex::lock_to_reset). In a forked child
+    /// it has no effect.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-give-up-{}", std::process::id()));
@@ -233,7 +236,8 @@ impl<R: ExclusiveLock, T, K> Guard<'_, R, T, K> {
     /// ```
     ///
     /// # If a process dies
-    /// During this call: the lock is given up, or the next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied).
+    /// During this call: the lock is given up, or the next locker gets
+    /// [`LockError::OwnerDied`](super::LockError::OwnerDied).
     pub fn give_up(self) {
         self.hold.end(Leaving::GivenUp);
     }

@@ -287,7 +287,8 @@ pub(super) unsafe fn take_for_ever<'a, R: RawLock, T>(
 ) -> Locked<'a, R, T> {
     let (me, seen) = try_fast::<R>(words, local, site);
     if let Fast::Clean(held) = seen {
-        // SAFETY: as in `take`.
+        // SAFETY: the caller promises that `words` guard `value`, and this thread has just taken
+        // the lock.
         return Ok(unsafe { Guard::new(words, value, me, held) });
     }
     // SAFETY: the caller's promise.
@@ -336,7 +337,7 @@ pub(super) unsafe fn take_slow<'a, R: RawLock, T>(
         // the lock.
         Ok(Taken::Clean(held)) => Ok(Some(unsafe { Guard::new(words, value, me, held) })),
         Ok(Taken::OwnerDied(held)) => {
-            // SAFETY: as in the first arm.
+            // SAFETY: the caller's promise, and this thread has taken the lock from a dead owner.
             Err(LockError::OwnerDied(unsafe { Guard::new(words, value, me, held) }))
         }
         Err(Refusal::Busy) => Ok(None),
@@ -438,8 +439,8 @@ where
         self.take_to_reset(None)
     }
 
-    /// Takes the lock as [`Lock::lock_to_reset`] does, and waits for so long at most; returns `None`
-    /// if a living thread still holds it then.
+    /// Takes the lock as [`Lock::lock_to_reset`] does, and waits for so long at most; returns
+    /// `None` if a living thread still holds it then.
     ///
     /// # Errors
     /// As [`Lock::lock_to_reset`].

@@ -80,8 +80,8 @@ impl<R: RawLock, U: ?Sized, K> Deref for MappedGuard<'_, R, U, K> {
 impl<R: ExclusiveLock, U: ?Sized, K> DerefMut for MappedGuard<'_, R, U, K> {
     #[inline]
     fn deref_mut(&mut self) -> &mut U {
-        // SAFETY: `_hold` keeps the lock alone, and the part was borrowed from what the lock guards;
-        // `&mut self` excludes a second borrow here.
+        // SAFETY: `_hold` keeps the lock alone, and the part was borrowed from what the lock
+        // guards; `&mut self` excludes a second borrow here.
         unsafe { self.value.as_mut() }
     }
 }

@@ -1,8 +1,8 @@
 //! Locks and other primitives that survive their holders (layer 5).
 //!
-//! Each is a named thing in a domain, or a field of a user's own struct, a [`Record`]. Each verb that
-//! waits has four forms: `verb` waits for ever, `try_verb` never waits, `verb_timeout` waits for a
-//! span, `verb_until` until a [`Deadline`](crate::Deadline).
+//! Each is a named thing in a domain, or a field of a user's own struct, a [`Record`]. Each verb
+//! that waits has four forms: `verb` waits for ever, `try_verb` never waits, `verb_timeout` waits
+//! for a span, `verb_until` until a [`Deadline`](crate::Deadline).
 //!
 //! | | for | when a process dies |
 //! | --- | --- | --- |
@@ -45,7 +45,7 @@ pub use crate::claim::Holder;
 pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, OwnedSeat, Seat, Turn, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, CondvarOptions, EmbeddedCondvar, Woke};
-pub use embedded::{Embed, Embedded, Place, Record, RecordType, SharedField};
+pub use embedded::{Embed, Embedded, Place, Record, RecordOptions, RecordType, SharedField};
 pub use error::{AcquireError, LockError, UpgradeError};
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, EventOptions, Latch, LatchOptions, Reset};
 pub use guard::Guard;

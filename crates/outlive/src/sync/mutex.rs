@@ -247,6 +247,9 @@ impl<T> Mutex<T> {
     }
 }
 
+/// The end of a time without the lock: its guard again, if it was taken.
+type GivenBack<'a, T, K> = Result<Option<MutexGuard<'a, T, K>>, LockError<MutexGuard<'a, T, K>>>;
+
 /// Says whether the first half has taken the lock, with the death of its last owner still to be
 /// reported.
 #[doc(hidden)]
@@ -291,9 +294,9 @@ impl<'a, T, K> MutexGuard<'a, T, K> {
         bits
     }
 
-    /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the lock
-    /// by then. If `meanwhile` returns a wake relay, which leads to a word of `file`, the new guard
-    /// keeps it until it is dropped.
+    /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the
+    /// lock by then. If `meanwhile` returns a wake relay, which leads to a word of `file`, the new
+    /// guard keeps it until it is dropped.
     pub(super) fn give_back_during(
         self,
         file: &Arc<Segment>,
@@ -302,7 +305,7 @@ impl<'a, T, K> MutexGuard<'a, T, K> {
             Me,
             WakeRelay,
         ) -> (Result<Acquired, Refused>, Option<WakeRelay>),
-    ) -> Result<Option<MutexGuard<'a, T, K>>, LockError<MutexGuard<'a, T, K>>> {
+    ) -> GivenBack<'a, T, K> {
         let Some(me) = self.hold.owner() else {
             return Err(LockError::Failed(AcquireError::NotHeld));
         };

@@ -301,7 +301,7 @@ impl Drop for Panicked<'_> {
 /// use outlive::sync::{EmbeddedOnceLock, Record};
 ///
 /// outlive::record! { pub struct Camera { pub size: EmbeddedOnceLock<[u32; 2]> } }
-/// let camera = Record::<Camera>::open(&domain, "camera", |_| ())?;
+/// let camera = Record::<Camera>::open_or_create(&domain, "camera")?;
 /// let size = camera.handle(|camera| &camera.size);
 /// assert_eq!(size.get_or_init(|_| [640, 480]).unwrap(), &[640, 480]);
 /// # std::fs::remove_dir_all(&folder).ok();

@@ -14,8 +14,8 @@ use super::raw_lock::{ExclusiveLock, LockWords, RawLock};
 use super::rw_lock::{Reading, RwLock, Writing};
 use crate::Deadline;
 
-/// Gives access to what a lock guards as the [`Guard`] of that lock does, and keeps the handle by an
-/// [`Arc`], so that it borrows nothing: [`Lock::lock_owned`] and the like return it.
+/// Gives access to what a lock guards as the [`Guard`] of that lock does, and keeps the handle by
+/// an [`Arc`], so that it borrows nothing: [`Lock::lock_owned`] and the like return it.
 ///
 /// Like every guard it stays with its thread, and in a forked child one of the parent's has no
 /// effect.

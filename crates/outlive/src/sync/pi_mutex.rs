@@ -1,5 +1,5 @@
-//! A mutex that lends its holder the priority of its waiters, as users see it. `raw/pi.rs` holds the
-//! state machine.
+//! A mutex that lends its holder the priority of its waiters, as users see it. `raw/pi.rs` holds
+//! the state machine.
 
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
@@ -26,8 +26,9 @@ use crate::{Deadline, Error, Kind, Plain};
 /// So a thread of middling priority cannot keep both the holder and a more urgent waiter from
 /// running. It survives the death of its owner, as [`Mutex`](super::Mutex) does. The kernel does
 /// the priority inheritance, and libc's mutex is inside. Hence all processes that use it belong to
-/// one pid namespace and to one C library; others get [`Error::OtherEnvironment`]. It never spins. Its file stays mapped until the process ends. It costs
-/// some 1.5 times as much as a [`Mutex`](super::Mutex) when no thread waits.
+/// one pid namespace and to one C library; others get [`Error::OtherEnvironment`]. It never spins.
+/// Its file stays mapped until the process ends. It costs some 1.5 times as much as a
+/// [`Mutex`](super::Mutex) when no thread waits.
 ///
 /// It finds a thread that locks it twice, but not a cycle of several threads, which lasts until a
 /// deadline or a death. On the holder's own processor a waiter may notice its deadline late: the
@@ -54,8 +55,9 @@ use crate::{Deadline, Error, Kind, Plain};
 /// ```
 ///
 /// # If a process dies
-/// While it holds the lock: the next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied), even if it slept
-/// already. While it waits: other threads are not affected, and its priority is no longer lent.
+/// While it holds the lock: the next locker gets
+/// [`LockError::OwnerDied`](super::LockError::OwnerDied), even if it slept already. While it waits:
+/// other threads are not affected, and its priority is no longer lent.
 pub type PiMutex<T> = Lock<RawPi, T>;
 
 /// Gives exclusive access to what a [`PiMutex`] guards, and gives the lock back when dropped.

@@ -27,8 +27,8 @@ use crate::{Deadline, Error, Kind, Shareable, WaitStrategy};
 /// one compare-exchange, giving back one store, with no system call unless a thread waits. A
 /// waiting writer keeps new readers out, so readers do not starve writers; a reader that keeps
 /// finding writers queues as one of them. Beyond that the lock is not fair. A thread may read
-/// several times at once, unless a writer waits: then it gets [`AcquireError::Deadlock`]. A named lock
-/// takes 12 KiB of memory, which includes a value of up to 4,032 bytes.
+/// several times at once, unless a writer waits: then it gets [`AcquireError::Deadlock`]. A named
+/// lock takes 12 KiB of memory, which includes a value of up to 4,032 bytes.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-rwlock-{}", std::process::id()));
@@ -52,9 +52,9 @@ use crate::{Deadline, Error, Kind, Shareable, WaitStrategy};
 ///
 /// # If a process dies
 /// While it reads: no locker is told, and writers go on at once. While it writes: the next locker,
-/// reader or writer, gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a [`WriteGuard`], even if it slept already.
-/// Exactly one locker is told; if it does not [mark the value
-/// consistent](WriteGuard::mark_consistent), the next one is told, too. While it waits: other
+/// reader or writer, gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a
+/// [`WriteGuard`], even if it slept already. Exactly one locker is told; if it does not [mark the
+/// value consistent](WriteGuard::mark_consistent), the next one is told, too. While it waits: other
 /// threads are not affected. A writer's panic counts as a death, a reader's does not.
 pub type RwLock<T> = Lock<RawRwLock, T>;
 
@@ -74,7 +74,8 @@ pub type ReadGuard<'a, T, K = ()> = Guard<'a, Reading, T, K>;
 /// A guard stays with its thread. In a forked child, a guard of the parent's has no effect.
 ///
 /// # If a process dies
-/// The next locker, reader or writer, gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a guard like this.
+/// The next locker, reader or writer, gets [`LockError::OwnerDied`](super::LockError::OwnerDied)
+/// with a guard like this.
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
@@ -252,11 +253,11 @@ impl<T> RwLock<T> {
     /// Takes the lock to read, and waits as long as a living writer holds it or waits for it.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`](super::LockError::OwnerDied) with a write guard inside: a writer died, and the caller has the
-    /// lock as a writer, to repair what it left. [`LockError::Failed`](super::LockError::Failed) with
-    /// [`AcquireError::NotRecoverable`]; [`AcquireError::Deadlock`] when this thread writes, or
-    /// reads already while a writer waits for that; [`AcquireError::Damaged`],
-    /// [`AcquireError::System`].
+    /// [`LockError::OwnerDied`](super::LockError::OwnerDied) with a write guard inside: a writer
+    /// died, and the caller has the lock as a writer, to repair what it left.
+    /// [`LockError::Failed`](super::LockError::Failed) with [`AcquireError::NotRecoverable`];
+    /// [`AcquireError::Deadlock`] when this thread writes, or reads already while a writer waits
+    /// for that; [`AcquireError::Damaged`], [`AcquireError::System`].
     ///
     /// # If a process dies
     /// The writer's death ends the wait at once.
@@ -275,8 +276,8 @@ impl<T> RwLock<T> {
         self.take(|| None)
     }
 
-    /// Takes the lock to read, and waits for so long at most; returns `None` if a living writer still
-    /// holds it then, or waits for it.
+    /// Takes the lock to read, and waits for so long at most; returns `None` if a living writer
+    /// still holds it then, or waits for it.
     ///
     /// # Errors
     /// As [`RwLock::read`].
@@ -288,8 +289,8 @@ impl<T> RwLock<T> {
         self.take(|| Some(Deadline::after(timeout)))
     }
 
-    /// Takes the lock to read, and waits until the deadline; returns `None` if a living writer still
-    /// holds it then, or waits for it.
+    /// Takes the lock to read, and waits until the deadline; returns `None` if a living writer
+    /// still holds it then, or waits for it.
     ///
     /// # Errors
     /// As [`RwLock::read`].
@@ -305,9 +306,10 @@ impl<T> RwLock<T> {
     /// meanwhile.
     ///
     /// # Errors
-    /// [`LockError::OwnerDied`](super::LockError::OwnerDied) with the guard inside; [`LockError::Failed`](super::LockError::Failed) with
-    /// [`AcquireError::NotRecoverable`], [`AcquireError::Deadlock`] when this thread reads or writes
-    /// already, [`AcquireError::Damaged`], or [`AcquireError::System`].
+    /// [`LockError::OwnerDied`](super::LockError::OwnerDied) with the guard inside;
+    /// [`LockError::Failed`](super::LockError::Failed) with [`AcquireError::NotRecoverable`],
+    /// [`AcquireError::Deadlock`] when this thread reads or writes already,
+    /// [`AcquireError::Damaged`], or [`AcquireError::System`].
     ///
     /// # If a process dies
     /// A holder's death ends the wait at once.
@@ -326,8 +328,8 @@ impl<T> RwLock<T> {
         self.take_looking()
     }
 
-    /// Takes the lock to write, and waits for so long at most; returns `None` if a living thread still
-    /// reads or writes then.
+    /// Takes the lock to write, and waits for so long at most; returns `None` if a living thread
+    /// still reads or writes then.
     ///
     /// # Errors
     /// As [`RwLock::write`].
@@ -339,8 +341,8 @@ impl<T> RwLock<T> {
         self.take(|| Some(Deadline::after(timeout)))
     }
 
-    /// Takes the lock to write, and waits until the deadline; returns `None` if a living thread still
-    /// reads or writes then.
+    /// Takes the lock to write, and waits until the deadline; returns `None` if a living thread
+    /// still reads or writes then.
     ///
     /// # Errors
     /// As [`RwLock::write`].
@@ -520,8 +522,8 @@ impl<'a, T, K> WriteGuard<'a, T, K> {
     /// Becomes a reader. No thread writes in between; other readers may enter at once.
     ///
     /// # Errors
-    /// This guard, if it came with [`LockError::OwnerDied`](super::LockError::OwnerDied) and was not marked consistent: readers
-    /// may not see that value.
+    /// This guard, if it came with [`LockError::OwnerDied`](super::LockError::OwnerDied) and was
+    /// not marked consistent: readers may not see that value.
     ///
     /// # If a process dies
     /// During this call: as for a reader, so no locker is told.

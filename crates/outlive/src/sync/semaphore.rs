@@ -27,8 +27,8 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// Acquiring costs one compare-exchange, releasing one store, with no system call unless a thread
 /// waits. A permit names the thread that holds it, so no process has to undo anything after a
 /// death: a permit of a dead thread is free, and the death itself wakes a thread that sleeps for
-/// one. It is not fair. It may have up to 65,536 permits; up to 64 have a cache line each (4 KiB), more
-/// lie 16 to a line.
+/// one. It is not fair. It may have up to 65,536 permits; up to 64 have a cache line each (4 KiB),
+/// more lie 16 to a line.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-semaphore-{}", std::process::id()));
@@ -682,8 +682,8 @@ unsafe impl<const N: usize> SharedField for EmbeddedSemaphore<N> {
 }
 
 impl<const N: usize> EmbeddedSemaphore<N> {
-    /// Sets how many permits are free at first, in [`Record::open`](super::Record::open)'s
-    /// initialiser; without this, all `N` are.
+    /// Sets how many permits are free at first, in
+    /// [`RecordOptions::init`](super::RecordOptions::init); without this, all `N` are.
     pub fn set_permits(&mut self, permits: usize) {
         Records { words: &self.records, step: 1 }.prepare(permits);
     }

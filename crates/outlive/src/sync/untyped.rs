@@ -63,8 +63,8 @@ pub struct Untyped {
     places: Vec<Place>,
 }
 
-/// Returns where the value of a named lock begins, if it is aligned to 64 bytes or less: in the next
-/// cache line behind the words.
+/// Returns where the value of a named lock begins, if it is aligned to 64 bytes or less: in the
+/// next cache line behind the words.
 fn value_at(kind: Kind) -> usize {
     shape(kind, 1).map_or(0, |(size, _)| size.next_multiple_of(64))
 }
@@ -564,7 +564,7 @@ mod tests {
                     && made.barrier(64).is_none()
             );
             // Rust opens the same record by its own type, though that type has another name.
-            let line = Record::<Line>::open(domain, "line", |_| ()).expect("the same");
+            let line = Record::<Line>::open_or_create(domain, "line").expect("the same");
             let permit = semaphore.acquire().expect("free");
             assert_eq!(line.handle(|line| &line.slots).free(), 0);
             drop(permit);
@@ -574,14 +574,14 @@ mod tests {
                 line.handle(|line| &line.step).participants().len(),
             );
             assert!(matches!(
-                Record::<Wider>::open(domain, "line", |_| ()),
+                Record::<Wider>::open_or_create(domain, "line"),
                 Err(Error::OtherType { .. })
             ));
             let wider = [at(0, Kind::Semaphore, 5), right[1]];
             let other = Untyped::record(domain, "line", OPENING, layout, &wider, |_| ());
             assert!(matches!(other, Err(Error::OtherType { .. })));
             // And the other way round.
-            drop(Record::<Line>::open(domain, "rusts", |_| ()).expect("made"));
+            drop(Record::<Line>::open_or_create(domain, "rusts").expect("made"));
             let rusts = Untyped::record(domain, "rusts", OPENING, layout, &right, |_| ())
                 .expect("the same");
             assert_eq!(rusts.semaphore(0).expect("there").free(), 3);

@@ -111,12 +111,6 @@ pub(crate) fn monotonic_nanos() -> u64 {
     nanos(ClockId::Monotonic)
 }
 
-/// Returns milliseconds of the monotonic clock at its last tick, which costs a few loads; they
-/// wrap.
-pub(crate) fn coarse_millis() -> u32 {
-    (nanos(ClockId::MonotonicCoarse) / 1_000_000) as u32
-}
-
 /// Returns the time of day that is so far ahead by the clock's present reading: for calls that
 /// know no other clock.
 pub(crate) fn realtime_after(span: Duration) -> Deadline {

@@ -172,16 +172,17 @@ async fn opened(source: &impl Source) -> Result<(), WaitError> {
     }
 }
 
-impl Server {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
     /// Receives a request like [`Server::next`], for `async`: see
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
-    /// As [`Server::next`]; [`RecvError::System`](crate::RecvError::System) also when no thread can be started.
+    /// As [`Server::next`]; [`RecvError::System`](crate::RecvError::System) also when no thread can
+    /// be started.
     ///
     /// # If a process dies
     /// As with [`Server::next`].
-    pub async fn next_async(&mut self) -> Result<Request, crate::RecvError> {
+    pub async fn next_async(&mut self) -> Result<Request<Q, R>, crate::RecvError> {
         loop {
             if let Some(request) = self.try_next()? {
                 return Ok(request);
@@ -191,7 +192,7 @@ impl Server {
     }
 }
 
-impl Pending<'_> {
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Pending<'_, Q, R> {
     /// Receives a reply like [`Pending::next`], for `async`: see
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). A future that is dropped
     /// before it is ready has taken nothing, and the call goes on.
@@ -200,7 +201,7 @@ impl Pending<'_> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-async-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let service = outlive::rpc::Service::open_or_create(&domain, "double")?;
+    /// let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "double")?;
     /// let mut server = service.server()?;
     /// std::thread::spawn(move || server.next().unwrap().reply(b"4"));
     /// let client = service.client()?;
@@ -218,7 +219,7 @@ impl Pending<'_> {
     ///
     /// # If a process dies
     /// As with [`Pending::next`].
-    pub async fn next_async(&mut self) -> Result<Option<Reply>, CallError> {
+    pub async fn next_async(&mut self) -> Result<Option<Reply<R>>, CallError> {
         loop {
             if let Poll::Ready(found) = self.try_next()? {
                 return Ok(found);
@@ -330,7 +331,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// ```
     ///
     /// # Errors
-    /// As [`Subscriber::try_recv`]; [`RecvError::System`](crate::RecvError::System) also when no thread can be started.
+    /// As [`Subscriber::try_recv`]; [`RecvError::System`](crate::RecvError::System) also when no
+    /// thread can be started.
     ///
     /// # If a process dies
     /// As with [`Subscriber::recv`].

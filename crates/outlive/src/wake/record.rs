@@ -12,7 +12,8 @@
 //! |  later  |    address     |     later: how much later the word got its present value, in eighths of a second,
 //! +---------+----------------+     rounded up; 65,535: too long ago to tell
 //! ```
-//! 0: the thread does not wait. A dead thread's record means nothing: its token is dead, and the
+//! The slot's two cache lines have twelve bytes left for a record, hence the packing. 0: the thread
+//! does not wait. A dead thread's record means nothing: its token is dead, and the
 //! next claimer of the slot clears it.
 
 use std::cell::Cell;

@@ -119,7 +119,7 @@ impl Things {
         };
         let state = |name: &str| State::open_or_create(&domain, name).expect("a state");
         let lock = |name: &str| Mutex::options(0).open_or_create(&domain, name).expect("a lock");
-        let service = || outlive::rpc::Service::options().max_bytes(1 << 20);
+        let service = || outlive::rpc::Service::<[u8], [u8]>::options().max_bytes(1 << 20);
         let reliable = Subscriber::options().reliable(true);
         let pool = Pool::options().max_bytes(2 << 20);
         Things {

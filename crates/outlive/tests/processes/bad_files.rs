@@ -38,7 +38,7 @@ outlive::record! {
 fn open_all(domain: &Domain, name: &str) -> Vec<Error> {
     let errors = [
         Mutex::<u64>::options(0).open_or_create(domain, name).err(),
-        Record::<Ticks>::open(domain, name, |_| {}).err(),
+        Record::<Ticks>::open_or_create(domain, name).err(),
         Queue::<[u8]>::open_or_create(domain, name).err(),
         Queue::<[u8]>::open(domain, name).err(),
         domain.entry(name).err(),
@@ -128,7 +128,7 @@ fn another_kind(world: &World) {
         let error = error.expect("a mutex");
         assert!(error.to_string().contains("is a mutex, not a queue"), "{error}");
     }
-    let error = Record::<Ticks>::open(&domain, "m", |_| {}).err().expect("a mutex");
+    let error = Record::<Ticks>::open_or_create(&domain, "m").err().expect("a mutex");
     assert!(error.to_string().contains("is a mutex, not a record"), "{error}");
 }
 

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outlive::sync::{AcquireError, Barrier, EmbeddedBarrier, Record, WhenOneDies};
-use outlive::{Detail, Domain, Error, TokenId};
+use outlive::{Detail, Domain, Error, TokenId, WaitError};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
-use crate::child::{Child, wait_until};
+use crate::child::{Child, PATIENCE, wait_until};
 use crate::forge::{BODY, Bytes};
 use crate::runner::World;
 use crate::slots::short_lived;
@@ -29,6 +29,7 @@ crate::checks!(
     embedded_in_a_record,
     a_look_and_a_sweep,
     a_dead_repairers_name_is_swept,
+    a_damaged_repairers_name_is_told,
     bad_numbers_are_refused,
 );
 
@@ -319,7 +320,7 @@ outlive::record! {
 fn embedded_in_a_record(world: &World) {
     let domain = world.domain();
     let init = |line: &mut Line| line.step.set_policy(WhenOneDies::CountOut);
-    let line = Record::<Line>::open(&domain, "line", init).expect("opens");
+    let line = Record::<Line>::options().init(init).open_or_create(&domain, "line").expect("opens");
     let barrier = line.handle(|line| &line.step);
     let mut absent = seated(&barrier);
     let waiting = waiter(&barrier, Ok(()));
@@ -380,9 +381,10 @@ fn bad_numbers_are_refused(world: &World) {
 
 /// Left there, the name would be another thread's when its slot's numbers have come round, and the
 /// next repair would wait for that one.
+/// The word that names the repairer.
+const REPAIR: u64 = BODY + 16;
+
 fn a_dead_repairers_name_is_swept(world: &World) {
-    /// The word that names the repairer.
-    const REPAIR: u64 = BODY + 16;
     let domain = world.domain();
     let barrier = Barrier::options(2)
         .when_one_dies(WhenOneDies::Break)
@@ -395,4 +397,21 @@ fn a_dead_repairers_name_is_swept(world: &World) {
     assert_eq!(TokenId::from_u32(bytes.word(REPAIR)), None);
     assert!(domain.sweep(true).expect("looks").is_clean());
     barrier.repair_timeout(Duration::from_secs(20)).expect("nothing to do");
+}
+
+fn a_damaged_repairers_name_is_told(world: &World) {
+    let domain = world.domain();
+    let barrier = Barrier::options(2).open_or_create(&domain, "b").expect("opens");
+    let bytes = Bytes::of(&domain, "b");
+    for word in [1, 1 << 30, 0x1fff_ffff, 0x4000_0001, 0x8000_0000] {
+        bytes.set_word(REPAIR, word);
+        for told in [barrier.repair(), barrier.try_repair(), barrier.repair_timeout(PATIENCE)] {
+            let Err(WaitError::System(error)) = told else { panic!("{word:#x}: {told:?}") };
+            assert!(matches!(error, Error::Damaged { .. }), "{word:#x}: {error}");
+            assert!(error.to_string().contains("repair"), "{error}");
+        }
+        assert!(barrier.repairer().is_none());
+    }
+    bytes.set_word(REPAIR, 0);
+    barrier.repair().expect("nothing to do");
 }

@@ -315,7 +315,9 @@ fn another_ceiling_is_refused(world: &World) {
 fn embedded_and_described(world: &World) {
     skip_without_right(world);
     let domain = world.domain();
-    let plant = Record::<Plant>::open(&domain, "plant", |plant| *plant.valve.get_mut() = [3, 4])
+    let plant = Record::<Plant>::options()
+        .init(|plant| *plant.valve.get_mut() = [3, 4])
+        .open_or_create(&domain, "plant")
         .expect("opens");
     let valve = plant.handle(|plant| &plant.valve);
     let guard = valve.lock().expect("free");

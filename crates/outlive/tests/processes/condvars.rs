@@ -240,7 +240,7 @@ fn embedded_in_a_record(world: &World) {
         }
     }
     let domain = world.domain();
-    let shop = Record::<Shop>::open(&domain, "shop", |_| ()).expect("opens");
+    let shop = Record::<Shop>::open_or_create(&domain, "shop").expect("opens");
     let delivered = shop.handle(|shop| &shop.delivered);
     let taker = Child::start(|| {
         let guard = shop.lock(|shop| &shop.stock).expect("free");

@@ -280,7 +280,7 @@ fn both_embedded_in_a_record(world: &World) {
         cell.ready.expect_arrivals(2);
         cell.moved[1].set_reset(Reset::Automatic);
     };
-    let cell = Record::<Cell>::open(&domain, "cell", init).expect("opens");
+    let cell = Record::<Cell>::options().init(init).open_or_create(&domain, "cell").expect("opens");
     let (ready, moved) = (cell.handle(|cell| &cell.ready), cell.handle(|cell| &cell.moved[1]));
     let children = sleepers(2, NOTHING, |_| {
         ready.wait().expect("opens");

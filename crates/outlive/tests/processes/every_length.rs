@@ -133,7 +133,7 @@ fn a_topic_takes_every_length(world: &World) {
 }
 
 fn serve(domain: &Domain, name: &str, max_bytes: u64) {
-    let mut server = Service::options()
+    let mut server = Service::<[u8], [u8]>::options()
         .max_bytes(max_bytes)
         .open_or_create(domain, name)
         .and_then(|service| service.server())

@@ -2,7 +2,7 @@
 
 use outlive::queue::Queue;
 use outlive::sync::Mutex;
-use outlive::{Detail, Error, Kind};
+use outlive::{Detail, Domain, Error, Kind, TokenId};
 
 use crate::board::Board;
 use crate::child::Child;
@@ -222,7 +222,8 @@ fn files_of_extensions_go_with_their_owners(world: &World) {
         std::fs::write(domain.path().join(&name), b"of an extension").expect("written");
         name
     };
-    let own = put(format!(".thing-{:08x}", domain.process_token().expect("a token").as_u32()));
+    let process = domain.process_token().expect("a token");
+    let own = put(Domain::extension_file("thing", process));
     let others = [own, put(".thing-00000801.txt".into()), put(".thing-801".into())];
     let (mut owners, dead): (Vec<Child>, Vec<String>) = ["gpu", "thing"]
         .map(|word| {
@@ -233,7 +234,8 @@ fn files_of_extensions_go_with_their_owners(world: &World) {
                 pause();
             });
             board.reach(0, 1);
-            (child, put(format!(".{word}-{:08x}", board.get(0))))
+            let owner = TokenId::from_u32(board.get(0) as u32).expect("a token");
+            (child, put(Domain::extension_file(word, owner)))
         })
         .into_iter()
         .unzip();

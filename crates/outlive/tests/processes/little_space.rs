@@ -147,7 +147,7 @@ fn a_receiver_beyond_its_mapping(world: &World) {
 /// cannot see, never read.
 fn a_service_is_mapped_whole_or_not_at_all(world: &World) {
     let domain = world.domain();
-    let server = Service::options()
+    let server = Service::<[u8], [u8]>::options()
         .max_bytes(1 << 20)
         .open_or_create(&domain, "s")
         .and_then(|service| service.server())
@@ -158,8 +158,12 @@ fn a_service_is_mapped_whole_or_not_at_all(world: &World) {
         leave_only(48 << 20);
         let domain = Domain::options().recheck(None).open_or_create_at(&folder).expect("opens");
         let errors = [
-            Service::open_or_create(&domain, "s").and_then(|service| service.server()).err(),
-            Service::open_or_create(&domain, "s").and_then(|service| service.client()).err(),
+            Service::<[u8], [u8]>::open_or_create(&domain, "s")
+                .and_then(|service| service.server())
+                .err(),
+            Service::<[u8], [u8]>::open_or_create(&domain, "s")
+                .and_then(|service| service.client())
+                .err(),
         ];
         for error in errors {
             let error = error.expect("too little to map all clients' places");

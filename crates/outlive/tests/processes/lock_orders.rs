@@ -384,7 +384,7 @@ fn locks_in_a_record_are_watched_too(world: &World) {
     for (first, then) in [(3, 4), (4, 3)] {
         Child::start(|| {
             let domain = watched(folder.path());
-            let line = Record::<Line>::open(&domain, "line", |_| ()).expect("opens");
+            let line = Record::<Line>::open_or_create(&domain, "line").expect("opens");
             let guard = line.lock(|line| &line.locks[first]).expect("free");
             drop(line.handle(|line| &line.locks[then]).lock().expect("free"));
             drop(guard);
@@ -516,7 +516,7 @@ fn whole<'a>(
 
 fn killed_while_recording(world: &World) {
     let folder = world.domain();
-    let line = Record::<Line>::open(&folder, "line", |_| ()).expect("opens");
+    let line = Record::<Line>::open_or_create(&folder, "line").expect("opens");
     let board = Board::new();
     let mut random = Random::new();
     for round in 0..150_u64 {

@@ -53,10 +53,13 @@ mod owned_guards;
 mod panics;
 mod pi_mutex;
 mod pi_mutex_deaths;
+mod pool_guard_pages;
 mod pool_kills;
 mod pool_mode_kills;
 mod pool_modes;
 mod pool_pages;
+mod pool_patterns;
+mod pool_redzones;
 mod pools;
 mod random;
 mod realtime;
@@ -157,6 +160,9 @@ const ALL: &[&[runner::Check]] = &[
     access::CHECKS,
     bad_files::CHECKS,
     pool_modes::CHECKS,
+    pool_redzones::CHECKS,
+    pool_patterns::CHECKS,
+    pool_guard_pages::CHECKS,
     pool_mode_kills::CHECKS,
     pools::CHECKS,
     pool_pages::CHECKS,

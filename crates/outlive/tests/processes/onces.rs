@@ -134,7 +134,7 @@ fn a_sweep_takes_the_turn_from_the_dead_and_the_next_is_told(world: &World) {
 fn embedded_in_a_record(world: &World) {
     outlive::record! { struct Cell { first: EmbeddedOnceLock<u64>, second: EmbeddedOnceLock<[u8; 3]> } }
     let domain = world.domain();
-    let cell = Record::<Cell>::open(&domain, "cell", |_| ()).expect("opens");
+    let cell = Record::<Cell>::open_or_create(&domain, "cell").expect("opens");
     let second = cell.handle(|cell| &cell.second);
     Child::start(|| assert_eq!(second.get_or_init(|_| [1, 2, 3]).expect("made"), &[1, 2, 3]))
         .finish();

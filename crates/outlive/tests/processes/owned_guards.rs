@@ -175,7 +175,7 @@ fn an_abandoned_one_ends_with_its_thread(world: &World) {
 }
 
 /// A waiter with a notification holds the mutex, and has closed the condition variable. It is killed
-/// before it unlocks: the notification goes to the next waiter, which does not look by itself.
+/// before it unlocks: the notification goes to the next waiter, which makes no recheck.
 fn a_waiter_outlives_its_condition_variable(world: &World) {
     let domain = world.domain();
     let domain = Domain::options().recheck(None).open_at(domain.path()).expect("opens");

@@ -199,7 +199,7 @@ outlive::record! {
 
 fn a_panic_in_a_record_is_told(world: &World) {
     let domain = world.domain();
-    let line = Record::<Line>::open(&domain, "line", |_| ()).expect("opens");
+    let line = Record::<Line>::open_or_create(&domain, "line").expect("opens");
     let table = line.handle(|line| &line.table);
     panics(|| {
         let _place = line.lock(|line| &line.place).expect("free");

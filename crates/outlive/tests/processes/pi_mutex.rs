@@ -159,7 +159,9 @@ fn embedded_ones_in_all_processes(world: &World) {
     const EACH: u64 = 5_000;
     let domain = world.domain();
     let open = || {
-        Record::<Plant>::open(&domain, "plant", |plant| *plant.valve.get_mut() = [7, 7])
+        Record::<Plant>::options()
+            .init(|plant| *plant.valve.get_mut() = [7, 7])
+            .open_or_create(&domain, "plant")
             .expect("opens")
     };
     let children: Vec<Child> = (0..3)
@@ -186,7 +188,7 @@ fn another_namespace_is_refused(world: &World) {
     skip_if_not_permitted(world);
     let domain = world.domain();
     let mutex = opened(&domain);
-    let plant = Record::<Plant>::open(&domain, "plant", |_| {}).expect("opens");
+    let plant = Record::<Plant>::open_or_create(&domain, "plant").expect("opens");
     let valve = plant.handle(|plant| &plant.valve);
     drop(valve.lock().expect("free"));
     start_namespace(|| {
@@ -267,7 +269,7 @@ fn a_guard_that_was_forgotten_stays_mapped(world: &World) {
     let mutex = opened(&domain);
     std::mem::forget(mutex.lock().expect("free"));
     drop(mutex);
-    let plant = Record::<Plant>::open(&domain, "plant", |_| {}).expect("opens");
+    let plant = Record::<Plant>::open_or_create(&domain, "plant").expect("opens");
     let valve = plant.handle(|plant| &plant.valve);
     std::mem::forget(valve.lock().expect("free"));
     drop(valve);
@@ -297,12 +299,12 @@ fn opened_often_it_is_mapped_once(world: &World) {
     // Made by another: the maker's own mapping has no name.
     Child::start(|| {
         drop(opened(&domain));
-        drop(Record::<Plant>::open(&domain, "plant", |_| {}).expect("opens"));
+        drop(Record::<Plant>::open_or_create(&domain, "plant").expect("opens"));
     })
     .finish();
     for _ in 0..50 {
         drop(opened(&domain).lock().expect("free"));
-        let plant = Record::<Plant>::open(&domain, "plant", |_| {}).expect("opens");
+        let plant = Record::<Plant>::open_or_create(&domain, "plant").expect("opens");
         drop(plant.handle(|plant| &plant.valve).lock().expect("free"));
     }
     // A mapping may be shown in several lines, as parts of it have pages.

@@ -30,7 +30,9 @@ outlive::record! {
 }
 
 fn open(domain: &Domain) -> Record<Line> {
-    Record::open(domain, "line", |line: &mut Line| *line.position.get_mut() = [1, 2, 3])
+    Record::options()
+        .init(|line: &mut Line| *line.position.get_mut() = [1, 2, 3])
+        .open_or_create(domain, "line")
         .expect("opens")
 }
 
@@ -138,9 +140,9 @@ fn the_initialiser_runs_once(world: &World) {
         .map(|n| {
             let domain = &domain;
             Child::start(move || {
-                let line = Record::open(domain, "line", |line: &mut Line| {
-                    *line.position.get_mut() = [n; 3]
-                });
+                let line = Record::options()
+                    .init(|line: &mut Line| *line.position.get_mut() = [n; 3])
+                    .open_or_create(domain, "line");
                 let line = line.expect("opens");
                 let position = *line.lock(|line| &line.position).expect("free");
                 assert!(position == [position[0]; 3]);
@@ -159,7 +161,7 @@ outlive::record! {
 fn another_record_is_refused(world: &World) {
     let domain = world.domain();
     open(&domain);
-    let error = Record::<Other>::open(&domain, "line", |_| {}).err().expect("another type");
+    let error = Record::<Other>::open_or_create(&domain, "line").err().expect("another type");
     let text = error.to_string();
     assert!(matches!(error, Error::OtherType { .. }), "{text}");
     assert!(text.contains("Line") && text.contains("Other"), "{text}");
@@ -174,7 +176,7 @@ outlive::record! {
 
 fn as_many_locks_as_a_header_has_room_for(world: &World) {
     let domain = world.domain();
-    let fits = Record::<Fits>::open(&domain, "fits", |_| {}).expect("opens");
+    let fits = Record::<Fits>::open_or_create(&domain, "fits").expect("opens");
     let board = Board::new();
     let mut child = Child::start(|| {
         let _guards: Vec<_> = (0..46).map(|n| fits.lock(|fits| &fits.locks[n])).collect();
@@ -186,6 +188,6 @@ fn as_many_locks_as_a_header_has_room_for(world: &World) {
     board.reach(0, 1);
     child.kill();
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 46);
-    let error = Record::<TooMany>::open(&domain, "too many", |_| {}).err().expect("refused");
+    let error = Record::<TooMany>::open_or_create(&domain, "too many").err().expect("refused");
     assert!(error.to_string().contains("46 locks"), "{error}");
 }

@@ -50,7 +50,7 @@ const MAKERS: &[(&str, Make)] = &[
     ("queue", |domain, name| Queue::<[u8]>::options().create_new(domain, name).err()),
     ("topic", |domain, name| Topic::<[u8]>::options().create_new(domain, name).err()),
     ("state", |domain, name| State::<u64>::options().create_new(domain, name).err()),
-    ("service", |domain, name| Service::options().create_new(domain, name).err()),
+    ("service", |domain, name| Service::<[u8], [u8]>::options().create_new(domain, name).err()),
 ];
 
 /// A process that can open nothing more does not know whether the name is taken; it must not be
@@ -156,7 +156,7 @@ fn refuses_the_field(call: &str, body: impl FnOnce()) {
 /// record mapped, so each of these calls has to look where the field lies.
 fn fields_of_another_place_are_refused(world: &World) {
     let domain = world.domain();
-    let open = |name: &str| Record::<Arm>::open(&domain, name, |_| ()).expect("opens");
+    let open = |name: &str| Record::<Arm>::open_or_create(&domain, name).expect("opens");
     let arm = open("arm");
     let other: &'static Record<Arm> = Box::leak(Box::new(open("other")));
     // The same file, but in another mapping: nothing of `arm` keeps that one.

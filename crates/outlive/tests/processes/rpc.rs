@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use outlive::rpc::{CallError, Client, Pending, Reply, Service};
-use outlive::{Domain, Error, RecvError, SendError, WaitStrategy};
+use outlive::{Domain, Error, Payload, RecvError, SendError, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -20,6 +20,8 @@ crate::checks!(
     four_clients_get_their_own_answers: 60,
     every_size_comes_back_whole: 60,
     values_as_msgpack,
+    values_of_agreed_types,
+    a_length_that_is_not_the_types_is_told,
     many_calls_in_flight_are_answered_in_any_order,
     streams_wait_for_their_clients,
     a_cancelled_stream_ends_its_sender,
@@ -39,7 +41,7 @@ crate::checks!(
 
 /// Makes a service whose file has at most so many bytes.
 pub(crate) fn make_limited(domain: &Domain, name: &str, bytes: u64) {
-    Service::options().max_bytes(bytes).open_or_create(domain, name).expect("made");
+    Service::<[u8], [u8]>::options().max_bytes(bytes).open_or_create(domain, name).expect("made");
 }
 
 /// Answers with what was asked.
@@ -54,7 +56,9 @@ pub fn echo(domain: &Domain, name: &str) {
 }
 
 /// Returns the next reply, or `None` after the last; it must come in time.
-pub(crate) fn next(call: &mut Pending<'_>) -> Result<Option<Reply>, CallError> {
+pub(crate) fn next<Q: Payload + ?Sized, R: Payload + ?Sized>(
+    call: &mut Pending<'_, Q, R>,
+) -> Result<Option<Reply<R>>, CallError> {
     match call.next_timeout(PATIENCE)? {
         Poll::Ready(found) => Ok(found),
         Poll::Pending => panic!("no reply came in time"),
@@ -107,6 +111,65 @@ fn every_size_comes_back_whole(world: &World) {
     }
 }
 
+fn values_of_agreed_types(world: &World) {
+    let domain = world.domain();
+    let sums = Service::<[u16], u64>::open_or_create(&domain, "sums").expect("made");
+    let client = sums.client().expect("a client");
+    let _server = Child::start(|| {
+        let mut server =
+            Service::<[u16], u64>::open(&domain, "sums").expect("there").server().expect("free");
+        loop {
+            let request = server.next().expect("served");
+            let numbers = request.value();
+            let mut stream = request.stream();
+            stream.send(&(numbers.len() as u64)).expect("taken");
+            stream.send(&numbers.iter().map(|&number| u64::from(number)).sum()).expect("taken");
+            stream.finish().expect("taken");
+        }
+    });
+    client.wait_for_server_timeout(PATIENCE).expect("one comes");
+    for len in [0usize, 1, 3, 57, 5_000] {
+        let numbers: Vec<u16> = (0..len as u16).collect();
+        let mut call = client.begin(&numbers).expect("sent");
+        let sum = numbers.iter().map(|&number| u64::from(number)).sum::<u64>();
+        for wanted in [len as u64, sum] {
+            assert_eq!(next(&mut call).expect("lives").expect("two").value(), wanted);
+        }
+        assert!(next(&mut call).expect("lives").is_none());
+    }
+    let is_other = |error: Error| matches!(error, Error::OtherType { .. });
+    assert!(is_other(Service::<[u16], i64>::open(&domain, "sums").err().expect("other replies")));
+    assert!(is_other(Service::<u16, u64>::open(&domain, "sums").err().expect("other requests")));
+    assert!(is_other(Service::<[u8], [u8]>::open(&domain, "sums").err().expect("bytes")));
+}
+
+fn a_length_that_is_not_the_types_is_told(world: &World) {
+    let domain = world.domain();
+    let typed = Service::<u32, u32>::options().create_new(&domain, "typed").expect("made");
+    let bytes = Service::open_as_bytes(&domain, "typed").expect("there");
+    let mut server = typed.server().expect("free");
+    let (client, odd) = (typed.client().expect("a client"), bytes.client().expect("a client"));
+
+    let call = odd.begin(b"abc").expect("sent");
+    assert!(matches!(server.try_next(), Err(RecvError::Encoding(_))));
+    assert_eq!(call.wait().expect_err("its request was dropped"), CallError::Dropped);
+
+    let call = odd.begin(&7_u32.to_ne_bytes()).expect("sent");
+    let request = server.try_next().expect("served").expect("there");
+    assert_eq!(request.value(), 7);
+    request.reply(&8).expect("taken");
+    assert_eq!(*call.wait().expect("answered"), 8_u32.to_ne_bytes());
+
+    drop(server);
+    let mut server = bytes.server().expect("free");
+    let call = client.begin(&9).expect("sent");
+    server.try_next().expect("served").expect("there").reply(b"abc").expect("taken");
+    assert!(matches!(call.wait(), Err(CallError::Encoding(_))));
+    let call = client.begin(&10).expect("its slot is free again");
+    server.try_next().expect("served").expect("there").reply(&11_u32.to_ne_bytes()).expect("taken");
+    assert_eq!(call.wait().expect("answered").value(), 11);
+}
+
 #[cfg(feature = "msgpack")]
 fn values_as_msgpack(world: &World) {
     type Value = (u64, String, Vec<f32>);
@@ -120,32 +183,41 @@ fn values_as_msgpack(world: &World) {
                 Ok((0, ..)) => {
                     let mut stream = request.stream();
                     for part in 0..3u64 {
-                        stream.send_msgpack(&part).expect("taken");
+                        stream.send(&packed(&part).expect("a form")).expect("taken");
                     }
                     stream.finish().expect("taken");
                 }
                 Ok((number, text, floats)) => {
-                    request.reply_msgpack(&(number + 1, text + "!", floats)).expect("taken");
+                    let answer = packed(&(number + 1, text + "!", floats)).expect("a form");
+                    request.reply(&answer).expect("taken");
                 }
                 // The client is told that it was dropped.
-                Err(_) => drop(request.reply_msgpack(&Unspeakable).expect_err("has no form")),
+                Err(_) => drop(packed(&Unspeakable).expect_err("has no form")),
             }
         }
     });
     await_dropping_server(&client);
     for len in [1usize, 3, 30_000] {
         let question: Value = (len as u64, "x".repeat(len), vec![0.5; len]);
-        let reply = client.call_msgpack_timeout(&question, PATIENCE).expect("answered");
+        let reply = client.call_timeout(&packed(&question).expect("a form"), PATIENCE);
+        let reply = reply.expect("answered");
         let answer: Value = (len as u64 + 1, "x".repeat(len) + "!", vec![0.5; len]);
         assert_eq!(reply.msgpack::<Value>().expect("well-formed"), answer);
     }
-    let mut pending = client.begin_msgpack(&(0u64, "", [0.0f32; 0])).expect("room");
+    let mut pending =
+        client.begin(&packed(&(0u64, "", [0.0f32; 0])).expect("a form")).expect("room");
     for part in 0..3u64 {
         let reply = next(&mut pending).expect("lives").expect("three");
         assert_eq!(reply.msgpack::<u64>().expect("well-formed"), part);
     }
     assert!(next(&mut pending).expect("lives").is_none());
-    assert!(matches!(client.call_msgpack(&Unspeakable), Err(CallError::Encoding(_))));
+    let error: CallError = packed(&Unspeakable).expect_err("has no form").into();
+    assert!(matches!(error, CallError::Encoding(_)));
+}
+
+#[cfg(feature = "msgpack")]
+fn packed<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, outlive::SendError> {
+    outlive::Msgpack(value).to_vec()
 }
 
 /// What serde cannot write.
@@ -251,7 +323,7 @@ fn a_sleeping_client_is_woken(world: &World) {
     let domain = world.domain();
     let mut server = server_of(&domain, "s");
     let client = Child::start(|| {
-        let client = Service::options()
+        let client = Service::<[u8], [u8]>::options()
             .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
@@ -272,7 +344,7 @@ fn a_sleeping_client_is_woken(world: &World) {
 fn a_sleeping_server_is_woken(world: &World) {
     let domain = world.domain();
     let server = Child::start(|| {
-        let mut server = Service::options()
+        let mut server = Service::<[u8], [u8]>::options()
             .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.server())
@@ -298,7 +370,9 @@ fn a_second_server_is_refused(world: &World) {
     let domain = world.domain();
     let server = server_of(&domain, "s");
     Child::start(|| {
-        match Service::open_or_create(&domain, "s").and_then(|service| service.server()) {
+        match Service::<[u8], [u8]>::open_or_create(&domain, "s")
+            .and_then(|service| service.server())
+        {
             Err(Error::Taken { role: "server", pid, .. }) => assert_ne!(pid, std::process::id()),
             Err(error) => panic!("{error}"),
             Ok(_) => panic!("two servers"),
@@ -315,7 +389,7 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
     let clients: Vec<Child> = (0..3)
         .map(|_| {
             Child::start(|| {
-                let client = Service::options()
+                let client = Service::<[u8], [u8]>::options()
                     .wait_strategy(WaitStrategy::Block)
                     .open_or_create(&domain, "s")
                     .and_then(|service| service.client())
@@ -336,7 +410,7 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
 fn a_patient_client_waits_for_a_server(world: &World) {
     let domain = world.domain();
     let client = Child::start(|| {
-        let client = Service::options()
+        let client = Service::<[u8], [u8]>::options()
             .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
@@ -578,7 +652,7 @@ fn scribbled_words_give_errors(world: &World) {
     let mut random = Random::new();
     for round in 0..300 {
         let name = format!("s{round}");
-        let mut server = Service::options()
+        let mut server = Service::<[u8], [u8]>::options()
             .max_bytes(1 << 20)
             .open_or_create(&domain, &name)
             .and_then(|service| service.server())
@@ -621,8 +695,8 @@ fn scribbled_words_give_errors(world: &World) {
         drop(calls);
         let _ = client.call_timeout(b"x", soon);
         drop(client);
-        if let Ok(client) =
-            Service::open_or_create(&domain, &name).and_then(|service| service.client())
+        if let Ok(client) = Service::<[u8], [u8]>::open_or_create(&domain, &name)
+            .and_then(|service| service.client())
         {
             let _ = client.call_timeout(b"x", soon);
         }

@@ -59,7 +59,7 @@ fn a_dead_server_ends_every_call_at_once(world: &World) {
         .map(|who| {
             let domain = &domain;
             Child::start(move || {
-                let client = Service::options()
+                let client = Service::<[u8], [u8]>::options()
                     .wait_strategy(WaitStrategy::Block)
                     .open_or_create(domain, "s")
                     .and_then(|service| service.client())
@@ -99,7 +99,7 @@ fn calls_not_begun_are_kept_for_the_next_server(world: &World) {
     let board = Board::new();
     let mut server = Child::start(|| silent_server(&domain, board, 10));
     let client = Child::start(|| {
-        let client = Service::options()
+        let client = Service::<[u8], [u8]>::options()
             .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
@@ -223,7 +223,7 @@ fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
         .reply(&[7; LONG])
         .expect("there is room");
     let waiting = Child::start(|| {
-        let client = Service::options()
+        let client = Service::<[u8], [u8]>::options()
             .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
@@ -306,7 +306,7 @@ fn a_dead_client_ends_a_stream(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let server = Child::start(|| {
-        let mut server = Service::options()
+        let mut server = Service::<[u8], [u8]>::options()
             .wait_strategy(WaitStrategy::Block)
             .open_or_create(&domain, "s")
             .and_then(|service| service.server())
@@ -398,7 +398,8 @@ fn no_server_comes_beside_a_living_one(world: &World) {
     for _ in 0..30 {
         await_server(&client);
         assert!(matches!(
-            Service::open_or_create(&domain, "s").and_then(|service| service.server()),
+            Service::<[u8], [u8]>::open_or_create(&domain, "s")
+                .and_then(|service| service.server()),
             Err(outlive::Error::Taken { role: "server", .. })
         ));
         server.kill();
@@ -420,12 +421,12 @@ fn random_kills(world: &World) {
     const CLIENTS: u64 = 3;
     let domain = world.domain();
     // Made here: a client may come before the first server, and would make it larger.
-    let service = Service::options().max_bytes(16 << 20).create_new(&domain, "s");
+    let service = Service::<[u8], [u8]>::options().max_bytes(16 << 20).create_new(&domain, "s");
     drop(service.expect("made"));
     let board = Board::new();
     let start_server = || {
         Child::start(|| {
-            let mut server = Service::open(&domain, "s")
+            let mut server = Service::<[u8], [u8]>::open(&domain, "s")
                 .and_then(|service| service.server())
                 .expect("none lives");
             loop {

@@ -549,7 +549,9 @@ outlive::record! {
 
 fn embedded_in_a_record(world: &World) {
     let domain = world.domain();
-    let line = Record::open(&domain, "line", |line: &mut Line| *line.table.get_mut() = [4, 4])
+    let line = Record::options()
+        .init(|line: &mut Line| *line.table.get_mut() = [4, 4])
+        .open_or_create(&domain, "line")
         .expect("opens");
     let table = line.handle(|line| &line.table);
     let other = line.handle(|line| &line.others[1]);

@@ -273,9 +273,10 @@ outlive::record! {
 
 fn embedded_in_a_record(world: &World) {
     let domain = world.domain();
-    let record =
-        Record::<Station>::open(&domain, "station", |station| station.parts.set_permits(0))
-            .expect("opens");
+    let record = Record::<Station>::options()
+        .init(|station| station.parts.set_permits(0))
+        .open_or_create(&domain, "station")
+        .expect("opens");
     let (slots, parts) =
         (record.handle(|station| &station.slots), record.handle(|station| &station.parts));
     assert_eq!((slots.free(), parts.free()), (3, 0));

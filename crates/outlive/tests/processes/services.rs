@@ -5,7 +5,7 @@ use outlive::rpc::{Client, Server, Service};
 
 /// Makes a client of a service with default options.
 pub fn client_of(domain: &Domain, name: &str) -> Client {
-    let service = Service::open_or_create(domain, name).expect("opens");
+    let service = Service::<[u8], [u8]>::open_or_create(domain, name).expect("opens");
     service.client().expect("room for one more")
 }
 
@@ -18,6 +18,6 @@ pub fn patient_client_of(domain: &Domain, name: &str) -> Client {
 
 /// Serves a service with default options.
 pub fn server_of(domain: &Domain, name: &str) -> Server {
-    let service = Service::open_or_create(domain, name).expect("opens");
+    let service = Service::<[u8], [u8]>::open_or_create(domain, name).expect("opens");
     service.server().expect("none lives")
 }

@@ -154,7 +154,7 @@ outlive::record! {
 
 fn sleepers_in_a_record_are_told_apart(world: &World) {
     let domain = world.domain();
-    let line = Record::<Line>::open(&domain, "line", |_| ()).expect("opens");
+    let line = Record::<Line>::open_or_create(&domain, "line").expect("opens");
     let first = line.lock(|line| &line.first).expect("free");
     let second = line.lock(|line| &line.second).expect("free");
     let on_second = Child::start(|| drop(line.lock(|line| &line.second)));
@@ -183,7 +183,7 @@ outlive::record! {
 fn sleepers_on_inheriting_mutexes_are_told_apart(world: &World) {
     let domain = world.domain();
     let mutex = PiMutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
-    let valves = Record::<Valves>::open(&domain, "valves", |_| ()).expect("opens");
+    let valves = Record::<Valves>::open_or_create(&domain, "valves").expect("opens");
     let (first, second) =
         (valves.handle(|valves| &valves.first), valves.handle(|valves| &valves.second));
     let board = Board::new();

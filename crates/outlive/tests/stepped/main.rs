@@ -24,6 +24,7 @@ mod runs;
 mod services;
 mod steps;
 mod sweeps;
+mod tries;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +37,7 @@ fn main() {
         calls::CHECKS,
         runs::CHECKS,
         sweeps::CHECKS,
+        tries::CHECKS,
     ];
     std::process::exit(runner::run(&checks, &arguments));
 }

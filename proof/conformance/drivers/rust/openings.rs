@@ -84,7 +84,13 @@ pub(crate) fn act(domain: &Domain, kind: &str, args: &[&str]) -> Answer {
             opened!(how, domain, name, State<[u8]>, options)
         }
         "service" => {
-            opened!(how, domain, name, Service, set!(Service::options(), max_bytes, given))
+            opened!(
+                how,
+                domain,
+                name,
+                Service,
+                set!(Service::<[u8], [u8]>::options(), max_bytes, given)
+            )
         }
         "pool" => opened!(how, domain, name, Pool, set!(Pool::options(), max_bytes, given)),
         other => return refused("Usage", other),

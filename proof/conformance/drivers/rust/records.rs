@@ -72,12 +72,14 @@ impl Records {
         match (verb, args) {
             ("open", [name, value]) => {
                 let value = answer::number(value)?;
-                let line = Record::<Line>::open(domain, name, |line| {
-                    *line.lock.get_mut() = value;
-                    line.ready.expect_arrivals(2);
-                    line.parts.set_permits(0);
-                    line.tour.set_policy(WhenOneDies::CountOut);
-                })?;
+                let line = Record::<Line>::options()
+                    .init(|line| {
+                        *line.lock.get_mut() = value;
+                        line.ready.expect_arrivals(2);
+                        line.parts.set_permits(0);
+                        line.tour.set_policy(WhenOneDies::CountOut);
+                    })
+                    .open_or_create(domain, name)?;
                 let field = |field: &str| format!("{name}.{field}");
                 locks.add(field("lock"), line.handle(|line| &line.lock));
                 sync.add_event(field("moved"), line.handle(|line| &line.moved));
@@ -93,7 +95,7 @@ impl Records {
                 done()
             }
             ("other", [name]) => {
-                Record::<Other>::open(domain, name, |_| ())?;
+                Record::<Other>::open_or_create(domain, name)?;
                 done()
             }
             ("count", [name]) => {

@@ -21,8 +21,8 @@ impl Services {
     pub(crate) fn act(&mut self, domain: &Domain, command: &str, args: &[&str]) -> Answer {
         match (command, args) {
             ("client.open", [name, options @ ..]) => {
-                let client =
-                    Service::open_or_create(domain, name).and_then(|service| service.client())?;
+                let client = Service::<[u8], [u8]>::open_or_create(domain, name)
+                    .and_then(|service| service.client())?;
                 client.set_patient(options.contains(&"wait"));
                 self.clients.insert((*name).to_owned(), leak(client));
                 done()
@@ -50,7 +50,8 @@ impl Services {
             ("server.open", [name]) => {
                 self.servers.insert(
                     (*name).to_owned(),
-                    Service::open_or_create(domain, name).and_then(|service| service.server())?,
+                    Service::<[u8], [u8]>::open_or_create(domain, name)
+                        .and_then(|service| service.server())?,
                 );
                 done()
             }

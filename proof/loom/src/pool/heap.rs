@@ -2,8 +2,8 @@
 
 #[path = "../../../../crates/outlive/src/pool/heap/class.rs"]
 mod class;
-#[path = "../../../../crates/outlive/src/pool/heap/free_list.rs"]
-mod free_list;
+#[path = "../../../../crates/outlive/src/pool/heap/free_hints.rs"]
+mod free_hints;
 #[path = "../../../../crates/outlive/src/pool/heap/host.rs"]
 mod host;
 #[cfg(test)]

@@ -32,14 +32,14 @@ impl WakeRelay {
     }
 
     pub(crate) fn to(&self, word: &AtomicU32) {
-        // SAFETY: as in `begin`.
+        // SAFETY: the test keeps each thread's head alive and to that thread.
         unsafe {
             let before = (*self.head).pending;
             if core::ptr::eq(before, word) {
                 return;
             }
             if core::ptr::eq(before, self.saved) && !before.is_null() {
-                // SAFETY: as in `end_thread`.
+                // SAFETY: a relay word outlives each thread that points at it: the test's world has it.
                 futex::wake_one(&*before);
             }
             (*self.head).pending = word;
@@ -49,7 +49,7 @@ impl WakeRelay {
 
 impl Drop for WakeRelay {
     fn drop(&mut self) {
-        // SAFETY: as in `begin`.
+        // SAFETY: the test keeps each thread's head alive and to that thread.
         unsafe { (*self.head).pending = self.saved };
     }
 }

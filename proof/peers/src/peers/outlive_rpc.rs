@@ -20,7 +20,7 @@ impl Place {
     }
 
     fn service(&self) -> Result<rpc::Service, Error> {
-        let options = rpc::Service::options().wait_strategy(self.wait.into());
+        let options = rpc::Service::<[u8], [u8]>::options().wait_strategy(self.wait.into());
         told(options.open_or_create(&self.domain()?, "service"), "opening a service")
     }
 }

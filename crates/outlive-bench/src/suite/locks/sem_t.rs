@@ -71,7 +71,7 @@ impl Held for Permit<'_> {
 
     #[inline]
     fn release(self) -> Result<(), Error> {
-        // SAFETY: as in `acquire`.
+        // SAFETY: mapped and initialised for as long as the permit borrows its place.
         check(
             unsafe { libc::sem_post(self.0.semaphore.get()) },
             "giving a POSIX semaphore's permit back",

@@ -61,7 +61,7 @@ pub const STOP_LOGGING: u32 = 3;
 impl Ledger {
     /// Returns the demo's one.
     pub fn open(domain: &Domain) -> Result<Record<Ledger>, Failure> {
-        Ok(Record::<Ledger>::open(domain, "ledger", |_| {})?)
+        Ok(Record::<Ledger>::open_or_create(domain, "ledger")?)
     }
 
     /// Returns what the members should be doing.

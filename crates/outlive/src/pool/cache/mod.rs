@@ -12,7 +12,8 @@
 //! `magazine.rs` has the fast path: what a hit and a free touch. In a forked child the cache is the
 //! parent's, and forgotten.
 //!
-//! The bound is kept without counting each object: the slow path grants magazines room for as many
+//! The bound is kept without counting each object, which would take a load, an addition and a store
+//! in each hit and each free (65 instructions together, as it is): the slow path grants magazines room for as many
 //! objects as fit into the bound, and a free within the grant needs no more than a comparison. When
 //! the bound is reached, the size that takes most of it gives objects back.
 //!
@@ -31,15 +32,15 @@ use std::sync::Arc;
 use crate::liveness::{Me, TokenId};
 use crate::pool::file::{File, ObjectPtr};
 use crate::pool::heap::{
-    CLASSES, CLUSTER, Links, NUMBER_BITS, SPAN, Tag, free_list, size_of_class,
+    BUCKETS, CLASSES, CLUSTER, HeapHost, NUMBER_BITS, SPAN, Tag, size_of_class,
 };
 use crate::pool::pool::Inner;
-use crate::shim::{AtomicU32, Ordering};
+use crate::shim::Ordering;
 use crate::sys::map;
 use crate::sys::thread_end::ThreadEnd;
 use magazine::{CACHES, DOZEN, Magazine, NOTHING};
 pub(in crate::pool) use magazine::{
-    Entries, Entry, FastPath, Handle, MAGAZINES, MOST_CACHES, magazine_of_long, magazine_of_run,
+    Entries, Entry, FastPath, Handle, MAGAZINES, MOST_CACHES, magazine_of_long,
 };
 pub(in crate::pool) use negative::NegativeCache;
 
@@ -395,7 +396,7 @@ impl Cache {
         }
     }
 
-    /// Gives all objects back to the shared lists.
+    /// Gives all objects back to other threads.
     pub(in crate::pool) fn flush(&mut self) {
         for magazine in 0..self.bins.len() {
             while self.fast().magazines[magazine].len() > 0 {
@@ -438,67 +439,14 @@ const MOST_GRANTED: usize = 64;
 const NUMBERS: u32 = 128;
 const MASK: u32 = (1 << NUMBER_BITS) - 1;
 
-/// Frees objects whose tags this thread may change; those of a class are put into a list.
+/// Frees objects whose tags this thread may change, at most [`CLUSTER`] of one magazine; of those of
+/// a class it leaves hints. After a death before these, a scan of tags finds them.
 pub(in crate::pool) fn release(file: &File, me: Option<Me>, magazine: u32, objects: &[ObjectPtr]) {
-    match me {
-        Some(me) if magazine < CLASSES => {
-            let mut references = [0; CLUSTER];
-            for objects in objects.chunks(CLUSTER) {
-                let references = &mut references[..objects.len()];
-                references
-                    .iter_mut()
-                    .zip(objects)
-                    .for_each(|(reference, ptr)| *reference = ptr.reference);
-                let home = me.id.slot() as usize;
-                let leaving = Leaving { file, me, objects };
-                free_list::push_all(file.lists(magazine), home, me, &leaving, references, &mut {
-                    leaving
-                });
-            }
-        }
-        _ => objects.iter().for_each(|ptr| ptr.set(0)),
-    }
-    // A death just before: counted as taken until the next `gc`.
-    file.note_freed(magazine, me.map_or(0, |me| me.id.slot() as usize), objects.len() as u32);
-}
-
-/// Objects on their way into a list.
-#[derive(Clone, Copy)]
-struct Leaving<'a> {
-    file: &'a File,
-    me: Me,
-    objects: &'a [ObjectPtr],
-}
-
-impl Leaving<'_> {
-    fn ptr(&self, reference: u32) -> Option<&ObjectPtr> {
-        self.objects.iter().find(|ptr| ptr.reference == reference)
-    }
-}
-
-/// The objects are this thread's, so each is where it was found: no look at its span is needed.
-impl Links for Leaving<'_> {
-    fn link(&self, reference: u32) -> Option<&AtomicU32> {
-        self.ptr(reference).map(|ptr| &ptr.record().link)
-    }
-
-    fn epoch(&self) -> u32 {
-        self.file.epoch()
-    }
-}
-
-impl free_list::Tags for Leaving<'_> {
-    fn free(&mut self, reference: u32) {
-        if let Some(ptr) = self.ptr(reference) {
-            ptr.set(0);
-        }
-    }
-
-    fn take_back(&mut self, reference: u32) -> bool {
-        let (file, segment) = (self.file, &self.file.segment);
-        // Its span may have been taken apart since: then the link is not touched.
-        let capacity = self.ptr(reference).map_or(0, |ptr| u64::from(ptr.capacity));
-        let block = file.heap.object(segment, reference).filter(|block| block.capacity == capacity);
-        block.is_some_and(|block| file.heap.take(segment, &block, self.me, file).unwrap_or(false))
+    objects.iter().for_each(|ptr| ptr.set(0));
+    if magazine < CLASSES {
+        let home = me.map_or(0, |me| me.id.slot() as usize);
+        file.hints(magazine)[home % BUCKETS].put(objects.iter().map(|ptr| ptr.reference));
+    } else {
+        file.freed();
     }
 }

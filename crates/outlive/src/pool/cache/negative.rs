@@ -3,13 +3,17 @@
 //!
 //! | since then | scanned |
 //! | --- | --- |
-//! | nothing was freed (`File::changes`) | the lists, some tags, the room for new memory: what every miss scans |
-//! | objects were freed, into lists | besides: spans that are free as a whole |
-//! | objects became free elsewhere, a holder died, or it is a while ago | all of it; dead processes' objects are collected |
+//! | nothing was freed (`File::changes`) | the hints, some tags, the room for new memory: what every miss scans |
+//! | objects were freed that have hints | besides: spans that are free as a whole |
+//! | objects became free without a hint, a holder died, or it is a while ago | all of it; dead processes' objects are collected |
 //!
 //! "A while" is eight times what the scan took, and not less than 10 ms: not everything that makes
 //! room says so, a file system least of all. So no more than a ninth of the time goes into vain
 //! scans.
+//!
+//! In a pool of 64 MiB that is full of objects of 4 KiB, a scan of everything takes 0.85 ms, and a
+//! request that scans nothing 3 to 6 µs. Without the middle row, a request after each free of
+//! another size would scan everything.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -30,7 +34,7 @@ struct Refusal {
     /// The bytes that the pool did not have.
     wanted: u64,
     changes: u32,
-    /// Those of the changes that put objects into no list.
+    /// Those of the changes that left no hint.
     frees: u32,
     /// The processes that had objects then.
     holders: Vec<TokenId>,

@@ -344,7 +344,7 @@ impl<'p> Object<'p> {
         compiler_fence(Ordering::SeqCst);
         record.note.store(note, Ordering::Relaxed);
         if now.modes.contains(Modes::UAF) && self.hide() {
-            // In no list: a scan finds it, as late as it can.
+            // Without a hint: a scan finds it, as late as it can.
             ptr.set(0);
         } else {
             self.give_back_plainly();
@@ -364,7 +364,7 @@ impl<'p> Object<'p> {
         }
     }
 
-    /// Puts it into the cache, or into a list.
+    /// Puts it into the cache, or frees it for other threads.
     pub(in crate::pool) fn give_back_plainly(&self) {
         let inner = self.inner();
         let magazine = self.magazine();

@@ -241,7 +241,7 @@ mod loom_tests {
             self.full.store(0, Ordering::Relaxed);
         }
 
-        /// Takes it as `taken` does: out of a list, into the cache.
+        /// Takes it as `taken` does: from other threads, into the cache.
         fn take(&self) -> bool {
             let taken =
                 self.tag.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();

@@ -88,7 +88,7 @@ impl Heap {
         {
             return Ok(object);
         }
-        if let Some(object) = self.scan(segment, me, class, MOST_SCANNED, host)? {
+        if let Some(object) = self.scan_for_one(segment, me, class, MOST_SCANNED, host)? {
             return Ok(object);
         }
         self.extend(segment, me, class, host)
@@ -103,7 +103,7 @@ impl Heap {
     ) -> Result<ObjectRef, Error> {
         match self.try_fast(segment, me, class, host) {
             Err(Error::NoSpace { path, wanted }) => {
-                if let Some(object) = self.scan(segment, me, class, u32::MAX, host)? {
+                if let Some(object) = self.scan_for_one(segment, me, class, u32::MAX, host)? {
                     return Ok(object);
                 }
                 // All free memory may belong to other classes.
@@ -162,8 +162,7 @@ impl Heap {
         Ok(is_there && self.tag(segment, object)?.load(Ordering::Relaxed) == mine)
     }
 
-    /// Scans at most so many tags for a free object of the class, from where the last scan ended.
-    fn scan(
+    fn scan_for_one(
         &self,
         segment: &Segment,
         me: Me,
@@ -171,6 +170,38 @@ impl Heap {
         most: u32,
         host: &dyn HeapHost,
     ) -> Result<Option<ObjectRef>, Error> {
+        let mut found = None;
+        self.scan(segment, me, class, most, host, &mut |object| {
+            found = Some(object);
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// Takes more objects of a class for the calling thread, from where the last scan ended, as
+    /// long as `wants_more` says so; it gets each of them. They are few where few are free.
+    pub(in crate::pool) fn take_more(
+        &self,
+        segment: &Segment,
+        me: Me,
+        class: u32,
+        host: &dyn HeapHost,
+        wants_more: &mut dyn FnMut(ObjectRef) -> bool,
+    ) -> Result<(), Error> {
+        self.scan(segment, me, class, MOST_SCANNED, host, wants_more)
+    }
+
+    /// Scans at most so many tags for free objects of the class, from where the last scan ended,
+    /// and takes them as long as `wants_more`.
+    fn scan(
+        &self,
+        segment: &Segment,
+        me: Me,
+        class: u32,
+        most: u32,
+        host: &dyn HeapHost,
+        wants_more: &mut dyn FnMut(ObjectRef) -> bool,
+    ) -> Result<(), Error> {
         let header = self.header(segment)?;
         let cursor = &header.cursors[class as usize];
         let used = self.used_spans(segment)?;
@@ -191,31 +222,32 @@ impl Heap {
                     let reference = index << INDEX_BITS | at;
                     at += 1;
                     scanned += 1;
-                    // Its span was taken apart since, or is of another class by now: on to the next
-                    // span.
-                    let object = self
-                        .object(segment, reference)
-                        .filter(|object| object.capacity == layout.size);
-                    let Some(object) = object else {
-                        host.met_in_hand();
-                        break;
-                    };
-                    if is_free(self.tag(segment, &object)?, host)
-                        && self.take(segment, &object, me, host)?
-                    {
-                        cursor.store(reference + 1, Ordering::Relaxed);
-                        return Ok(Some(object));
+                    // The tag first, whose page exists below the frontier: most are not free.
+                    if is_free(self.tag_at(segment, reference)?, host) {
+                        // Its span was taken apart since, or is of another class by now: on to the
+                        // next span.
+                        let object = self
+                            .object(segment, reference)
+                            .filter(|object| object.capacity == layout.size);
+                        let Some(object) = object else {
+                            host.met_in_hand();
+                            break;
+                        };
+                        if self.take(segment, &object, me, host)? && !wants_more(object) {
+                            cursor.store(reference + 1, Ordering::Relaxed);
+                            return Ok(());
+                        }
                     }
                     if scanned >= most {
                         cursor.store(reference + 1, Ordering::Relaxed);
-                        return Ok(None);
+                        return Ok(());
                     }
                 }
             }
             index += 1;
             at = 0;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Makes more objects of the class: more pages of a span that has some left, or of a new one.

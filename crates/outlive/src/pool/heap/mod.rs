@@ -4,7 +4,7 @@
 //! An object is taken, handed on and freed by one compare-exchange on its tag (`alloc.rs`,
 //! `tag.rs`). It lies in a span of its size class, or is a run of spans (`class.rs`, `span.rs`,
 //! `run.rs`). `reclaim.rs` makes spans whose objects are all free usable for other sizes, and
-//! `collect.rs` frees what the dead held. `free_list.rs` has hints to free objects, of the public
+//! `collect.rs` frees what the dead held. `free_hints.rs` has hints to free objects, of the public
 //! pool's. This folder uses none of the others, and no file of the pool.
 //!
 //! The layout of a heap: its own words, spans' words, tags, objects.
@@ -18,7 +18,7 @@
 mod alloc;
 mod class;
 mod collect;
-pub(in crate::pool) mod free_list;
+mod free_hints;
 mod host;
 mod reclaim;
 mod run;
@@ -40,7 +40,7 @@ use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use class::LARGEST;
 pub(in crate::pool) use class::{CLASSES, class_of, class_of_short_or_long, size_of_class};
 pub(crate) use collect::Collected;
-pub(in crate::pool) use free_list::{BUCKETS, CLUSTER, EPOCHS, FreeList, Links, Traffic, pop_any};
+pub(in crate::pool) use free_hints::{BUCKETS, CLUSTER, FreeHints, take_any};
 pub(crate) use host::{HeapHost, Message};
 pub(in crate::pool) use span::Use;
 pub(crate) use span::{SPAN, Shape};
@@ -196,6 +196,13 @@ impl Heap {
         object: &ObjectRef,
     ) -> Result<&'s AtomicU64, Error> {
         segment.at(object.tag_at)
+    }
+
+    /// Returns the tag that belongs to a reference, whether or not there is an object just now: the
+    /// caller has seen it below a frontier, so its page exists, and stays.
+    fn tag_at<'s>(&self, segment: &'s Segment, reference: u32) -> Result<&'s AtomicU64, Error> {
+        let (index, at) = (reference >> INDEX_BITS, reference & ((1 << INDEX_BITS) - 1));
+        segment.at(self.tags_offset(index) + u64::from(at) * self.shape.record)
     }
 
     /// Clears what the record says of an object's bytes: they are about to change. The caller has

@@ -20,7 +20,7 @@ use super::{Heap, INDEX_BITS};
 use crate::Error;
 use crate::liveness::Me;
 use crate::segment::Segment;
-use crate::shim::{AtomicU64, Ordering};
+use crate::shim::Ordering;
 
 impl Heap {
     /// Frees whole spans whose objects are all free, and gives their pages back. Returns whether
@@ -32,16 +32,17 @@ impl Heap {
         me: Me,
         host: &dyn HeapHost,
     ) -> Result<bool, Error> {
-        let mut any = self.reclaim_free_runs(segment, me, host)?;
+        let mut any = false;
         for index in 0..self.used_spans(segment)? {
-            any |= self.reclaim_span(segment, me, index, host)?;
+            any |= self.reclaim_run(segment, me, index, host)?
+                || self.reclaim_span(segment, me, index, host)?;
         }
         Ok(any)
     }
 
     /// Takes all objects of a class's span; if that succeeds, no thread has any, and none can take
     /// one. Returns whether the span is free.
-    pub(in crate::pool) fn reclaim_span(
+    fn reclaim_span(
         &self,
         segment: &Segment,
         me: Me,
@@ -57,9 +58,7 @@ impl Heap {
             return Ok(false);
         };
         let objects = frontier.count().min(layout.count);
-        let tag_of = |at: u32| -> Result<&AtomicU64, Error> {
-            segment.at(self.tags_offset(index) + u64::from(at) * self.shape.record)
-        };
+        let tag_of = |at: u32| self.tag_at(segment, index << INDEX_BITS | at);
         // First without a claim: an object is taken out of other threads' sight, even for a moment,
         // only if it is likely to pay.
         for at in 0..objects {

@@ -345,23 +345,9 @@ impl Heap {
         Ok(ObjectRef { capacity: bytes.max(have), ..object })
     }
 
-    /// Gives all free runs' pages back and frees their spans. Returns whether there was one.
-    pub(super) fn reclaim_free_runs(
-        &self,
-        segment: &Segment,
-        me: Me,
-        host: &dyn HeapHost,
-    ) -> Result<bool, Error> {
-        let mut any = false;
-        for index in 0..self.used_spans(segment)? {
-            any |= self.reclaim_run(segment, me, index, host)?;
-        }
-        Ok(any)
-    }
-
     /// Takes the run that begins there apart, if it is free, and gives its pages back. Returns
     /// whether it did.
-    pub(in crate::pool) fn reclaim_run(
+    pub(super) fn reclaim_run(
         &self,
         segment: &Segment,
         me: Me,

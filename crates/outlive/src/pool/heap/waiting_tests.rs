@@ -11,7 +11,7 @@ use super::host::{HeapHost, Message};
 use super::span::{SPAN, Shape};
 use super::{Heap, INDEX_BITS, ObjectRef};
 use crate::liveness::Me;
-use crate::segment::{Segment, Spec};
+use crate::segment::{Opening, Segment, Spec};
 use crate::{Domain, Error, Kind};
 
 pub(super) const CONTROL: u64 = 4096;
@@ -40,7 +40,7 @@ impl World {
             max_bytes: 1 << 30,
             initial: CONTROL + Heap::FIRST_CONTROL,
         };
-        let segment = domain.create_or_open("pool", &spec, |_| Ok(())).expect("made");
+        let segment = domain.open_as("pool", Opening::CreateNew, &spec, |_| Ok(())).expect("made");
         World {
             folder,
             domain,

@@ -223,9 +223,6 @@ impl Pool {
                 if holders::free(&record.tag, 0, holders, serves, None, &has_ended) {
                     file.header().freed_row.store(row + 1, Ordering::Relaxed);
                     file.freed();
-                    // The damage may be in the record of its size, so all are counted. If that
-                    // fails, the next `gc` does it.
-                    let _ = file.take_stock();
                 }
                 Err(error.into())
             }

@@ -37,7 +37,7 @@ impl Shelf {
     /// What opening reports, as text.
     pub fn open(domain: &Domain, name: &str) -> Result<Shelf, String> {
         let board =
-            Record::<Board>::open(domain, name, |_| ()).map_err(|error| error.to_string())?;
+            Record::<Board>::open_or_create(domain, name).map_err(|error| error.to_string())?;
         let (mutex, delivered) =
             (board.handle(|board| &board.mutex), board.handle(|board| &board.delivered));
         mutex.set_wait_strategy(WaitStrategy::Block);

@@ -32,7 +32,8 @@ pub struct Services {
 
 /// A client that sleeps at once.
 pub fn client(domain: &Domain, name: &str) -> Result<Client, String> {
-    let options = Service::options().max_bytes(MAX_BYTES).wait_strategy(WaitStrategy::Block);
+    let options =
+        Service::<[u8], [u8]>::options().max_bytes(MAX_BYTES).wait_strategy(WaitStrategy::Block);
     options
         .open_or_create(domain, name)
         .and_then(|service| service.client())
@@ -41,7 +42,7 @@ pub fn client(domain: &Domain, name: &str) -> Result<Client, String> {
 
 /// A server that sleeps at once.
 pub fn server(domain: &Domain, name: &str) -> Result<Server, Error> {
-    Service::options()
+    Service::<[u8], [u8]>::options()
         .max_bytes(MAX_BYTES)
         .wait_strategy(WaitStrategy::Block)
         .open_or_create(domain, name)

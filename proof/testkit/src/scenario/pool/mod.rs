@@ -1,4 +1,4 @@
-//! The public pool: objects taken (from the cache, from a list, by a scan, from new memory), freed,
+//! The public pool: objects taken (from the cache, by a hint, by a scan, from new memory), freed,
 //! handed over, claimed, and the pool's gc; objects that several hold (shares.rs).
 //!
 //! Beside the victim a survivor holds three objects, filled, and one more is on offer; afterwards

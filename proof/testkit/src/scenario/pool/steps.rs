@@ -61,19 +61,25 @@ impl Step {
                 drop(objects);
                 Vec::new()
             }),
-            Step::Pop | Step::Scan | Step::Flush => {
+            Step::Pop | Step::Flush => {
                 let mut objects = take(12, LEN)?;
                 let kept = objects.split_off(11);
                 drop(objects);
                 if self != Step::Flush {
                     pool.flush();
                 }
-                if self == Step::Scan {
-                    // Lists are empty from now on; the span stays, since one of its objects is in
-                    // use.
-                    pool.gc().map_err(|error| error.to_string())?;
-                }
                 Ok(kept)
+            }
+            Step::Scan => {
+                // Free objects without a hint: the hints to them are written over by those to
+                // others, which are taken again.
+                let mut objects = take(34, LEN)?;
+                let others = objects.split_off(20);
+                drop(objects);
+                pool.flush();
+                drop(others);
+                pool.flush();
+                take(14, LEN)
             }
             // So that its tokens are there.
             Step::Grow | Step::Run => take(1, LEN),
@@ -121,7 +127,7 @@ impl Scenario for Step {
         match self {
             Step::Create => "make a pool: file, pages, configuration, name",
             Step::Hit => "take an object from the thread's cache",
-            Step::Pop => "take an object when the cache is empty and a list is not",
+            Step::Pop => "take an object when the cache is empty and there are hints",
             Step::Scan => {
                 "take an object when cache and lists are empty and free objects are there"
             }

@@ -68,7 +68,7 @@ pub(super) fn get(worker: &Worker) -> Result<(), String> {
 pub(super) fn serve(worker: &Worker) -> Result<(), String> {
     loop {
         worker.got_on();
-        let mut server = match Service::options()
+        let mut server = match Service::<[u8], [u8]>::options()
             .max_bytes(16 << 20)
             .open_or_create(&worker.domain, SERVICE)
             .and_then(|service| service.server())
@@ -105,7 +105,7 @@ pub(super) fn serve(worker: &Worker) -> Result<(), String> {
 
 /// Asks, some of the questions at once.
 pub(super) fn call(worker: &mut Worker) -> Result<(), String> {
-    let client = Service::options()
+    let client = Service::<[u8], [u8]>::options()
         .max_bytes(16 << 20)
         .open_or_create(&worker.domain, SERVICE)
         .and_then(|service| service.client())

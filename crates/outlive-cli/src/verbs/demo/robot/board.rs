@@ -55,7 +55,7 @@ impl Board {
         let nothing = |board: &mut Board| {
             board.next.iter().for_each(|next| next.store(NONE, Ordering::Relaxed))
         };
-        Ok(Record::<Board>::open(domain, "robot.board", nothing)?)
+        Ok(Record::<Board>::options().init(nothing).open_or_create(domain, "robot.board")?)
     }
 
     /// Counts something that a member did.

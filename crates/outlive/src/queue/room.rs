@@ -1,0 +1,254 @@
+//! A full queue: how a sender waits for a slot or for memory; and which thread wakes which.
+//!
+//! A queue has two eventcounts (wake/event_count.rs).
+//!
+//! | eventcount | waiters | notifiers |
+//! | --- | --- | --- |
+//! | `messages` | the receiver, and wait sets for it | a sender, after READY or when it finds the queue full |
+//! | `room` | senders that find the queue full | the receiver, after it gave something back; other threads that made memory free |
+//!
+//! A waiter also watches the end of the thread that ought to wake it, where there is one: a waiting
+//! sender watches the receiver, a receiver watches a sender that is writing. Where there is none,
+//! the waiter polls from time to time: a sender may be stopped between READY and the notification.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::Inner;
+use super::ring::Ring;
+use super::sweep::collect_objects;
+use crate::liveness::Me;
+use crate::pool::{HeapHost, ObjectRef};
+use crate::sys::robust::WakeRelay;
+use crate::wake::Asleep;
+use crate::{Deadline, Error, SendError};
+
+/// What a waiting sender finds when it looks.
+pub(super) enum Space {
+    Some,
+    /// No memory until the receiver frees some.
+    None,
+    /// No memory, but another thread holds some; it may let go of it or die, perhaps without a
+    /// notification, so the sender looks again from time to time.
+    InHand,
+}
+
+/// After so long a sender looks again for memory that another thread holds.
+const BRIEF_LOOK: Duration = Duration::from_millis(10);
+
+/// The pool has no object and no room: waits for the receiver to free one, or for a sender that
+/// will not send what it holds. `worth_a_look` is called while spinning.
+#[cold]
+pub(super) fn wait_for_memory(
+    inner: &Inner,
+    me: Me,
+    len: u64,
+    deadline: Option<Deadline>,
+    worth_a_look: &dyn Fn() -> bool,
+) -> Result<ObjectRef, SendError> {
+    let looks = Looks::new(&inner.ring, len);
+    wait_for_room(inner, me, deadline, worth_a_look, &|| looks.look(me))?;
+    looks.object.take().ok_or_else(|| inner.ring.segment.damaged("the pool").into())
+}
+
+/// A waiting sender's search for memory, and what it remembers from one look to the next.
+struct Looks<'a> {
+    ring: &'a Ring,
+    len: u64,
+    /// Another thread held some at the last look.
+    in_hand: Cell<bool>,
+    object: Cell<Option<ObjectRef>>,
+    /// No scan of all tags before this, so that scans take a ninth of the time at most. `None`:
+    /// there was none yet.
+    next_scan: Cell<Option<Instant>>,
+}
+
+impl<'a> Looks<'a> {
+    fn new(ring: &'a Ring, len: u64) -> Looks<'a> {
+        let (in_hand, object, next_scan) = Default::default();
+        Looks { ring, len, in_hand, object, next_scan }
+    }
+
+    fn allocate(&self, me: Me) -> Result<bool, SendError> {
+        match self.ring.pool.allocate(&self.ring.segment, me, self.len, self) {
+            Ok(taken) => {
+                self.object.set(Some(taken));
+                Ok(true)
+            }
+            Err(Error::NoSpace { .. }) => Ok(false),
+            Err(other) => Err(SendError::from(other)),
+        }
+    }
+
+    fn look(&self, me: Me) -> Result<Space, SendError> {
+        let Looks { ring, in_hand, next_scan, .. } = self;
+        in_hand.set(false);
+        if self.allocate(me)? {
+            return Ok(Space::Some);
+        }
+        // Perhaps only what dead threads left is missing. They had it when this sender came, or
+        // held it when it looked; and in that case the sender looks again from time to time anyway.
+        let begun = Instant::now();
+        if next_scan.get().is_none_or(|next| in_hand.get() && begun >= next) {
+            let found = collect_objects(ring, me, false)?;
+            let ended = Instant::now();
+            next_scan.set(Some(ended + (ended - begun) * 8));
+            if found.count() > 0 && self.allocate(me)? {
+                return Ok(Space::Some);
+            }
+            in_hand.set(in_hand.get() || found.in_hand > 0);
+        }
+        // The rings have grown since the sender began to wait, and keep what they have.
+        let most = ring.most_message_bytes();
+        if self.len > most {
+            return Err(SendError::TooLarge { len: self.len, most });
+        }
+        Ok(if in_hand.get() { Space::InHand } else { Space::None })
+    }
+}
+
+impl HeapHost for Looks<'_> {
+    fn allows(&self, more: u64) -> bool {
+        self.ring.allows(more)
+    }
+
+    fn met_in_hand(&self) {
+        self.in_hand.set(true);
+    }
+
+    fn freed(&self) {
+        self.ring.freed();
+    }
+}
+
+impl HeapHost for Ring {
+    fn allows(&self, more: u64) -> bool {
+        Ring::allows(self, more)
+    }
+
+    /// Called by a sender before it sleeps; then it looks by [`Looks`].
+    fn met_in_hand(&self) {}
+
+    fn freed(&self) {
+        self.head().room.notify_all();
+    }
+}
+
+/// Waits until `look` finds room or the receiver is dead. `None` for a deadline means "do not
+/// wait". `worth_a_look` is called while spinning.
+#[cold]
+pub(super) fn wait_for_room(
+    inner: &Inner,
+    me: Me,
+    deadline: Option<Deadline>,
+    worth_a_look: &dyn Fn() -> bool,
+    look: &dyn Fn() -> Result<Space, SendError>,
+) -> Result<(), SendError> {
+    let head = inner.ring.head();
+    if !inner.spin(deadline, worth_a_look) {
+        // The sender whose message the receiver should be awake for may have died before it could
+        // wake it.
+        head.messages.notify_all();
+    }
+    if let Space::Some = look()? {
+        return Ok(());
+    }
+    // One look, as a try's, where there is no time.
+    let deadline = match deadline {
+        Some(deadline) if !deadline.has_passed() => deadline,
+        Some(_) => return Err(SendError::TimedOut { slowest: None }),
+        None => return Err(SendError::Full { slowest: None }),
+    };
+    let relay = WakeRelay::begin(me.list());
+    let mut out_of_time = false;
+    loop {
+        let ticket = head.room.prepare_wait();
+        head.messages.notify_all();
+        let slice = match look()? {
+            Space::Some => return Ok(()),
+            _ if out_of_time => return Err(SendError::TimedOut { slowest: None }),
+            Space::None => ticket.until(deadline),
+            Space::InHand => deadline.earlier(Deadline::after(BRIEF_LOOK)),
+        };
+        let room = Some(head.room.watch(ticket));
+        match inner.role().sleep(&relay, room, inner.receiver()?, slice) {
+            // Looks before the next wait is prepared, which costs a membarrier.
+            Ok(Asleep::LookAgain) => {
+                if let Space::Some = look()? {
+                    return Ok(());
+                }
+            }
+            Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
+            Err(errno) => {
+                return Err(Error::from_errno("wait in", inner.registry.path(), errno).into());
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::Tag;
+    use crate::queue::Queue;
+
+    /// A waiting sender scans all tags once, and later only when another thread holds memory. So
+    /// what a dead receiver left is found by the next sender that begins to wait, not at each
+    /// wake-up; what a dead sender held is found after a while.
+    #[test]
+    fn a_wake_does_not_look_at_all_tags() {
+        const LEN: u64 = 100_000;
+        let folder = std::env::temp_dir().join(format!("outlive-looks-{}", std::process::id()));
+        let domain = crate::Domain::open_or_create_at(&folder).expect("opens");
+        let queue =
+            Queue::<[u8]>::options().max_bytes(1 << 20).open_or_create(&domain, "q").expect("made");
+        let (sender, mut receiver) =
+            (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        let (ring, me) = (&sender.raw.inner.ring, domain.me().expect("a token"));
+        // So that the first slot has been given back and does not lie just before the head.
+        for message in [b"1", b"2"] {
+            sender.send(message).expect("room");
+            assert!(receiver.try_recv().expect("readable").is_some());
+        }
+        while sender.try_send(&[1; LEN as usize]).is_ok() {}
+        let looks = Looks::new(ring, LEN);
+        assert!(matches!(looks.look(me), Ok(Space::None)), "messages have all memory");
+        // What a receiver leaves that dies between giving the slot back and freeing the object.
+        let object = ring
+            .pool
+            .find_object(&ring.segment, 0)
+            .expect("readable")
+            .expect("the first message's");
+        let Tag::Queued { region, position } =
+            ring.pool.tag_of(&ring.segment, &object).expect("readable")
+        else {
+            panic!("a message's");
+        };
+        ring.pool.free_queued(&ring.segment, &object, region, position).expect("its message's");
+        let object = ring.pool.allocate(&ring.segment, me, LEN, ring).expect("free");
+        ring.pool.enqueue(&ring.segment, &object, me, 0, 0).expect("ours");
+        for _ in 0..20 {
+            assert!(matches!(looks.look(me), Ok(Space::None)), "a wake-up looked at all tags");
+        }
+        let another = Looks::new(ring, LEN);
+        assert!(
+            matches!(another.look(me), Ok(Space::Some)),
+            "a sender that begins to wait looks at all tags"
+        );
+        assert_eq!(another.object.take(), Some(object));
+        ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
+        std::thread::scope(|scope| {
+            let dying = scope.spawn(|| {
+                let me = domain.me().expect("a token");
+                ring.pool.allocate(&ring.segment, me, LEN, ring).expect("free")
+            });
+            assert_eq!(dying.join().expect("no panic"), object);
+        });
+        let ends = Instant::now() + Duration::from_secs(60);
+        while !matches!(looks.look(me), Ok(Space::Some)) {
+            assert!(Instant::now() < ends, "what the dead sender held was not found");
+        }
+        assert_eq!(looks.object.take(), Some(object));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}
