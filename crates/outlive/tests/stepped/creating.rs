@@ -25,7 +25,7 @@ const MAKERS: &[fn(&Domain) -> Made] = &[
     |domain| Queue::<[u8]>::options().create_new(domain, "queue").map(forget),
     |domain| State::<[u8]>::options().create_new(domain, "state").map(forget),
     |domain| Pool::options().create_new(domain, "pool").map(forget),
-    |domain| Service::options().create_new(domain, "service").map(forget),
+    |domain| Service::<[u8], [u8]>::options().create_new(domain, "service").map(forget),
     |domain| Mutex::options(0u64).create_new(domain, "mutex").map(forget),
     |domain| RwLock::options(0u64).create_new(domain, "rw_lock").map(forget),
     |domain| CeilingMutex::options(1, 0u64).create_new(domain, "ceiling_mutex").map(forget),
