@@ -60,8 +60,8 @@ fn policy(number: u32) -> Result<Option<WhenOneDies>, Failure> {
 
 /// Opens the barrier of that name, or makes it, for so many participants, 1 to 65,536.
 /// `when_one_dies`: OUTLIVE_DEATH_BREAKS or OUTLIVE_DEATH_COUNTS_OUT; 0: what an existing barrier
-/// has, and in a new one as OUTLIVE_DEATH_BREAKS. With OUTLIVE_OPEN, and both of them 0: whatever it
-/// was made with.
+/// has, and in a new one as OUTLIVE_DEATH_BREAKS. With OUTLIVE_OPEN, and both of them 0: whatever
+/// it was made with.
 ///
 /// Owner: `*barrier` is in shared memory, mapped until `outlive_barrier_close`.
 ///
@@ -76,7 +76,8 @@ pub unsafe extern "C" fn outlive_barrier_open(
     barrier: *mut *mut outlive_barrier_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `barrier`, a live domain, and a NUL-terminated name.
+        // SAFETY: the C caller passes a place for `barrier`, a live domain, and a NUL-terminated
+        // name.
         let naming = unsafe { naming(domain, name, how, barrier) }?;
         let mut options = Barrier::options(parties);
         let policy = policy(when_one_dies)?;
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn outlive_barrier_open(
 }
 
 /// Sets, in a record's initialiser, what a participant's death does, as in `outlive_barrier_open`.
-/// Without this call a death breaks the barrier. Since ABI 2.
+/// Without this call a death breaks the barrier.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]

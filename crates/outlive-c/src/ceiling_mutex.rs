@@ -18,8 +18,7 @@ use crate::place::{self, Primitive, fast_table, find};
 
 /// A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99. It
 /// takes 16 bytes of a record, with its ceiling in its place (`OUTLIVE_CEILING_PLACE`), or is a
-/// named one. All zeroes are an unlocked mutex. The lock belongs to the thread that took it. Since
-/// ABI 2.
+/// named one. All zeroes are an unlocked mutex. The lock belongs to the thread that took it.
 #[repr(C)]
 pub struct outlive_ceiling_mutex_t {
     words: [u64; 2],
@@ -48,8 +47,8 @@ held_by_thread!(Guard, CeilingMutex<()>, Guard::lock);
 ///
 /// Owner: `*mutex` is in shared memory, mapped until `outlive_ceiling_mutex_close`.
 ///
-/// Errors: see `outlive_opening_t`; EINVAL also when `ceiling` is not 1 to 99. OUTLIVE_OTHER_TYPE: it
-/// exists with another size. Since ABI 2.
+/// Errors: see `outlive_opening_t`; EINVAL also when `ceiling` is not 1 to 99. OUTLIVE_OTHER_TYPE:
+/// it exists with another size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_open(
     domain: *const outlive_domain_t,
@@ -70,7 +69,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open(
     })
 }
 
-/// Returns the value behind a named mutex. NULL: it has none, or is inside a record. Since ABI 2.
+/// Returns the value behind a named mutex. NULL: it has none, or is inside a record.
 ///
 /// Owner: shared memory, mapped until `outlive_ceiling_mutex_close`.
 #[unsafe(no_mangle)]
@@ -85,7 +84,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_value(
 
 /// Closes this opening of a named mutex. Locks that threads hold by it stay theirs until they end;
 /// no thread of this process may wait for it by this address. Passing NULL, or what is not an
-/// opened named mutex, has no effect. Since ABI 2.
+/// opened named mutex, has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_close(mutex: *mut outlive_ceiling_mutex_t) {
     entry(|| place::close(mutex.cast(), Kind::CeilingMutex));
@@ -95,7 +94,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_close(mutex: *mut outlive_ceiling
 /// runs at the ceiling.
 ///
 /// Errors: as `outlive_mutex_lock_until`; EINVAL: the thread's own priority is higher than the
-/// ceiling. EPERM: the thread may not run at the ceiling. Since ABI 2.
+/// ceiling. EPERM: the thread may not run at the ceiling.
 ///
 /// If a process dies: as `outlive_mutex_lock`.
 #[unsafe(no_mangle)]
@@ -114,7 +113,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_lock(
 
 /// Unlocks the mutex, and then lowers the thread's priority.
 ///
-/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+/// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_unlock(
     mutex: *mut outlive_ceiling_mutex_t,
@@ -127,7 +126,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_unlock(
 
 /// Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
 ///
-/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+/// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(
     mutex: *mut outlive_ceiling_mutex_t,
@@ -143,7 +142,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(
 /// Gives the mutex up as `outlive_mutex_give_up` does, then lowers the thread's priority;
 /// `outlive_ceiling_mutex_reset` makes it usable again.
 ///
-/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+/// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_give_up(
     mutex: *mut outlive_ceiling_mutex_t,
@@ -154,8 +153,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_give_up(
     })
 }
 
-/// Returns whether EOWNERDEAD was reported and not repaired, as `outlive_mutex_owner_died`. Since
-/// ABI 2.
+/// Returns whether EOWNERDEAD was reported and not repaired, as `outlive_mutex_owner_died`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(
     mutex: *const outlive_ceiling_mutex_t,
@@ -171,7 +169,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(
 /// Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
 /// what it guards whole before.
 ///
-/// Errors: as `outlive_ceiling_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE. Since ABI 2.
+/// Errors: as `outlive_ceiling_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_reset(
     mutex: *mut outlive_ceiling_mutex_t,
@@ -187,7 +185,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_reset(
 
 /// Writes the thread that holds it now, dead or alive, to `*info`.
 ///
-/// Errors: ESRCH: no thread holds it. EINVAL. Since ABI 2.
+/// Errors: ESRCH: no thread holds it. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_holder(
     mutex: *const outlive_ceiling_mutex_t,

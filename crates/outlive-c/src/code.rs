@@ -12,7 +12,7 @@ use outlive::pool::PoolError;
 use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::{Error, RecvError, SendError, WaitError};
-use outlive_gpu::Error as GpuError;
+use outlive_gpu::GpuError;
 
 /// The shared memory is damaged, by a stray write or by a hostile process.
 pub const OUTLIVE_DAMAGED: c_int = 10001;
@@ -316,7 +316,7 @@ pub extern "C" fn outlive_abi_version() -> u32 {
 }
 
 /// The version of the ABI that this header describes.
-pub const OUTLIVE_ABI_VERSION: u32 = 2;
+pub const OUTLIVE_ABI_VERSION: u32 = 1;
 
 /// Returns the version of the library, as text: `0.1.0`. Owner: the library; constant.
 #[unsafe(no_mangle)]

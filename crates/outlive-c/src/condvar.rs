@@ -46,7 +46,8 @@ pub unsafe extern "C" fn outlive_condvar_open(
     condvar: *mut *mut outlive_condvar_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `condvar`, a live domain, and a NUL-terminated name.
+        // SAFETY: the C caller passes a place for `condvar`, a live domain, and a NUL-terminated
+        // name.
         let naming = unsafe { naming(domain, name, how, condvar) }?;
         open_as!(Condvar::options(), naming)?;
         let untyped = Untyped::named(naming.domain, naming.name, Kind::Condvar)?;

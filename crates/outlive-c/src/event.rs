@@ -82,7 +82,8 @@ pub unsafe extern "C" fn outlive_event_open(
     event: *mut *mut outlive_event_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `event`, a live domain, and a NUL-terminated name.
+        // SAFETY: the C caller passes a place for `event`, a live domain, and a NUL-terminated
+        // name.
         let naming = unsafe { naming(domain, name, how, event) }?;
         let mut options = Event::options();
         if let Some(reset) = reset_of(reset)? {
@@ -238,7 +239,8 @@ pub unsafe extern "C" fn outlive_latch_open(
     latch: *mut *mut outlive_latch_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `latch`, a live domain, and a NUL-terminated name.
+        // SAFETY: the C caller passes a place for `latch`, a live domain, and a NUL-terminated
+        // name.
         let naming = unsafe { naming(domain, name, how, latch) }?;
         if arrivals == 0 && naming.opening == Opening::Open {
             Latch::open(naming.domain, naming.name)

@@ -1,5 +1,5 @@
-//! What a thread holds and C has no handle of: locks, permits, seats. Each keeps what it is of by an
-//! `Arc`, also when that has been closed.
+//! What a thread holds and C has no handle of: locks, permits, seats. Each keeps what it is of by
+//! an `Arc`, also when that has been closed.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -303,7 +303,7 @@ pub unsafe extern "C" fn outlive_mutex_consistent(mutex: *mut outlive_mutex_t) -
 /// ENOTRECOVERABLE, until a thread calls `outlive_mutex_lock_to_reset`. The caller holds the lock,
 /// with EOWNERDEAD or without.
 ///
-/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+/// Errors: EPERM: this thread does not hold it. EINVAL.
 ///
 /// If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
 #[unsafe(no_mangle)]
@@ -316,7 +316,7 @@ pub unsafe extern "C" fn outlive_mutex_give_up(mutex: *mut outlive_mutex_t) -> c
 
 /// Returns whether the calling thread holds it, its last owner died with it, and no holder has
 /// declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
-/// code. False for what is no such lock. Since ABI 2.
+/// code. False for what is no such lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_owner_died(mutex: *const outlive_mutex_t) -> bool {
     entry_or(false, || {

@@ -18,8 +18,8 @@ use crate::domain::outlive_domain_t;
 /// - EINVAL: an invalid name, domain, `how` or option, or options that contradict what is there.
 /// - ENOENT: nothing has that name (OUTLIVE_OPEN).
 /// - EEXIST: something has that name, of whatever kind (OUTLIVE_CREATE_NEW).
-/// - OUTLIVE_OTHER_KIND: the name is in use for something else. OUTLIVE_OTHER_TYPE: it has values of
-///   another type, size or layout.
+/// - OUTLIVE_OTHER_KIND: the name is in use for something else.
+/// - OUTLIVE_OTHER_TYPE: what has the name has values of another type, size or layout.
 /// - ENOSPC, ENOMEM, EACCES, EUSERS, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and
 ///   errors of the system.
 ///

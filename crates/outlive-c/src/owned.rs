@@ -2,8 +2,8 @@
 //! extended.
 //!
 //! Rust's pending calls, shared objects and peeked messages borrow from what they came from, so the
-//! compiler checks that they end first. C has no borrows; a handle of C's has both, and drops the part
-//! first.
+//! compiler checks that they end first. C has no borrows; a handle of C's has both, and drops the
+//! part first.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ impl<P, W> Owned<P, W> {
         make: impl FnOnce(&'static W) -> Result<P, E>,
     ) -> Result<Owned<P, W>, E> {
         // SAFETY: an Arc's value does not move as long as there is an Arc, and this one is dropped
-        // after the part, which nothing gives away. The closures in this crate give what they borrow
-        // to the part alone.
+        // after the part, which nothing gives away. The closures in this crate give what they
+        // borrow to the part alone.
         let borrowed: &'static W = unsafe { &*Arc::as_ptr(&whole) };
         Ok(Owned { part: make(borrowed)?, _whole: whole })
     }

@@ -127,7 +127,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_consistent(mutex: *mut outlive_pi_mute
 /// Gives the mutex up as `outlive_mutex_give_up` does; `outlive_pi_mutex_reset` makes it usable
 /// again.
 ///
-/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+/// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_give_up(mutex: *mut outlive_pi_mutex_t) -> c_int {
     entry(|| {
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_give_up(mutex: *mut outlive_pi_mutex_t
 
 /// Returns whether the calling thread holds it, its last owner died with it, and no holder has
 /// declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
-/// code. False for what is no such lock. Since ABI 2.
+/// code. False for what is no such lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pi_mutex_owner_died(mutex: *const outlive_pi_mutex_t) -> bool {
     entry_or(false, || {

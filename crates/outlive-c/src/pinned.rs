@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use outlive::topic::Sample;
-use outlive_gpu::{Error, PinnedLoan, PinnedPublisher, PinnedSample, PinnedTopic};
+use outlive_gpu::{GpuError, PinnedLoan, PinnedPublisher, PinnedSample, PinnedTopic};
 
 use crate::argument::{borrow, borrow_mut, handle_out};
 use crate::code::{Failure, entry, entry_or};
@@ -228,9 +228,9 @@ pub unsafe extern "C" fn outlive_pinned_publisher_publish_on(
 }
 
 /// Returns the failure; with `OUTLIVE_TRY`, a deadline that has passed is EAGAIN.
-pub(crate) fn tried(error: Error, deadline: outlive_deadline_t) -> Failure {
+pub(crate) fn tried(error: GpuError, deadline: outlive_deadline_t) -> Failure {
     match error {
-        Error::TimedOut if deadline == OUTLIVE_TRY => Failure::new(
+        GpuError::TimedOut if deadline == OUTLIVE_TRY => Failure::new(
             libc::EAGAIN,
             "a reliable subscriber has not taken what lies in the way; wait, or try later",
         ),

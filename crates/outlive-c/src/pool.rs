@@ -99,7 +99,7 @@ pub unsafe extern "C" fn outlive_pool_close(pool: *mut outlive_pool_t) {
     unsafe { close(pool) }
 }
 
-/// How much of a pool is in which state. Its size never changes. Since ABI 2.
+/// How much of a pool is in which state. Its size never changes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_pool_usage_t {
@@ -135,7 +135,7 @@ pub struct outlive_pool_usage_t {
 
 /// Looks at all objects and writes to `*usage` how many are in which state.
 ///
-/// Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED. Since ABI 2.
+/// Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
 ///
 /// If a process dies, what it had counts as its own until a process collects it
 /// (`outlive_pool_gc`).
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn outlive_pool_usage(
 
 /// Frees what dead processes had, and gives each 2 MiB back to the system in which all objects are
 /// free. `*objects` (may be NULL): objects of dead processes that are free now; `*bytes` (may be
-/// NULL): bytes that the system has back. Since ABI 2.
+/// NULL): bytes that the system has back.
 ///
 /// Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
 ///

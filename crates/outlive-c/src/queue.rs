@@ -36,8 +36,8 @@ pub struct outlive_queue_options_t {
     /// `sizeof(outlive_queue_options_t)`.
     pub size: usize,
     /// The most bytes that the queue may take, messages included, 64 KiB to 6 GiB. A new queue's
-    /// default: a quarter of the file system, at most 6 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
-    /// short messages is reused for long ones.
+    /// default: a quarter of the file system, at most 6 GiB. The file may take up to 64 KiB more
+    /// for each 2 MiB of it, where memory of short messages is reused for long ones.
     pub max_bytes: u64,
     /// Slots to begin with, 1 to 65,536. A new queue's default: 64.
     pub first_slots: u32,

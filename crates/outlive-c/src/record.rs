@@ -30,12 +30,11 @@ pub const OUTLIVE_LATCH: u32 = 9;
 pub const OUTLIVE_PI_MUTEX: u32 = 12;
 
 /// In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it:
-/// `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
+/// `OUTLIVE_SEMAPHORE_PLACE`.
 pub const OUTLIVE_SEMAPHORE: u32 = 10;
 /// In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`.
-/// Since ABI 2.
 pub const OUTLIVE_BARRIER: u32 = 11;
-/// In an `outlive_place_t`: an `outlive_ceiling_mutex_t`: `OUTLIVE_CEILING_PLACE`. Since ABI 2.
+/// In an `outlive_place_t`: an `outlive_ceiling_mutex_t`: `OUTLIVE_CEILING_PLACE`.
 pub const OUTLIVE_CEILING_MUTEX: u32 = 13;
 
 /// Where in a record a primitive lies, and of which kind: `OUTLIVE_PLACE(type, member,

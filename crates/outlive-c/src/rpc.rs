@@ -41,8 +41,8 @@ pub struct outlive_service_options_t {
     /// `sizeof(outlive_service_options_t)`.
     pub size: usize,
     /// The most bytes that requests and replies may take together, records included, besides 24 KiB
-    /// for each client, 64 KiB to 6 GiB. A new service's default: 1 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where
-    /// memory of short messages is reused for long ones.
+    /// for each client, 64 KiB to 6 GiB. A new service's default: 1 GiB. The file may take up to 64
+    /// KiB more for each 2 MiB of it, where memory of short messages is reused for long ones.
     pub max_bytes: u64,
     /// How this process's end waits: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
@@ -231,8 +231,8 @@ pub unsafe extern "C" fn outlive_reply_free(reply: *mut outlive_reply_t) {
 ///
 /// Owner: `*server` is the caller's, until `outlive_server_close`.
 ///
-/// Errors: see `outlive_opening_t`; EBUSY: another server is alive. EAGAIN: the last one is dead, and
-/// one of its threads has not ended within two seconds.
+/// Errors: see `outlive_opening_t`; EBUSY: another server is alive. EAGAIN: the last one is dead,
+/// and one of its threads has not ended within two seconds.
 ///
 /// If a process dies while it takes over, the next caller takes over. When a server dies, the calls
 /// that it had begun end at once, and the next server takes over those that it had not.

@@ -204,7 +204,7 @@ pub unsafe extern "C" fn outlive_rwlock_consistent(lock: *mut outlive_rwlock_t) 
 /// readers and writers, get ENOTRECOVERABLE, until a thread calls `outlive_rwlock_reset`. The
 /// caller has the lock as its writer.
 ///
-/// Errors: EPERM: this thread does not hold it as its writer. EINVAL. Since ABI 2.
+/// Errors: EPERM: this thread does not hold it as its writer. EINVAL.
 ///
 /// If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
 #[unsafe(no_mangle)]
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn outlive_rwlock_give_up(lock: *mut outlive_rwlock_t) -> 
 
 /// Returns whether the calling thread holds it, its last owner died with it, and no holder has
 /// declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
-/// code. False for what is no such lock. Since ABI 2.
+/// code. False for what is no such lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_owner_died(lock: *const outlive_rwlock_t) -> bool {
     entry_or(false, || {

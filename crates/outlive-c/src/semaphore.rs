@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use outlive::sync::{AcquireError, EmbeddedSemaphore, OwnedPermit, Semaphore, Untyped};
+use outlive::sync::{
+    AcquireError, EmbeddedSemaphore, OwnedPermit, Semaphore, SemaphoreOptions, Untyped,
+};
 use outlive::{Kind, Opening};
 
 use crate::argument::{borrow_mut, out_or_none};
@@ -46,10 +48,10 @@ impl Primitive for Handle {
 
 held_by_thread!(OwnedPermit, Semaphore, OwnedPermit::semaphore);
 
-/// Opens the semaphore of that name, or makes it with so many permits. `most`: the most permits that
-/// there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
-/// existing semaphore has, and in a new one no more than `permits`. With OUTLIVE_OPEN, and both of
-/// them 0: whatever numbers it has.
+/// Opens the semaphore of that name, or makes it with so many permits. `most`: the most permits
+/// that there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
+/// existing semaphore has, and in a new one no more than `permits`. `permits` 0, with OUTLIVE_OPEN:
+/// whatever number it began with.
 ///
 /// Owner: `*semaphore` is in shared memory, mapped until `outlive_semaphore_close`.
 ///
@@ -67,17 +69,17 @@ pub unsafe extern "C" fn outlive_semaphore_open(
     semaphore: *mut *mut outlive_semaphore_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a place for `semaphore`, a live domain, and a NUL-terminated name.
+        // SAFETY: the C caller passes a place for `semaphore`, a live domain, and a NUL-terminated
+        // name.
         let naming = unsafe { naming(domain, name, how, semaphore) }?;
-        let mut options = Semaphore::options(permits);
+        let mut options = match permits {
+            0 if naming.opening == Opening::Open => SemaphoreOptions::default(),
+            permits => Semaphore::options(permits),
+        };
         if most != 0 {
             options = options.most(most);
         }
-        if permits == 0 && most == 0 && naming.opening == Opening::Open {
-            Semaphore::open(naming.domain, naming.name)
-        } else {
-            open_as!(options, naming)
-        }?;
+        open_as!(options, naming)?;
         let untyped = Untyped::named(naming.domain, naming.name, Kind::Semaphore)?;
         naming.out.put(place::open(untyped).cast());
         Ok(())
@@ -85,7 +87,7 @@ pub unsafe extern "C" fn outlive_semaphore_open(
 }
 
 /// Sets, in a record's initialiser, how many of the permits are free at first: `permits` of `most`,
-/// for which the struct and its place have room. Without this call all are free. Since ABI 2.
+/// for which the struct and its place have room. Without this call all are free.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -193,7 +195,7 @@ pub unsafe extern "C" fn outlive_semaphore_consume(semaphore: *const outlive_sem
 
 /// Hands the permit that this thread took last to another thread, or process: to the owner of
 /// `token`, which takes it by `outlive_semaphore_take_up`. It does so in one atomic step: the
-/// permit is never free meanwhile. Since ABI 2.
+/// permit is never free meanwhile.
 ///
 /// Errors: EPERM: this thread has none. EINVAL, also for a number that is no token.
 ///
@@ -211,7 +213,7 @@ pub unsafe extern "C" fn outlive_semaphore_hand_to(
 }
 
 /// Takes a permit that another thread handed to this thread or its process, waiting for one until
-/// the deadline. `*index` (may be NULL): its number. Since ABI 2.
+/// the deadline. `*index` (may be NULL): its number.
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
 ///

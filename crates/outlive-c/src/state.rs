@@ -25,8 +25,8 @@ pub struct outlive_state_writer_t(Writer);
 ///
 /// Owner: `*state` is the caller's, until `outlive_state_close`.
 ///
-/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values are of one fixed size. ENOSPC: also
-/// for a first value that is larger than `most`.
+/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values are of one fixed size. ENOSPC:
+/// also for a first value that is larger than `most`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_open(
     domain: *const outlive_domain_t,

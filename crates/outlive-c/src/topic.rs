@@ -78,8 +78,8 @@ pub struct outlive_topic_options_t {
     /// `sizeof(outlive_topic_options_t)`.
     pub size: usize,
     /// The most bytes that the topic may take, messages included, 64 KiB to 6 GiB. A new topic's
-    /// default: a quarter of the file system, at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
-    /// short messages is reused for long ones.
+    /// default: a quarter of the file system, at most 4 GiB. The file may take up to 64 KiB more
+    /// for each 2 MiB of it, where memory of short messages is reused for long ones.
     pub max_bytes: u64,
     /// How many messages of each publisher are kept, 1 to 65,536, rounded up to a power of two: the
     /// maximum lag of a subscriber, and its longest history. A new topic's default: 16.

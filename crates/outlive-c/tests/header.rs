@@ -35,7 +35,7 @@ const SOURCES: [&str; 21] = [
 
 const BEGINNING: &str = "\
 /* Outlive: daemonless shared-memory IPC for Linux whose locks, queues and topics recover when any
- * participant is killed. This is the C interface, ABI version 2.
+ * participant is killed. This is the C interface, ABI version 1.
  *
  * cbindgen writes this file from the sources, which have the same comments: edit those.
  * doc/c-abi.md has the rules in full:

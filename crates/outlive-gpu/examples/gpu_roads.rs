@@ -14,8 +14,8 @@ use std::time::Duration;
 use outlive::Domain;
 use outlive::topic::{Publisher, Subscriber, Topic};
 use outlive_gpu::{
-    Argument, DeviceMemory, DevicePublisher, DeviceTopic, Driver, Error, Gpu, HostMemory, Kernel,
-    Module, PinnedPublisher, PinnedTopic, Stream,
+    Argument, DeviceMemory, DevicePublisher, DeviceTopic, Driver, Gpu, GpuError, HostMemory,
+    Kernel, Module, PinnedPublisher, PinnedTopic, Stream,
 };
 
 /// 64 KiB, 1 MiB, 6 MB, 64 MiB, and how many rounds of each.
@@ -92,7 +92,7 @@ struct Ends {
 }
 
 impl Ends {
-    fn open(driver: &Driver, folder: &std::path::Path) -> Result<Ends, Error> {
+    fn open(driver: &Driver, folder: &std::path::Path) -> Result<Ends, GpuError> {
         let gpu = driver.gpu(0)?;
         let domain = Domain::open_or_create_at(folder)?;
         let frames = Topic::<[u8]>::options()
@@ -119,19 +119,19 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(gpu: &Gpu) -> Result<Reader, Error> {
+    fn new(gpu: &Gpu) -> Result<Reader, GpuError> {
         Ok(Reader {
             kernel: Module::load(gpu, PTX)?.kernel(c"outlive_sum")?,
             sum: DeviceMemory::new(gpu, 8)?,
         })
     }
 
-    fn begin(&mut self, stream: &Stream) -> Result<(), Error> {
+    fn begin(&mut self, stream: &Stream) -> Result<(), GpuError> {
         self.sum.write(&[0; 8], stream)
     }
 
     /// Returns the sum of so many bytes there, once it is known.
-    fn sum(&self, at: u64, len: usize, stream: &Stream) -> Result<u64, Error> {
+    fn sum(&self, at: u64, len: usize, stream: &Stream) -> Result<u64, GpuError> {
         let arguments = [
             Argument::Address(at),
             Argument::U64(len as u64),
@@ -146,7 +146,7 @@ impl Reader {
 }
 
 /// Takes messages to its device, by the roads that they come on, and says when the device had them.
-fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), Error> {
+fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), GpuError> {
     let ends = Ends::open(driver, folder)?;
     let reliable = || Subscriber::options().reliable(true);
     let mut frames = ends.frames.subscriber_with(reliable())?;
@@ -161,7 +161,7 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), Error> {
     for (size, rounds) in SIZES {
         for _ in 0..WARM_UP + rounds {
             for _ in [Road::Pinned, Road::Pageable] {
-                let frame = frames.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
+                let frame = frames.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?;
                 let received = now();
                 // The key says which road it is; the bytes are the device's.
                 if frame.header().key == Road::Pinned as u64 {
@@ -179,7 +179,7 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), Error> {
             }
             let Some(images) = &mut images else { continue };
             reader.begin(&ends.stream)?;
-            let image = images.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
+            let image = images.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?;
             let received = now();
             let sum = reader.sum(image.address(), image.len(), &ends.stream)?;
             let read = now();
@@ -221,12 +221,12 @@ impl First<'_> {
     }
 
     /// When the other's device had it, and when it arrived.
-    fn answer(&mut self) -> Result<[u64; 2], Error> {
-        let answer = self.answers.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
+    fn answer(&mut self) -> Result<[u64; 2], GpuError> {
+        let answer = self.answers.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?;
         Ok([answer[0], answer[1]])
     }
 
-    fn pinned(&mut self, row: &mut Row) -> Result<(), Error> {
+    fn pinned(&mut self, row: &mut Row) -> Result<(), GpuError> {
         let begun = now();
         let mut loan = self.publisher.loan(row.size)?;
         loan.set_header(Self::header(Road::Pinned));
@@ -241,7 +241,7 @@ impl First<'_> {
     }
 
     /// A message that is written already: what is left is to hand it over.
-    fn device(&mut self, row: &mut Row) -> Result<(), Error> {
+    fn device(&mut self, row: &mut Row) -> Result<(), GpuError> {
         let Some(images) = &self.images else { return Ok(()) };
         self.device.fill(BYTE, &self.ends.stream)?;
         let mut loan = images.loan(row.size)?;
@@ -257,7 +257,7 @@ impl First<'_> {
     }
 
     /// The way out alone, as the bus's limit is measured: until the stream is there.
-    fn leg_out(&mut self, row: &mut Row) -> Result<(), Error> {
+    fn leg_out(&mut self, row: &mut Row) -> Result<(), GpuError> {
         let mut loan = self.publisher.loan(row.size)?;
         let begun = now();
         // SAFETY: the buffer is as large as the message, and stays until the stream is there.
@@ -267,7 +267,7 @@ impl First<'_> {
         Ok(())
     }
 
-    fn pageable(&mut self, row: &mut Row, own: &mut [u8]) -> Result<(), Error> {
+    fn pageable(&mut self, row: &mut Row, own: &mut [u8]) -> Result<(), GpuError> {
         let begun = now();
         self.device.read(own, &self.ends.stream)?;
         let mut loan = self.plain.loan(own.len())?;
@@ -279,7 +279,7 @@ impl First<'_> {
         Ok(())
     }
 
-    fn size(&mut self, size: usize, rounds: usize) -> Result<Row, Error> {
+    fn size(&mut self, size: usize, rounds: usize) -> Result<Row, GpuError> {
         let none = Spans::default;
         let new = || Row {
             size,
@@ -314,12 +314,12 @@ impl First<'_> {
     }
 }
 
-fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, Error> {
+fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, GpuError> {
     let ends = Ends::open(driver, folder)?;
     let (publisher, plain) = (ends.frames.publisher()?, ends.frames.topic().publisher()?);
     let mut answers = ends.answers.subscriber_with(Subscriber::options().history(1))?;
     // It is there.
-    drop(answers.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?);
+    drop(answers.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?);
     let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);
     let device = DeviceMemory::new(&ends.gpu, largest)?;
     let images = ends.images.as_ref().map(DeviceTopic::publisher).transpose()?;
@@ -397,7 +397,7 @@ fn page(name: &str, rows: &[Row], judged: bool) -> String {
 }
 
 fn run(library: Option<PathBuf>, out: Option<PathBuf>, is_probe: bool) -> Result<(), String> {
-    let text = |error: Error| error.to_string();
+    let text = |error: GpuError| error.to_string();
     let driver = library.as_deref().map_or_else(Driver::open, Driver::load).map_err(text)?;
     if let Some(folder) = std::env::var_os(SECOND) {
         return second(&driver, &PathBuf::from(folder)).map_err(text);

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use crate::api::{self, Api, Code};
 use crate::gpu::Gpu;
-use crate::{DevicePointer, Error};
+use crate::{DevicePointer, GpuError};
 
 /// The CUDA driver, loaded into this process.
 ///
 /// ```
-/// use outlive_gpu::{Driver, Error};
+/// use outlive_gpu::{Driver, GpuError};
 /// match Driver::open().and_then(|driver| driver.gpu(0)) {
 ///     Ok(gpu) => println!("{}", gpu.name()),
-///     Err(Error::NoGpu { why }) => println!("none here: {why}"),
+///     Err(GpuError::NoGpu { why }) => println!("none here: {why}"),
 ///     Err(other) => return Err(other),
 /// }
-/// # Ok::<(), Error>(())
+/// # Ok::<(), GpuError>(())
 /// ```
 #[derive(Clone)]
 pub struct Driver {
@@ -30,9 +30,9 @@ impl Driver {
     /// Loads the machine's own driver, libcuda.so.1.
     ///
     /// # Errors
-    /// [`Error::NoGpu`] where there is none, where it is older than CUDA 11.4 or newer than this
+    /// [`GpuError::NoGpu`] where there is none, where it is older than CUDA 11.4 or newer than this
     /// machine's kernel module, and where it finds no GPU.
-    pub fn open() -> Result<Driver, Error> {
+    pub fn open() -> Result<Driver, GpuError> {
         Driver::load(Path::new("libcuda.so.1"))
     }
 
@@ -40,8 +40,8 @@ impl Driver {
     ///
     /// # Errors
     /// The errors of [`Driver::open`].
-    pub fn load(library: &Path) -> Result<Driver, Error> {
-        let no_gpu = |why: String| Error::NoGpu { why };
+    pub fn load(library: &Path) -> Result<Driver, GpuError> {
+        let no_gpu = |why: String| GpuError::NoGpu { why };
         let name = CString::new(OsStr::as_bytes(library.as_os_str()))
             .map_err(|_| no_gpu("a path with NUL".to_owned()))?;
         // SAFETY: a NUL-terminated name. The library's constructors run as with any library that a
@@ -69,8 +69,8 @@ impl Driver {
     /// Returns how many GPUs there are.
     ///
     /// # Errors
-    /// [`Error::Driver`].
-    pub fn count(&self) -> Result<u32, Error> {
+    /// [`GpuError::Driver`].
+    pub fn count(&self) -> Result<u32, GpuError> {
         let mut count = 0;
         // SAFETY: `count` is a place for a number.
         self.check("cuDeviceGetCount", unsafe { (self.api.device_count)(&mut count) })?;
@@ -81,31 +81,31 @@ impl Driver {
     /// PyTorch, CuPy and cudarc use.
     ///
     /// # Errors
-    /// [`Error::NoGpu`] if there are not so many, [`Error::Driver`].
-    pub fn gpu(&self, number: u32) -> Result<Gpu, Error> {
+    /// [`GpuError::NoGpu`] if there are not so many, [`GpuError::Driver`].
+    pub fn gpu(&self, number: u32) -> Result<Gpu, GpuError> {
         Gpu::primary(self, number)
     }
 
     /// Returns the GPU of a context of the caller's: a `CUcontext`.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`GpuError::Driver`].
     ///
     /// # Safety
     /// The caller guarantees that it is a context of this driver's, and keeps it as long as
     /// anything exists that was made with it.
-    pub unsafe fn gpu_of_context(&self, context: *mut c_void) -> Result<Gpu, Error> {
+    pub unsafe fn gpu_of_context(&self, context: *mut c_void) -> Result<Gpu, GpuError> {
         // SAFETY: the caller guarantees a context of this driver's, and keeps it.
         unsafe { Gpu::of_context(self, context) }
     }
 
-    pub(crate) fn check(&self, function: &'static str, code: Code) -> Result<(), Error> {
+    pub(crate) fn check(&self, function: &'static str, code: Code) -> Result<(), GpuError> {
         if code == api::SUCCESS { Ok(()) } else { Err(describe(&self.api, function, code)) }
     }
 }
 
 #[cold]
-fn describe(api: &Api, function: &'static str, code: Code) -> Error {
+fn describe(api: &Api, function: &'static str, code: Code) -> GpuError {
     let of = |ask: unsafe extern "C" fn(Code, *mut *const c_char) -> Code| {
         let mut text: *const c_char = ptr::null();
         // SAFETY: `text` is a place for a string of the driver's, which stays; NULL if it does not
@@ -117,7 +117,7 @@ fn describe(api: &Api, function: &'static str, code: Code) -> Error {
         // SAFETY: the driver returned a NUL-terminated string, which stays.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     };
-    Error::Driver { function, code, name: of(api.error_name), text: of(api.error_text) }
+    GpuError::Driver { function, code, name: of(api.error_name), text: of(api.error_text) }
 }
 
 fn last_dl_error() -> String {

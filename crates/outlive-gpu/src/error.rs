@@ -7,7 +7,7 @@ use outlive::{RecvError, SendError, TokenId};
 /// Says why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum GpuError {
     /// There is no driver here, none that can be used, or no GPU. Topics work as before, without
     /// this crate.
     NoGpu {
@@ -70,66 +70,66 @@ pub enum Error {
     Topic(outlive::Error),
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for GpuError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::NoGpu { why } => write!(f, "no GPU can be used here: {why}; topics work without one"),
-            Error::Driver { function, code, name, text } => write!(f, "{function}: {text} ({name}, {code})"),
-            Error::Capturing => {
+            GpuError::NoGpu { why } => write!(f, "no GPU can be used here: {why}; topics work without one"),
+            GpuError::Driver { function, code, name, text } => write!(f, "{function}: {text} ({name}, {code})"),
+            GpuError::Capturing => {
                 f.write_str("the stream is captured into a graph; publish and copy outside of what is captured")
             }
-            Error::TimedOut => {
+            GpuError::TimedOut => {
                 f.write_str("copies were not over when the deadline passed; wait longer, or look at the streams")
             }
-            Error::OutOfBounds { len } => write!(f, "the message has {len} values; copy a part of those"),
-            Error::CannotShare { why } => {
+            GpuError::OutOfBounds { len } => write!(f, "the message has {len} values; copy a part of those"),
+            GpuError::CannotShare { why } => {
                 write!(f, "this GPU's memory cannot be shared: {why}; pinned topics need no such thing")
             }
-            Error::OwnerDied { owner } => {
+            GpuError::OwnerDied { owner } => {
                 write!(f, "process {owner} has died, and with it a message that was not mapped here yet")
             }
-            Error::BlockGone { owner } => {
+            GpuError::BlockGone { owner } => {
                 write!(f, "process {owner} has closed its topic, and with it a message that was not mapped here yet")
             }
-            Error::NoCard => {
+            GpuError::NoCard => {
                 f.write_str("a message says no place on a GPU; somebody wrote over it: look for the stray write")
             }
-            Error::System { what, errno } => write!(f, "{what}: {}", std::io::Error::from_raw_os_error(*errno)),
-            Error::OtherGpu => {
+            GpuError::System { what, errno } => write!(f, "{what}: {}", std::io::Error::from_raw_os_error(*errno)),
+            GpuError::OtherGpu => {
                 f.write_str("the message lies on another GPU; subscribe by a topic that is open for that one")
             }
-            Error::Publish(error) => error.fmt(f),
-            Error::Subscribe(error) => error.fmt(f),
-            Error::Topic(error) => error.fmt(f),
+            GpuError::Publish(error) => error.fmt(f),
+            GpuError::Subscribe(error) => error.fmt(f),
+            GpuError::Topic(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Error {
+impl std::error::Error for GpuError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Publish(error) => Some(error),
-            Error::Subscribe(error) => Some(error),
-            Error::Topic(error) => Some(error),
+            GpuError::Publish(error) => Some(error),
+            GpuError::Subscribe(error) => Some(error),
+            GpuError::Topic(error) => Some(error),
             _ => None,
         }
     }
 }
 
-impl From<SendError> for Error {
-    fn from(error: SendError) -> Error {
-        Error::Publish(error)
+impl From<SendError> for GpuError {
+    fn from(error: SendError) -> GpuError {
+        GpuError::Publish(error)
     }
 }
 
-impl From<RecvError> for Error {
-    fn from(error: RecvError) -> Error {
-        Error::Subscribe(error)
+impl From<RecvError> for GpuError {
+    fn from(error: RecvError) -> GpuError {
+        GpuError::Subscribe(error)
     }
 }
 
-impl From<outlive::Error> for Error {
-    fn from(error: outlive::Error) -> Error {
-        Error::Topic(error)
+impl From<outlive::Error> for GpuError {
+    fn from(error: outlive::Error) -> GpuError {
+        GpuError::Topic(error)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::api::{self, Api, Device, Handle};
 use crate::driver::Driver;
 use crate::host_function;
-use crate::{DevicePointer, Error};
+use crate::{DevicePointer, GpuError};
 
 /// A GPU, by one context. Clones share it.
 #[derive(Clone)]
@@ -75,9 +75,9 @@ impl Drop for Current<'_> {
 }
 
 impl Gpu {
-    pub(crate) fn primary(driver: &Driver, number: u32) -> Result<Gpu, Error> {
+    pub(crate) fn primary(driver: &Driver, number: u32) -> Result<Gpu, GpuError> {
         if number >= driver.count()? {
-            return Err(Error::NoGpu { why: format!("there is none of number {number}") });
+            return Err(GpuError::NoGpu { why: format!("there is none of number {number}") });
         }
         let (mut device, mut context) = (0, ptr::null_mut());
         // SAFETY: `device` is a place for a device.
@@ -91,7 +91,7 @@ impl Gpu {
 
     /// # Safety
     /// The caller guarantees what [`Driver::gpu_of_context`] asks for.
-    pub(crate) unsafe fn of_context(driver: &Driver, context: Handle) -> Result<Gpu, Error> {
+    pub(crate) unsafe fn of_context(driver: &Driver, context: Handle) -> Result<Gpu, GpuError> {
         let mut device = 0;
         // SAFETY: the caller guarantees the context; `device` is a place for a device.
         unsafe {
@@ -109,7 +109,7 @@ impl Gpu {
         context: Handle,
         device: Device,
         is_primary: bool,
-    ) -> Result<Gpu, Error> {
+    ) -> Result<Gpu, GpuError> {
         let api = &driver.api;
         let attribute = |which| {
             let mut value = 0;
@@ -186,8 +186,8 @@ impl Gpu {
         self.inner.identity
     }
 
-    pub(crate) fn can_share(&self) -> Result<(), Error> {
-        self.inner.can_share.map_err(|why| Error::CannotShare { why })
+    pub(crate) fn can_share(&self) -> Result<(), GpuError> {
+        self.inner.can_share.map_err(|why| GpuError::CannotShare { why })
     }
 
     /// Returns whether this GPU's memory can be shared with other processes: for
@@ -207,8 +207,8 @@ impl Gpu {
     /// more.
     ///
     /// # Errors
-    /// [`Error::Driver`], with that error.
-    pub fn check(&self) -> Result<(), Error> {
+    /// [`GpuError::Driver`], with that error.
+    pub fn check(&self) -> Result<(), GpuError> {
         let _current = self.enter()?;
         // SAFETY: `probe` is a stream of this context.
         match unsafe { (self.api().query_stream)(self.inner.probe) } {
@@ -237,14 +237,14 @@ impl Gpu {
         flags.map(|flags| flags | api::REGISTER_PORTABLE)
     }
 
-    pub(crate) fn enter(&self) -> Result<Current<'_>, Error> {
+    pub(crate) fn enter(&self) -> Result<Current<'_>, GpuError> {
         // SAFETY: the context stays: retained here, or kept by the caller of `gpu_of_context`.
         self.checked("cuCtxPushCurrent", unsafe { (self.api().push_context)(self.inner.context) })?;
         Ok(Current { gpu: self, _here: PhantomData })
     }
 
     #[inline]
-    pub(crate) fn checked(&self, function: &'static str, code: api::Code) -> Result<(), Error> {
+    pub(crate) fn checked(&self, function: &'static str, code: api::Code) -> Result<(), GpuError> {
         self.inner.driver.check(function, code)
     }
 
@@ -254,7 +254,7 @@ impl Gpu {
         std::process::id() == self.inner.process
     }
 
-    pub(crate) fn new_stream(&self) -> Result<Handle, Error> {
+    pub(crate) fn new_stream(&self) -> Result<Handle, GpuError> {
         let _current = self.enter()?;
         let mut stream = ptr::null_mut();
         // SAFETY: `stream` is a place for a stream.
@@ -275,7 +275,7 @@ impl Gpu {
         from: *const u8,
         len: usize,
         stream: Handle,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         // SAFETY: the caller guarantees both places until the copy has completed.
         let code = unsafe { (self.api().copy_to_device)(to, from.cast(), len, stream) };
         self.checked("cuMemcpyHtoDAsync", code)
@@ -292,7 +292,7 @@ impl Gpu {
         from: DevicePointer,
         len: usize,
         stream: Handle,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         // SAFETY: the caller guarantees both places until the copy has completed.
         let code = unsafe { (self.api().copy_from_device)(to.cast(), from, len, stream) };
         self.checked("cuMemcpyDtoHAsync", code)

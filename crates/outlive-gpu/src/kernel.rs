@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::api::Handle;
 use crate::gpu::Gpu;
 use crate::stream::Stream;
-use crate::{DevicePointer, Error};
+use crate::{DevicePointer, GpuError};
 
 /// Kernels that are loaded together. They are unloaded when this and all its kernels are dropped.
 #[derive(Clone)]
@@ -55,8 +55,8 @@ impl Module {
     /// NULs, so this cannot load it.
     ///
     /// # Errors
-    /// [`Error::Driver`]: usually `CUDA_ERROR_INVALID_PTX` or `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`.
-    pub fn load(gpu: &Gpu, ptx: &CStr) -> Result<Module, Error> {
+    /// [`GpuError::Driver`]: usually `CUDA_ERROR_INVALID_PTX` or `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`.
+    pub fn load(gpu: &Gpu, ptx: &CStr) -> Result<Module, GpuError> {
         let _current = gpu.enter()?;
         let mut module = ptr::null_mut();
         // SAFETY: `module` is a place for a module, and the text is NUL-terminated.
@@ -69,8 +69,8 @@ impl Module {
     /// Returns the kernel of that name: a function that is `extern "C"` in CUDA C++.
     ///
     /// # Errors
-    /// [`Error::Driver`]: `CUDA_ERROR_NOT_FOUND`.
-    pub fn kernel(&self, name: &CStr) -> Result<Kernel, Error> {
+    /// [`GpuError::Driver`]: `CUDA_ERROR_NOT_FOUND`.
+    pub fn kernel(&self, name: &CStr) -> Result<Kernel, GpuError> {
         let Inner { gpu, module } = &*self.inner;
         let _current = gpu.enter()?;
         let mut function = ptr::null_mut();
@@ -87,7 +87,7 @@ impl Kernel {
     /// y, z. Does not wait.
     ///
     /// # Errors
-    /// [`Error::Driver`]. A failure in the kernel itself is found later: [`Gpu::check`].
+    /// [`GpuError::Driver`]. A failure in the kernel itself is found later: [`Gpu::check`].
     ///
     /// # Safety
     /// The caller guarantees that the arguments are those that the kernel declares, in number and
@@ -99,7 +99,7 @@ impl Kernel {
         threads: [u32; 3],
         arguments: &[Argument],
         stream: &Stream,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         let gpu = &self.module.inner.gpu;
         let place = |argument: &Argument| match argument {
             Argument::Address(value) | Argument::U64(value) => {

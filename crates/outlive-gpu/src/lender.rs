@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use outlive::topic::{Header, Loan, Publisher};
 use outlive::{Deadline, Payload, SendError};
 
-use crate::Error;
+use crate::GpuError;
 use crate::stream::Stream;
 use crate::under_way::{self, Keeps};
 
@@ -61,7 +61,7 @@ impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
 
     /// Waits until no reliable subscriber is in the way of one more message than are due; then that
     /// one is due.
-    fn make_due(&self, deadline: Deadline) -> Result<(), Error> {
+    fn make_due(&self, deadline: Deadline) -> Result<(), GpuError> {
         self.keeper.wait_until(deadline, &mut |_| {
             let publisher = self.turn();
             let has_room = publisher.room() > self.due.load(Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
     }
 
     /// Waits until no reliable subscriber is in the way of one more message than are due.
-    pub(crate) fn wait_writable(&self, deadline: Deadline) -> Result<(), Error> {
+    pub(crate) fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError> {
         self.keeper
             .wait_until(deadline, &mut |_| self.turn().room() > self.due.load(Ordering::Relaxed))
     }
@@ -83,7 +83,7 @@ impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
 
     /// Prepares the publishing of a loan, before any work is enqueued: undoes what host functions
     /// left, reports a failed message, and waits until no reliable subscriber is in the way.
-    pub(crate) fn prepare(&self, stream: &Stream, deadline: Deadline) -> Result<(), Error> {
+    pub(crate) fn prepare(&self, stream: &Stream, deadline: Deadline) -> Result<(), GpuError> {
         under_way::look_after_left();
         self.tell_failure()?;
         stream.expect_no_capture()?;
@@ -98,7 +98,7 @@ impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
         lent: Lent<M, K>,
         streams: &[Stream],
         may_be_written: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         let lender = Arc::clone(&lent.lender);
         let Some(last) = streams.last() else {
             lent.publish();
@@ -115,7 +115,7 @@ impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
         })
     }
 
-    pub(crate) fn wait_published(&self, deadline: Deadline) -> Result<(), Error> {
+    pub(crate) fn wait_published(&self, deadline: Deadline) -> Result<(), GpuError> {
         self.keeper.wait_until(deadline, &mut |_| self.due.load(Ordering::Relaxed) == 0)?;
         self.tell_failure()
     }
@@ -124,9 +124,9 @@ impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
         self.due.load(Ordering::Relaxed)
     }
 
-    fn tell_failure(&self) -> Result<(), Error> {
+    fn tell_failure(&self) -> Result<(), GpuError> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
-        failed.map_or(Ok(()), |error| Err(Error::Publish(error)))
+        failed.map_or(Ok(()), |error| Err(GpuError::Publish(error)))
     }
 }
 

@@ -13,7 +13,7 @@
 //! use outlive::Domain;
 //! use outlive_gpu::{Driver, PinnedTopic, Stream};
 //!
-//! let gpu = Driver::open()?.gpu(0)?;              // Error::NoGpu where there is none
+//! let gpu = Driver::open()?.gpu(0)?;              // GpuError::NoGpu where there is none
 //! let stream = Stream::new(&gpu)?;                // or the stream of another library: Stream::from_raw
 //! let domain = Domain::open_default()?;
 //! let topic = PinnedTopic::<f32>::open_or_create(&gpu, &domain, "frames")?;
@@ -32,7 +32,7 @@
 //! // SAFETY: `image` has as many floats, and no other work writes there until the copy is over.
 //! unsafe { sample.copy_to_device(image, &stream)? };
 //! drop(sample);                                   // held until the copy is over
-//! # Ok::<(), outlive_gpu::Error>(())
+//! # Ok::<(), outlive_gpu::GpuError>(())
 //! ```
 //!
 //! Where publisher and subscriber use the same GPU, a [`DeviceTopic`] leaves the payload in its
@@ -57,7 +57,7 @@
 //! let sample = subscriber.recv()?;
 //! // … kernels on `stream` read from sample.address() …
 //! sample.release_on(&stream)?;                    // held until they have
-//! # Ok::<(), outlive_gpu::Error>(())
+//! # Ok::<(), outlive_gpu::GpuError>(())
 //! ```
 //!
 //! The driver, libcuda.so.1, is loaded on demand; neither building nor testing needs it.
@@ -69,6 +69,7 @@ mod api;
 mod device;
 mod driver;
 mod error;
+mod forms;
 mod gpu;
 mod host_function;
 mod kernel;
@@ -83,7 +84,7 @@ mod under_way;
 
 pub use device::{Card, DeviceLoan, DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic};
 pub use driver::Driver;
-pub use error::Error;
+pub use error::GpuError;
 pub use gpu::Gpu;
 pub use kernel::{Argument, Kernel, Module};
 pub use memory::{DeviceMemory, HostMemory};

@@ -2,7 +2,7 @@
 
 use crate::gpu::Gpu;
 use crate::stream::Stream;
-use crate::{DevicePointer, Error, api};
+use crate::{DevicePointer, GpuError, api};
 
 /// Memory on a GPU. Dropped, it is freed once the device has finished with it.
 pub struct DeviceMemory {
@@ -15,8 +15,8 @@ impl DeviceMemory {
     /// Allocates so many bytes.
     ///
     /// # Errors
-    /// [`Error::Driver`]: usually `CUDA_ERROR_OUT_OF_MEMORY`.
-    pub fn new(gpu: &Gpu, len: usize) -> Result<DeviceMemory, Error> {
+    /// [`GpuError::Driver`]: usually `CUDA_ERROR_OUT_OF_MEMORY`.
+    pub fn new(gpu: &Gpu, len: usize) -> Result<DeviceMemory, GpuError> {
         let mut address = 0;
         let _current = gpu.enter()?;
         // SAFETY: `address` is a place for an address. The driver has no memory of 0 bytes.
@@ -46,8 +46,8 @@ impl DeviceMemory {
     /// for that.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`], [`Error::Driver`].
-    pub fn write(&mut self, bytes: &[u8], stream: &Stream) -> Result<(), Error> {
+    /// [`GpuError::OutOfBounds`], [`GpuError::Driver`].
+    pub fn write(&mut self, bytes: &[u8], stream: &Stream) -> Result<(), GpuError> {
         self.expect(bytes.len())?;
         stream.write(self.address, bytes)
     }
@@ -56,8 +56,8 @@ impl DeviceMemory {
     /// for that.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`], [`Error::Driver`].
-    pub fn read(&self, bytes: &mut [u8], stream: &Stream) -> Result<(), Error> {
+    /// [`GpuError::OutOfBounds`], [`GpuError::Driver`].
+    pub fn read(&self, bytes: &mut [u8], stream: &Stream) -> Result<(), GpuError> {
         self.expect(bytes.len())?;
         stream.read(self.address, bytes)
     }
@@ -65,13 +65,13 @@ impl DeviceMemory {
     /// Fills it, after the work on the stream; does not wait.
     ///
     /// # Errors
-    /// [`Error::Driver`].
-    pub fn fill(&mut self, byte: u8, stream: &Stream) -> Result<(), Error> {
+    /// [`GpuError::Driver`].
+    pub fn fill(&mut self, byte: u8, stream: &Stream) -> Result<(), GpuError> {
         stream.fill(self.address, byte, self.len)
     }
 
-    fn expect(&self, len: usize) -> Result<(), Error> {
-        if len <= self.len { Ok(()) } else { Err(Error::OutOfBounds { len: self.len }) }
+    fn expect(&self, len: usize) -> Result<(), GpuError> {
+        if len <= self.len { Ok(()) } else { Err(GpuError::OutOfBounds { len: self.len }) }
     }
 }
 
@@ -101,8 +101,8 @@ impl HostMemory {
     /// Allocates so many bytes, usually all 0.
     ///
     /// # Errors
-    /// [`Error::Driver`].
-    pub fn new(gpu: &Gpu, len: usize) -> Result<HostMemory, Error> {
+    /// [`GpuError::Driver`].
+    pub fn new(gpu: &Gpu, len: usize) -> Result<HostMemory, GpuError> {
         let mut address = std::ptr::null_mut();
         let _current = gpu.enter()?;
         // SAFETY: `address` is a place for an address.
@@ -115,8 +115,8 @@ impl HostMemory {
     /// Copies all of it to the device, after the work on the stream, and waits for that.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`], [`Error::Driver`].
-    pub fn copy_to(&self, memory: &mut DeviceMemory, stream: &Stream) -> Result<(), Error> {
+    /// [`GpuError::OutOfBounds`], [`GpuError::Driver`].
+    pub fn copy_to(&self, memory: &mut DeviceMemory, stream: &Stream) -> Result<(), GpuError> {
         // SAFETY: `new` allocated `len` bytes, which this value has.
         memory.write(unsafe { std::slice::from_raw_parts(self.address, self.len) }, stream)
     }
@@ -124,8 +124,8 @@ impl HostMemory {
     /// Copies as many bytes from the device, after the work on the stream, and waits for that.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`], [`Error::Driver`].
-    pub fn copy_from(&mut self, memory: &DeviceMemory, stream: &Stream) -> Result<(), Error> {
+    /// [`GpuError::OutOfBounds`], [`GpuError::Driver`].
+    pub fn copy_from(&mut self, memory: &DeviceMemory, stream: &Stream) -> Result<(), GpuError> {
         // SAFETY: `new` allocated `len` bytes, which this value alone has.
         memory.read(unsafe { std::slice::from_raw_parts_mut(self.address, self.len) }, stream)
     }

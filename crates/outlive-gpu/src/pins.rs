@@ -18,7 +18,7 @@ use outlive::topic::PayloadMemory;
 
 use crate::gpu::{Current, Gpu};
 use crate::under_way::{self, Keeps, UnderWay};
-use crate::{Error, api};
+use crate::{GpuError, api};
 
 /// A topic's memory, as registered by one context. Kept by the topic's ends, and by each copy that
 /// is under way.
@@ -51,13 +51,13 @@ struct Unit {
 
 /// Why a copy was not made.
 pub(crate) struct NotCopied {
-    pub(crate) error: Error,
+    pub(crate) error: GpuError,
     /// Whether part of it was enqueued.
     pub(crate) has_begun: bool,
 }
 
-impl From<Error> for NotCopied {
-    fn from(error: Error) -> NotCopied {
+impl From<GpuError> for NotCopied {
+    fn from(error: GpuError) -> NotCopied {
         NotCopied { error, has_begun: false }
     }
 }
@@ -81,7 +81,7 @@ impl Pins {
         &self,
         address: *const u8,
         len: usize,
-        copy: impl FnMut(usize, usize) -> Result<(), Error>,
+        copy: impl FnMut(usize, usize) -> Result<(), GpuError>,
     ) -> Result<(), NotCopied> {
         let current = self.gpu().enter()?;
         self.registered().copy(&current, address, len, copy)
@@ -120,7 +120,7 @@ impl Registered {
         current: &Current<'_>,
         address: *const u8,
         len: usize,
-        mut copy: impl FnMut(usize, usize) -> Result<(), Error>,
+        mut copy: impl FnMut(usize, usize) -> Result<(), GpuError>,
     ) -> Result<(), NotCopied> {
         let mut table = self.lock();
         let (from, to) = (address.addr(), address.addr() + len);
@@ -150,7 +150,7 @@ impl Registered {
         table: &'t mut Table,
         memory: &PayloadMemory,
         to: usize,
-    ) -> Result<&'t [usize], Error> {
+    ) -> Result<&'t [usize], GpuError> {
         let Some(flags) = self.gpu.flags(memory.is_writable) else { return Ok(&[]) };
         let (start, end) = (memory.start.addr(), memory.start.addr() + memory.most);
         let is_known = |unit: &Unit| unit.life == memory.life && unit.end == end;
@@ -188,7 +188,7 @@ impl Registered {
     }
 
     /// Unregisters all pieces, whatever becomes of each; returns the first error.
-    fn unregister(&self, _current: &Current<'_>, unit: &Unit) -> Result<(), Error> {
+    fn unregister(&self, _current: &Current<'_>, unit: &Unit) -> Result<(), GpuError> {
         let pieces = unit.borders.split_last().map_or(&[][..], |(_, starts)| starts);
         let mut result = Ok(());
         for &start in pieces {

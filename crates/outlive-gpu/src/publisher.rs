@@ -19,7 +19,7 @@ use crate::lender;
 use crate::pins::Pins;
 use crate::stream::Stream;
 use crate::under_way::{self, Keeps as _};
-use crate::{DevicePointer, Error};
+use crate::{DevicePointer, GpuError};
 
 /// A publisher whose loans a GPU writes in place. All threads may use it at once.
 ///
@@ -60,12 +60,12 @@ impl<T: Plain> PinnedPublisher<T> {
     /// Lends memory for a message of so many values. Its contents are arbitrary.
     ///
     /// # Errors
-    /// [`Error::Publish`].
+    /// [`GpuError::Publish`].
     ///
     /// # If a process dies
     /// If this process dies, the next publisher gets the memory, once no device can be writing
     /// there any more.
-    pub fn loan(&self, count: usize) -> Result<PinnedLoan<T>, Error> {
+    pub fn loan(&self, count: usize) -> Result<PinnedLoan<T>, GpuError> {
         let lent = self.lender.lend(|publisher| {
             let mut loan = publisher.loan(count)?;
             let place = (loan.as_mut_ptr(), loan.len());
@@ -89,49 +89,20 @@ impl<T: Plain> PinnedPublisher<T> {
     /// messages are due than the topic keeps.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`], and [`Error::Publish`] for a message that was due
+    /// [`GpuError::Capturing`], [`GpuError::Driver`], and [`GpuError::Publish`] for a message that was due
     /// before. The loan is given back then; where the driver fails after a copy, its memory is not
     /// reused as long as this process lives.
     ///
     /// # If a process dies
     /// If this process dies before the stream has got there, the message is never seen.
-    pub fn publish_on(&self, loan: PinnedLoan<T>, stream: &Stream) -> Result<(), Error> {
+    pub fn publish_on(&self, loan: PinnedLoan<T>, stream: &Stream) -> Result<(), GpuError> {
         self.publish_on_until(loan, stream, Deadline::NEVER)
     }
 
-    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, or returns [`Error::TimedOut`] at
-    /// once where that would wait.
+    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, waiting until the deadline at most.
     ///
     /// # Errors
-    /// The errors of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`PinnedPublisher::publish_on`].
-    pub fn try_publish_on(&self, loan: PinnedLoan<T>, stream: &Stream) -> Result<(), Error> {
-        self.publish_on_timeout(loan, stream, Duration::ZERO)
-    }
-
-    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, waiting as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`PinnedPublisher::publish_on`].
-    pub fn publish_on_timeout(
-        &self,
-        loan: PinnedLoan<T>,
-        stream: &Stream,
-        span: Duration,
-    ) -> Result<(), Error> {
-        self.publish_on_until(loan, stream, Deadline::after(span))
-    }
-
-    /// Publishes a loan as [`PinnedPublisher::publish_on`] does, waiting until the deadline at
-    /// most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedPublisher::publish_on`], and [`Error::TimedOut`].
+    /// The errors of [`PinnedPublisher::publish_on`], and [`GpuError::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`PinnedPublisher::publish_on`].
@@ -140,7 +111,7 @@ impl<T: Plain> PinnedPublisher<T> {
         mut loan: PinnedLoan<T>,
         stream: &Stream,
         deadline: Deadline,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         self.lender.prepare(stream, deadline)?;
         let has_copies = !loan.streams.is_empty();
         let mut streams = std::mem::take(&mut loan.streams);
@@ -150,79 +121,14 @@ impl<T: Plain> PinnedPublisher<T> {
         loan.lent.take().map_or(Ok(()), |lent| Lender::publish_after(lent, &streams, has_copies))
     }
 
-    /// Waits until no reliable subscriber is in the way of one more message than are due: then
-    /// [`PinnedPublisher::publish_on`] does not wait, unless another thread publishes by this
-    /// publisher meanwhile.
-    ///
-    /// # Errors
-    /// [`Error::Driver`].
-    ///
-    /// # If a process dies
-    /// Such a subscriber's death ends the wait at once.
-    pub fn wait_writable(&self) -> Result<(), Error> {
-        self.wait_writable_until(Deadline::NEVER)
-    }
-
-    /// Returns [`Error::TimedOut`] if [`PinnedPublisher::wait_writable`] would wait.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedPublisher::wait_writable`], and [`Error::TimedOut`].
-    pub fn try_wait_writable(&self) -> Result<(), Error> {
-        self.wait_writable_timeout(Duration::ZERO)
-    }
-
-    /// Waits as [`PinnedPublisher::wait_writable`] does, as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedPublisher::wait_writable`], and [`Error::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`PinnedPublisher::wait_writable`].
-    pub fn wait_writable_timeout(&self, span: Duration) -> Result<(), Error> {
-        self.wait_writable_until(Deadline::after(span))
-    }
-
-    /// Waits as [`PinnedPublisher::wait_writable`] does, until the deadline at most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedPublisher::wait_writable`], and [`Error::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`PinnedPublisher::wait_writable`].
-    pub fn wait_writable_until(&self, deadline: Deadline) -> Result<(), Error> {
-        self.lender.wait_writable(deadline)
-    }
-
-    /// Waits until all messages that are due have been published.
-    ///
-    /// # Errors
-    /// [`Error::Driver`], and [`Error::Publish`] for a message that was due.
-    pub fn wait_published(&self) -> Result<(), Error> {
-        self.wait_published_until(Deadline::NEVER)
-    }
-
-    /// Waits as [`PinnedPublisher::wait_published`] does, as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedPublisher::wait_published`], and [`Error::TimedOut`].
-    pub fn wait_published_timeout(&self, span: Duration) -> Result<(), Error> {
-        self.wait_published_until(Deadline::after(span))
-    }
-
-    /// Waits as [`PinnedPublisher::wait_published`] does, until the deadline at most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedPublisher::wait_published`], and [`Error::TimedOut`].
-    pub fn wait_published_until(&self, deadline: Deadline) -> Result<(), Error> {
-        self.lender.wait_published(deadline)
-    }
-
     /// Returns how many messages are due.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.lender.due()
     }
 }
+
+crate::forms::publisher_forms!(PinnedPublisher, PinnedLoan);
 
 impl<T: Plain> PinnedLoan<T> {
     /// Returns how many values it has.
@@ -255,7 +161,7 @@ impl<T: Plain> PinnedLoan<T> {
     /// stream.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`].
+    /// [`GpuError::Capturing`], [`GpuError::Driver`].
     ///
     /// # Safety
     /// The caller guarantees that `from` is device memory with as many values, which does not
@@ -267,7 +173,7 @@ impl<T: Plain> PinnedLoan<T> {
         &mut self,
         from: DevicePointer,
         stream: &Stream,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         // SAFETY: the caller guarantees `from` until the copy has completed.
         unsafe { self.copy_part_from_device(0..self.len, from, stream) }
     }
@@ -275,7 +181,7 @@ impl<T: Plain> PinnedLoan<T> {
     /// Copies some of its values from the device, as [`PinnedLoan::copy_from_device`].
     ///
     /// # Errors
-    /// The errors of [`PinnedLoan::copy_from_device`], and [`Error::OutOfBounds`].
+    /// The errors of [`PinnedLoan::copy_from_device`], and [`GpuError::OutOfBounds`].
     ///
     /// # Safety
     /// The caller guarantees that `from` is device memory with as many values as the part has,
@@ -289,10 +195,10 @@ impl<T: Plain> PinnedLoan<T> {
         part: Range<usize>,
         from: DevicePointer,
         stream: &Stream,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         under_way::look_after_left();
         if part.start > part.end || part.end > self.len {
-            return Err(Error::OutOfBounds { len: self.len });
+            return Err(GpuError::OutOfBounds { len: self.len });
         }
         stream.expect_no_capture()?;
         let Some(lent) = &self.lent else { return Ok(()) };

@@ -9,7 +9,7 @@ use crate::api::{self, Handle};
 use crate::gpu::Gpu;
 use crate::host_function::{self, Job, Work};
 use crate::under_way::Keeps;
-use crate::{DevicePointer, Error};
+use crate::{DevicePointer, GpuError};
 
 /// A stream of a GPU's work: work that is enqueued on it is done in order. Clones share it.
 #[derive(Clone)]
@@ -41,8 +41,8 @@ impl Stream {
     /// Makes a new stream, which does not wait for the default stream.
     ///
     /// # Errors
-    /// [`Error::Driver`].
-    pub fn new(gpu: &Gpu) -> Result<Stream, Error> {
+    /// [`GpuError::Driver`].
+    pub fn new(gpu: &Gpu) -> Result<Stream, GpuError> {
         Stream::finish(gpu, gpu.new_stream()?, true)
     }
 
@@ -52,16 +52,16 @@ impl Stream {
     /// cudarc: `cu_stream()`.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`GpuError::Driver`].
     ///
     /// # Safety
     /// The caller guarantees that it is of this GPU's context, and keeps it as long as this and all
     /// work enqueued through it.
-    pub unsafe fn from_raw(gpu: &Gpu, stream: *mut c_void) -> Result<Stream, Error> {
+    pub unsafe fn from_raw(gpu: &Gpu, stream: *mut c_void) -> Result<Stream, GpuError> {
         Stream::finish(gpu, stream, false)
     }
 
-    fn finish(gpu: &Gpu, stream: Handle, is_ours: bool) -> Result<Stream, Error> {
+    fn finish(gpu: &Gpu, stream: Handle, is_ours: bool) -> Result<Stream, GpuError> {
         let none = || Mutex::new(Event(ptr::null_mut()));
         // From here on `drop` takes care of what has been made.
         let mut inner =
@@ -94,8 +94,8 @@ impl Stream {
     /// effect a moment later: [`PinnedTopic::wait_over`](crate::PinnedTopic::wait_over).
     ///
     /// # Errors
-    /// [`Error::Driver`], also for failures of work that was enqueued before.
-    pub fn synchronize(&self) -> Result<(), Error> {
+    /// [`GpuError::Driver`], also for failures of work that was enqueued before.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
         let gpu = &self.inner.gpu;
         let _current = gpu.enter()?;
         // SAFETY: the stream stays as long as this value.
@@ -106,8 +106,8 @@ impl Stream {
     /// work enqueued so far. Does not wait itself.
     ///
     /// # Errors
-    /// [`Error::Driver`].
-    pub fn wait_for(&self, other: &Stream) -> Result<(), Error> {
+    /// [`GpuError::Driver`].
+    pub fn wait_for(&self, other: &Stream) -> Result<(), GpuError> {
         if self.is(other) {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl Stream {
     }
 
     /// Makes another of the context's streams wait for the work enqueued on this one so far.
-    fn be_waited_for(&self, gpu: &Gpu, waiting: Handle) -> Result<(), Error> {
+    fn be_waited_for(&self, gpu: &Gpu, waiting: Handle) -> Result<(), GpuError> {
         let event = self.inner.event.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the handles stay as long as this value; the lock keeps the event this thread's
         // until it is waited for.
@@ -137,7 +137,7 @@ impl Stream {
         to: DevicePointer,
         from: DevicePointer,
         len: usize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         let gpu = &self.inner.gpu;
         let _current = gpu.enter()?;
         // SAFETY: the caller guarantees both places until the copy has completed.
@@ -147,7 +147,7 @@ impl Stream {
     }
 
     /// Copies bytes from ordinary memory, and waits for that.
-    pub(crate) fn write(&self, to: DevicePointer, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn write(&self, to: DevicePointer, bytes: &[u8]) -> Result<(), GpuError> {
         {
             let _current = self.inner.gpu.enter()?;
             // SAFETY: the caller's bytes are borrowed until the copy has completed, which this
@@ -158,7 +158,7 @@ impl Stream {
     }
 
     /// Copies bytes into ordinary memory, and waits for that.
-    pub(crate) fn read(&self, from: DevicePointer, bytes: &mut [u8]) -> Result<(), Error> {
+    pub(crate) fn read(&self, from: DevicePointer, bytes: &mut [u8]) -> Result<(), GpuError> {
         {
             let _current = self.inner.gpu.enter()?;
             // SAFETY: the caller's bytes are borrowed until the copy has completed, which this
@@ -176,7 +176,7 @@ impl Stream {
     }
 
     /// Fills memory of the device's, after the work on the stream.
-    pub(crate) fn fill(&self, at: DevicePointer, byte: u8, len: usize) -> Result<(), Error> {
+    pub(crate) fn fill(&self, at: DevicePointer, byte: u8, len: usize) -> Result<(), GpuError> {
         let gpu = &self.inner.gpu;
         let _current = gpu.enter()?;
         // SAFETY: the caller has checked that `len` bytes of device memory lie at `at`.
@@ -184,7 +184,7 @@ impl Stream {
     }
 
     /// Checks that work on the stream is done now, and not captured for a replay.
-    pub(crate) fn expect_no_capture(&self) -> Result<(), Error> {
+    pub(crate) fn expect_no_capture(&self) -> Result<(), GpuError> {
         let gpu = &self.inner.gpu;
         let _current = gpu.enter()?;
         let mut status = 0;
@@ -192,7 +192,7 @@ impl Stream {
         gpu.checked("cuStreamIsCapturing", unsafe {
             (gpu.api().stream_is_capturing)(self.raw(), &mut status)
         })?;
-        if status == 0 { Ok(()) } else { Err(Error::Capturing) }
+        if status == 0 { Ok(()) } else { Err(GpuError::Capturing) }
     }
 
     pub(crate) fn is(&self, other: &Stream) -> bool {
@@ -206,9 +206,9 @@ impl Stream {
         streams: &[Stream],
         keeper: Arc<dyn Keeps>,
         work: Work,
-    ) -> Result<(), (Error, Work)> {
+    ) -> Result<(), (GpuError, Work)> {
         let gpu = &self.inner.gpu;
-        let wait = || -> Result<(), Error> {
+        let wait = || -> Result<(), GpuError> {
             let _current = gpu.enter()?;
             streams.iter().try_for_each(|stream| stream.be_waited_for(gpu, self.inner.side))
         };

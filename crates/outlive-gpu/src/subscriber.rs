@@ -11,7 +11,7 @@ use outlive::topic::{Sample, Subscriber};
 use crate::pins::Pins;
 use crate::stream::Stream;
 use crate::under_way::{self, Keeps as _};
-use crate::{DevicePointer, Error};
+use crate::{DevicePointer, GpuError};
 
 /// A subscriber whose samples a GPU reads in place. It is a [`Subscriber`], and a source for wait
 /// sets.
@@ -46,11 +46,11 @@ impl<T: Plain> PinnedSubscriber<T> {
     /// Returns the next message, or `None` at once if there is none.
     ///
     /// # Errors
-    /// [`Error::Subscribe`].
+    /// [`GpuError::Subscribe`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
-    pub fn try_recv(&mut self) -> Result<Option<PinnedSample<T>>, Error> {
+    pub fn try_recv(&mut self) -> Result<Option<PinnedSample<T>>, GpuError> {
         let sample = self.subscriber.try_recv()?;
         Ok(sample.map(|sample| self.pinned(sample)))
     }
@@ -58,11 +58,11 @@ impl<T: Plain> PinnedSubscriber<T> {
     /// Returns the next message, waiting for one.
     ///
     /// # Errors
-    /// [`Error::Subscribe`].
+    /// [`GpuError::Subscribe`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::recv`].
-    pub fn recv(&mut self) -> Result<PinnedSample<T>, Error> {
+    pub fn recv(&mut self) -> Result<PinnedSample<T>, GpuError> {
         let sample = self.subscriber.recv()?;
         Ok(self.pinned(sample))
     }
@@ -71,11 +71,11 @@ impl<T: Plain> PinnedSubscriber<T> {
     /// passed.
     ///
     /// # Errors
-    /// [`Error::Subscribe`].
+    /// [`GpuError::Subscribe`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::recv_timeout`].
-    pub fn recv_timeout(&mut self, span: Duration) -> Result<Option<PinnedSample<T>>, Error> {
+    pub fn recv_timeout(&mut self, span: Duration) -> Result<Option<PinnedSample<T>>, GpuError> {
         self.recv_until(Deadline::after(span))
     }
 
@@ -83,11 +83,11 @@ impl<T: Plain> PinnedSubscriber<T> {
     /// passed.
     ///
     /// # Errors
-    /// [`Error::Subscribe`].
+    /// [`GpuError::Subscribe`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::recv_until`].
-    pub fn recv_until(&mut self, deadline: Deadline) -> Result<Option<PinnedSample<T>>, Error> {
+    pub fn recv_until(&mut self, deadline: Deadline) -> Result<Option<PinnedSample<T>>, GpuError> {
         let sample = self.subscriber.recv_until(deadline)?;
         Ok(sample.map(|sample| self.pinned(sample)))
     }
@@ -95,11 +95,11 @@ impl<T: Plain> PinnedSubscriber<T> {
     /// Returns the newest message that is there, taken before or not.
     ///
     /// # Errors
-    /// [`Error::Subscribe`].
+    /// [`GpuError::Subscribe`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::latest`].
-    pub fn latest(&mut self) -> Result<Option<PinnedSample<T>>, Error> {
+    pub fn latest(&mut self) -> Result<Option<PinnedSample<T>>, GpuError> {
         let sample = self.subscriber.latest()?;
         Ok(sample.map(|sample| self.pinned(sample)))
     }
@@ -128,7 +128,7 @@ impl<T: Plain> PinnedSample<T> {
     /// message stays held until the copy has completed.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`]. Where the driver fails in the middle, the message
+    /// [`GpuError::Capturing`], [`GpuError::Driver`]. Where the driver fails in the middle, the message
     /// is held as long as this process lives.
     ///
     /// # Safety
@@ -137,7 +137,11 @@ impl<T: Plain> PinnedSample<T> {
     ///
     /// # If a process dies
     /// If this process dies, the message is held until it has ended.
-    pub unsafe fn copy_to_device(&self, to: DevicePointer, stream: &Stream) -> Result<(), Error> {
+    pub unsafe fn copy_to_device(
+        &self,
+        to: DevicePointer,
+        stream: &Stream,
+    ) -> Result<(), GpuError> {
         // SAFETY: the caller guarantees `to` until the copy has completed.
         unsafe { self.copy_part_to_device(0..self.len(), to, stream) }
     }
@@ -145,7 +149,7 @@ impl<T: Plain> PinnedSample<T> {
     /// Copies some of its values to the device, as [`PinnedSample::copy_to_device`].
     ///
     /// # Errors
-    /// The errors of [`PinnedSample::copy_to_device`], and [`Error::OutOfBounds`].
+    /// The errors of [`PinnedSample::copy_to_device`], and [`GpuError::OutOfBounds`].
     ///
     /// # Safety
     /// The caller guarantees that `to` is device memory for that part, which stays until the copy
@@ -158,9 +162,10 @@ impl<T: Plain> PinnedSample<T> {
         part: Range<usize>,
         to: DevicePointer,
         stream: &Stream,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         under_way::look_after_left();
-        let values = self.sample.get(part).ok_or(Error::OutOfBounds { len: self.sample.len() })?;
+        let values =
+            self.sample.get(part).ok_or(GpuError::OutOfBounds { len: self.sample.len() })?;
         stream.expect_no_capture()?;
         let (from, len) = (values.as_ptr().cast::<u8>(), size_of_val(values));
         let gpu = self.pins.gpu();

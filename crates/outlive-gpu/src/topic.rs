@@ -7,7 +7,7 @@ use outlive::Plain;
 use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain};
 
-use crate::Error;
+use crate::GpuError;
 use crate::gpu::Gpu;
 use crate::pins::Pins;
 use crate::publisher::PinnedPublisher;
@@ -34,19 +34,23 @@ impl<T: Plain> PinnedTopic<T> {
     /// Opens the existing topic of that name.
     ///
     /// # Errors
-    /// [`Error::Topic`].
-    pub fn open(gpu: &Gpu, domain: &Domain, name: &str) -> Result<PinnedTopic<T>, Error> {
+    /// [`GpuError::Topic`].
+    pub fn open(gpu: &Gpu, domain: &Domain, name: &str) -> Result<PinnedTopic<T>, GpuError> {
         Ok(PinnedTopic::new(gpu, Topic::open(domain, name)?))
     }
 
     /// Opens the topic of that name, or makes it with default options if there is none.
     ///
     /// # Errors
-    /// [`Error::Topic`].
+    /// [`GpuError::Topic`].
     ///
     /// # If a process dies
     /// The same as with [`Topic::open_or_create`].
-    pub fn open_or_create(gpu: &Gpu, domain: &Domain, name: &str) -> Result<PinnedTopic<T>, Error> {
+    pub fn open_or_create(
+        gpu: &Gpu,
+        domain: &Domain,
+        name: &str,
+    ) -> Result<PinnedTopic<T>, GpuError> {
         Ok(PinnedTopic::new(gpu, Topic::open_or_create(domain, name)?))
     }
 
@@ -70,11 +74,11 @@ impl<T: Plain> PinnedTopic<T> {
     /// Makes a new publisher.
     ///
     /// # Errors
-    /// [`Error::Topic`].
+    /// [`GpuError::Topic`].
     ///
     /// # If a process dies
     /// The same as with [`Topic::publisher`].
-    pub fn publisher(&self) -> Result<PinnedPublisher<T>, Error> {
+    pub fn publisher(&self) -> Result<PinnedPublisher<T>, GpuError> {
         under_way::look_after_left();
         Ok(PinnedPublisher::new(self.topic.publisher()?, Arc::clone(&self.pins)))
     }
@@ -82,25 +86,25 @@ impl<T: Plain> PinnedTopic<T> {
     /// Makes a new subscriber.
     ///
     /// # Errors
-    /// [`Error::Topic`].
+    /// [`GpuError::Topic`].
     ///
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].
-    pub fn subscriber(&self) -> Result<PinnedSubscriber<T>, Error> {
+    pub fn subscriber(&self) -> Result<PinnedSubscriber<T>, GpuError> {
         self.subscriber_with(Subscriber::options())
     }
 
     /// Makes a new subscriber with options.
     ///
     /// # Errors
-    /// [`Error::Topic`].
+    /// [`GpuError::Topic`].
     ///
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].
     pub fn subscriber_with(
         &self,
         options: SubscriberOptions,
-    ) -> Result<PinnedSubscriber<T>, Error> {
+    ) -> Result<PinnedSubscriber<T>, GpuError> {
         under_way::look_after_left();
         Ok(PinnedSubscriber::new(self.topic.subscriber_with(options)?, Arc::clone(&self.pins)))
     }
@@ -132,26 +136,10 @@ impl<T: Plain> PinnedTopic<T> {
     /// what was due is published.
     ///
     /// # Errors
-    /// [`Error::Driver`] if the context has an error: then some copies never
+    /// [`GpuError::Driver`] if the context has an error: then some copies never
     /// complete, and their memory is not reused as long as this process lives.
-    pub fn wait_over(&self) -> Result<(), Error> {
+    pub fn wait_over(&self) -> Result<(), GpuError> {
         self.wait_over_until(Deadline::NEVER)
-    }
-
-    /// Waits as [`PinnedTopic::wait_over`] does, as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedTopic::wait_over`], and [`Error::TimedOut`].
-    pub fn wait_over_timeout(&self, span: Duration) -> Result<(), Error> {
-        self.wait_over_until(Deadline::after(span))
-    }
-
-    /// Waits as [`PinnedTopic::wait_over`] does, until the deadline at most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedTopic::wait_over`], and [`Error::TimedOut`].
-    pub fn wait_over_until(&self, deadline: Deadline) -> Result<(), Error> {
-        self.pins.wait_until(deadline, &mut |outstanding| outstanding == 0)
     }
 
     /// Waits as [`PinnedTopic::wait_over`] does, and closes the topic: its memory is unregistered
@@ -159,29 +147,12 @@ impl<T: Plain> PinnedTopic<T> {
     ///
     /// # Errors
     /// The errors of [`PinnedTopic::wait_over`].
-    pub fn close(self) -> Result<(), Error> {
+    pub fn close(self) -> Result<(), GpuError> {
         self.close_until(Deadline::NEVER)
     }
-
-    /// Closes the topic as [`PinnedTopic::close`] does, waiting as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedTopic::close`], and [`Error::TimedOut`].
-    pub fn close_timeout(self, span: Duration) -> Result<(), Error> {
-        self.close_until(Deadline::after(span))
-    }
-
-    /// Closes the topic as [`PinnedTopic::close`] does, waiting until the deadline at most.
-    ///
-    /// # Errors
-    /// The errors of [`PinnedTopic::close`], and [`Error::TimedOut`].
-    pub fn close_until(self, deadline: Deadline) -> Result<(), Error> {
-        self.wait_over_until(deadline)?;
-        drop(self);
-        under_way::look_after_left();
-        Ok(())
-    }
 }
+
+crate::forms::topic_forms!(PinnedTopic, pins);
 
 impl<T: Plain> Clone for PinnedTopic<T> {
     fn clone(&self) -> PinnedTopic<T> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use outlive::Deadline;
 
 use crate::gpu::Gpu;
-use crate::{Error, host_function};
+use crate::{GpuError, host_function};
 
 /// How often a thread that waits for host functions checks that the context has no error: after
 /// one, no host function is called.
@@ -33,7 +33,7 @@ pub(crate) trait Keeps: Send + Sync {
         &self,
         deadline: Deadline,
         is_so: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         self.under_way().wait_until(self.gpu(), deadline, is_so)
     }
 }
@@ -73,20 +73,20 @@ impl UnderWay {
     /// whenever a host function has been called, and from time to time.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], and the context's error.
+    /// [`GpuError::TimedOut`], and the context's error.
     fn wait_until(
         &self,
         gpu: &Gpu,
         deadline: Deadline,
         is_so: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         let mut outstanding = self.lock();
         loop {
             if is_so(*outstanding) {
                 return Ok(());
             }
             if deadline.has_passed() {
-                return Err(Error::TimedOut);
+                return Err(GpuError::TimedOut);
             }
             // Locked since the look: a function that is over meanwhile notifies this wait.
             let waited = self.over.wait_timeout(outstanding, ASK_AGAIN);

@@ -10,7 +10,7 @@ use fake::member::{Member, moment, run_all};
 use fake::scene::{BLOCK, OUT_OF_MEMORY, Scene, code_of};
 use fake::{Fake, SOON, What, bytes_of, open_files, pattern, wait_for};
 use outlive::topic::Subscriber;
-use outlive_gpu::{DeviceMemory, DeviceSubscriber, DeviceTopic, Error};
+use outlive_gpu::{DeviceMemory, DeviceSubscriber, DeviceTopic, GpuError};
 
 const LEN: usize = 300_000;
 const ROUNDS: u64 = 12;
@@ -157,7 +157,7 @@ fn publishers_killed_at_any_time_leave_whole_messages_or_none() {
                 Ok(Some(sample)) if number_of(&scene.bytes(&sample)) >> 20 == pid => break sample,
                 Ok(_) => {}
                 // Of the one before: there was no time to map it.
-                Err(Error::OwnerDied { .. }) => told += 1,
+                Err(GpuError::OwnerDied { .. }) => told += 1,
                 Err(error) => panic!("round {round}: {error}"),
             }
         };
@@ -172,7 +172,7 @@ fn publishers_killed_at_any_time_leave_whole_messages_or_none() {
             match subscriber.try_recv() {
                 Ok(Some(sample)) => drop(number_of(&scene.bytes(&sample))),
                 Ok(None) => break,
-                Err(Error::OwnerDied { .. }) => told += 1,
+                Err(GpuError::OwnerDied { .. }) => told += 1,
                 Err(error) => panic!("round {round}: {error}"),
             }
         }
@@ -201,7 +201,7 @@ fn an_exporter_that_died_is_told_of_once_for_each_message() {
     let owner = sample.publisher().expect("said");
     member.kill();
     for _ in 0..2 {
-        assert_eq!(subscriber.recv_timeout(SOON).err(), Some(Error::OwnerDied { owner }));
+        assert_eq!(subscriber.recv_timeout(SOON).err(), Some(GpuError::OwnerDied { owner }));
     }
     assert!(subscriber.try_recv().expect("nothing is wrong").is_none());
     assert_eq!(scene.fake.sockets(), 0, "the dead one's was removed");
@@ -215,7 +215,7 @@ fn an_exporter_that_died_is_told_of_once_for_each_message() {
     );
     // Unmapped, no process has it any more.
     assert_eq!((scene.topic.unmap_unheld(), scene.topic.mapped_bytes()), (BLOCK, 0));
-    assert_eq!(with_history(&scene).recv_timeout(SOON).err(), Some(Error::OwnerDied { owner }));
+    assert_eq!(with_history(&scene).recv_timeout(SOON).err(), Some(GpuError::OwnerDied { owner }));
 }
 
 fn an_exporter_that_is_stopped_is_waited_for_until_the_deadline() {
@@ -230,8 +230,11 @@ fn an_exporter_that_is_stopped_is_waited_for_until_the_deadline() {
     member.stop();
     // Its message is the next one, as often as one asks.
     for _ in 0..2 {
-        assert_eq!(subscriber.recv_timeout(Duration::from_millis(20)).err(), Some(Error::TimedOut));
-        assert_eq!(subscriber.try_recv().err(), Some(Error::TimedOut));
+        assert_eq!(
+            subscriber.recv_timeout(Duration::from_millis(20)).err(),
+            Some(GpuError::TimedOut)
+        );
+        assert_eq!(subscriber.try_recv().err(), Some(GpuError::TimedOut));
     }
     member.signal(libc::SIGCONT);
     assert_eq!(
@@ -245,7 +248,7 @@ fn an_exporter_that_is_stopped_is_waited_for_until_the_deadline() {
         std::thread::sleep(Duration::from_millis(30));
         member.kill();
         let told = waiting.join().expect("no panic");
-        assert!(matches!(told, Some(Error::OwnerDied { .. })), "{told:?}");
+        assert!(matches!(told, Some(GpuError::OwnerDied { .. })), "{told:?}");
     });
 }
 
@@ -305,7 +308,7 @@ fn many_who_ask_one_that_is_stopped() {
         member.kill();
         for one in waiting {
             let told = one.join().expect("no panic");
-            assert!(matches!(told, Some(Error::OwnerDied { .. })), "{told:?}");
+            assert!(matches!(told, Some(GpuError::OwnerDied { .. })), "{told:?}");
         }
     });
 }
@@ -321,7 +324,11 @@ fn a_child_that_has_the_socket_still_is_nobody_to_ask() {
     member.kill();
     let begun = Instant::now();
     let told = subscriber.recv_timeout(Duration::from_secs(8)).err();
-    assert!(matches!(told, Some(Error::OwnerDied { .. })), "{told:?} after {:?}", begun.elapsed());
+    assert!(
+        matches!(told, Some(GpuError::OwnerDied { .. })),
+        "{told:?} after {:?}",
+        begun.elapsed()
+    );
 }
 
 fn what_the_driver_refuses_of_anothers_block_leaves_it_the_next_message() {
@@ -431,7 +438,7 @@ fn a_block_for_which_no_descriptor_is_left_stays_the_next_message() {
     allow(next + 1);
     let told = subscriber.recv_timeout(SOON).map(drop);
     allow(limit.rlim_cur);
-    assert!(matches!(told, Err(Error::System { errno: libc::EMFILE, .. })), "{told:?}");
+    assert!(matches!(told, Err(GpuError::System { errno: libc::EMFILE, .. })), "{told:?}");
     let sample = subscriber.recv_timeout(SOON).expect("no error").expect("still there");
     assert_eq!(number_of(&scene.bytes(&sample)), 0);
 }

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use fake::scene::{BLOCK, OUT_OF_MEMORY, Scene, code_of};
 use fake::{SOON, What, open_files};
-use outlive_gpu::Error;
+use outlive_gpu::GpuError;
 
 const ILLEGAL_ADDRESS: i32 = 700;
 
@@ -103,11 +103,11 @@ fn streams_that_are_captured_are_refused() {
     let (publisher, mut subscriber) = scene.ends();
     let loan = publisher.loan(10).expect("room");
     scene.fake.set_attribute(-1, 1);
-    assert_eq!(publisher.publish_on(loan, &scene.stream), Err(Error::Capturing));
+    assert_eq!(publisher.publish_on(loan, &scene.stream), Err(GpuError::Capturing));
     scene.fake.set_attribute(-1, 0);
     scene.publish(&publisher, 0, 10).1.expect("due");
     let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
     scene.fake.set_attribute(-1, 1);
-    assert_eq!(sample.hold_on(&scene.stream), Err(Error::Capturing));
+    assert_eq!(sample.hold_on(&scene.stream), Err(GpuError::Capturing));
     scene.fake.set_attribute(-1, 0);
 }

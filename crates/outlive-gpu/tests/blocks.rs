@@ -8,7 +8,7 @@ use std::time::Duration;
 use fake::scene::{BLOCK, OUT_OF_MEMORY, Scene, code_of};
 use fake::{Fake, SOON, What, on_device, open_files, pattern, wait_for};
 use outlive::topic::Subscriber;
-use outlive_gpu::{DeviceMemory, DeviceTopic, Error, PinnedTopic, Stream};
+use outlive_gpu::{DeviceMemory, DeviceTopic, GpuError, PinnedTopic, Stream};
 
 #[test]
 fn bytes_stay_on_the_device() {
@@ -56,11 +56,14 @@ fn values_and_their_types() {
     publisher.publish_on(publisher.loan(1000).expect("room"), &stream).expect("due");
     assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes").len(), 1000);
     let other = DeviceTopic::<u64>::open_or_create(&gpu, &fake.domain, "values").err();
-    assert!(matches!(other, Some(Error::Topic(outlive::Error::OtherType { .. }))), "{other:?}");
+    assert!(matches!(other, Some(GpuError::Topic(outlive::Error::OtherType { .. }))), "{other:?}");
     let pinned = PinnedTopic::<f32>::open_or_create(&gpu, &fake.domain, "values").err();
-    assert!(matches!(pinned, Some(Error::Topic(outlive::Error::OtherType { .. }))), "{pinned:?}");
+    assert!(
+        matches!(pinned, Some(GpuError::Topic(outlive::Error::OtherType { .. }))),
+        "{pinned:?}"
+    );
     let huge = publisher.loan(usize::MAX / 2).err();
-    assert!(matches!(huge, Some(Error::Publish(_))), "{huge:?}");
+    assert!(matches!(huge, Some(GpuError::Publish(_))), "{huge:?}");
 }
 
 #[test]
@@ -234,7 +237,7 @@ fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
     };
     publish(SOON).expect("due");
     publish(SOON).expect("due");
-    assert_eq!(publish(Duration::from_millis(10)), Err(Error::TimedOut));
+    assert_eq!(publish(Duration::from_millis(10)), Err(GpuError::TimedOut));
     drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     publish(SOON).expect("due");
     for sequence in 1..3 {
@@ -256,7 +259,7 @@ fn a_gpu_that_shares_nothing_says_so() {
         let error = DeviceTopic::<u8>::open_or_create(&gpu, &fake.domain, "images")
             .err()
             .expect("none here");
-        assert!(matches!(error, Error::CannotShare { .. }), "{error}");
+        assert!(matches!(error, GpuError::CannotShare { .. }), "{error}");
     }
 }
 
@@ -275,7 +278,7 @@ fn a_card_of_another_gpu_is_passed_over() {
     second
         .publish_on(second.loan(10).expect("room"), &Stream::new(&other).expect("a stream"))
         .expect("due");
-    assert_eq!(subscriber.recv_timeout(SOON).err(), Some(Error::OtherGpu));
+    assert_eq!(subscriber.recv_timeout(SOON).err(), Some(GpuError::OtherGpu));
     assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes").len(), 10);
 }
 
@@ -287,7 +290,7 @@ fn what_is_no_card_is_passed_over() {
     let loan = raw.loan_value().expect("room");
     raw.publish(loan).expect("published");
     scene.publish(&publisher, 0, 10).1.expect("due");
-    assert_eq!(subscriber.recv_timeout(SOON).err(), Some(Error::NoCard));
+    assert_eq!(subscriber.recv_timeout(SOON).err(), Some(GpuError::NoCard));
     assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes").len(), 10);
 }
 
@@ -315,5 +318,5 @@ fn a_publisher_that_was_dropped_leaves_its_messages_and_its_blocks_to_the_next()
     scene.topic.close_timeout(SOON).expect("closed");
     let later = DeviceTopic::new(&scene.gpu, &scene.fake.domain, again).expect("blocks");
     let mut late = later.subscriber_with(Subscriber::options().history(1)).expect("one");
-    assert!(matches!(late.try_recv(), Err(Error::BlockGone { .. })));
+    assert!(matches!(late.try_recv(), Err(GpuError::BlockGone { .. })));
 }

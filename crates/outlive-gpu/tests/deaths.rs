@@ -10,7 +10,7 @@ use std::time::Duration;
 use fake::member::{Member, moment, run_all};
 use fake::{Fake, SOON, What, bytes_of, on_device, pattern, wait_for};
 use outlive::topic::Topic;
-use outlive_gpu::{DeviceMemory, Error, PinnedTopic, Stream};
+use outlive_gpu::{DeviceMemory, GpuError, PinnedTopic, Stream};
 
 const LEN: usize = 400_000;
 const ROUNDS: u64 = 15;
@@ -144,7 +144,7 @@ fn publish(
     publisher: &outlive_gpu::PinnedPublisher,
     from: &DeviceMemory,
     stream: &Stream,
-) -> Result<(), Error> {
+) -> Result<(), GpuError> {
     // A living reader may have all of the memory for a moment.
     let begun = std::time::Instant::now();
     let mut loan = loop {

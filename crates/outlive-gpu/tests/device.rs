@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fake::{Fake, SOON, What, bytes_of, on_device, pattern};
 use outlive::topic::{Subscriber, Topic};
-use outlive_gpu::{DeviceMemory, Error, PinnedTopic, Stream};
+use outlive_gpu::{DeviceMemory, GpuError, PinnedTopic, Stream};
 
 #[test]
 fn bytes_go_from_device_to_device() {
@@ -55,7 +55,7 @@ fn parts_and_values() {
         loan.copy_part_from_device(0..400, from.address() + 600 * 4, &stream).expect("enqueued");
         loan.copy_part_from_device(400..1000, from.address(), &stream).expect("enqueued");
         let beyond = loan.copy_part_from_device(999..1001, from.address(), &stream);
-        assert_eq!(beyond, Err(Error::OutOfBounds { len: 1000 }));
+        assert_eq!(beyond, Err(GpuError::OutOfBounds { len: 1000 }));
     }
     publisher.publish_on(loan, &stream).expect("due");
     let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
@@ -247,9 +247,9 @@ fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
     std::thread::scope(|scope| {
         publish(0, SOON).expect("due");
         publish(1, SOON).expect("due");
-        assert_eq!(publish(2, Duration::from_millis(10)), Err(Error::TimedOut));
+        assert_eq!(publish(2, Duration::from_millis(10)), Err(GpuError::TimedOut));
         publisher.wait_published_timeout(SOON).expect("published");
-        assert_eq!(publish(2, Duration::from_millis(10)), Err(Error::TimedOut));
+        assert_eq!(publish(2, Duration::from_millis(10)), Err(GpuError::TimedOut));
         let waiting = scope.spawn(|| publish(2, SOON));
         assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes")[0], 0);
         waiting.join().expect("no panic").expect("due");

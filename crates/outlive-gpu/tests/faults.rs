@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::ptr;
 
 use fake::{Fake, SOON, What, on_device, pattern};
-use outlive_gpu::{DeviceMemory, Error, Gpu, PinnedPublisher, PinnedTopic, Stream};
+use outlive_gpu::{DeviceMemory, Gpu, GpuError, PinnedPublisher, PinnedTopic, Stream};
 
 const OUT_OF_MEMORY: i32 = 2;
 const ILLEGAL_ADDRESS: i32 = 700;
@@ -31,7 +31,7 @@ impl Scene {
     }
 
     /// Publishes the pattern. Where it lies, and what came of it.
-    fn publish(&self, publisher: &PinnedPublisher) -> (*const u8, Result<(), Error>) {
+    fn publish(&self, publisher: &PinnedPublisher) -> (*const u8, Result<(), GpuError>) {
         let mut loan = publisher.loan(LEN).expect("room");
         let at = loan.as_ptr();
         // SAFETY: as long as the loan, and stays.
@@ -40,9 +40,9 @@ impl Scene {
     }
 }
 
-fn code_of(result: &Result<(), Error>) -> Option<i32> {
+fn code_of(result: &Result<(), GpuError>) -> Option<i32> {
     match result {
-        Err(Error::Driver { code, .. }) => Some(*code),
+        Err(GpuError::Driver { code, .. }) => Some(*code),
         _ => None,
     }
 }
@@ -186,7 +186,7 @@ fn streams_that_are_captured_are_refused() {
     let scene = Scene::new("capture");
     let publisher = scene.topic.publisher().expect("one");
     scene.fake.set_attribute(-1, 1);
-    assert_eq!(scene.publish(&publisher).1, Err(Error::Capturing));
+    assert_eq!(scene.publish(&publisher).1, Err(GpuError::Capturing));
     scene.fake.set_attribute(-1, 0);
     scene.publish(&publisher).1.expect("due");
     publisher.wait_published_timeout(SOON).expect("published");

@@ -3,7 +3,7 @@
 mod fake;
 
 use fake::{Fake, What, bytes_of, on_device, pattern};
-use outlive_gpu::{Argument, DeviceMemory, Error, Module, Stream};
+use outlive_gpu::{Argument, DeviceMemory, GpuError, Module, Stream};
 
 const PTX: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
     concat!(include_str!("../examples/kernels/kernels.ptx"), "\0").as_bytes(),
@@ -92,8 +92,8 @@ fn what_cannot_be_loaded_or_run_is_told() {
     {
         let gpu = fake.gpu();
         let stream = Stream::new(&gpu).expect("a stream");
-        let name_of = |error: Option<Error>| match error {
-            Some(Error::Driver { function, name, .. }) => (function, name),
+        let name_of = |error: Option<GpuError>| match error {
+            Some(GpuError::Driver { function, name, .. }) => (function, name),
             other => panic!("{other:?}"),
         };
         let none = name_of(Module::load(&gpu, c"no kernels").err());
@@ -130,7 +130,7 @@ fn a_kernel_that_goes_astray_breaks_the_context() {
         // SAFETY: of the fake driver, which looks at addresses.
         unsafe { kernel.launch([1, 1, 1], [32, 1, 1], &arguments, &stream) }.expect("enqueued");
         assert!(stream.synchronize().is_err());
-        assert!(matches!(gpu.check(), Err(Error::Driver { code: 700, .. })));
+        assert!(matches!(gpu.check(), Err(GpuError::Driver { code: 700, .. })));
         fake.break_context(0);
         assert_eq!(fake.count(What::Violations), 0);
     }

@@ -8,24 +8,24 @@ use std::time::Duration;
 
 use fake::{Fake, SOON, What, bytes_of, on_device, pattern, wait_for};
 use outlive::topic::{Subscriber, Topic};
-use outlive_gpu::{DeviceMemory, Driver, Error, PinnedTopic, Stream};
+use outlive_gpu::{DeviceMemory, Driver, GpuError, PinnedTopic, Stream};
 
 #[test]
 fn without_a_driver_it_is_said_so() {
     let error = Driver::load(std::path::Path::new("/nonexistent/libcuda.so.1"))
         .err()
         .expect("there is none");
-    assert!(matches!(&error, Error::NoGpu { why } if why.contains("nonexistent")), "{error}");
+    assert!(matches!(&error, GpuError::NoGpu { why } if why.contains("nonexistent")), "{error}");
     // Another library is no driver.
     let error = Driver::load(std::path::Path::new("libc.so.6")).err().expect("none");
-    assert_eq!(error, Error::NoGpu { why: "the driver has no cuInit".to_owned() });
+    assert_eq!(error, GpuError::NoGpu { why: "the driver has no cuInit".to_owned() });
     let fake = Fake::new("none");
     let driver = Driver::load(&fake::library()).expect("a driver");
-    assert!(matches!(driver.gpu(1).err(), Some(Error::NoGpu { .. })));
+    assert!(matches!(driver.gpu(1).err(), Some(GpuError::NoGpu { .. })));
     fake.fail(c"cuInit", 0, 100);
     assert_eq!(
         Driver::load(&fake::library()).err(),
-        Some(Error::NoGpu { why: "the driver finds none".to_owned() })
+        Some(GpuError::NoGpu { why: "the driver finds none".to_owned() })
     );
 }
 
@@ -44,7 +44,7 @@ fn a_message_is_seen_when_its_stream_has_got_there() {
     publisher.publish_on(loan, &stream).expect("due");
     assert_eq!((publisher.due(), topic.outstanding()), (1, 1), "nobody has waited");
     assert!(subscriber.try_recv().expect("nothing is wrong").is_none());
-    assert_eq!(publisher.wait_published_timeout(Duration::from_millis(5)), Err(Error::TimedOut));
+    assert_eq!(publisher.wait_published_timeout(Duration::from_millis(5)), Err(GpuError::TimedOut));
     drop(shut);
     assert!(
         **subscriber.recv_timeout(SOON).expect("no error").expect("comes") == *pattern(1, 100_000)
@@ -192,7 +192,7 @@ fn what_is_due_counts_where_reliable_subscribers_are_waited_for() {
     publish(SOON).expect("due");
     publish(SOON).expect("due");
     // Nothing is published yet, and there would be no way for it when its turn came.
-    assert_eq!(publish(Duration::from_millis(10)), Err(Error::TimedOut));
+    assert_eq!(publish(Duration::from_millis(10)), Err(GpuError::TimedOut));
     drop(shut);
     drop(subscriber.recv_timeout(SOON).expect("no error").expect("comes"));
     publish(SOON).expect("due");

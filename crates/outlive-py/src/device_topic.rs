@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outlive::Deadline;
 use outlive::topic::{Header, SubscriberOptions, Topic, TopicOptions};
-use outlive_gpu::{Card, DeviceLoan, DevicePointer, DevicePublisher, Error, Stream};
+use outlive_gpu::{Card, DeviceLoan, DevicePointer, DevicePublisher, GpuError, Stream};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -70,12 +70,12 @@ impl End {
         on: Arc<OnGpu>,
         domain: &outlive::Domain,
         open: impl FnOnce() -> Result<Topic<Card<u8>>, outlive::Error> + Send,
-    ) -> Result<End, Error> {
+    ) -> Result<End, GpuError> {
         let topic = detached(py, || outlive_gpu::DeviceTopic::new(&on.gpu, domain, open()?))?;
         Ok(End { on, topic, publisher: OnceLock::new(), turn: Arc::new(Turn::new(())) })
     }
 
-    fn publisher(&self) -> Result<&DevicePublisher, Error> {
+    fn publisher(&self) -> Result<&DevicePublisher, GpuError> {
         if let Some(publisher) = self.publisher.get() {
             return Ok(publisher);
         }
@@ -138,11 +138,11 @@ impl Lent for InPlace {
         Arc::clone(&self.end.turn)
     }
 
-    fn wait_writable(&self, deadline: Deadline) -> Result<(), Error> {
+    fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError> {
         self.end.publisher()?.wait_writable_until(deadline)
     }
 
-    fn publish(mut self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error> {
+    fn publish(mut self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), GpuError> {
         let Some(loan) = self.take() else { return Ok(()) };
         self.end.publisher()?.publish_on_until(loan, stream, deadline)
     }
@@ -236,7 +236,7 @@ impl DeviceTopic {
         let lent = detached(py, || {
             let (stream, mut loan) = (end.on.stream(number)?, end.publisher()?.loan(len)?);
             loan.set_header(Header { key, frame, stamp, own });
-            Ok::<_, Error>((stream, loan))
+            Ok::<_, GpuError>((stream, loan))
         });
         let (stream, loan) = lent.raised(py)?;
         let block = Arc::new(Block {
@@ -278,11 +278,11 @@ impl DeviceTopic {
     fn wait_gpu(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let over = wait(py, Until::timeout(timeout)?, |deadline| {
             match self.end.topic.wait_over_until(deadline) {
-                Err(Error::TimedOut) => None,
+                Err(GpuError::TimedOut) => None,
                 other => Some(other),
             }
         })?;
-        over.unwrap_or(Err(Error::TimedOut)).raised(py)?;
+        over.unwrap_or(Err(GpuError::TimedOut)).raised(py)?;
         // Reports what became of them.
         self.end
             .publisher
@@ -337,7 +337,7 @@ impl DeviceSubscriber {
                 unanswered = false;
                 None
             }
-            Err(Error::TimedOut) => {
+            Err(GpuError::TimedOut) => {
                 unanswered = true;
                 None
             }
@@ -345,7 +345,7 @@ impl DeviceSubscriber {
         })?;
         match taken {
             Some(taken) => taken.raised(py)?.ok_or_else(|| nothing_came(py)),
-            None if unanswered => Err(Error::TimedOut.raise(py)),
+            None if unanswered => Err(GpuError::TimedOut.raise(py)),
             None => Err(nothing_came(py)),
         }
     }

@@ -5,7 +5,7 @@ use outlive::pool::PoolError;
 use outlive::rpc::CallError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::{Error, RecvError, SendError, WaitError};
-use outlive_gpu::Error as GpuError;
+use outlive_gpu::GpuError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 

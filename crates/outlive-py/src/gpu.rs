@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlive_gpu::{DeviceMemory, DevicePointer, Driver, Error, Gpu, Stream};
+use outlive_gpu::{DeviceMemory, DevicePointer, Driver, Gpu, GpuError, Stream};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -47,7 +47,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open(number: u32) -> Result<Result<Arc<OnGpu>, Error>, Forked> {
+fn open(number: u32) -> Result<Result<Arc<OnGpu>, GpuError>, Forked> {
     let mut opened = lock(&OPENED);
     if opened.iter().any(|other| other.process != process()) {
         return Err(Forked);
@@ -119,7 +119,7 @@ impl OnGpu {
     }
 
     /// Returns another library's stream: one that it keeps as long as there is work on it.
-    pub(crate) fn stream(&self, number: usize) -> Result<Stream, Error> {
+    pub(crate) fn stream(&self, number: usize) -> Result<Stream, GpuError> {
         let mut streams = lock(&self.streams);
         if let Some(known) = streams.get(&number) {
             return Ok(known.clone());
@@ -137,7 +137,11 @@ impl OnGpu {
 
     /// Returns memory for an array that is written on that stream next. The stream waits for what
     /// used the memory before.
-    pub(crate) fn buffer(self: &Arc<Self>, len: usize, stream: &Stream) -> Result<Buffer, Error> {
+    pub(crate) fn buffer(
+        self: &Arc<Self>,
+        len: usize,
+        stream: &Stream,
+    ) -> Result<Buffer, GpuError> {
         let found = {
             let mut spare = lock(&self.spare);
             let fits = |spare: &Spare| spare.memory.len() >= len && spare.memory.len() / 2 <= len;
@@ -177,7 +181,7 @@ impl Buffer {
     }
 
     /// Makes the stream wait for all that uses the memory.
-    pub(crate) fn gather(&self, stream: &Stream) -> Result<(), Error> {
+    pub(crate) fn gather(&self, stream: &Stream) -> Result<(), GpuError> {
         lock(&self.used_on).iter().try_for_each(|other| stream.wait_for(other))
     }
 }

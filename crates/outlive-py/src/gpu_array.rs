@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use outlive_gpu::{DevicePointer, Error, Stream};
+use outlive_gpu::{DevicePointer, GpuError, Stream};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -139,7 +139,7 @@ impl GpuArray {
                 let stream = self.on.stream(number)?;
                 stream.wait_for(&self.stream)?;
                 self.place.used_on(&stream);
-                Ok::<_, Error>(())
+                Ok::<_, GpuError>(())
             });
             waited.raised(py)?;
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outlive::Deadline;
-use outlive_gpu::{Error, Stream};
+use outlive_gpu::{GpuError, Stream};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -21,9 +21,9 @@ pub(crate) trait Lent: Send {
     /// Returns the turn of the threads that publish by the same publisher.
     fn turn(&self) -> Arc<Turn<()>>;
     /// Waits until no reliable subscriber is in the way.
-    fn wait_writable(&self, deadline: Deadline) -> Result<(), Error>;
+    fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError>;
     /// Publishes it when the stream has completed all work enqueued so far.
-    fn publish(self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error>;
+    fn publish(self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), GpuError>;
 }
 
 /// A GPU's memory for a message, made by ``Topic.loan_gpu``. For ``with``, which publishes it when
@@ -62,10 +62,10 @@ impl GpuLoan {
 fn make_way(py: Python<'_>, lent: &dyn Lent, timeout: Option<f64>) -> PyResult<()> {
     let clear =
         wait(py, Until::timeout(timeout)?, |deadline| match lent.wait_writable(deadline) {
-            Err(Error::TimedOut) => None,
+            Err(GpuError::TimedOut) => None,
             other => Some(other),
         })?;
-    clear.unwrap_or(Err(Error::TimedOut)).raised(py)
+    clear.unwrap_or(Err(GpuError::TimedOut)).raised(py)
 }
 
 #[pymethods]

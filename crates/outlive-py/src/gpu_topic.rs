@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outlive::Deadline;
 use outlive::topic::{Header, Sample, Topic};
-use outlive_gpu::{Error, PinnedLoan, PinnedPublisher, PinnedTopic, Stream};
+use outlive_gpu::{GpuError, PinnedLoan, PinnedPublisher, PinnedTopic, Stream};
 use pyo3::prelude::*;
 
 use crate::errors::Raised;
@@ -35,7 +35,7 @@ struct End {
 
 impl End {
     /// Returns the publisher of this topic's loans.
-    fn publisher(&self) -> Result<&PinnedPublisher, Error> {
+    fn publisher(&self) -> Result<&PinnedPublisher, GpuError> {
         if let Some(publisher) = self.publisher.get() {
             return Ok(publisher);
         }
@@ -57,11 +57,11 @@ impl Lent for Pinned {
         Arc::clone(&self.end.turn)
     }
 
-    fn wait_writable(&self, deadline: Deadline) -> Result<(), Error> {
+    fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError> {
         self.end.publisher()?.wait_writable_until(deadline)
     }
 
-    fn publish(mut self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error> {
+    fn publish(mut self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), GpuError> {
         if !self.loan.is_empty() {
             self.buffer.gather(stream)?;
             // SAFETY: the buffer lives as long as the loan, and is reused or freed only when the
@@ -111,7 +111,7 @@ impl OnGpus {
                 // the stream has got there.
                 unsafe { pinned.copy_to_device(buffer.address(), &stream)? };
             }
-            Ok::<_, Error>((buffer, stream))
+            Ok::<_, GpuError>((buffer, stream))
         });
         let (buffer, stream) = copied.raised(py)?;
         Ok(GpuArray::new(Arc::new(buffer), &end.on, stream, layout.clone()))
@@ -135,7 +135,7 @@ impl OnGpus {
             let buffer = Arc::new(end.on.buffer(len, &stream)?);
             let mut loan = end.publisher()?.loan(len)?;
             loan.set_header(header);
-            Ok::<_, Error>((loan, buffer, stream))
+            Ok::<_, GpuError>((loan, buffer, stream))
         });
         let (loan, buffer, stream) = lent.raised(py)?;
         let array = GpuArray::new(buffer.clone(), &end.on, stream.clone(), layout);
@@ -148,10 +148,10 @@ impl OnGpus {
             self.ends.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for end in ends {
             let over = wait(py, until, |deadline| match end.topic.wait_over_until(deadline) {
-                Err(Error::TimedOut) => None,
+                Err(GpuError::TimedOut) => None,
                 other => Some(other),
             })?;
-            over.unwrap_or(Err(Error::TimedOut)).raised(py)?;
+            over.unwrap_or(Err(GpuError::TimedOut)).raised(py)?;
             if let Some(publisher) = end.publisher.get() {
                 // Reports what became of them.
                 publisher.wait_published_timeout(Duration::ZERO).raised(py)?;

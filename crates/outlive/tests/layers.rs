@@ -71,10 +71,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ),
     ("sync/primitive.rs", "sync/semaphore.rs", "as the mutex with a ceiling"),
     ("sync/event.rs", "sync/readiness.rs", "an event makes its sources, which hold it"),
-    ("rpc/client.rs", "rpc/pending.rs", "a client makes calls, which keep it open"),
-    ("rpc/pending.rs", "rpc/readiness.rs", "a call makes its source, which holds it"),
-    ("rpc/readiness.rs", "rpc/server.rs", "a server makes its source, which holds it"),
-    ("rpc/request.rs", "rpc/stream.rs", "a request becomes a stream, which is of a request"),
     (
         "pool/object.rs",
         "pool/pool.rs",

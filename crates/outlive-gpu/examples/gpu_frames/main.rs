@@ -73,7 +73,7 @@ impl Studio {
         &self,
         kernel: &Kernel,
         arguments: &[Argument],
-    ) -> Result<(), outlive_gpu::Error> {
+    ) -> Result<(), outlive_gpu::GpuError> {
         let blocks = [WIDTH.div_ceil(16), HEIGHT.div_ceil(16), 1];
         // SAFETY: the caller's promise.
         unsafe { kernel.launch(blocks, [16, 16, 1], arguments, &self.stream) }
@@ -140,7 +140,7 @@ fn filter(options: &Options, domain: &Domain) -> Result<()> {
         [DeviceMemory::new(&studio.gpu, BYTES)?, DeviceMemory::new(&studio.gpu, BYTES)?];
     let mut subscriber = frames.subscriber()?;
     loop {
-        let frame = subscriber.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
+        let frame = subscriber.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?;
         let number = frame.header().frame;
         if frame.is_empty() {
             studio.end(&publisher, number)?;

@@ -16,7 +16,7 @@ use rustix::net::{
 
 use super::card::Says;
 use super::exporter::{self, Answer, GONE, HERE, MARK, Request, failed};
-use crate::Error;
+use crate::GpuError;
 
 /// How often a process that waits for an answer checks the deadline, and whether the exporter is
 /// still alive: a forked child of it may still have its socket, in which case no process closes it.
@@ -26,23 +26,23 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// stopped.
 ///
 /// # Errors
-/// [`Error::OwnerDied`], [`Error::BlockGone`], [`Error::TimedOut`], [`Error::System`].
-pub(super) fn ask(domain: &Domain, says: &Says, deadline: Deadline) -> Result<OwnedFd, Error> {
+/// [`GpuError::OwnerDied`], [`GpuError::BlockGone`], [`GpuError::TimedOut`], [`GpuError::System`].
+pub(super) fn ask(domain: &Domain, says: &Says, deadline: Deadline) -> Result<OwnedFd, GpuError> {
     let owner = domain.peer(says.exporter);
     // An exporter that does not answer is dead, or has finished with the block.
     let gone = || {
         let owner = says.exporter;
         if domain.peer(owner).is_alive() {
-            return Error::BlockGone { owner };
+            return GpuError::BlockGone { owner };
         }
         exporter::remove_dead(domain.path(), owner);
-        Error::OwnerDied { owner }
+        GpuError::OwnerDied { owner }
     };
     let patience = || {
         if !owner.is_alive() {
             Err(gone())
         } else if deadline.has_passed() {
-            Err(Error::TimedOut)
+            Err(GpuError::TimedOut)
         } else {
             Ok(())
         }
@@ -84,12 +84,12 @@ pub(super) fn ask(domain: &Domain, says: &Says, deadline: Deadline) -> Result<Ow
         // Closed without an answer; there is no block of that number; or it is not what the card
         // says.
         ([0, ..] | [MARK, GONE, _], _) => Err(gone()),
-        _ => Err(Error::BlockGone { owner: says.exporter }),
+        _ => Err(GpuError::BlockGone { owner: says.exporter }),
     }
 }
 
 /// Receives what is there; all 0: the other side has closed.
-fn receive(socket: &OwnedFd) -> Result<(Answer, Option<OwnedFd>), Error> {
+fn receive(socket: &OwnedFd) -> Result<(Answer, Option<OwnedFd>), GpuError> {
     let mut bytes = [0; size_of::<Answer>()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

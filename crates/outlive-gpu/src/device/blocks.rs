@@ -19,7 +19,7 @@ use super::exporter::{self, Exporter};
 use super::mapping::{self, Mapping};
 use crate::gpu::Gpu;
 use crate::under_way::{self, Keeps, UnderWay};
-use crate::{DevicePointer, Error};
+use crate::{DevicePointer, GpuError};
 
 /// Kept by the topic's ends and samples, and by each host function.
 pub(crate) struct Blocks {
@@ -79,7 +79,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Blocks {
-    pub(crate) fn new(gpu: &Gpu, domain: &Domain) -> Result<Blocks, Error> {
+    pub(crate) fn new(gpu: &Gpu, domain: &Domain) -> Result<Blocks, GpuError> {
         gpu.can_share()?;
         let granularity = mapping::granularity(gpu)?;
         let (own, others, exporter) = (Mutex::default(), Mutex::default(), Mutex::default());
@@ -106,7 +106,7 @@ impl Blocks {
     }
 
     /// Makes a new block, for a card that is lent.
-    pub(crate) fn make(&self, len: u64) -> Result<Arc<Block>, Error> {
+    pub(crate) fn make(&self, len: u64) -> Result<Arc<Block>, GpuError> {
         let tables = self.tables();
         let exporter = {
             let mut exporter = lock(&tables.exporter);
@@ -149,10 +149,10 @@ impl Blocks {
         card: usize,
         says: &Says,
         deadline: Deadline,
-    ) -> Result<Arc<Mapping>, Error> {
+    ) -> Result<Arc<Mapping>, GpuError> {
         let tables = self.tables();
         if says.gpu != tables.gpu.identity() {
-            return Err(Error::OtherGpu);
+            return Err(GpuError::OtherGpu);
         }
         let is_it = |other: &Other| other.exporter == says.exporter && other.number == says.number;
         if let Some(other) = lock(&tables.others).get(&card).filter(|other| is_it(other)) {
@@ -160,7 +160,7 @@ impl Blocks {
         }
         if tables.domain.process_token()? == says.exporter {
             let own = exporter::own(&tables.domain, says.exporter, says.number);
-            return own.ok_or(Error::BlockGone { owner: says.exporter });
+            return own.ok_or(GpuError::BlockGone { owner: says.exporter });
         }
         let file = asker::ask(&tables.domain, says, deadline)?;
         let mapping = Arc::new(Mapping::import(&tables.gpu, file.as_fd(), says.bytes)?);

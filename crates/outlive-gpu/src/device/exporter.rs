@@ -28,7 +28,7 @@ use rustix::net::{
 };
 
 use super::mapping::Mapping;
-use crate::Error;
+use crate::GpuError;
 
 /// The first word of requests and answers.
 pub(super) const MARK: u64 = u64::from_le_bytes(*b"gpublk_1");
@@ -80,8 +80,8 @@ fn lock(offers: &Offers) -> MutexGuard<'_, HashMap<u64, Offer>> {
     offers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn failed(what: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
-    move |errno| Error::System { what, errno: errno.raw_os_error() }
+pub(super) fn failed(what: &'static str) -> impl Fn(rustix::io::Errno) -> GpuError {
+    move |errno| GpuError::System { what, errno: errno.raw_os_error() }
 }
 
 /// Returns the name of that process's socket.
@@ -94,7 +94,7 @@ fn file_name(token: TokenId) -> String {
 pub(super) fn address_of(
     folder: &Path,
     token: TokenId,
-) -> Result<(SocketAddrUnix, Option<OwnedFd>), Error> {
+) -> Result<(SocketAddrUnix, Option<OwnedFd>), GpuError> {
     use rustix::fs::{Mode, OFlags};
     let path = folder.join(file_name(token));
     let to_open = failed("open the domain's folder");
@@ -125,7 +125,7 @@ pub(super) fn own(domain: &Domain, token: TokenId, number: u64) -> Option<Arc<Ma
 
 impl Exporter {
     /// Returns this process's exporter in that domain, and starts it if there is none.
-    pub(crate) fn of(domain: &Domain) -> Result<Arc<Exporter>, Error> {
+    pub(crate) fn of(domain: &Domain) -> Result<Arc<Exporter>, GpuError> {
         let token = domain.process_token()?;
         let mut all = all();
         let known = all.iter().find(|(folder, own, _)| *own == token && folder == domain.path());
@@ -140,7 +140,7 @@ impl Exporter {
         Ok(exporter)
     }
 
-    fn start(domain: &Domain, token: TokenId) -> Result<Exporter, Error> {
+    fn start(domain: &Domain, token: TokenId) -> Result<Exporter, GpuError> {
         let folder = domain.path().to_path_buf();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let listener =
@@ -162,7 +162,7 @@ impl Exporter {
             let builder =
                 std::thread::Builder::new().name("outlive-gpu".to_owned()).stack_size(STACK);
             let started = builder.spawn(move || answer_all(&listener, &stop, &offers));
-            started.map_err(|error| Error::System {
+            started.map_err(|error| GpuError::System {
                 what: "start a thread",
                 errno: error.raw_os_error().unwrap_or_default(),
             })?
@@ -230,7 +230,7 @@ impl Drop for Exporter {
 }
 
 /// Lets each user ask that may enter the folder.
-fn open_to_members(folder: &Path, token: TokenId) -> Result<(), Error> {
+fn open_to_members(folder: &Path, token: TokenId) -> Result<(), GpuError> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let path = folder.join(file_name(token));
     let open = || -> std::io::Result<()> {
@@ -244,7 +244,7 @@ fn open_to_members(folder: &Path, token: TokenId) -> Result<(), Error> {
             PermissionsExt::from_mode(if is_group { 0o660 } else { 0o600 }),
         )
     };
-    open().map_err(|error| Error::System {
+    open().map_err(|error| GpuError::System {
         what: "open the socket to the domain's members",
         errno: error.raw_os_error().unwrap_or_default(),
     })

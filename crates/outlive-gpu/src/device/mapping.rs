@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::api::{self, AccessOf, BlockHandle, BlockProperties, May};
 use crate::gpu::{Current, Gpu};
-use crate::{DevicePointer, Error, under_way};
+use crate::{DevicePointer, GpuError, under_way};
 
 /// A block's addresses. They are unmapped when their last user is gone; the memory is free when
 /// that is so in all processes.
@@ -33,7 +33,7 @@ struct Handle<'g> {
 
 impl Mapping {
     /// Makes a new block of this process's, of so many bytes, and the file as which it is exported.
-    pub(crate) fn create(gpu: &Gpu, len: u64) -> Result<(Mapping, OwnedFd), Error> {
+    pub(crate) fn create(gpu: &Gpu, len: u64) -> Result<(Mapping, OwnedFd), GpuError> {
         let current = gpu.enter()?;
         let properties = BlockProperties::on(gpu.device());
         let mut handle = 0;
@@ -58,7 +58,7 @@ impl Mapping {
 
     /// Maps another process's block, of so many bytes, by the file as which it was exported; for
     /// reading.
-    pub(crate) fn import(gpu: &Gpu, file: BorrowedFd<'_>, len: u64) -> Result<Mapping, Error> {
+    pub(crate) fn import(gpu: &Gpu, file: BorrowedFd<'_>, len: u64) -> Result<Mapping, GpuError> {
         let current = gpu.enter()?;
         let mut handle = 0;
         // The descriptor's number, where other kinds of handles have a pointer.
@@ -77,7 +77,7 @@ impl Mapping {
         block: &Handle<'_>,
         len: u64,
         rights: &[May],
-    ) -> Result<Mapping, Error> {
+    ) -> Result<Mapping, GpuError> {
         let gpu = block.gpu;
         let mut mapped =
             Mapped { gpu: gpu.clone(), address: 0, len: len as usize, is_mapped: false };
@@ -113,7 +113,7 @@ impl Mapping {
 }
 
 /// Returns the unit of blocks' lengths.
-pub(crate) fn granularity(gpu: &Gpu) -> Result<u64, Error> {
+pub(crate) fn granularity(gpu: &Gpu) -> Result<u64, GpuError> {
     let _current = gpu.enter()?;
     let mut granularity = 0;
     let properties = BlockProperties::on(gpu.device());

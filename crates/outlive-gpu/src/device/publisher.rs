@@ -18,7 +18,7 @@ use super::blocks::{Block, Blocks};
 use super::card::Card;
 use crate::stream::Stream;
 use crate::under_way::Keeps as _;
-use crate::{DevicePointer, Error, api, lender, under_way};
+use crate::{DevicePointer, GpuError, api, lender, under_way};
 
 /// The most bytes that a publisher keeps in blocks which fit no present loan, one block aside.
 const MOST_IDLE: u64 = 256 << 20;
@@ -99,7 +99,7 @@ impl<T: Plain> DevicePublisher<T> {
         DevicePublisher { lender: Lender::new(publisher, blocks) }
     }
 
-    fn find(&self, wanted: u64) -> Result<Found<T>, Error> {
+    fn find(&self, wanted: u64) -> Result<Found<T>, GpuError> {
         let blocks = &self.lender.keeper;
         let lent = self.lender.lend(|publisher| {
             let (loan, block) = lend(publisher, blocks, wanted)?;
@@ -112,7 +112,7 @@ impl<T: Plain> DevicePublisher<T> {
 
     /// The GPU has no memory left: gives up free blocks. Processes that have them mapped keep them.
     #[cold]
-    fn give_up_idle(&self) -> Result<(), Error> {
+    fn give_up_idle(&self) -> Result<(), GpuError> {
         let blocks = &self.lender.keeper;
         let cards = self.lender.publisher(|publisher| {
             let mut taken = Vec::new();
@@ -126,10 +126,10 @@ impl<T: Plain> DevicePublisher<T> {
         Ok(())
     }
 
-    fn make(&self, len: u64) -> Result<Arc<Block>, Error> {
+    fn make(&self, len: u64) -> Result<Arc<Block>, GpuError> {
         let blocks = &self.lender.keeper;
         match blocks.make(len) {
-            Err(Error::Driver { code: api::OUT_OF_MEMORY, .. }) => {
+            Err(GpuError::Driver { code: api::OUT_OF_MEMORY, .. }) => {
                 self.give_up_idle()?;
                 blocks.make(len)
             }
@@ -140,11 +140,11 @@ impl<T: Plain> DevicePublisher<T> {
     /// Lends memory for a message of so many values. Its contents are arbitrary.
     ///
     /// # Errors
-    /// [`Error::Publish`]; [`Error::Driver`]: usually `CUDA_ERROR_OUT_OF_MEMORY`.
+    /// [`GpuError::Publish`]; [`GpuError::Driver`]: usually `CUDA_ERROR_OUT_OF_MEMORY`.
     ///
     /// # If a process dies
     /// If this process dies, its memory goes with it.
-    pub fn loan(&self, count: usize) -> Result<DeviceLoan<T>, Error> {
+    pub fn loan(&self, count: usize) -> Result<DeviceLoan<T>, GpuError> {
         under_way::look_after_left();
         let blocks = &self.lender.keeper;
         let len = count.checked_mul(size_of::<T>()).map(|len| len as u64);
@@ -176,48 +176,20 @@ impl<T: Plain> DevicePublisher<T> {
     /// messages are due than the topic keeps.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`], and [`Error::Publish`] for a message that was due
+    /// [`GpuError::Capturing`], [`GpuError::Driver`], and [`GpuError::Publish`] for a message that was due
     /// before. Where the driver fails, the loan's memory is not reused as long as this process
     /// lives; else the loan is given back.
     ///
     /// # If a process dies
     /// If this process dies before the stream has got there, the message is never seen.
-    pub fn publish_on(&self, loan: DeviceLoan<T>, stream: &Stream) -> Result<(), Error> {
+    pub fn publish_on(&self, loan: DeviceLoan<T>, stream: &Stream) -> Result<(), GpuError> {
         self.publish_on_until(loan, stream, Deadline::NEVER)
-    }
-
-    /// Publishes a loan as [`DevicePublisher::publish_on`] does, or returns [`Error::TimedOut`] at
-    /// once where that would wait.
-    ///
-    /// # Errors
-    /// The errors of [`DevicePublisher::publish_on`], and [`Error::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`DevicePublisher::publish_on`].
-    pub fn try_publish_on(&self, loan: DeviceLoan<T>, stream: &Stream) -> Result<(), Error> {
-        self.publish_on_timeout(loan, stream, Duration::ZERO)
-    }
-
-    /// Publishes a loan as [`DevicePublisher::publish_on`] does, waiting as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`DevicePublisher::publish_on`], and [`Error::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`DevicePublisher::publish_on`].
-    pub fn publish_on_timeout(
-        &self,
-        loan: DeviceLoan<T>,
-        stream: &Stream,
-        span: Duration,
-    ) -> Result<(), Error> {
-        self.publish_on_until(loan, stream, Deadline::after(span))
     }
 
     /// Publishes a loan as [`DevicePublisher::publish_on`] does, waiting until the deadline at most.
     ///
     /// # Errors
-    /// The errors of [`DevicePublisher::publish_on`], and [`Error::TimedOut`].
+    /// The errors of [`DevicePublisher::publish_on`], and [`GpuError::TimedOut`].
     ///
     /// # If a process dies
     /// The same as with [`DevicePublisher::publish_on`].
@@ -226,9 +198,9 @@ impl<T: Plain> DevicePublisher<T> {
         mut loan: DeviceLoan<T>,
         stream: &Stream,
         deadline: Deadline,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         let prepared = self.lender.prepare(stream, deadline);
-        if prepared != Err(Error::Capturing) {
+        if prepared != Err(GpuError::Capturing) {
             // If it is not published, it is given back when that stream has got there.
             loan.written_on(stream);
         }
@@ -237,79 +209,14 @@ impl<T: Plain> DevicePublisher<T> {
         loan.lent.take().map_or(Ok(()), |lent| Lender::publish_after(lent, &streams, true))
     }
 
-    /// Waits until no reliable subscriber is in the way of one more message than are due: then
-    /// [`DevicePublisher::publish_on`] does not wait, unless another thread publishes by this
-    /// publisher meanwhile.
-    ///
-    /// # Errors
-    /// [`Error::Driver`].
-    ///
-    /// # If a process dies
-    /// Such a subscriber's death ends the wait at once.
-    pub fn wait_writable(&self) -> Result<(), Error> {
-        self.wait_writable_until(Deadline::NEVER)
-    }
-
-    /// Returns [`Error::TimedOut`] if [`DevicePublisher::wait_writable`] would wait.
-    ///
-    /// # Errors
-    /// The errors of [`DevicePublisher::wait_writable`], and [`Error::TimedOut`].
-    pub fn try_wait_writable(&self) -> Result<(), Error> {
-        self.wait_writable_timeout(Duration::ZERO)
-    }
-
-    /// Waits as [`DevicePublisher::wait_writable`] does, as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`DevicePublisher::wait_writable`], and [`Error::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`DevicePublisher::wait_writable`].
-    pub fn wait_writable_timeout(&self, span: Duration) -> Result<(), Error> {
-        self.wait_writable_until(Deadline::after(span))
-    }
-
-    /// Waits as [`DevicePublisher::wait_writable`] does, until the deadline at most.
-    ///
-    /// # Errors
-    /// The errors of [`DevicePublisher::wait_writable`], and [`Error::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`DevicePublisher::wait_writable`].
-    pub fn wait_writable_until(&self, deadline: Deadline) -> Result<(), Error> {
-        self.lender.wait_writable(deadline)
-    }
-
-    /// Waits until all messages that are due have been published.
-    ///
-    /// # Errors
-    /// [`Error::Driver`], and [`Error::Publish`] for a message that was due.
-    pub fn wait_published(&self) -> Result<(), Error> {
-        self.wait_published_until(Deadline::NEVER)
-    }
-
-    /// Waits as [`DevicePublisher::wait_published`] does, as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`DevicePublisher::wait_published`], and [`Error::TimedOut`].
-    pub fn wait_published_timeout(&self, span: Duration) -> Result<(), Error> {
-        self.wait_published_until(Deadline::after(span))
-    }
-
-    /// Waits as [`DevicePublisher::wait_published`] does, until the deadline at most.
-    ///
-    /// # Errors
-    /// The errors of [`DevicePublisher::wait_published`], and [`Error::TimedOut`].
-    pub fn wait_published_until(&self, deadline: Deadline) -> Result<(), Error> {
-        self.lender.wait_published(deadline)
-    }
-
     /// Returns how many messages are due.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.lender.due()
     }
 }
+
+crate::forms::publisher_forms!(DevicePublisher, DeviceLoan);
 
 impl<T: Plain> DeviceLoan<T> {
     /// Returns how many values it has.
@@ -349,7 +256,7 @@ impl<T: Plain> DeviceLoan<T> {
     /// Copies the whole message from elsewhere on the GPU, after the work on the stream.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`].
+    /// [`GpuError::Capturing`], [`GpuError::Driver`].
     ///
     /// # Safety
     /// The caller guarantees that `from` is device memory with as many values, which does not
@@ -358,7 +265,7 @@ impl<T: Plain> DeviceLoan<T> {
         &mut self,
         from: DevicePointer,
         stream: &Stream,
-    ) -> Result<(), Error> {
+    ) -> Result<(), GpuError> {
         stream.expect_no_capture()?;
         // SAFETY: the caller guarantees `from`; the loan's memory stays until the copy has
         // completed.

@@ -12,7 +12,7 @@ use super::blocks::Blocks;
 use super::card::Card;
 use super::mapping::Mapping;
 use crate::stream::Stream;
-use crate::{DevicePointer, Error, under_way};
+use crate::{DevicePointer, GpuError, under_way};
 
 /// How long `try_recv` and `latest` wait for an exporter's answer.
 const LONGEST_ANSWER: Duration = Duration::from_millis(100);
@@ -24,7 +24,7 @@ const LONGEST_ANSWER: Duration = Duration::from_millis(100);
 ///
 /// # If a process dies
 /// If this process dies, the samples that it held, also for work under way, are released once it
-/// has ended. If a publisher's process dies: [`Error::OwnerDied`], once for each of its messages
+/// has ended. If a publisher's process dies: [`GpuError::OwnerDied`], once for each of its messages
 /// that lies in a block which is not mapped here; the others are received as before.
 pub struct DeviceSubscriber<T: Plain = u8> {
     subscriber: Subscriber<Card<T>>,
@@ -62,7 +62,7 @@ impl<T: Plain> DeviceSubscriber<T> {
     ///
     /// # If a process dies
     /// The same as with [`DeviceSubscriber::recv_until`].
-    pub fn try_recv(&mut self) -> Result<Option<DeviceSample<T>>, Error> {
+    pub fn try_recv(&mut self) -> Result<Option<DeviceSample<T>>, GpuError> {
         let card = match self.waiting.take() {
             Some(card) => card,
             None => match self.subscriber.try_recv()? {
@@ -80,7 +80,7 @@ impl<T: Plain> DeviceSubscriber<T> {
     ///
     /// # If a process dies
     /// The same as with [`DeviceSubscriber::recv_until`].
-    pub fn recv(&mut self) -> Result<DeviceSample<T>, Error> {
+    pub fn recv(&mut self) -> Result<DeviceSample<T>, GpuError> {
         let card = match self.waiting.take() {
             Some(card) => card,
             None => self.subscriber.recv()?,
@@ -96,7 +96,7 @@ impl<T: Plain> DeviceSubscriber<T> {
     ///
     /// # If a process dies
     /// The same as with [`DeviceSubscriber::recv_until`].
-    pub fn recv_timeout(&mut self, span: Duration) -> Result<Option<DeviceSample<T>>, Error> {
+    pub fn recv_timeout(&mut self, span: Duration) -> Result<Option<DeviceSample<T>>, GpuError> {
         self.recv_until(Deadline::after(span))
     }
 
@@ -104,16 +104,16 @@ impl<T: Plain> DeviceSubscriber<T> {
     /// passed.
     ///
     /// # Errors
-    /// [`Error::Subscribe`]. For a message that is there: [`Error::TimedOut`] when its publisher's
-    /// process (stopped, perhaps) has not answered until the deadline; [`Error::Driver`] when its
-    /// block was not mapped; [`Error::System`], for example because no descriptor is left: in these
-    /// cases the message stays the next one. [`Error::OwnerDied`], [`Error::BlockGone`],
-    /// [`Error::OtherGpu`]: the message is skipped.
+    /// [`GpuError::Subscribe`]. For a message that is there: [`GpuError::TimedOut`] when its publisher's
+    /// process (stopped, perhaps) has not answered until the deadline; [`GpuError::Driver`] when its
+    /// block was not mapped; [`GpuError::System`], for example because no descriptor is left: in these
+    /// cases the message stays the next one. [`GpuError::OwnerDied`], [`GpuError::BlockGone`],
+    /// [`GpuError::OtherGpu`]: the message is skipped.
     ///
     /// # If a process dies
     /// If a publisher's process dies, its messages in blocks that are mapped here are received as
-    /// before; the others give [`Error::OwnerDied`], at once.
-    pub fn recv_until(&mut self, deadline: Deadline) -> Result<Option<DeviceSample<T>>, Error> {
+    /// before; the others give [`GpuError::OwnerDied`], at once.
+    pub fn recv_until(&mut self, deadline: Deadline) -> Result<Option<DeviceSample<T>>, GpuError> {
         let card = match self.waiting.take() {
             Some(card) => card,
             None => match self.subscriber.recv_until(deadline)? {
@@ -132,7 +132,7 @@ impl<T: Plain> DeviceSubscriber<T> {
     ///
     /// # If a process dies
     /// The same as with [`DeviceSubscriber::recv_until`].
-    pub fn latest(&mut self) -> Result<Option<DeviceSample<T>>, Error> {
+    pub fn latest(&mut self) -> Result<Option<DeviceSample<T>>, GpuError> {
         let Some(card) = self.subscriber.latest()? else { return Ok(None) };
         // That one is older, or the same.
         self.waiting = None;
@@ -149,9 +149,13 @@ impl<T: Plain> DeviceSubscriber<T> {
         DeviceSubscriber { subscriber, blocks, waiting: None }
     }
 
-    fn map(&mut self, card: Sample<Card<T>>, deadline: Deadline) -> Result<DeviceSample<T>, Error> {
+    fn map(
+        &mut self,
+        card: Sample<Card<T>>,
+        deadline: Deadline,
+    ) -> Result<DeviceSample<T>, GpuError> {
         under_way::look_after_left();
-        let Some(says) = card.read() else { return Err(Error::NoCard) };
+        let Some(says) = card.read() else { return Err(GpuError::NoCard) };
         // The address is the card's as long as it is held.
         let place = card.bytes().as_ptr().addr();
         match self.blocks.find(place, &says, deadline) {
@@ -163,7 +167,7 @@ impl<T: Plain> DeviceSubscriber<T> {
             Err(error) => {
                 let is_lost = matches!(
                     error,
-                    Error::OwnerDied { .. } | Error::BlockGone { .. } | Error::OtherGpu
+                    GpuError::OwnerDied { .. } | GpuError::BlockGone { .. } | GpuError::OtherGpu
                 );
                 self.waiting = (!is_lost).then_some(card);
                 Err(error)
@@ -227,12 +231,12 @@ impl<T: Plain> DeviceSample<T> {
     /// after enqueuing the work that reads it.
     ///
     /// # Errors
-    /// [`Error::Capturing`]: the stream holds nothing. [`Error::Driver`]: the message is held as
+    /// [`GpuError::Capturing`]: the stream holds nothing. [`GpuError::Driver`]: the message is held as
     /// long as this process lives.
     ///
     /// # If a process dies
     /// If this process dies, the message is held until it has ended.
-    pub fn hold_on(&self, stream: &Stream) -> Result<(), Error> {
+    pub fn hold_on(&self, stream: &Stream) -> Result<(), GpuError> {
         under_way::look_after_left();
         stream.expect_no_capture()?;
         let share = Arc::clone(&self.share);
@@ -256,7 +260,7 @@ impl<T: Plain> DeviceSample<T> {
     ///
     /// # If a process dies
     /// The same as with [`DeviceSample::hold_on`].
-    pub fn release_on(self, stream: &Stream) -> Result<(), Error> {
+    pub fn release_on(self, stream: &Stream) -> Result<(), GpuError> {
         self.hold_on(stream)
     }
 
@@ -272,7 +276,11 @@ impl<T: Plain> DeviceSample<T> {
     ///
     /// # If a process dies
     /// The same as with [`DeviceSample::hold_on`].
-    pub unsafe fn copy_to_device(&self, to: DevicePointer, stream: &Stream) -> Result<(), Error> {
+    pub unsafe fn copy_to_device(
+        &self,
+        to: DevicePointer,
+        stream: &Stream,
+    ) -> Result<(), GpuError> {
         stream.expect_no_capture()?;
         // SAFETY: the caller guarantees `to`; a share of the sample is kept until the copy has
         // completed.

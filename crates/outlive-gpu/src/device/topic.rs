@@ -11,7 +11,7 @@ use super::blocks::Blocks;
 use super::card::Card;
 use super::publisher::DevicePublisher;
 use super::subscriber::DeviceSubscriber;
-use crate::Error;
+use crate::GpuError;
 use crate::gpu::Gpu;
 use crate::under_way::{self, Keeps as _};
 
@@ -24,7 +24,7 @@ use crate::under_way::{self, Keeps as _};
 ///
 /// # If a process dies
 /// If a publisher's process dies, its published messages stay for the processes that have their
-/// blocks mapped; others can ask no process for the block, and get [`Error::OwnerDied`]. What its
+/// blocks mapped; others can ask no process for the block, and get [`GpuError::OwnerDied`]. What its
 /// device was about to write is never published. If a subscriber's process dies, its samples are
 /// released once it has ended.
 pub struct DeviceTopic<T: Plain = u8> {
@@ -36,19 +36,23 @@ impl<T: Plain> DeviceTopic<T> {
     /// Opens the existing topic of that name.
     ///
     /// # Errors
-    /// [`Error::Topic`]; [`Error::CannotShare`] if this GPU's memory cannot be exported.
-    pub fn open(gpu: &Gpu, domain: &Domain, name: &str) -> Result<DeviceTopic<T>, Error> {
+    /// [`GpuError::Topic`]; [`GpuError::CannotShare`] if this GPU's memory cannot be exported.
+    pub fn open(gpu: &Gpu, domain: &Domain, name: &str) -> Result<DeviceTopic<T>, GpuError> {
         DeviceTopic::new(gpu, domain, Topic::open(domain, name)?)
     }
 
     /// Opens the topic of that name, or makes it with default options if there is none.
     ///
     /// # Errors
-    /// [`Error::Topic`]; [`Error::CannotShare`] if this GPU's memory cannot be exported.
+    /// [`GpuError::Topic`]; [`GpuError::CannotShare`] if this GPU's memory cannot be exported.
     ///
     /// # If a process dies
     /// The same as with [`Topic::open_or_create`].
-    pub fn open_or_create(gpu: &Gpu, domain: &Domain, name: &str) -> Result<DeviceTopic<T>, Error> {
+    pub fn open_or_create(
+        gpu: &Gpu,
+        domain: &Domain,
+        name: &str,
+    ) -> Result<DeviceTopic<T>, GpuError> {
         DeviceTopic::new(gpu, domain, Topic::open_or_create(domain, name)?)
     }
 
@@ -61,8 +65,12 @@ impl<T: Plain> DeviceTopic<T> {
     /// Makes a device topic of a topic that is open already, in that domain.
     ///
     /// # Errors
-    /// [`Error::CannotShare`], [`Error::Driver`].
-    pub fn new(gpu: &Gpu, domain: &Domain, topic: Topic<Card<T>>) -> Result<DeviceTopic<T>, Error> {
+    /// [`GpuError::CannotShare`], [`GpuError::Driver`].
+    pub fn new(
+        gpu: &Gpu,
+        domain: &Domain,
+        topic: Topic<Card<T>>,
+    ) -> Result<DeviceTopic<T>, GpuError> {
         under_way::look_after_left();
         Ok(DeviceTopic { topic, blocks: Arc::new(Blocks::new(gpu, domain)?) })
     }
@@ -76,11 +84,11 @@ impl<T: Plain> DeviceTopic<T> {
     /// Makes a new publisher.
     ///
     /// # Errors
-    /// [`Error::Topic`].
+    /// [`GpuError::Topic`].
     ///
     /// # If a process dies
     /// The same as with [`Topic::publisher`].
-    pub fn publisher(&self) -> Result<DevicePublisher<T>, Error> {
+    pub fn publisher(&self) -> Result<DevicePublisher<T>, GpuError> {
         under_way::look_after_left();
         Ok(DevicePublisher::new(self.topic.publisher()?, Arc::clone(&self.blocks)))
     }
@@ -88,25 +96,25 @@ impl<T: Plain> DeviceTopic<T> {
     /// Makes a new subscriber.
     ///
     /// # Errors
-    /// [`Error::Topic`].
+    /// [`GpuError::Topic`].
     ///
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].
-    pub fn subscriber(&self) -> Result<DeviceSubscriber<T>, Error> {
+    pub fn subscriber(&self) -> Result<DeviceSubscriber<T>, GpuError> {
         self.subscriber_with(Subscriber::options())
     }
 
     /// Makes a new subscriber with options.
     ///
     /// # Errors
-    /// [`Error::Topic`].
+    /// [`GpuError::Topic`].
     ///
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].
     pub fn subscriber_with(
         &self,
         options: SubscriberOptions,
-    ) -> Result<DeviceSubscriber<T>, Error> {
+    ) -> Result<DeviceSubscriber<T>, GpuError> {
         under_way::look_after_left();
         Ok(DeviceSubscriber::new(self.topic.subscriber_with(options)?, Arc::clone(&self.blocks)))
     }
@@ -139,26 +147,10 @@ impl<T: Plain> DeviceTopic<T> {
     /// Waits until all that this process has enqueued on its streams is published and released.
     ///
     /// # Errors
-    /// [`Error::Driver`] if the context has an error: then some work never
+    /// [`GpuError::Driver`] if the context has an error: then some work never
     /// completes, and its memory is not reused as long as this process lives.
-    pub fn wait_over(&self) -> Result<(), Error> {
+    pub fn wait_over(&self) -> Result<(), GpuError> {
         self.wait_over_until(Deadline::NEVER)
-    }
-
-    /// Waits as [`DeviceTopic::wait_over`] does, as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`DeviceTopic::wait_over`], and [`Error::TimedOut`].
-    pub fn wait_over_timeout(&self, span: Duration) -> Result<(), Error> {
-        self.wait_over_until(Deadline::after(span))
-    }
-
-    /// Waits as [`DeviceTopic::wait_over`] does, until the deadline at most.
-    ///
-    /// # Errors
-    /// The errors of [`DeviceTopic::wait_over`], and [`Error::TimedOut`].
-    pub fn wait_over_until(&self, deadline: Deadline) -> Result<(), Error> {
-        self.blocks.wait_until(deadline, &mut |outstanding| outstanding == 0)
     }
 
     /// Waits as [`DeviceTopic::wait_over`] does, and closes the topic: this process's mappings and
@@ -166,29 +158,12 @@ impl<T: Plain> DeviceTopic<T> {
     ///
     /// # Errors
     /// The errors of [`DeviceTopic::wait_over`].
-    pub fn close(self) -> Result<(), Error> {
+    pub fn close(self) -> Result<(), GpuError> {
         self.close_until(Deadline::NEVER)
     }
-
-    /// Closes the topic as [`DeviceTopic::close`] does, waiting as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`DeviceTopic::close`], and [`Error::TimedOut`].
-    pub fn close_timeout(self, span: Duration) -> Result<(), Error> {
-        self.close_until(Deadline::after(span))
-    }
-
-    /// Closes the topic as [`DeviceTopic::close`] does, waiting until the deadline at most.
-    ///
-    /// # Errors
-    /// The errors of [`DeviceTopic::close`], and [`Error::TimedOut`].
-    pub fn close_until(self, deadline: Deadline) -> Result<(), Error> {
-        self.wait_over_until(deadline)?;
-        drop(self);
-        under_way::look_after_left();
-        Ok(())
-    }
 }
+
+crate::forms::topic_forms!(DeviceTopic, blocks);
 
 impl<T: Plain> Clone for DeviceTopic<T> {
     fn clone(&self) -> DeviceTopic<T> {

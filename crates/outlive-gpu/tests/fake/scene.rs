@@ -1,7 +1,7 @@
 //! What tests of device topics begin with.
 
 use outlive_gpu::{
-    DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic, Error, Gpu, Stream,
+    DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic, Gpu, GpuError, Stream,
 };
 
 use super::{Fake, bytes_at, on_device, pattern};
@@ -43,7 +43,7 @@ impl Scene {
         publisher: &DevicePublisher,
         number: u64,
         len: usize,
-    ) -> (u64, Result<(), Error>) {
+    ) -> (u64, Result<(), GpuError>) {
         let from = on_device(&self.gpu, &self.stream, &pattern(number, len));
         let mut loan = publisher.loan(len).expect("room");
         let at = loan.address();
@@ -59,9 +59,9 @@ impl Scene {
     }
 }
 
-pub fn code_of<T>(result: &Result<T, Error>) -> Option<i32> {
+pub fn code_of<T>(result: &Result<T, GpuError>) -> Option<i32> {
     match result {
-        Err(Error::Driver { code, .. }) => Some(*code),
+        Err(GpuError::Driver { code, .. }) => Some(*code),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Device topics: the publisher or the subscriber is killed.
 
 use outlive::topic::Subscriber;
-use outlive_gpu::{DeviceLoan, DevicePublisher, DeviceSubscriber, DeviceTopic, Error};
+use outlive_gpu::{DeviceLoan, DevicePublisher, DeviceSubscriber, DeviceTopic, GpuError};
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
 use outlive_testkit::scenario::{self, Death, Place, Scenario, Stop};
@@ -117,7 +117,7 @@ impl Scenario for Publish {
                     assert_eq!(death.acknowledged, 0, "published, and not there");
                     seen = "nothing came";
                 }
-                Err(Error::OwnerDied { .. }) => seen = "told of the end",
+                Err(GpuError::OwnerDied { .. }) => seen = "told of the end",
                 Err(other) => panic!("{other}"),
             }
             let next = topic.publisher().expect("a ring");
@@ -154,7 +154,7 @@ impl Scenario for Publish {
             dies(stage.perform(lend));
         }
         (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
-        let publish = |mut loan: DeviceLoan| -> Result<(), Error> {
+        let publish = |mut loan: DeviceLoan| -> Result<(), GpuError> {
             // SAFETY: as long as the loan, and stays.
             unsafe { loan.copy_from_device(from.address(), &scene.stream) }?;
             publisher.publish_on(loan, &scene.stream)?;

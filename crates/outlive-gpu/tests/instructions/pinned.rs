@@ -2,7 +2,7 @@
 //! device reads a sample.
 
 use outlive::topic::{Subscriber, Topic};
-use outlive_gpu::{DeviceMemory, Error, PinnedPublisher, PinnedSubscriber, PinnedTopic};
+use outlive_gpu::{DeviceMemory, GpuError, PinnedPublisher, PinnedSubscriber, PinnedTopic};
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
 use outlive_testkit::scenario::{Death, Place, Scenario, Stop};
@@ -105,7 +105,7 @@ impl Scenario for Publish {
         let publisher = topic.publisher().expect("one");
         (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
         let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
-        dies(stage.perform(|| -> Result<(), Error> {
+        dies(stage.perform(|| -> Result<(), GpuError> {
             let mut loan = publisher.loan(LEN)?;
             // SAFETY: as long as the loan, and stays.
             unsafe { loan.copy_from_device(from.address(), &scene.stream) }?;
@@ -163,8 +163,8 @@ impl Scenario for Read {
         let to = DeviceMemory::new(&scene.gpu, LEN).expect("memory");
         let options = Subscriber::options().history(DEPTH as u32);
         let mut subscriber = few(&scene, place.name).subscriber_with(options).expect("one");
-        dies(stage.perform(|| -> Result<(), Error> {
-            let sample = subscriber.recv_timeout(SOON)?.ok_or(outlive_gpu::Error::TimedOut)?;
+        dies(stage.perform(|| -> Result<(), GpuError> {
+            let sample = subscriber.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?;
             // SAFETY: as long as the sample, and stays.
             unsafe { sample.copy_to_device(to.address(), &scene.stream) }?;
             drop(sample);

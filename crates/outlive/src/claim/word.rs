@@ -102,9 +102,8 @@ impl Word {
         deadline: Deadline,
     ) -> Result<Claimed, Unclaimed> {
         // Spinning only loads: a death leaves nothing. Relaxed: `try_claim` loads again.
-        if !deadline.has_passed() {
-            spin_wait.spin(|| TokenId::from_word(self.0.load(Ordering::Relaxed)).is_none());
-        }
+        spin_wait
+            .spin_until(deadline, || TokenId::from_word(self.0.load(Ordering::Relaxed)).is_none());
         // Given back when this function returns, in whatever way.
         let mut relay = None;
         let mut last_try = false;

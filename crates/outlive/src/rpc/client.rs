@@ -3,19 +3,18 @@
 //! A call: a slot of the client's own, its next number, and the request in that slot (asked.rs).
 //! Its claim is one behind, which says "not begun". `pending.rs` has the rest of its life.
 
-use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::asked::Asked;
-use super::call::{Settled, next};
-use super::client_slot::ClientWord;
+use super::call::next;
 use super::error::CallError;
-use super::layout::{CallSlot, INLINE_REQUEST, MOST_CLIENT_SLOTS, SLOTS, ServiceFile};
+use super::layout::{CallSlot, INLINE_REQUEST, ServiceFile};
+use super::own_slots::OwnSlots;
 use super::pending::Pending;
 use super::reply::Reply;
 use super::service::Types;
-use crate::liveness::{Me, TokenId};
+use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::queue::LARGEST_MESSAGE;
 use crate::shim::Ordering;
@@ -24,8 +23,6 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::Asleep;
 use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 
-/// The most calls in flight of one client.
-const MOST_IN_FLIGHT: usize = 1024;
 /// How often a client that waits for memory looks for what dead processes left, and for what its
 /// own abandoned calls hold.
 const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
@@ -59,42 +56,19 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 /// not begun wait for the next server instead. No call is ever begun twice. If this client's
 /// process dies, its calls that are not begun never will be, and its replies are freed.
 pub struct Client<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
-    pub(super) service: ServiceFile,
-    process: TokenId,
-    /// The thread that last entered, as in the client slots' words.
-    inside: Cell<u32>,
-    client_slots: RefCell<Vec<u32>>,
-    /// Slots without a call, and the numbers of their last calls.
-    free: RefCell<Vec<(u32, u64)>>,
-    /// Slots to which a server was still writing when this client let go of their calls.
-    parked: RefCell<Vec<u32>>,
-    pub(super) is_patient: Cell<bool>,
+    slots: OwnSlots,
     _types: PhantomData<Types<Q, R>>,
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     pub(super) fn new(service: ServiceFile) -> Result<Client<Q, R>, Error> {
-        let registry = service.queue.registry();
-        let process = registry.process_token()?;
-        let me = registry.me()?;
-        let client = Client {
-            service,
-            process,
-            inside: Cell::new(me.id.as_u32()),
-            client_slots: RefCell::default(),
-            free: RefCell::default(),
-            parked: RefCell::default(),
-            is_patient: Cell::new(false),
-            _types: PhantomData,
-        };
-        client.add_client_slot(me)?;
-        Ok(client)
+        Ok(Client { slots: OwnSlots::new(service)?, _types: PhantomData })
     }
 
     /// Sets whether calls wait for a server while there is none, or when it has died without having
     /// begun them. Default: no, they fail at once.
     pub fn set_patient(&self, patient: bool) {
-        self.is_patient.set(patient);
+        self.slots.is_patient.set(patient);
     }
 
     /// Waits until the service has a living server.
@@ -130,7 +104,11 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// # If a process dies
     /// The same as with [`Client::wait_for_server`].
     pub fn try_wait_for_server(&self) -> Result<(), CallError> {
-        if self.service.queue.server()?.is_living() { Ok(()) } else { Err(CallError::NoServer) }
+        if self.slots.service.queue.server()?.is_living() {
+            Ok(())
+        } else {
+            Err(CallError::NoServer)
+        }
     }
 
     /// Waits as long as `span` until the service has a living server.
@@ -152,13 +130,13 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// # If a process dies
     /// The same as with [`Client::wait_for_server`].
     pub fn wait_for_server_until(&self, deadline: Deadline) -> Result<(), CallError> {
-        let me = self.enter()?;
+        let me = self.slots.enter()?;
         self.wait_for_a_server(me, deadline)
     }
 
     /// Sets how this client's waits wait.
     pub fn set_wait_strategy(&self, wait: WaitStrategy) {
-        self.service.queue.set_wait_strategy(wait);
+        self.slots.service.queue.set_wait_strategy(wait);
     }
 
     /// Sends a request and waits for the reply; of several replies, it returns the first.
@@ -213,7 +191,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// # If a process dies
     /// The same as with [`Client::call`]; the `Pending` returns the error.
     #[inline]
-    pub fn begin(&self, request: &Q) -> Result<Pending<'_, Q, R>, CallError> {
+    pub fn begin(&self, request: &Q) -> Result<Pending<'_, R>, CallError> {
         self.begin_until(request, Deadline::NEVER)
     }
 
@@ -224,7 +202,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     ///
     /// # If a process dies
     /// The same as with [`Client::begin`].
-    pub fn try_begin(&self, request: &Q) -> Result<Pending<'_, Q, R>, CallError> {
+    pub fn try_begin(&self, request: &Q) -> Result<Pending<'_, R>, CallError> {
         self.begin_until(request, Deadline::at_nanos(0))
     }
 
@@ -236,11 +214,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     ///
     /// # If a process dies
     /// The same as with [`Client::begin`].
-    pub fn begin_timeout(
-        &self,
-        request: &Q,
-        span: Duration,
-    ) -> Result<Pending<'_, Q, R>, CallError> {
+    pub fn begin_timeout(&self, request: &Q, span: Duration) -> Result<Pending<'_, R>, CallError> {
         self.begin_until(request, Deadline::after(span))
     }
 
@@ -257,13 +231,13 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         &self,
         request: &Q,
         deadline: Deadline,
-    ) -> Result<Pending<'_, Q, R>, CallError> {
+    ) -> Result<Pending<'_, R>, CallError> {
         let request = request.bytes();
-        let me = self.enter()?;
-        let (slot, last) = self.free_slot(me)?;
+        let me = self.slots.enter()?;
+        let (slot, last) = self.slots.free_slot(me)?;
         let number = next(last);
         match self.ask(me, slot, number, request, deadline) {
-            Ok(()) => Pending::new(self, slot, number),
+            Ok(()) => Pending::new(&self.slots, slot, number),
             Err(error) => self.begin_slow(me, error, (slot, last), request, deadline),
         }
     }
@@ -278,7 +252,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         request: &[u8],
         deadline: Deadline,
     ) -> Result<(), SendError> {
-        let service = &self.service;
+        let service = &self.slots.service;
         service.queue.check_server()?;
         let call = service.call(slot)?;
         if request.len() <= INLINE_REQUEST {
@@ -289,7 +263,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
             self.write_large(me, call, request, deadline)?;
         }
         let asks = service.asks();
-        call.question.ask(Asked::new(number, request.len()), asks.draw(), self.process);
+        call.question.ask(Asked::new(number, request.len()), asks.draw(), self.slots.process);
         asks.set(slot);
         service.queue.wake_server();
         Ok(())
@@ -305,7 +279,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         request: &[u8],
         deadline: Deadline,
     ) -> Result<(), SendError> {
-        let queue = &self.service.queue;
+        let queue = &self.slots.service.queue;
         let len = request.len() as u64;
         if len > LARGEST_MESSAGE {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
@@ -317,12 +291,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
         // it has room for `len` bytes.
         unsafe {
-            let to = self.service.segment().address(object.offset);
+            let to = self.slots.service.segment().address(object.offset);
             core::ptr::copy_nonoverlapping(request.as_ptr(), to, request.len());
         }
-        // SAFETY: the slot is free: its call is over, and the server's thread has stopped reading
-        // and writing there.
-        unsafe { call.write_request_object(&object) };
+        call.write_request_object(&object);
         let put = queue.put(me, &object, call.request_position());
         if put.is_err() {
             queue.free_held(me, &object)?;
@@ -341,10 +313,13 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     ) -> Result<ObjectRef, SendError> {
         loop {
             // A failure to settle something is an error only if there is no memory without it.
-            let settled =
-                self.settle_parked(me).and(self.service.settle_dead(me, self.process, false));
+            let settled = self.slots.settle_parked(me).and(self.slots.service.settle_dead(
+                me,
+                self.slots.process,
+                false,
+            ));
             let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
-            match self.service.queue.allocate_until(me, len, soon) {
+            match self.slots.service.queue.allocate_until(me, len, soon) {
                 Err(SendError::TimedOut { slowest: None }) => {
                     settled?;
                     if deadline.has_passed() {
@@ -365,29 +340,29 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         slot: (u32, u64),
         request: &[u8],
         deadline: Deadline,
-    ) -> Result<Pending<'_, Q, R>, CallError> {
-        while self.is_patient.get()
+    ) -> Result<Pending<'_, R>, CallError> {
+        while self.slots.is_patient.get()
             && matches!(error, SendError::ReceiverDied | SendError::NoReceiver)
         {
             if let Err(error) = self.wait_for_a_server(me, deadline) {
-                self.free.borrow_mut().push(slot);
+                self.slots.give_back(slot.0, slot.1);
                 return Err(error);
             }
             match self.ask(me, slot.0, next(slot.1), request, deadline) {
-                Ok(()) => return Pending::new(self, slot.0, next(slot.1)),
+                Ok(()) => return Pending::new(&self.slots, slot.0, next(slot.1)),
                 Err(other) => error = other,
             }
         }
-        self.free.borrow_mut().push(slot);
+        self.slots.give_back(slot.0, slot.1);
         Err(error.into())
     }
 
     #[cold]
     fn wait_for_a_server(&self, me: Me, deadline: Deadline) -> Result<(), CallError> {
         let relay = WakeRelay::begin(me.list());
-        let queue = &self.service.queue;
+        let queue = &self.slots.service.queue;
         // The second word of this sleep changes seldom, and its change means nothing.
-        let client_slots = &self.service.head().client_slots;
+        let client_slots = &self.slots.service.head().client_slots;
         loop {
             let server = queue.server()?;
             if server.is_living() {
@@ -398,124 +373,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
                 Ok(Asleep::LookAgain) if !deadline.has_passed() => {}
                 Ok(_) if queue.server()?.is_living() => return Ok(()),
                 Ok(_) => return Err(CallError::TimedOut { begun: false }),
-                Err(errno) => return Err(self.refused(errno)),
+                Err(errno) => return Err(self.slots.refused(errno)),
             }
-        }
-    }
-
-    pub(super) fn refused(&self, errno: crate::sys::Errno) -> CallError {
-        Error::from_errno("wait in", self.service.queue.registry().path(), errno).into()
-    }
-
-    /// Puts the calling thread into the client slots' words unless it is there.
-    #[inline]
-    pub(super) fn enter(&self) -> Result<Me, CallError> {
-        let me = self.service.queue.registry().me()?;
-        if me.id.as_u32() != self.inside.get() {
-            self.enter_slow(me)?;
-        }
-        Ok(me)
-    }
-
-    #[cold]
-    fn enter_slow(&self, me: Me) -> Result<(), CallError> {
-        // A forked child has its parent's handle, and is not its parent.
-        if !self.is_ours() {
-            return Err(CallError::NotClient);
-        }
-        let from = ClientWord::new(self.process, self.inside.get());
-        let mine = ClientWord::new(self.process, me.id.as_u32());
-        for &client_slot in self.client_slots.borrow().iter() {
-            // Before anything else that this thread does here. A failure: this process was taken
-            // for dead.
-            if !self.service.change_client_slot(client_slot, from, mine)
-                && self.service.who(client_slot) != mine
-            {
-                return Err(CallError::NotClient);
-            }
-        }
-        self.inside.set(me.id.as_u32());
-        Ok(())
-    }
-
-    fn is_ours(&self) -> bool {
-        self.service.queue.registry().process_token_if_any() == Some(self.process)
-    }
-
-    #[inline]
-    fn free_slot(&self, me: Me) -> Result<(u32, u64), CallError> {
-        if let Some(slot) = self.free.borrow_mut().pop() {
-            return Ok(slot);
-        }
-        self.free_slot_slow(me)
-    }
-
-    #[cold]
-    fn free_slot_slow(&self, me: Me) -> Result<(u32, u64), CallError> {
-        let settled = self.settle_parked(me);
-        if self.free.borrow().is_empty() {
-            settled?;
-            if self.client_slots.borrow().len() * SLOTS as usize >= MOST_IN_FLIGHT {
-                return Err(CallError::TooMany);
-            }
-            self.add_client_slot(me)?;
-        }
-        self.free.borrow_mut().pop().ok_or(CallError::TooMany)
-    }
-
-    /// Settles all parked slots that can be settled now. Returns the first error, after trying all
-    /// of them.
-    fn settle_parked(&self, me: Me) -> Result<(), Error> {
-        let mut result = Ok(());
-        for slot in self.parked.take() {
-            match self.service.settle(me, slot) {
-                Ok(Settled::Over(number)) => self.free.borrow_mut().push((slot, number)),
-                Ok(Settled::Busy) => self.parked.borrow_mut().push(slot),
-                Err(error) => {
-                    // It is not settled, and stays in the list.
-                    self.parked.borrow_mut().push(slot);
-                    result = result.and(Err(error));
-                }
-            }
-        }
-        result
-    }
-
-    #[cold]
-    fn add_client_slot(&self, me: Me) -> Result<(), Error> {
-        let client_slot = self.service.take_client_slot(me, self.process)?;
-        debug_assert!(client_slot < MOST_CLIENT_SLOTS);
-        self.client_slots.borrow_mut().push(client_slot);
-        let (slots, settled) = self.service.settle_client_slot(me, client_slot);
-        // The lowest is used first.
-        self.free.borrow_mut().extend(slots.free.into_iter().rev());
-        self.parked.borrow_mut().extend(slots.busy);
-        // Slots that could not be settled are parked. If others are free, that is no error yet.
-        if self.free.borrow().is_empty() { settled } else { Ok(()) }
-    }
-
-    /// Gives back a slot whose call is over.
-    #[inline]
-    pub(super) fn give_back(&self, slot: u32, number: u64) {
-        self.free.borrow_mut().push((slot, number));
-    }
-
-    /// Keeps a slot that has to be settled before it can be used again.
-    #[cold]
-    pub(super) fn park(&self, slot: u32) {
-        self.parked.borrow_mut().push(slot);
-    }
-}
-
-impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Client<Q, R> {
-    fn drop(&mut self) {
-        // A forked child's copy has no client slots.
-        let Ok(me) = self.enter() else { return };
-        let mine = ClientWord::new(self.process, me.id.as_u32());
-        for client_slot in self.client_slots.take() {
-            // A death in between leaves {P dead, T dead}, which the next client settles.
-            let _ = self.service.settle_client_slot(me, client_slot);
-            self.service.change_client_slot(client_slot, mine, ClientWord::NOBODY);
         }
     }
 }

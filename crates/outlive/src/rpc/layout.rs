@@ -28,11 +28,7 @@ pub(super) const MOST_CLIENT_SLOTS: u32 = 1024;
 
 /// Bytes of a request that need no memory outside the slot.
 pub(super) const INLINE_REQUEST: usize = 232;
-const REPLY: u64 = 8 + INLINE as u64;
-const REPLIES_AT: u64 = size_of::<CallWords>() as u64;
-const QUESTION_AT: u64 = 1280;
-const REQUEST_AT: u64 = QUESTION_AT + size_of::<Question>() as u64;
-const SLOT: u64 = 1536;
+const SLOT: u64 = size_of::<Slot>() as u64;
 pub(super) const CLIENT_SLOT: u64 = SLOT * SLOTS as u64;
 const WORDS_AT: u64 = 4096;
 const CLIENT_SLOTS_AT: u64 = WORDS_AT + MOST_CLIENT_SLOTS as u64 * 8;
@@ -43,8 +39,7 @@ pub(super) const ANNEX: Annex = Annex {
 };
 
 const _: () = {
-    assert!(REPLIES_AT + REPLY * RING as u64 <= QUESTION_AT);
-    assert!(REQUEST_AT + INLINE_REQUEST as u64 == SLOT);
+    assert!(SLOT == 1536 && core::mem::offset_of!(Slot, question) == 1280);
     assert!(
         core::mem::offset_of!(ServiceHeader, asks) == 128
             && size_of::<ServiceHeader>() as u64 <= WORDS_AT
@@ -84,12 +79,63 @@ pub(super) struct ServiceFile {
 }
 
 /// A call slot.
+#[repr(C)]
+struct Slot {
+    words: CallWords,
+    replies: [ReplyPlace; RING as usize],
+    reserved: [AtomicU64; 7],
+    question: Question,
+    request: Bytes<{ INLINE_REQUEST / 8 }>,
+}
+
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
+unsafe impl SharedLayout for Slot {}
+
+/// The place of one reply in a slot's ring.
+#[repr(C)]
+struct ReplyPlace {
+    /// Its length, with `OBJECT` when its bytes lie in an object.
+    meta: AtomicU64,
+    bytes: Bytes<{ INLINE / 8 }>,
+}
+
+/// The bytes of a request or a reply in the slot itself; or in the first word the reference of the
+/// object that holds them. The reference may be no reference at all, and the object be elsewhere by
+/// now: its tag says where.
+#[repr(C)]
+struct Bytes<const WORDS: usize>([AtomicU64; WORDS]);
+
+impl<const WORDS: usize> Bytes<WORDS> {
+    fn at(&self) -> *mut u8 {
+        self.0.as_ptr().cast_mut().cast()
+    }
+
+    /// Writes short bytes. Relaxed: the Release of `asked`, or of `ready`, orders it.
+    ///
+    /// # Safety
+    /// The caller has checked that they fit, and no other thread writes or reads here.
+    #[inline]
+    unsafe fn write(&self, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= 8 * WORDS);
+        // SAFETY: the caller has checked that they fit; the place is the caller's.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(), bytes.len()) };
+    }
+
+    fn refer_to(&self, object: &ObjectRef) {
+        self.0[0].store(u64::from(object.reference), Ordering::Relaxed);
+    }
+
+    fn reference(&self) -> Option<u32> {
+        u32::try_from(self.0[0].load(Ordering::Relaxed)).ok()
+    }
+}
+
+/// A call slot in use.
 #[derive(Clone, Copy)]
 pub(super) struct CallSlot<'s> {
     pub(super) words: &'s CallWords,
     pub(super) question: &'s Question,
-    replies: *mut u8,
-    request: *mut u8,
+    place: &'s Slot,
     pub(super) slot: u32,
 }
 
@@ -179,16 +225,9 @@ impl ServiceFile {
         let at = self.at + CLIENT_SLOTS_AT + u64::from(slot) * SLOT;
         self.segment().exists(at + SLOT)?;
         // SAFETY: below the number of client slots that exist, and inside the file, as `exists` has
-        // found; 64-aligned; all atomics.
-        let words = unsafe { &*self.segment().address(at).cast::<CallWords>() };
-        // SAFETY: inside the same slot, which `exists` has found in the file.
-        let replies = unsafe { self.segment().address(at + REPLIES_AT) };
-        // SAFETY: inside the same slot, which `exists` has found in the file; 8-aligned; all
-        // atomics.
-        let question = unsafe { &*self.segment().address(at + QUESTION_AT).cast::<Question>() };
-        // SAFETY: inside the same slot, which `exists` has found in the file.
-        let request = unsafe { self.segment().address(at + REQUEST_AT) };
-        Ok(CallSlot { words, question, replies, request, slot })
+        // found; 64-aligned; all atomics; mappings do not shrink.
+        let place = unsafe { &*self.segment().address(at).cast::<Slot>() };
+        Ok(CallSlot { words: &place.words, question: &place.question, place, slot })
     }
 
     /// Returns the reply of that number in a call's ring; `None` when its words are damaged. Fails
@@ -199,16 +238,14 @@ impl ServiceFile {
         call: CallSlot<'_>,
         number: u32,
     ) -> Result<Option<SlotBytes>, Error> {
-        let meta = call.meta(number).load(Ordering::Relaxed);
+        let reply = call.reply(number);
+        let meta = reply.meta.load(Ordering::Relaxed);
         let Ok(len) = usize::try_from(meta & !OBJECT) else { return Ok(None) };
         if meta & OBJECT == 0 {
-            return Ok((len <= INLINE).then(|| SlotBytes {
-                bytes: call.bytes(number),
-                len,
-                object: None,
-            }));
+            let lies = SlotBytes { bytes: reply.bytes.at(), len, object: None };
+            return Ok((len <= INLINE).then_some(lies));
         }
-        self.found_in(call.reference(number), len)
+        self.found_in(reply.bytes.reference(), len)
     }
 
     /// Returns the request in a call's slot, of which the calling thread has the claim; `None` when
@@ -221,9 +258,10 @@ impl ServiceFile {
     ) -> Result<Option<SlotBytes>, Error> {
         let len = asked.len();
         if len <= INLINE_REQUEST {
-            return Ok(Some(SlotBytes { bytes: call.request, len, object: None }));
+            let bytes = call.place.request.at();
+            return Ok(Some(SlotBytes { bytes, len, object: None }));
         }
-        self.found_in(call.request_reference(), len)
+        self.found_in(call.place.request.reference(), len)
     }
 
     fn found_in(&self, reference: Option<u32>, len: usize) -> Result<Option<SlotBytes>, Error> {
@@ -247,18 +285,20 @@ impl ServiceFile {
     pub(super) fn free_objects(&self, call: CallSlot<'_>) -> Result<(), Error> {
         let freed = self.free_request(call);
         call.long_replies().fold(freed, |freed, number| {
-            freed.and(self.free_at(call.reference(number), call.reply_position(number)))
+            freed.and(
+                self.free_at(call.reply(number).bytes.reference(), call.reply_position(number)),
+            )
         })
     }
 
     /// Returns whether an object lies in a slot. Fails as [`Service::free_objects`].
     #[cold]
     pub(super) fn has_objects(&self, call: CallSlot<'_>) -> Result<bool, Error> {
-        if self.is_at(call.request_reference(), call.request_position())? {
+        if self.is_at(call.place.request.reference(), call.request_position())? {
             return Ok(true);
         }
         for number in call.long_replies() {
-            if self.is_at(call.reference(number), call.reply_position(number))? {
+            if self.is_at(call.reply(number).bytes.reference(), call.reply_position(number))? {
                 return Ok(true);
             }
         }
@@ -269,7 +309,7 @@ impl ServiceFile {
     /// The word may be no reference at all: the tag tells. Fails as [`Service::free_objects`].
     #[cold]
     pub(super) fn free_request(&self, call: CallSlot<'_>) -> Result<(), Error> {
-        self.free_at(call.request_reference(), call.request_position())
+        self.free_at(call.place.request.reference(), call.request_position())
     }
 
     fn is_at(&self, reference: Option<u32>, position: u64) -> Result<bool, Error> {
@@ -293,27 +333,14 @@ impl ServiceFile {
 }
 
 impl<'s> CallSlot<'s> {
-    fn meta(self, number: u32) -> &'s AtomicU64 {
-        let at = u64::from(number % RING) * REPLY;
-        // SAFETY: `at` is inside the slot, 8-aligned; atomics.
-        unsafe { &*self.replies.add(at as usize).cast() }
+    fn reply(self, number: u32) -> &'s ReplyPlace {
+        &self.place.replies[(number % RING) as usize]
     }
 
-    /// Returns the numbers of the replies in the ring whose words name an object. The object may be
-    /// elsewhere by now: its tag says where.
+    /// Returns the numbers of the replies in the ring whose words name an object.
     fn long_replies(self) -> impl Iterator<Item = u32> {
-        (0..RING).filter(move |&number| self.meta(number).load(Ordering::Relaxed) & OBJECT != 0)
-    }
-
-    fn bytes(self, number: u32) -> *mut u8 {
-        // SAFETY: the ring's replies lie inside the slot, and the number is taken modulo RING.
-        unsafe { self.replies.add((u64::from(number % RING) * REPLY) as usize + 8) }
-    }
-
-    fn reference(self, number: u32) -> Option<u32> {
-        // SAFETY: the reply's first word lies inside the slot, 8-aligned; an atomic.
-        let word = unsafe { &*self.bytes(number).cast::<AtomicU64>() };
-        u32::try_from(word.load(Ordering::Relaxed)).ok()
+        (0..RING)
+            .filter(move |&number| self.reply(number).meta.load(Ordering::Relaxed) & OBJECT != 0)
     }
 
     /// Returns the position of an object that belongs to that reply, as its tag has it.
@@ -326,54 +353,39 @@ impl<'s> CallSlot<'s> {
         u64::from(self.slot) * OBJECTS_OF_A_SLOT + u64::from(RING)
     }
 
-    fn request_reference(self) -> Option<u32> {
-        // SAFETY: the request's first word lies inside the slot, 8-aligned; an atomic.
-        let word = unsafe { &*self.request.cast::<AtomicU64>() };
-        u32::try_from(word.load(Ordering::Relaxed)).ok()
-    }
-
-    /// Writes a short request. Relaxed: the Release of `asked` orders it.
+    /// Writes a short request.
     ///
     /// # Safety
     /// The caller owns the slot: no call is in it, and no thread of a server is inside.
     #[inline]
     pub(super) unsafe fn write_request(self, bytes: &[u8]) {
-        debug_assert!(bytes.len() <= INLINE_REQUEST);
-        // SAFETY: the caller owns the slot, and has checked that `bytes` fits into it.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.request, bytes.len()) };
+        // SAFETY: the slot is the caller's, who has checked that the request is short.
+        unsafe { self.place.request.write(bytes) };
     }
 
-    /// Writes the reference of an object that holds the request.
-    ///
-    /// # Safety
-    /// The caller guarantees what [`CallSlot::write_request`] asks for.
-    pub(super) unsafe fn write_request_object(self, object: &ObjectRef) {
-        // SAFETY: the request's first word lies inside the slot, 8-aligned; an atomic.
-        let word = unsafe { &*self.request.cast::<AtomicU64>() };
-        word.store(u64::from(object.reference), Ordering::Relaxed);
+    /// Writes the reference of an object that holds the request, for the owner of the slot.
+    pub(super) fn write_request_object(self, object: &ObjectRef) {
+        self.place.request.refer_to(object);
     }
 
-    /// Writes a short reply. Relaxed: `ready`'s Release orders it.
+    /// Writes a short reply.
     ///
     /// # Safety
     /// The caller is the thread that the claim says writes here.
     #[inline]
     pub(super) unsafe fn write(self, number: u32, bytes: &[u8]) {
-        debug_assert!(bytes.len() <= INLINE);
-        // SAFETY: the claim gives the caller the slot, and the caller has checked that `bytes`
-        // fits.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes(number), bytes.len()) };
-        self.meta(number).store(bytes.len() as u64, Ordering::Relaxed);
+        let reply = self.reply(number);
+        // SAFETY: the claim gives the caller the slot, and the caller has checked that the reply is
+        // short.
+        unsafe { reply.bytes.write(bytes) };
+        reply.meta.store(bytes.len() as u64, Ordering::Relaxed);
     }
 
-    /// Writes a reference of an object that holds the reply.
-    ///
-    /// # Safety
-    /// The caller guarantees what [`CallSlot::write`] asks for.
-    pub(super) unsafe fn write_object(self, number: u32, object: &ObjectRef, len: usize) {
-        // SAFETY: the reply's first word lies inside the slot, 8-aligned; an atomic.
-        let word = unsafe { &*self.bytes(number).cast::<AtomicU64>() };
-        word.store(u64::from(object.reference), Ordering::Relaxed);
-        self.meta(number).store(OBJECT | len as u64, Ordering::Relaxed);
+    /// Writes a reference of an object that holds the reply, for the thread that the claim says
+    /// writes here.
+    pub(super) fn write_object(self, number: u32, object: &ObjectRef, len: usize) {
+        let reply = self.reply(number);
+        reply.bytes.refer_to(object);
+        reply.meta.store(OBJECT | len as u64, Ordering::Relaxed);
     }
 }

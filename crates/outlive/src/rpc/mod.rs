@@ -30,6 +30,7 @@ mod error;
 mod layout;
 #[cfg(feature = "msgpack")]
 mod msgpack;
+mod own_slots;
 mod pending;
 mod readiness;
 mod reply;

@@ -17,26 +17,27 @@
 //! proof/models/rpc.pml.
 
 use std::cell::OnceCell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::call::{After, CallWords, Claim, Ready, State, TRIES, next};
-use super::client::Client;
+use super::call::{After, Claim, Ready, State, TRIES, next};
 use super::error::CallError;
 use super::layout::{CallSlot, INLINE_REQUEST, RING};
-use super::readiness::CallReadiness;
+use super::own_slots::OwnSlots;
+use super::readiness::{CallReadiness, half_of};
 use super::reply::{Bytes, Reply};
 use crate::claim::{RoleState, Standing};
 use crate::liveness::{Me, TokenId};
-use crate::shim::{AtomicU32, Ordering, fence};
+use crate::shim::{Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Sleep, Ticket};
+use crate::wake::{Asleep, Sleep, Source, Ticket, Watched};
 use crate::{Deadline, Error, Payload};
 
-/// A call in flight, made by [`Client::begin`]; it waits for the replies. Dropping it cancels the
+/// A call in flight, made by [`Client::begin`](super::Client::begin); it waits for the replies. Dropping it cancels the
 /// call: if no server has begun it, none will.
 ///
 /// ```
@@ -64,8 +65,8 @@ use crate::{Deadline, Error, Payload};
 /// If the server dies, a waiting client is told at once, and another one the next time that it
 /// asks. Replies that had arrived are returned first.
 #[must_use = "a call that is dropped is cancelled"]
-pub struct Pending<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
-    client: &'c Client<Q, R>,
+pub struct Pending<'c, R: Payload + ?Sized = [u8]> {
+    client: &'c OwnSlots,
     call: CallSlot<'c>,
     number: u64,
     /// The number of replies taken.
@@ -73,6 +74,7 @@ pub struct Pending<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     is_over: bool,
     /// Tells wait sets that the call is over.
     told_over: OnceCell<Arc<AtomicBool>>,
+    _reply: PhantomData<fn(&R)>,
 }
 
 /// What to do about a call that has no reply yet.
@@ -83,24 +85,25 @@ enum Next {
     Over(CallError),
 }
 
-impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> Pending<'c, Q, R> {
+impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     #[inline]
     pub(super) fn new(
-        client: &'c Client<Q, R>,
+        client: &'c OwnSlots,
         slot: u32,
         number: u64,
-    ) -> Result<Pending<'c, Q, R>, CallError> {
+    ) -> Result<Pending<'c, R>, CallError> {
         let call = client.service.call(slot)?;
-        Ok(Pending { client, call, number, taken: 0, is_over: false, told_over: OnceCell::new() })
+        let (told_over, _reply) = (OnceCell::new(), PhantomData);
+        Ok(Pending { client, call, number, taken: 0, is_over: false, told_over, _reply })
     }
 
     /// Waits for the reply and returns it; of several, the first.
     ///
     /// # Errors
-    /// The errors of [`Client::call`].
+    /// The errors of [`Client::call`](super::Client::call).
     ///
     /// # If a process dies
-    /// The same as with [`Client::call`].
+    /// The same as with [`Client::call`](super::Client::call).
     #[inline]
     pub fn wait(mut self) -> Result<Reply<R>, CallError> {
         self.next()?.ok_or(CallError::Dropped)
@@ -109,10 +112,10 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> Pending<'c, Q, R> {
     /// Waits for the reply as long as `span` and returns it; then it cancels the call.
     ///
     /// # Errors
-    /// The errors of [`Client::call_timeout`].
+    /// The errors of [`Client::call_timeout`](super::Client::call_timeout).
     ///
     /// # If a process dies
-    /// The same as with [`Client::call`].
+    /// The same as with [`Client::call`](super::Client::call).
     pub fn wait_timeout(self, span: Duration) -> Result<Reply<R>, CallError> {
         self.wait_until(Deadline::after(span))
     }
@@ -120,10 +123,10 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> Pending<'c, Q, R> {
     /// Waits for the reply until the deadline and returns it; then it cancels the call.
     ///
     /// # Errors
-    /// The errors of [`Client::call_timeout`].
+    /// The errors of [`Client::call_timeout`](super::Client::call_timeout).
     ///
     /// # If a process dies
-    /// The same as with [`Client::call`].
+    /// The same as with [`Client::call`](super::Client::call).
     #[inline]
     pub fn wait_until(mut self, deadline: Deadline) -> Result<Reply<R>, CallError> {
         match self.next_until(deadline)? {
@@ -137,11 +140,11 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> Pending<'c, Q, R> {
     /// has one.
     ///
     /// # Errors
-    /// The errors of [`Client::call`]. [`CallError::Dropped`] when the server dropped the request,
+    /// The errors of [`Client::call`](super::Client::call). [`CallError::Dropped`] when the server dropped the request,
     /// or the stream, without its last reply.
     ///
     /// # If a process dies
-    /// The same as with [`Client::call`].
+    /// The same as with [`Client::call`](super::Client::call).
     #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Reply<R>>, CallError> {
@@ -528,7 +531,18 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> Pending<'c, Q, R> {
     }
 }
 
-impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Pending<'_, Q, R> {
+/// Ready when [`Pending::try_next`] has something to return: a reply or the call's end
+/// ([`Readiness::Readable`]), or that there is no server any more to reply ([`Readiness::Ended`]).
+/// After the last of these it is not ready again.
+impl<R: Payload + ?Sized> Source for Pending<'_, R> {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
+    }
+}
+
+impl<R: Payload + ?Sized> Drop for Pending<'_, R> {
     fn drop(&mut self) {
         if !self.is_over {
             self.let_go();
@@ -545,14 +559,4 @@ fn poll<R: Payload + ?Sized>(
         Err(CallError::TimedOut { .. }) => Ok(Poll::Pending),
         Err(error) => Err(error),
     }
-}
-
-/// Returns the claim as the kernel compares it: its lower half, with the owner, the state, and
-/// whether the number is odd.
-pub(super) fn half_of(words: &CallWords, seen: Claim) -> Watch<'_> {
-    const _: () = assert!(cfg!(target_endian = "little"));
-    // SAFETY: the lower half of a word that lives as long; only the kernel reads through it
-    // (`liveness::sleep`).
-    let half = unsafe { &*(&raw const words.claim).cast::<AtomicU32>() };
-    Watch { word: half, expected: seen.0 as u32 }
 }

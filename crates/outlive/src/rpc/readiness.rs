@@ -9,17 +9,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
-use super::call::{Claim, Ready, State, next};
+use super::call::{CallWords, Claim, Ready, State, next};
 use super::layout::ServiceFile;
-use super::pending::{Pending, half_of};
-use super::server::Server;
 use crate::liveness::Registry;
-use crate::shim::Ordering;
+use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::Watch;
-use crate::wake::{
-    EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
-};
-use crate::{Error, Payload};
+use crate::wake::{EventCount, PreparedWait, Readiness, SourceState, WaitWords, Waited};
 
 /// A call as a wait set sees it. It keeps the service mapped.
 #[derive(Clone)]
@@ -46,7 +41,7 @@ impl CallReadiness {
         self.service.queue.registry()
     }
 
-    fn words(&self) -> Option<&super::call::CallWords> {
+    fn words(&self) -> Option<&CallWords> {
         // If the call is over, the slot is another call's.
         let over = self.over.load(StdOrdering::Relaxed);
         self.service.call(self.slot).ok().filter(|_| !over).map(|call| call.words)
@@ -123,17 +118,6 @@ impl Waited for CallReadiness {
     }
 }
 
-/// Ready when [`Pending::try_next`] has something to return: a reply or the call's end
-/// ([`Readiness::Readable`]), or that there is no server any more to reply ([`Readiness::Ended`]).
-/// After the last of these it is not ready again.
-impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for Pending<'_, Q, R> {
-    fn watched(&self) -> Result<Watched, Error> {
-        let readiness = self.readiness();
-        let registry = readiness.registry();
-        Ok(Watched::of(readiness, registry))
-    }
-}
-
 /// The requests as a wait set sees them: whether one is asked. It looks at shared words alone,
 /// works from any thread, and keeps the service mapped.
 #[derive(Clone)]
@@ -177,39 +161,12 @@ impl Waited for RequestReadiness {
     }
 }
 
-/// Ready when [`Server::try_next`] is worth a try.
-///
-/// ```
-/// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-server-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// use outlive::rpc::Service;
-/// use outlive::wait::{WaitSet, Readiness};
-/// use std::task::Poll;
-///
-/// let first = Service::<[u8], [u8]>::open_or_create(&domain, "one")?;
-/// let second = Service::<[u8], [u8]>::open_or_create(&domain, "two")?;
-/// let (mut one, mut two) = (first.server()?, second.server()?);
-/// let client = second.client()?;                         // in another process, as a rule
-/// let mut set = WaitSet::new(&domain);
-/// let (_ones, twos) = (set.add(&one)?, set.add(&two)?);
-/// let mut call = client.begin(b"2 + 2")?;
-/// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(twos, Readiness::Readable)]);
-///
-/// let mut answers = WaitSet::new(&domain);
-/// let answer = answers.add(&call)?;
-/// assert_eq!(answers.try_wait()?.count(), 0);
-/// two.next()?.reply(b"4")?;
-/// assert_eq!(answers.wait()?.collect::<Vec<_>>(), [(answer, Readiness::Readable)]);
-/// let Poll::Ready(Some(reply)) = call.try_next()? else { panic!("the reply is there") };
-/// assert_eq!(*reply, *b"4");
-/// assert!(one.try_next()?.is_none());
-/// # std::fs::remove_dir_all(&folder).ok();
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for Server<Q, R> {
-    fn watched(&self) -> Result<Watched, Error> {
-        let readiness = self.readiness();
-        let registry = readiness.registry();
-        Ok(Watched::of(readiness, registry))
-    }
+/// Returns the claim as the kernel compares it: its lower half, with the owner, the state, and
+/// whether the number is odd.
+pub(super) fn half_of(words: &CallWords, seen: Claim) -> Watch<'_> {
+    const _: () = assert!(cfg!(target_endian = "little"));
+    // SAFETY: the lower half of a word that lives as long; only the kernel reads through it
+    // (`liveness::sleep`).
+    let half = unsafe { &*(&raw const words.claim).cast::<AtomicU32>() };
+    Watch { word: half, expected: seen.0 as u32 }
 }

@@ -21,7 +21,6 @@ use super::call::{After, Claim, Ready};
 use super::layout::{CallSlot, INLINE, ServiceFile};
 use super::reply::Bytes;
 use super::service::Types;
-use super::stream::Stream;
 use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
 use crate::sys::robust::WakeRelay;
@@ -118,11 +117,6 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     #[inline]
     pub fn reply(self, answer: &R) -> Result<(), SendError> {
         self.raw.reply(answer.bytes())
-    }
-
-    /// Begins a stream: several replies, one after the other.
-    pub fn stream(self) -> Stream<Q, R> {
-        Stream::new(self)
     }
 }
 
@@ -237,8 +231,8 @@ impl RawRequest {
         };
         fill(bytes);
         self.write(me, call, number.wrapping_add(1), after, || {
-            // SAFETY: `write` calls this only once the claim says that this thread writes.
-            unsafe { call.write_object(number, &object, len) };
+            // `write` calls this only once the claim says that this thread writes.
+            call.write_object(number, &object, len);
             queue.put(me, &object, call.reply_position(number))
         })?;
         held.sent();

@@ -15,6 +15,7 @@ use super::service::Types;
 use crate::liveness::TokenId;
 use crate::queue::RawReceiver;
 use crate::sys::barrier;
+use crate::wake::{Source, Watched};
 use crate::{Deadline, Error, Payload, RecvError, WaitStrategy};
 
 /// Receives a service's requests. A service has one server at a time; it may move between threads.
@@ -148,6 +149,43 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
         let is_any_set = || service.asks().is_any_set(service.client_slots() * SLOTS);
         let next = || Ok(requests.next(service, me, process)?);
         receiver.wait_for(me, deadline, is_any_set, next)?.map(Request::new).transpose()
+    }
+}
+
+/// Ready when [`Server::try_next`] is worth a try.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-server-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// use outlive::rpc::Service;
+/// use outlive::wait::{WaitSet, Readiness};
+/// use std::task::Poll;
+///
+/// let first = Service::<[u8], [u8]>::open_or_create(&domain, "one")?;
+/// let second = Service::<[u8], [u8]>::open_or_create(&domain, "two")?;
+/// let (mut one, mut two) = (first.server()?, second.server()?);
+/// let client = second.client()?;                         // in another process, as a rule
+/// let mut set = WaitSet::new(&domain);
+/// let (_ones, twos) = (set.add(&one)?, set.add(&two)?);
+/// let mut call = client.begin(b"2 + 2")?;
+/// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(twos, Readiness::Readable)]);
+///
+/// let mut answers = WaitSet::new(&domain);
+/// let answer = answers.add(&call)?;
+/// assert_eq!(answers.try_wait()?.count(), 0);
+/// two.next()?.reply(b"4")?;
+/// assert_eq!(answers.wait()?.collect::<Vec<_>>(), [(answer, Readiness::Readable)]);
+/// let Poll::Ready(Some(reply)) = call.try_next()? else { panic!("the reply is there") };
+/// assert_eq!(*reply, *b"4");
+/// assert!(one.try_next()?.is_none());
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for Server<Q, R> {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
     }
 }
 

@@ -30,11 +30,14 @@ pub struct Stream<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     written: u32,
 }
 
-impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
-    pub(super) fn new(request: Request<Q, R>) -> Stream<Q, R> {
-        Stream { request, written: 0 }
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
+    /// Begins a stream: several replies, one after the other.
+    pub fn stream(self) -> Stream<Q, R> {
+        Stream { request: self, written: 0 }
     }
+}
 
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
     /// Returns the request.
     pub fn request(&self) -> &Request<Q, R> {
         &self.request

@@ -9,16 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Holder;
-use super::embedded::{Embed, Place, SharedField};
+use super::embedded::{Embedded, InRecord};
 use super::error::AcquireError;
-use super::primitive::{Home, TypeOf, words_at};
+use super::primitive::{Handle, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen};
 use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
 use crate::segment::{Opening, Segment, SharedLayout};
 use crate::shim::{AtomicU32, Ordering};
-use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
 
 /// Says what the death of a participant does to a [`Barrier`].
@@ -70,9 +69,8 @@ pub enum WhenOneDies {
 /// the kernel watches a few absent ones for each waiter, and each waiter looks at all seats once a
 /// second.)
 pub struct Barrier {
-    home: Home<BarrierWords>,
+    handle: Handle<BarrierWords>,
     seats: NonNull<[AtomicU32]>,
-    spin_wait: SpinWait,
 }
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
@@ -143,7 +141,7 @@ impl BarrierOptions {
                 why: "1 to 65,536",
             });
         }
-        let home = Home::<BarrierWords>::open_with_tail(
+        let handle = Handle::<BarrierWords>::open_with_tail(
             domain,
             name,
             opening,
@@ -154,20 +152,20 @@ impl BarrierOptions {
                 set_policy(words, self.when_one_dies.unwrap_or_default());
             },
         )?;
-        let found = home.shared().parties.load(Ordering::Relaxed);
+        let found = handle.shared().parties.load(Ordering::Relaxed);
         if !(1..=MOST_PARTIES).contains(&found) {
-            return Err(home.damaged("a barrier's size"));
+            return Err(handle.damaged("a barrier's size"));
         }
-        agree(home.segment(), "number of participants", found, self.parties)?;
-        let policy = policy_of(home.shared()).name();
+        agree(handle.segment(), "number of participants", found, self.parties)?;
+        let policy = policy_of(handle.shared()).name();
         agree(
-            home.segment(),
+            handle.segment(),
             "rule for a death",
             policy,
             self.when_one_dies.map(WhenOneDies::name),
         )?;
-        let seats = home.tail(found as usize)?;
-        Ok(Barrier { home, seats, spin_wait: SpinWait::new() })
+        let seats = handle.tail(found as usize)?;
+        Ok(Barrier { handle, seats })
     }
 }
 
@@ -215,21 +213,17 @@ impl Barrier {
             offset + size_of::<BarrierWords>() as u64,
             parties as usize,
         )?);
-        Ok(Barrier {
-            home: Home::inside(words, registry, segment),
-            seats,
-            spin_wait: SpinWait::new(),
-        })
+        Ok(Barrier { handle: Handle::inside(words, registry, segment), seats })
     }
 
     /// Sets how this handle waits.
     pub fn set_wait_strategy(&self, wait: WaitStrategy) {
-        self.spin_wait.set(wait);
+        self.handle.site().spin_wait.set(wait);
     }
 
     fn raw(&self) -> RawBarrier<'_> {
-        // SAFETY: `open` or `inside` has checked the place, and `home` keeps it mapped.
-        RawBarrier { words: self.home.shared(), seats: unsafe { self.seats.as_ref() } }
+        // SAFETY: `open` or `inside` has checked the place, and `handle` keeps it mapped.
+        RawBarrier { words: self.handle.shared(), seats: unsafe { self.seats.as_ref() } }
     }
 
     /// Takes a seat for the calling thread. From its return on, the others wait for this thread and
@@ -310,12 +304,12 @@ impl Barrier {
     /// # If a process dies
     /// As with [`Barrier::repair`].
     pub fn repair_until(&self, deadline: Deadline) -> Result<(), WaitError> {
-        let me = self.home.me().map_err(WaitError::System)?;
-        match self.raw().repair(me, &self.spin_wait, deadline) {
+        let me = self.handle.me().map_err(WaitError::System)?;
+        match self.raw().repair(me, &self.handle.site().spin_wait, deadline) {
             Ok(()) => Ok(()),
-            Err(Stuck::System(errno)) => Err(WaitError::from_errno(self.home.registry(), errno)),
+            Err(Stuck::System(errno)) => Err(WaitError::from_errno(self.handle.registry(), errno)),
             Err(Stuck::Damaged) => {
-                Err(WaitError::System(self.home.damaged("the word of a barrier's repair")))
+                Err(WaitError::System(self.handle.damaged("the word of a barrier's repair")))
             }
             // A repair gives up for no other reason.
             Err(_) => Err(WaitError::TimedOut),
@@ -331,12 +325,12 @@ impl Barrier {
     #[doc(hidden)]
     #[cfg(feature = "testing")]
     pub fn repairer(&self) -> Option<Holder> {
-        self.raw().repairer().map(|token| Holder::of(self.home.registry(), token))
+        self.raw().repairer().map(|token| Holder::of(self.handle.registry(), token))
     }
 
     /// Returns the participants, and whether each has arrived in the present phase.
     pub fn participants(&self) -> Vec<(Holder, bool)> {
-        let holder = |(token, arrived)| (Holder::of(self.home.registry(), token), arrived);
+        let holder = |(token, arrived)| (Holder::of(self.handle.registry(), token), arrived);
         self.raw().participants().into_iter().map(holder).collect()
     }
 
@@ -349,7 +343,7 @@ impl Barrier {
         arrived: &mut Option<u32>,
         deadline: Option<Deadline>,
     ) -> Result<Option<Turn>, AcquireError> {
-        if self.home.registry().current_bits() != me.id.as_u32() {
+        if self.handle.registry().current_bits() != me.id.as_u32() {
             return Err(AcquireError::NotHeld);
         }
         let raw = self.raw();
@@ -357,7 +351,8 @@ impl Barrier {
             Some(phase) => phase,
             None => raw.arrive(me, seat).map_err(|stuck| self.error(stuck))?,
         };
-        let end = raw.wait(me, seat, phase, &self.spin_wait, deadline);
+        let deadline = deadline.filter(|deadline| !deadline.has_passed());
+        let end = raw.wait(me, seat, phase, &self.handle.site().spin_wait, deadline);
         *arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
         match end {
             Ok(passed) => Ok(Some(Turn { leader: passed == Passed::Leader })),
@@ -367,7 +362,7 @@ impl Barrier {
     }
 
     fn me(&self) -> Result<Me, AcquireError> {
-        self.home.me().map_err(AcquireError::System)
+        self.handle.me().map_err(AcquireError::System)
     }
 
     fn error(&self, stuck: Stuck) -> AcquireError {
@@ -379,7 +374,7 @@ impl Barrier {
             Stuck::Damaged => AcquireError::Damaged,
             Stuck::System(errno) => AcquireError::System(Error::from_errno(
                 "wait for participants in",
-                self.home.registry().path(),
+                self.handle.registry().path(),
                 errno,
             )),
         }
@@ -484,7 +479,7 @@ impl<B: Deref<Target = Barrier>> Seat<'_, B> {
 
 impl<B: Deref<Target = Barrier>> Drop for Seat<'_, B> {
     fn drop(&mut self) {
-        if self.barrier.home.registry().current_bits() == self.me.id.as_u32() {
+        if self.barrier.handle.registry().current_bits() == self.me.id.as_u32() {
             self.barrier.raw().leave(self.me, self.index);
         }
     }
@@ -503,23 +498,7 @@ impl<B: Deref<Target = Barrier>> fmt::Debug for Seat<'_, B> {
 /// 64 bytes and 4 for each seat.
 ///
 /// All zeroes are an empty barrier with [`WhenOneDies::Break`].
-#[repr(C)]
-pub struct EmbeddedBarrier<const N: usize> {
-    words: BarrierWords,
-    seats: [AtomicU32; N],
-}
-
-// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
-// them.
-unsafe impl<const N: usize> SharedLayout for EmbeddedBarrier<N> {}
-// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl<const N: usize> SharedField for EmbeddedBarrier<N> {
-    const PRIMITIVES: usize = 1;
-    fn primitive(_: usize) -> Place {
-        const { assert!(N >= 1 && N <= MOST_PARTIES as usize) };
-        Place { offset: 0, kind: Kind::Barrier, number: N as u32 }
-    }
-}
+pub type EmbeddedBarrier<const N: usize> = Embedded<BarrierWords, [AtomicU32; N]>;
 
 impl<const N: usize> EmbeddedBarrier<N> {
     /// Sets what the death of a participant does, in
@@ -529,13 +508,20 @@ impl<const N: usize> EmbeddedBarrier<N> {
     }
 }
 
-impl<const N: usize> Embed for EmbeddedBarrier<N> {
+// SAFETY: the words are the type, and atomics lie behind them.
+unsafe impl<const N: usize> InRecord<[AtomicU32; N]> for BarrierWords {
+    const KIND: Kind = Kind::Barrier;
+    const NUMBER: u32 = {
+        assert!(N >= 1 && N <= MOST_PARTIES as usize);
+        N as u32
+    };
     type Handle = Barrier;
-    fn handle(home: Home<EmbeddedBarrier<N>>) -> Barrier {
+
+    fn handle(handle: Handle<EmbeddedBarrier<N>>) -> Barrier {
         // A record that an older build made has no number here; every process writes the same.
-        home.shared().words.parties.store(N as u32, Ordering::Relaxed);
-        let seats = NonNull::from(home.shared().seats.as_slice());
-        Barrier { home: home.part(|embedded| &embedded.words), seats, spin_wait: SpinWait::new() }
+        handle.shared().words.note(N as u32);
+        let seats = NonNull::from(&handle.shared().value).cast::<[AtomicU32; N]>();
+        Barrier { handle: handle.part(|embedded| &embedded.words), seats }
     }
 }
 
@@ -554,17 +540,17 @@ impl Primitive for BarrierWords {
     fn noted(&self) -> u32 {
         self.parties.load(Ordering::Relaxed)
     }
+}
 
-    /// An embedded barrier that an older build made and no process has used yet has no seats.
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
-        let words = segment.at::<BarrierWords>(offset)?;
-        let parties = words.noted();
-        if parties > MOST_PARTIES {
-            return Err(segment.damaged("a barrier's size"));
-        }
-        let seats = words_at(segment, offset + size_of::<BarrierWords>() as u64, parties as usize)?;
-        Ok(Some(Box::new(RawBarrier { words, seats })))
+/// Returns the barrier at `offset` for a process that looks from outside. An embedded barrier that an older build made and no process has used yet has no seats.
+pub(super) fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+    let words = segment.at::<BarrierWords>(offset)?;
+    let parties = words.noted();
+    if parties > MOST_PARTIES {
+        return Err(segment.damaged("a barrier's size"));
     }
+    let seats = words_at(segment, offset + size_of::<BarrierWords>() as u64, parties as usize)?;
+    Ok(Some(Box::new(RawBarrier { words, seats })))
 }
 
 /// Sets, in a record's initialiser, what a death does.

@@ -10,11 +10,11 @@
 //! locker, as ever. So the table of states is the plain mutex's.
 
 use super::Holder;
-use super::embedded::{Embedded, InRecord};
+use super::embedded::{Embedded, InRecord, lock_in_record};
 use super::error::AcquireError;
 use super::guard::Guard;
 use super::lock::{Lock, LockOptions};
-use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
+use super::primitive::{Handle, Inspect, LockDetail, Primitive};
 use super::raw::ceiling::{MOST, NotRaised, lower, raise};
 use super::raw::mutex::RawMutex;
 use super::raw_lock::{
@@ -107,16 +107,20 @@ pub struct Ceiled<const CEILING: u32>(RawCeiling);
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl<const CEILING: u32> SharedLayout for Ceiled<CEILING> {}
 
-// SAFETY: the words are at offset 0.
-unsafe impl<const CEILING: u32> InRecord for Ceiled<CEILING> {
-    type Words = RawCeiling;
+// SAFETY: the words are at offset 0; `Guards` says the rest.
+unsafe impl<T, const CEILING: u32> InRecord<T> for Ceiled<CEILING>
+where
+    RawCeiling: Guards<T>,
+{
+    const KIND: Kind = Kind::CeilingMutex;
     const NUMBER: u32 = {
         assert!(CEILING >= 1 && CEILING <= MOST, "a ceiling is a priority of 1 to 99");
         CEILING
     };
+    type Handle = CeilingMutex<T>;
 
-    fn words(&self) -> &RawCeiling {
-        &self.0
+    fn handle(handle: Handle<Embedded<Self, T>>) -> CeilingMutex<T> {
+        lock_in_record(handle, |words| &words.0, CEILING)
     }
 }
 
@@ -134,10 +138,6 @@ impl Primitive for RawCeiling {
 
     fn noted(&self) -> u32 {
         self.ceiling.load(Ordering::Relaxed)
-    }
-
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
-        seen::<RawCeiling>(segment, offset)
     }
 }
 
@@ -282,7 +282,7 @@ impl<T: Plain> CeilingMutex<T> {
 impl<T> CeilingMutex<T> {
     /// Returns the priority at which holders run.
     pub fn ceiling(&self) -> u32 {
-        *self.handle.local()
+        self.local
     }
 }
 
@@ -290,16 +290,16 @@ impl CeilingMutex<()> {
     /// Returns the mutex without its value: in a record with that `ceiling`, elsewhere with the one
     /// that its own words hold.
     pub(super) fn inside(
-        home: Home<RawCeiling>,
+        handle: Handle<RawCeiling>,
         ceiling: Option<u32>,
     ) -> Result<CeilingMutex<()>, Error> {
-        let words = home.shared();
+        let words = handle.shared();
         let local = match ceiling {
             Some(ceiling) => words.embedded_local(ceiling),
-            None => words.local(home.registry(), home.segment())?,
+            None => words.local(handle.registry(), handle.segment())?,
         };
         // SAFETY: `()` has no bytes.
-        Ok(unsafe { Lock::of(home, core::ptr::NonNull::dangling(), local) })
+        Ok(unsafe { Lock::of(handle, core::ptr::NonNull::dangling(), local) })
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::embedded::{Embed, Place, SharedField};
+use super::embedded::{Embedded, InRecord};
 use super::error::{AcquireError, LockError};
 use super::mutex::MutexGuard;
-use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
+use super::primitive::{Handle, TypeOf};
+use super::primitive::{Inspect, LockDetail, Primitive};
 use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
 use super::raw::mutex::RawMutex;
 use crate::domain::three_openings;
 use crate::liveness::{Me, Peer, Registry};
-use crate::segment::{Header, Opening, Segment};
+use crate::segment::{Header, Opening};
 use crate::sys::robust::WakeRelay;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
@@ -62,7 +62,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 ///
 /// A stopped process (`SIGSTOP`) keeps a notification that it has received.
 pub struct Condvar {
-    home: Home<RawCondvar>,
+    handle: Handle<RawCondvar>,
     spin_waits: SpinWaits,
 }
 
@@ -77,7 +77,7 @@ impl CondvarOptions {
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Condvar, Error> {
         let init = |_: &mut RawCondvar, _: &Header| ();
         let value = TypeOf::nothing();
-        Ok(Condvar::at(Home::open_as(domain, name, opening, Kind::Condvar, value, init)?))
+        Ok(Condvar::at(Handle::open_as(domain, name, opening, Kind::Condvar, value, init)?))
     }
 }
 
@@ -132,8 +132,8 @@ impl Condvar {
         Condvar::options().open_or_create(domain, name)
     }
 
-    fn at(home: Home<RawCondvar>) -> Condvar {
-        Condvar { home, spin_waits: SpinWaits { notify: SpinWait::new(), lock: SpinWait::new() } }
+    fn at(handle: Handle<RawCondvar>) -> Condvar {
+        Condvar { handle, spin_waits: SpinWaits { notify: SpinWait::new(), lock: SpinWait::new() } }
     }
 
     /// Sets how this handle waits.
@@ -244,7 +244,7 @@ impl Condvar {
         relock: Deadline,
     ) -> MaybeEnded<'a, T, K> {
         self.wait_by(guard, |raw, mutex, me, relay| {
-            raw.wait(self.home.registry(), mutex, me, relay, &self.spin_waits, deadline, relock)
+            raw.wait(self.handle.registry(), mutex, me, relay, &self.spin_waits, deadline, relock)
         })
     }
 
@@ -382,8 +382,8 @@ impl Condvar {
         wait: impl FnOnce(&RawCondvar, &RawMutex, Me, WakeRelay) -> Waited,
     ) -> MaybeEnded<'a, T, K> {
         let mut woke = Woke::Notified;
-        let again = guard.give_back_during(self.home.segment(), |mutex, me, relay| {
-            let waited = wait(self.home.shared(), mutex, me, relay);
+        let again = guard.give_back_during(self.handle.segment(), |mutex, me, relay| {
+            let waited = wait(self.handle.shared(), mutex, me, relay);
             if waited.timed_out {
                 woke = Woke::TimedOut;
             }
@@ -399,7 +399,7 @@ impl Condvar {
     /// Before this has returned: perhaps no waiter was woken. See [`Condvar`].
     #[inline]
     pub fn notify_one(&self) {
-        self.home.shared().notify_one();
+        self.handle.shared().notify_one();
     }
 
     /// Wakes all waiters.
@@ -408,7 +408,7 @@ impl Condvar {
     /// Before this has returned: perhaps not all waiters were woken. See [`Condvar`].
     #[inline]
     pub fn notify_all(&self) {
-        self.home.shared().notify_all();
+        self.handle.shared().notify_all();
     }
 }
 
@@ -431,32 +431,20 @@ impl Condvar {
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), outlive::Error>(())
 /// ```
-#[repr(C)]
-pub struct EmbeddedCondvar {
-    raw: RawCondvar,
-}
+pub type EmbeddedCondvar = Embedded<RawCondvar>;
 
-// SAFETY: atomics only, and the primitive is at offset 0, as `primitive` says.
-unsafe impl SharedField for EmbeddedCondvar {
-    const PRIMITIVES: usize = 1;
-    fn primitive(_: usize) -> Place {
-        Place { offset: 0, kind: Kind::Condvar, number: 0 }
-    }
-}
-
-impl Embed for EmbeddedCondvar {
+// SAFETY: the words are the type, and nothing lies behind them.
+unsafe impl InRecord<()> for RawCondvar {
+    const KIND: Kind = Kind::Condvar;
     type Handle = Condvar;
-    fn handle(home: Home<EmbeddedCondvar>) -> Condvar {
-        Condvar::at(home.part(|embedded| &embedded.raw))
+
+    fn handle(handle: Handle<EmbeddedCondvar>) -> Condvar {
+        Condvar::at(handle.part(|embedded| &embedded.words))
     }
 }
 
 impl Primitive for RawCondvar {
     const KINDS: &[Kind] = &[Kind::Condvar];
-
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
-        seen::<RawCondvar>(segment, offset)
-    }
 }
 
 impl Inspect for RawCondvar {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock::{Lock, take, take_for_ever};
-use super::primitive::{Home, KindOf, Primitive};
+use super::primitive::{Handle, KindOf};
 use super::raw_lock::{Guards, LockWords, Site};
 use super::{EmbeddedMutex, LockError, MutexGuard};
 use crate::Plain;
@@ -76,71 +76,80 @@ pub trait Embed: SharedField + Sized {
     /// The type that uses it, the same as for a named primitive.
     type Handle;
     #[doc(hidden)]
-    fn handle(home: Home<Self>) -> Self::Handle;
+    fn handle(handle: Handle<Self>) -> Self::Handle;
 }
 
-/// The words of a lock as a record's field holds them, with what the field's type says of them.
+/// The words of a primitive as a record's field holds them, in front of a `T`, with what the field's
+/// type says of them.
 ///
 /// # Safety
-/// The words are at offset 0, and fill the type.
-pub unsafe trait InRecord: SharedLayout + Sync {
-    /// The words.
-    type Words: LockWords;
-    /// The number that the type says: a ceiling; else 0.
-    const NUMBER: u32;
+/// The words are at offset 0 and fill the type. Any bytes are a `T`, and while other processes may
+/// see it, safe code reaches the `T` only as the primitive allows.
+pub unsafe trait InRecord<T>: SharedLayout + Sync + Sized {
+    /// The primitive's kind.
+    const KIND: Kind;
+    /// The number that the type says: a ceiling, room for permits, seats; else 0.
+    const NUMBER: u32 = 0;
+    /// The type that uses it.
+    type Handle;
 
-    /// Returns the words.
-    fn words(&self) -> &Self::Words;
+    /// Makes a handle.
+    fn handle(handle: Handle<Embedded<Self, T>>) -> Self::Handle;
 }
 
-// SAFETY: the words are the type.
-unsafe impl<P: LockWords> InRecord for P {
-    type Words = P;
-    const NUMBER: u32 = 0;
+// SAFETY: the words are the type; `Guards` says the rest.
+unsafe impl<P: Guards<T>, T> InRecord<T> for P {
+    const KIND: Kind = P::KINDS[0];
+    type Handle = Lock<P, T>;
 
-    #[inline]
-    fn words(&self) -> &P {
-        self
+    fn handle(handle: Handle<Embedded<P, T>>) -> Lock<P, T> {
+        lock_in_record(handle, |words| words, 0)
     }
 }
 
-/// Embeds a lock and the value that it guards as a field of a [`record!`](crate::record): an
+/// Makes the handle of a lock inside a record, whose type says that number.
+pub(super) fn lock_in_record<W, P: Guards<T>, T>(
+    handle: Handle<Embedded<W, T>>,
+    words: impl Fn(&W) -> &P,
+    number: u32,
+) -> Lock<P, T> {
+    let handle = P::keep(handle);
+    let local = words(&handle.shared().words).embedded_local(number);
+    let value = NonNull::from(&handle.shared().value);
+    // SAFETY: the value lies behind the words in the same field.
+    unsafe { Lock::of(handle.part(|embedded| words(&embedded.words)), value, local) }
+}
+
+/// Embeds a primitive, and what it guards, as a field of a [`record!`](crate::record): an
 /// [`EmbeddedMutex`] and the like, which say more.
 ///
-/// All zeroes are an unlocked lock around a zeroed value.
+/// All zeroes are one that no thread uses: an unlocked lock around a zeroed value, say.
 #[repr(C)]
-pub struct Embedded<P, T> {
-    words: P,
-    value: UnsafeCell<T>,
+pub struct Embedded<P, T = ()> {
+    pub(super) words: P,
+    pub(super) value: UnsafeCell<T>,
 }
 
-// SAFETY: safe code reaches the value only through a guard, whose thread holds the lock; `Guards`
-// says that such a value may be shared so.
-unsafe impl<P: InRecord<Words: Guards<T>>, T> Sync for Embedded<P, T> {}
-// SAFETY: the words are `SharedLayout`; the value is of any bytes, and only a guard reaches it.
-unsafe impl<P: InRecord<Words: Guards<T>>, T> SharedLayout for Embedded<P, T> {}
-// SAFETY: the words are at offset 0, as `primitive` says; the value is of any bytes, and only a
-// guard reaches it.
-unsafe impl<P: InRecord<Words: Guards<T>>, T> SharedField for Embedded<P, T> {
+// SAFETY: safe code reaches the value only as the primitive allows, as `InRecord` says.
+unsafe impl<P: InRecord<T>, T> Sync for Embedded<P, T> {}
+// SAFETY: the words are `SharedLayout`; the value is of any bytes, as `InRecord` says.
+unsafe impl<P: InRecord<T>, T> SharedLayout for Embedded<P, T> {}
+// SAFETY: the words are at offset 0, as `primitive` says; `InRecord` says the rest.
+unsafe impl<P: InRecord<T>, T> SharedField for Embedded<P, T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: 0, kind: P::Words::KINDS[0], number: P::NUMBER }
+        Place { offset: 0, kind: P::KIND, number: P::NUMBER }
     }
 }
 
-impl<P: InRecord<Words: Guards<T>>, T> Embed for Embedded<P, T> {
-    type Handle = Lock<P::Words, T>;
-
-    fn handle(home: Home<Embedded<P, T>>) -> Lock<P::Words, T> {
-        let home = P::Words::keep(home);
-        let local = home.shared().words.words().embedded_local(P::NUMBER);
-        let value = NonNull::from(&home.shared().value);
-        // SAFETY: the value lies behind the words in the same field.
-        unsafe { Lock::of(home.part(|embedded| embedded.words.words()), value, local) }
+impl<P: InRecord<T>, T> Embed for Embedded<P, T> {
+    type Handle = P::Handle;
+    fn handle(handle: Handle<Embedded<P, T>>) -> P::Handle {
+        P::handle(handle)
     }
 }
 
-impl<P: InRecord<Words: Guards<T>>, T> Embedded<P, T> {
+impl<P: InRecord<T, Handle = Lock<W, T>>, W: LockWords, T> Embedded<P, T> {
     /// Returns the value while no other process can reach it: in
     /// [`RecordOptions::init`](super::RecordOptions::init).
     pub fn get_mut(&mut self) -> &mut T {
@@ -380,7 +389,7 @@ impl<T: RecordType> Record<T> {
     /// # Panics
     /// If `field` returns a place that is not of this record.
     pub fn handle<F: Embed>(&self, field: impl FnOnce(&T) -> &F) -> F::Handle {
-        F::handle(Home::inside(self.own(field), self.site.registry, &self.site.segment))
+        F::handle(Handle::inside(self.own(field), self.site.registry, &self.site.segment))
     }
 
     /// Returns the field that `field` chooses, and refuses any other place: its lock would name

@@ -192,8 +192,16 @@ impl AcquireError {
             Refused::Damaged => AcquireError::Damaged,
             Refused::System(errno) => {
                 let path = me.registry.path();
-                AcquireError::System(Error::from_errno("wait for a lock in", path, errno))
+                AcquireError::System(Error::from_errno("wait in", path, errno))
             }
         })
+    }
+
+    /// Returns what a thread got; `None` if a living thread has it just now.
+    pub(super) fn settle<T>(got: Result<T, Refused>, me: Me) -> Result<Option<T>, AcquireError> {
+        match got {
+            Ok(got) => Ok(Some(got)),
+            Err(refused) => AcquireError::from_refused(refused, me).map_or(Ok(None), Err),
+        }
     }
 }

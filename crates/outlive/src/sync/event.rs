@@ -3,16 +3,15 @@
 
 use std::time::Duration;
 
-use super::embedded::{Embed, Place, SharedField};
-use super::primitive::{Home, TypeOf, note_beginning};
-use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
+use super::embedded::{Embedded, InRecord};
+use super::primitive::{Handle, TypeOf, note_beginning};
+use super::primitive::{Inspect, LockDetail, Primitive};
 use super::raw::event::{Opens, RawEvent, VALUE};
 use super::readiness::EventReadiness;
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
-use crate::segment::{Header, Opening, Segment};
+use crate::segment::{Header, Opening};
 use crate::shim::Ordering;
-use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
 
 /// Says whether a wait leaves the bits that satisfied it, or clears them.
@@ -53,8 +52,7 @@ pub enum Reset {
 /// death of the process that was to set a bit: watch that process
 /// ([`Peer::wait_dead`](crate::Peer::wait_dead)), or wait with a deadline.
 pub struct Event {
-    home: Home<RawEvent>,
-    spin_wait: SpinWait,
+    handle: Handle<RawEvent>,
 }
 
 impl Event {
@@ -86,13 +84,13 @@ impl Event {
         Event::options().open_or_create(domain, name)
     }
 
-    fn at(home: Home<RawEvent>) -> Event {
-        Event { home, spin_wait: SpinWait::new() }
+    fn at(handle: Handle<RawEvent>) -> Event {
+        Event { handle }
     }
 
     /// Sets how this handle waits.
     pub fn set_wait_strategy(&self, wait: WaitStrategy) {
-        self.spin_wait.set(wait);
+        self.handle.site().spin_wait.set(wait);
     }
 
     /// Sets bits, wakes all waiters, and returns the bits that were set before. (If a thread waits,
@@ -202,7 +200,7 @@ impl Event {
 
     /// Returns a source for a wait set.
     pub(crate) fn readiness(&self, bits: u32, all: bool) -> EventReadiness {
-        EventReadiness::new(self.home.clone(), Opens::with(bits, all))
+        EventReadiness::new(self.handle.clone(), Opens::with(bits, all))
     }
 
     fn wait_until(
@@ -211,16 +209,27 @@ impl Event {
         all: bool,
         deadline: Deadline,
     ) -> Result<Option<u32>, WaitError> {
-        if let Some(got) = self.take(self.raw(), bits, all) {
-            return Ok(Some(got));
+        match self.take(self.raw(), bits, all) {
+            Some(got) => Ok(Some(got)),
+            None if deadline.has_passed() => Ok(None),
+            None => self.wait_slow(bits, all, deadline),
         }
-        let registry = self.home.registry();
+    }
+
+    #[cold]
+    fn wait_slow(
+        &self,
+        bits: u32,
+        all: bool,
+        deadline: Deadline,
+    ) -> Result<Option<u32>, WaitError> {
+        let registry = self.handle.registry();
         // Waiting needs no token; but with one, a process that inspects the domain finds the
         // waiting thread.
-        self.home.me().map_err(WaitError::System)?;
+        self.handle.me().map_err(WaitError::System)?;
         let take = |raw: &RawEvent| self.take(raw, bits, all);
         self.raw()
-            .wait(registry, &self.spin_wait, deadline, Opens::with(bits, all), take)
+            .wait(registry, &self.handle.site().spin_wait, deadline, Opens::with(bits, all), take)
             .map_err(|errno| WaitError::from_errno(registry, errno))
     }
 
@@ -240,7 +249,7 @@ impl Event {
 
     #[inline]
     fn raw(&self) -> &RawEvent {
-        self.home.shared()
+        self.handle.shared()
     }
 }
 
@@ -282,10 +291,10 @@ impl EventOptions {
             Reset::Automatic => "automatic reset",
         });
         let init = |raw: &mut RawEvent, _: &Header| raw.prepare(0, new as u32);
-        let home = Home::open_as(domain, name, opening, Kind::Event, value, init)?;
-        let found = Event::reset_of(home.shared()).name();
-        agree(home.segment(), "reset", found, self.reset.map(Reset::name))?;
-        Ok(Event::at(home))
+        let handle = Handle::open_as(domain, name, opening, Kind::Event, value, init)?;
+        let found = Event::reset_of(handle.shared()).name();
+        agree(handle.segment(), "reset", found, self.reset.map(Reset::name))?;
+        Ok(Event::at(handle))
     }
 }
 
@@ -318,31 +327,23 @@ impl Reset {
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), outlive::Error>(())
 /// ```
-#[repr(C)]
-pub struct EmbeddedEvent {
-    raw: RawEvent,
-}
+pub type EmbeddedEvent = Embedded<RawEvent>;
 
 impl EmbeddedEvent {
     /// Sets what waits do with the bits, while no other process can reach the event: in
     /// [`RecordOptions::init`](super::RecordOptions::init).
     pub fn set_reset(&mut self, reset: Reset) {
-        self.raw.prepare(0, reset as u32);
+        self.words.prepare(0, reset as u32);
     }
 }
 
-// SAFETY: atomics only, and the primitive is at offset 0, as `primitive` says.
-unsafe impl SharedField for EmbeddedEvent {
-    const PRIMITIVES: usize = 1;
-    fn primitive(_: usize) -> Place {
-        Place { offset: 0, kind: Kind::Event, number: 0 }
-    }
-}
-
-impl Embed for EmbeddedEvent {
+// SAFETY: the words are the type, and nothing lies behind them.
+unsafe impl InRecord<()> for RawEvent {
+    const KIND: Kind = Kind::Event;
     type Handle = Event;
-    fn handle(home: Home<EmbeddedEvent>) -> Event {
-        Event::at(home.part(|embedded| &embedded.raw))
+
+    fn handle(handle: Handle<EmbeddedEvent>) -> Event {
+        Event { handle: handle.part(|embedded| &embedded.words) }
     }
 }
 
@@ -372,8 +373,7 @@ impl Embed for EmbeddedEvent {
 /// ([`Peer::wait_dead`](crate::Peer::wait_dead)) arrive in place of a dead one, or call
 /// [`Latch::release`].
 pub struct Latch {
-    home: Home<RawEvent>,
-    spin_wait: SpinWait,
+    handle: Handle<RawEvent>,
 }
 
 impl Latch {
@@ -390,13 +390,13 @@ impl Latch {
         LatchOptions { arrivals: None }.open(domain, name)
     }
 
-    fn at(home: Home<RawEvent>) -> Latch {
-        Latch { home, spin_wait: SpinWait::new() }
+    fn at(handle: Handle<RawEvent>) -> Latch {
+        Latch { handle }
     }
 
     /// Sets how this handle waits.
     pub fn set_wait_strategy(&self, wait: WaitStrategy) {
-        self.spin_wait.set(wait);
+        self.handle.site().spin_wait.set(wait);
     }
 
     /// Counts so many arrivals, at most as many as are missing, and returns how many are missing
@@ -426,7 +426,7 @@ impl Latch {
 
     /// Returns a source for a wait set.
     pub(crate) fn readiness(&self) -> EventReadiness {
-        EventReadiness::new(self.home.clone(), Opens::AtZero)
+        EventReadiness::new(self.handle.clone(), Opens::AtZero)
     }
 
     /// Waits until the latch is open.
@@ -466,22 +466,28 @@ impl Latch {
         self.open_until(deadline)?.ok_or(WaitError::TimedOut)
     }
 
+    #[inline]
     fn open_until(&self, deadline: Deadline) -> Result<Option<()>, WaitError> {
-        if self.is_open() {
-            return Ok(Some(()));
+        if self.is_open() { Ok(Some(())) } else { self.open_slow(deadline) }
+    }
+
+    #[cold]
+    fn open_slow(&self, deadline: Deadline) -> Result<Option<()>, WaitError> {
+        if deadline.has_passed() {
+            return Ok(None);
         }
-        let registry = self.home.registry();
+        let registry = self.handle.registry();
         // For inspection only: see `Event`.
-        self.home.me().map_err(WaitError::System)?;
+        self.handle.me().map_err(WaitError::System)?;
         let open = |raw: &RawEvent| (raw.value() == 0).then_some(());
         self.raw()
-            .wait(registry, &self.spin_wait, deadline, Opens::AtZero, open)
+            .wait(registry, &self.handle.site().spin_wait, deadline, Opens::AtZero, open)
             .map_err(|errno| WaitError::from_errno(registry, errno))
     }
 
     #[inline]
     fn raw(&self) -> &RawEvent {
-        self.home.shared()
+        self.handle.shared()
     }
 }
 
@@ -513,11 +519,11 @@ impl LatchOptions {
             raw.prepare(arrivals, 0);
             note_beginning(header, arrivals);
         };
-        let home = Home::open_as(domain, name, opening, Kind::Latch, TypeOf::nothing(), init)?;
-        if let Some(found) = home.beginning() {
-            agree(home.segment(), "number of arrivals", found, self.arrivals)?;
+        let handle = Handle::open_as(domain, name, opening, Kind::Latch, TypeOf::nothing(), init)?;
+        if let Some(found) = handle.beginning() {
+            agree(handle.segment(), "number of arrivals", found, self.arrivals)?;
         }
-        Ok(Latch::at(home))
+        Ok(Latch::at(handle))
     }
 }
 
@@ -541,41 +547,32 @@ impl LatchOptions {
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), outlive::Error>(())
 /// ```
-#[repr(C)]
-pub struct EmbeddedLatch {
-    raw: RawEvent,
-}
+pub type EmbeddedLatch = Embedded<RawEvent, Counts>;
+
+/// Says that an event's word counts arrivals; it takes no bytes.
+pub struct Counts(());
 
 impl EmbeddedLatch {
     /// Sets for how many arrivals the latch waits, while no other process can reach it: in
     /// [`RecordOptions::init`](super::RecordOptions::init).
     pub fn expect_arrivals(&mut self, arrivals: u32) {
-        self.raw.prepare(arrivals.min(VALUE), 0);
+        self.words.prepare(arrivals.min(VALUE), 0);
     }
 }
 
-// SAFETY: atomics only, and the primitive is at offset 0, as `primitive` says.
-unsafe impl SharedField for EmbeddedLatch {
-    const PRIMITIVES: usize = 1;
-    fn primitive(_: usize) -> Place {
-        Place { offset: 0, kind: Kind::Latch, number: 0 }
-    }
-}
-
-impl Embed for EmbeddedLatch {
+// SAFETY: the words are the type, and what lies behind them has no bytes.
+unsafe impl InRecord<Counts> for RawEvent {
+    const KIND: Kind = Kind::Latch;
     type Handle = Latch;
-    fn handle(home: Home<EmbeddedLatch>) -> Latch {
-        Latch::at(home.part(|embedded| &embedded.raw))
+
+    fn handle(handle: Handle<EmbeddedLatch>) -> Latch {
+        Latch { handle: handle.part(|embedded| &embedded.words) }
     }
 }
 
 /// An event or a latch: the word's option says which.
 impl Primitive for RawEvent {
     const KINDS: &[Kind] = &[Kind::Event, Kind::Latch];
-
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
-        seen::<RawEvent>(segment, offset)
-    }
 }
 
 impl Inspect for RawEvent {

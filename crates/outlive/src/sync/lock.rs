@@ -9,56 +9,17 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use super::embedded::InRecord;
 use super::error::{AcquireError, LockError};
 use super::guard::Guard;
-use super::primitive::{Home, TypeOf};
+use super::primitive::{Handle, TypeOf};
 use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Refusal, Site, Taken};
 use super::{Holder, order};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, TokenId};
 use crate::segment::{Header, Opening, Segment, SharedLayout};
 use crate::shim::AtomicU32;
-use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, WaitStrategy};
-
-/// The words of a lock, kept mapped, and what one handle has of its own.
-pub(super) struct Handle<P: LockWords> {
-    words: NonNull<P>,
-    local: P::Local,
-    site: Site,
-}
-
-// SAFETY: a handle gives no more than `&P`, and `P: Sync`.
-unsafe impl<P: LockWords> Send for Handle<P> {}
-// SAFETY: a handle gives no more than `&P`, and `P: Sync`.
-unsafe impl<P: LockWords> Sync for Handle<P> {}
-
-impl<P: LockWords> Handle<P> {
-    pub(super) fn new(home: Home<P>, local: P::Local) -> Handle<P> {
-        let (words, registry, segment) = home.into_parts();
-        let spin_wait = SpinWait::new();
-        if !P::SPINS {
-            spin_wait.set(WaitStrategy::Block);
-        }
-        Handle { words, local, site: Site { registry, segment, spin_wait } }
-    }
-
-    #[inline]
-    pub(super) fn words(&self) -> &P {
-        // SAFETY: `Home` got a checked place, and `segment` keeps it mapped.
-        unsafe { self.words.as_ref() }
-    }
-
-    #[inline]
-    pub(super) fn local(&self) -> &P::Local {
-        &self.local
-    }
-
-    #[inline]
-    pub(super) fn site(&self) -> &Site {
-        &self.site
-    }
-}
 
 /// What locking returns: the guard, or why there is none, or a guard for a repair.
 pub type Locked<'a, R, T> =
@@ -68,24 +29,26 @@ pub type Locked<'a, R, T> =
 pub type MaybeLocked<'a, R, T> =
     Result<Option<Guard<'a, R, T>>, LockError<Guard<'a, <R as RawLock>::Repairing, T>>>;
 
-/// The body of a named lock: the value begins in the next cache line.
+/// The body of a named primitive with a value, which begins in the next cache line.
 #[repr(C)]
-struct Named<P, T> {
-    words: Line<P>,
-    value: UnsafeCell<T>,
+pub(super) struct Named<P, T> {
+    pub(super) words: Line<P>,
+    pub(super) value: UnsafeCell<T>,
 }
 
 #[repr(C, align(64))]
-struct Line<P>(P);
+pub(super) struct Line<P>(pub(super) P);
 
-// SAFETY: the words are `SharedLayout`; the value is of any bytes, and only a guard reaches it.
-unsafe impl<P: Guards<T>, T> SharedLayout for Named<P, T> {}
+// SAFETY: the words are `SharedLayout`; the value is of any bytes, and reached as the primitive
+// allows: `InRecord` says that of a primitive with a name, too.
+unsafe impl<P: InRecord<T>, T> SharedLayout for Named<P, T> {}
 
 /// Guards a value, shared by name between processes: a [`Mutex`](super::Mutex), a
 /// [`PiMutex`](super::PiMutex), a [`CeilingMutex`](super::CeilingMutex), or an
 /// [`RwLock`](super::RwLock), which say more.
 pub struct Lock<P: LockWords, T> {
     pub(super) handle: Handle<P>,
+    pub(super) local: P::Local,
     value: NonNull<UnsafeCell<T>>,
 }
 
@@ -150,13 +113,13 @@ impl<P: Guards<T>, T> LockOptions<P, T> {
             agree(segment, "ceiling", words.noted(), self.number)?;
             words.local(domain.registry(), segment)
         };
-        let (home, local) = Home::open_prepared(domain, name, opening, of, 0, init, prepare)?;
-        let home = P::keep(home);
-        let value = NonNull::from(&home.shared().value);
+        let (handle, local) = Handle::open_prepared(domain, name, opening, of, 0, init, prepare)?;
+        let handle = P::keep(handle);
+        let value = NonNull::from(&handle.shared().value);
         // SAFETY: the value lies behind the words in the same file.
-        let lock = unsafe { Lock::of(home.part(|named| &named.words.0), value, local) };
+        let lock = unsafe { Lock::of(handle.part(|named| &named.words.0), value, local) };
         if let Some(wait) = self.wait.filter(|_| P::SPINS) {
-            lock.handle.site.spin_wait.set(wait);
+            lock.handle.site().spin_wait.set(wait);
         }
         Ok(lock)
     }
@@ -176,11 +139,14 @@ impl<P: Guards<T>, T> Lock<P, T> {
     /// # Safety
     /// `value` lies in the same mapping as the words and is what they guard, or `T` has no bytes.
     pub(super) unsafe fn of(
-        home: Home<P>,
+        handle: Handle<P>,
         value: NonNull<UnsafeCell<T>>,
         local: P::Local,
     ) -> Lock<P, T> {
-        Lock { handle: Handle::new(home, local), value }
+        if !P::SPINS {
+            handle.site().spin_wait.set(WaitStrategy::Block);
+        }
+        Lock { handle, local, value }
     }
 }
 
@@ -191,24 +157,24 @@ impl<P: LockWords, T> Lock<P, T> {
         &self,
         wait: impl FnOnce() -> Option<Deadline>,
     ) -> MaybeLocked<'_, R, T> {
-        let Handle { local, site, .. } = &self.handle;
+        let (local, site) = (&self.local, self.handle.site());
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
-        unsafe { take(self.handle.words(), local, site, self.value.cast(), wait) }
+        unsafe { take(self.handle.shared(), local, site, self.value.cast(), wait) }
     }
 
     /// Takes the lock in one of its ways without the fast path, and never waits.
     pub(super) fn take_looking<R: RawLock<Words = P>>(&self) -> MaybeLocked<'_, R, T> {
-        let Handle { local, site, .. } = &self.handle;
+        let (local, site) = (&self.local, self.handle.site());
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
-        unsafe { take_slow(self.handle.words(), local, site, self.value.cast(), Fast::Busy, None) }
+        unsafe { take_slow(self.handle.shared(), local, site, self.value.cast(), Fast::Busy, None) }
     }
 
     /// Takes the lock in one of its ways, and waits for ever.
     #[inline]
     pub(super) fn take_for_ever<R: RawLock<Words = P>>(&self) -> Locked<'_, R, T> {
-        let Handle { local, site, .. } = &self.handle;
+        let (local, site) = (&self.local, self.handle.site());
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
-        unsafe { take_for_ever(self.handle.words(), local, site, self.value.cast()) }
+        unsafe { take_for_ever(self.handle.shared(), local, site, self.value.cast()) }
     }
 
     /// Takes the lock in whatever state it is.
@@ -216,9 +182,10 @@ impl<P: LockWords, T> Lock<P, T> {
         &self,
         wait: Option<Deadline>,
     ) -> Result<Option<Guard<'_, R, T>>, AcquireError> {
-        let Handle { local, site, .. } = &self.handle;
-        let words = self.handle.words();
+        let (local, site) = (&self.local, self.handle.site());
+        let words = self.handle.shared();
         let me = site.registry.me().map_err(AcquireError::System)?;
+        let wait = wait.filter(|deadline| !deadline.has_passed());
         let take = || R::take_to_reset(words, local, site, me, wait);
         match order::watched(me, &site.segment, words, wait.is_some(), take) {
             // SAFETY: the lock guards the value beside it, the handle keeps both mapped, and this
@@ -331,6 +298,8 @@ pub(super) unsafe fn take_slow<'a, R: RawLock, T>(
     wait: Option<Deadline>,
 ) -> MaybeLocked<'a, R, T> {
     let me = site.registry.me().map_err(AcquireError::System)?;
+    // A moment that has passed: one look, as `try_lock` takes.
+    let wait = wait.filter(|deadline| !deadline.has_passed());
     let take = || R::lock_slow(words, local, site, me, seen, wait);
     match order::watched(me, &site.segment, words, wait.is_some(), take) {
         // SAFETY: the caller promises that `words` guard `value`, and this thread has just taken
@@ -465,6 +434,6 @@ where
 
     /// Returns the thread that holds the lock just now, dead or alive.
     pub fn holder(&self) -> Option<Holder> {
-        P::holder(self.handle.words(), self.handle.site().registry)
+        P::holder(self.handle.shared(), self.handle.site().registry)
     }
 }

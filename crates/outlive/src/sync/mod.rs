@@ -60,10 +60,56 @@ pub use owned::{
 };
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 #[doc(hidden)]
-pub use primitive::Home;
+pub use primitive::Handle;
 pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 pub use readiness::Bits;
 pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{EmbeddedSemaphore, OwnedPermit, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::wake::SPINS;
+    use crate::{Deadline, Domain};
+
+    #[test]
+    fn a_deadline_that_has_passed_means_one_look() {
+        let folder = std::env::temp_dir().join(format!("outlive-passed-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let mutex = Mutex::options(0u32).open_or_create(&domain, "mutex").expect("opens");
+        let lock = RwLock::options(0u32).open_or_create(&domain, "lock").expect("opens");
+        let permits = Semaphore::options(1).open_or_create(&domain, "permits").expect("opens");
+        let event = Event::open_or_create(&domain, "event").expect("opens");
+        let latch = Latch::options(1).open_or_create(&domain, "latch").expect("opens");
+        let once = OnceLock::<u32>::open_or_create(&domain, "once").expect("opens");
+        let step = Barrier::options(2).open_or_create(&domain, "step").expect("opens");
+        mutex.set_wait_strategy(crate::WaitStrategy::Spin);
+        let held = (mutex.lock(), lock.write(), permits.acquire());
+        let spins = once.get_or_init(|_| {
+            let wait = || {
+                let passed = Deadline::at_nanos(0);
+                assert!(mutex.lock_until(passed).expect("well").is_none());
+                assert!(mutex.lock_timeout(Duration::ZERO).expect("well").is_none());
+                assert!(mutex.lock_to_reset_until(passed).expect("well").is_none());
+                assert!(lock.read_until(passed).expect("well").is_none());
+                assert!(lock.write_until(passed).expect("well").is_none());
+                assert!(permits.acquire_until(passed).expect("well").is_none());
+                assert!(permits.take_up_until(passed).expect("well").is_none());
+                assert!(event.wait_any_until(1, passed).expect("well").is_none());
+                assert!(latch.wait_until(passed).is_err());
+                assert!(once.get_or_init_until(passed, |_| 1).expect("well").is_none());
+                let mut seat = step.join().expect("free");
+                assert!(seat.wait_until(passed).expect("well").is_none());
+                SPINS.get()
+            };
+            std::thread::scope(|scope| scope.spawn(wait).join().expect("looked"))
+        });
+        assert_eq!(spins, Ok(&0));
+        drop(held);
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}

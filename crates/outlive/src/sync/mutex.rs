@@ -9,7 +9,7 @@ use super::error::{AcquireError, LockError};
 use super::guard::{Guard, KEPT, UNWINDING, keep_relay, resume_relay};
 use super::lock::{Lock, LockOptions, take_slow};
 use super::order;
-use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
+use super::primitive::{Inspect, LockDetail, Primitive};
 use super::raw::mutex::RawMutex;
 use super::raw::{Acquired, Refused};
 use super::raw_lock::{
@@ -18,7 +18,7 @@ use super::raw_lock::{
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::Segment;
 use crate::sys::robust::WakeRelay;
-use crate::{Deadline, Error, Kind, Plain, WaitStrategy};
+use crate::{Deadline, Kind, Plain, WaitStrategy};
 
 /// Guards a value, shared by name between processes, and survives the death of its owner.
 ///
@@ -78,20 +78,10 @@ const _: () = assert!(size_of::<EmbeddedMutex<u64>>() == 16);
 
 impl Primitive for RawMutex {
     const KINDS: &[Kind] = &[Kind::Mutex];
-
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
-        seen::<RawMutex>(segment, offset)
-    }
 }
 
 impl LockWords for RawMutex {
     type Local = ();
-
-    fn local(&self, _: &'static Registry, _: &Segment) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn embedded_local(&self, _: u32) {}
 }
 
 // SAFETY: `Plain`: any bytes are a value, and a guard is the only one.
@@ -192,7 +182,7 @@ impl<T> Mutex<T> {
         // SAFETY: the lock guards the value beside it, the handle keeps both mapped; the caller
         // promises the rest.
         unsafe {
-            let (words, registry) = (self.handle.words(), self.handle.site().registry);
+            let (words, registry) = (self.handle.shared(), self.handle.site().registry);
             MutexGuard::resumed(words, self.value(), registry, raw)
         }
     }
@@ -202,7 +192,7 @@ impl<T> Mutex<T> {
     #[doc(hidden)]
     #[inline]
     pub fn lock_fast(&self) -> Result<MutexGuard<'_, T>, Halfway> {
-        let (words, site) = (self.handle.words(), self.handle.site());
+        let (words, site) = (self.handle.shared(), self.handle.site());
         let bits = site.registry.fast_bits();
         let me = Me { registry: site.registry, id: TokenId::from_own(bits) };
         let seen = if bits == 0 { Fast::Busy } else { RawMutex::try_fast(words, &(), site, me) };
@@ -222,7 +212,7 @@ impl<T> Mutex<T> {
         deadline: Deadline,
     ) -> Result<Option<MutexGuard<'_, T>>, LockError<MutexGuard<'_, T>>> {
         let seen = if halfway.0 { Fast::Look(()) } else { Fast::Busy };
-        let (words, site) = (self.handle.words(), self.handle.site());
+        let (words, site) = (self.handle.shared(), self.handle.site());
         // SAFETY: the lock guards the value beside it, and the handle keeps both mapped.
         unsafe { take_slow::<RawMutex, T>(words, &(), site, self.value(), seen, Some(deadline)) }
     }
@@ -241,7 +231,7 @@ impl<T> Mutex<T> {
         if is_ours {
             held.store(0, core::sync::atomic::Ordering::Relaxed);
             // Whatever the lock's state: the next locker is told of it.
-            self.handle.words().release(TokenId::from_own(raw));
+            self.handle.shared().release(TokenId::from_own(raw));
         }
         is_ours
     }

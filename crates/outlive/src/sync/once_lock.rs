@@ -6,17 +6,16 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::Holder;
-use super::embedded::{Embed, Place, SharedField};
+use super::embedded::{Embedded, InRecord};
 use super::error::AcquireError;
-use super::primitive::{Home, TypeOf};
-use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
-use super::raw::once::{NoTurn, RawOnce, Turn};
+use super::lock::Named;
+use super::primitive::{Handle, TypeOf};
+use super::primitive::{Inspect, LockDetail, Primitive};
+use super::raw::once::{RawOnce, Turn};
 use crate::Plain;
 use crate::domain::three_openings;
 use crate::liveness::{Me, Registry};
-use crate::segment::{Opening, Segment, SharedLayout};
-use crate::shim::AtomicU64;
-use crate::wake::SpinWait;
+use crate::segment::Opening;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// Holds a value that the first caller makes, for all processes and for good; reading it then costs
@@ -40,9 +39,8 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// the death ([`OnceState::previous_died`]), because other work of the dead maker may be half done.
 /// While it waits: other threads are not affected.
 pub struct OnceLock<T> {
-    home: Home<RawOnce>,
+    handle: Handle<RawOnce>,
     value: NonNull<UnsafeCell<T>>,
-    spin_wait: SpinWait,
 }
 
 /// Tells the maker of the value what happened before.
@@ -58,17 +56,6 @@ impl OnceState {
     }
 }
 
-/// The body of a named value: the value in the next cache line.
-#[repr(C, align(64))]
-struct Apart<T> {
-    raw: RawOnce,
-    reserved: [AtomicU64; 7],
-    value: UnsafeCell<T>,
-}
-
-// SAFETY: atomics, and a `Plain` value: only the maker writes it, and readers read it only once it
-// is done (raw/once.rs).
-unsafe impl<T: Plain> SharedLayout for Apart<T> {}
 // SAFETY: a handle gives no more than `&T`, and `T: Send + Sync`.
 unsafe impl<T: Send + Sync> Send for OnceLock<T> {}
 // SAFETY: a handle gives no more than `&T`, and `T: Send + Sync`.
@@ -91,9 +78,16 @@ impl<T: Plain + Sync> OnceLockOptions<T> {
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<OnceLock<T>, Error> {
         let value = TypeOf::a::<T>();
-        let home = Home::<Apart<T>>::open_as(domain, name, opening, Kind::Once, value, |_, _| ())?;
-        let value = NonNull::from(&home.shared().value);
-        Ok(OnceLock { home: home.part(|cell| &cell.raw), value, spin_wait: SpinWait::new() })
+        let handle = Handle::<Named<RawOnce, T>>::open_as(
+            domain,
+            name,
+            opening,
+            Kind::Once,
+            value,
+            |_, _| (),
+        )?;
+        let value = NonNull::from(&handle.shared().value);
+        Ok(OnceLock { handle: handle.part(|named| &named.words.0), value })
     }
 }
 
@@ -125,13 +119,13 @@ impl<T: Plain + Sync> OnceLock<T> {
 
     /// Sets how this handle waits.
     pub fn set_wait_strategy(&self, wait: WaitStrategy) {
-        self.spin_wait.set(wait);
+        self.handle.site().spin_wait.set(wait);
     }
 
     /// Returns the value if it has been made.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `home` keeps it
+        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `handle` keeps it
         // mapped.
         self.raw().is_done().then(|| unsafe { &*self.value.as_ref().get() })
     }
@@ -169,7 +163,7 @@ impl<T: Plain + Sync> OnceLock<T> {
     ) -> Result<Option<&T>, AcquireError> {
         match self.get() {
             Some(value) => Ok(Some(value)),
-            None => self.init_if(make, |me| self.turn_until(me, Deadline::after(timeout))),
+            None => self.init_if(make, Some(Deadline::after(timeout))),
         }
     }
 
@@ -186,7 +180,7 @@ impl<T: Plain + Sync> OnceLock<T> {
     ) -> Result<Option<&T>, AcquireError> {
         match self.get() {
             Some(value) => Ok(Some(value)),
-            None => self.init_if(make, |me| self.turn_until(me, deadline)),
+            None => self.init_if(make, Some(deadline)),
         }
     }
 
@@ -201,18 +195,24 @@ impl<T: Plain + Sync> OnceLock<T> {
     ) -> Result<Option<&T>, AcquireError> {
         match self.get() {
             Some(value) => Ok(Some(value)),
-            None => self.init_if(make, |me| turn_of(me, self.raw().try_turn(me))),
+            None => self.init_if(make, None),
         }
     }
 
-    fn turn_until(&self, me: Me, deadline: Deadline) -> Result<Option<Turn>, AcquireError> {
-        turn_of(me, self.raw().turn(me, &self.spin_wait, deadline))
+    /// Gets the turn to make the value, or learns that it is there, and waits until the deadline, or
+    /// never.
+    fn turn(&self, me: Me, wait: Option<Deadline>) -> Result<Option<Turn>, AcquireError> {
+        let got = match wait.filter(|deadline| !deadline.has_passed()) {
+            Some(deadline) => self.raw().turn(me, &self.handle.site().spin_wait, deadline),
+            None => self.raw().try_turn(me),
+        };
+        AcquireError::settle(got, me)
     }
 
     #[cold]
     fn init_slow(&self, make: impl FnOnce(OnceState) -> T) -> Result<&T, AcquireError> {
-        let me = self.home.me().map_err(AcquireError::System)?;
-        let turn = Deadline::never(|deadline| self.turn_until(me, deadline))?;
+        let me = self.handle.me().map_err(AcquireError::System)?;
+        let turn = Deadline::never(|deadline| self.turn(me, Some(deadline)))?;
         self.init(make, me, turn)
     }
 
@@ -220,10 +220,10 @@ impl<T: Plain + Sync> OnceLock<T> {
     fn init_if(
         &self,
         make: impl FnOnce(OnceState) -> T,
-        turn: impl FnOnce(Me) -> Result<Option<Turn>, AcquireError>,
+        wait: Option<Deadline>,
     ) -> Result<Option<&T>, AcquireError> {
-        let me = self.home.me().map_err(AcquireError::System)?;
-        turn(me)?.map(|turn| self.init(make, me, turn)).transpose()
+        let me = self.handle.me().map_err(AcquireError::System)?;
+        self.turn(me, wait)?.map(|turn| self.init(make, me, turn)).transpose()
     }
 
     fn init(
@@ -245,34 +245,19 @@ impl<T: Plain + Sync> OnceLock<T> {
             unsafe { self.value.as_ref().get().write(value) };
             self.raw().finish(me.id);
         }
-        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `home` keeps it
+        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `handle` keeps it
         // mapped.
         Ok(unsafe { &*self.value.as_ref().get() })
     }
 
     /// Returns the thread that makes the value just now, dead or alive.
     pub fn initializer(&self) -> Option<Holder> {
-        self.raw().owner().map(|token| Holder::of(self.home.registry(), token))
+        self.raw().owner().map(|token| Holder::of(self.handle.registry(), token))
     }
 
     #[inline]
     fn raw(&self) -> &RawOnce {
-        self.home.shared()
-    }
-}
-
-/// Turns the raw result into what the user sees; `None`: another thread makes the value.
-fn turn_of(me: Me, turn: Result<Turn, NoTurn>) -> Result<Option<Turn>, AcquireError> {
-    match turn {
-        Ok(turn) => Ok(Some(turn)),
-        Err(NoTurn::WouldBlock | NoTurn::TimedOut) => Ok(None),
-        Err(NoTurn::Deadlock) => Err(AcquireError::Deadlock),
-        Err(NoTurn::Damaged) => Err(AcquireError::Damaged),
-        Err(NoTurn::System(errno)) => Err(AcquireError::System(Error::from_errno(
-            "wait for a value in",
-            me.registry.path(),
-            errno,
-        ))),
+        self.handle.shared()
     }
 }
 
@@ -307,40 +292,22 @@ impl Drop for Panicked<'_> {
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), outlive::Error>(())
 /// ```
-#[repr(C)]
-pub struct EmbeddedOnceLock<T> {
-    raw: RawOnce,
-    value: UnsafeCell<T>,
-}
+pub type EmbeddedOnceLock<T> = Embedded<RawOnce, T>;
 
-// SAFETY: only the maker writes the value, and readers read it only once it is done (raw/once.rs).
-unsafe impl<T: Send + Sync> Sync for EmbeddedOnceLock<T> {}
-// SAFETY: atomics at offset 0, as `primitive` says, and a `Plain` value that raw/once.rs guards.
-unsafe impl<T: Plain + Sync> SharedField for EmbeddedOnceLock<T> {
-    const PRIMITIVES: usize = 1;
-    fn primitive(_: usize) -> Place {
-        Place {
-            offset: core::mem::offset_of!(EmbeddedOnceLock<T>, raw),
-            kind: Kind::Once,
-            number: 0,
-        }
-    }
-}
-
-impl<T: Plain + Sync> Embed for EmbeddedOnceLock<T> {
+// SAFETY: the words are the type, and the value is `Plain`: only the maker writes it, and readers read
+// it only once it is done (raw/once.rs).
+unsafe impl<T: Plain + Sync> InRecord<T> for RawOnce {
+    const KIND: Kind = Kind::Once;
     type Handle = OnceLock<T>;
-    fn handle(home: Home<EmbeddedOnceLock<T>>) -> OnceLock<T> {
-        let value = NonNull::from(&home.shared().value);
-        OnceLock { home: home.part(|embedded| &embedded.raw), value, spin_wait: SpinWait::new() }
+
+    fn handle(handle: Handle<EmbeddedOnceLock<T>>) -> OnceLock<T> {
+        let value = NonNull::from(&handle.shared().value);
+        OnceLock { handle: handle.part(|embedded| &embedded.words), value }
     }
 }
 
 impl Primitive for RawOnce {
     const KINDS: &[Kind] = &[Kind::Once];
-
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
-        seen::<RawOnce>(segment, offset)
-    }
 }
 
 impl Inspect for RawOnce {

@@ -7,7 +7,7 @@ use super::Holder;
 use super::embedded::Embedded;
 use super::guard::Guard;
 use super::lock::{Lock, LockOptions};
-use super::primitive::{Home, Inspect, LockDetail, Primitive, Seen, seen};
+use super::primitive::{Handle, Inspect, LockDetail, Primitive};
 use super::raw::mutex::{CONSISTENT, NOT_RECOVERABLE};
 use super::raw::pi::RawPi;
 use super::raw_lock::{
@@ -83,10 +83,6 @@ pub type EmbeddedPiMutex<T> = Embedded<RawPi, T>;
 
 impl Primitive for RawPi {
     const KINDS: &[Kind] = &[Kind::PiMutex];
-
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
-        seen::<RawPi>(segment, offset)
-    }
 }
 
 impl LockWords for RawPi {
@@ -99,13 +95,9 @@ impl LockWords for RawPi {
         Ok(AtomicBool::new(true))
     }
 
-    fn embedded_local(&self, _: u32) -> AtomicBool {
-        AtomicBool::new(false)
-    }
-
-    fn keep<S>(home: Home<S>) -> Home<S> {
-        let file = home.file().ok();
-        home.kept(file)
+    fn keep<S>(handle: Handle<S>) -> Handle<S> {
+        let file = handle.file().ok();
+        handle.kept(file)
     }
 }
 

@@ -16,29 +16,43 @@ use super::raw::once::RawOnce;
 use super::raw::pi::RawPi;
 use super::raw::rw_lock::RawRwLock;
 use super::semaphore::SemaphoreWords;
+use super::{barrier, semaphore};
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Header, Opening, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, Ordering};
+use crate::wake::SpinWait;
 use crate::{Domain, Error, Kind};
 
-/// The shared words of a primitive, kept mapped, and the registry of the tokens that its claims
-/// name.
+/// The shared words of a primitive, kept mapped, and what a process needs to use them.
 ///
 /// Every handle of a primitive, named or embedded, consists of this and some memory of its own.
-pub struct Home<S> {
+pub struct Handle<S> {
     shared: NonNull<S>,
-    registry: &'static Registry,
-    segment: Arc<Segment>,
+    site: Site,
 }
 
-// SAFETY: `Home` gives no more than `&S`, and `S: Sync`.
-unsafe impl<S: Sync> Send for Home<S> {}
-// SAFETY: `Home` gives no more than `&S`, and `S: Sync`.
-unsafe impl<S: Sync> Sync for Home<S> {}
+/// Where a handle's words lie, whose tokens they name, and how the handle waits.
+pub struct Site {
+    pub(super) registry: &'static Registry,
+    pub(super) segment: Arc<Segment>,
+    pub(super) spin_wait: SpinWait,
+}
 
-impl<S> Clone for Home<S> {
-    fn clone(&self) -> Home<S> {
-        Home { shared: self.shared, registry: self.registry, segment: Arc::clone(&self.segment) }
+impl Site {
+    fn new(registry: &'static Registry, segment: Arc<Segment>) -> Site {
+        Site { registry, segment, spin_wait: SpinWait::new() }
+    }
+}
+
+// SAFETY: `Handle` gives no more than `&S`, and `S: Sync`.
+unsafe impl<S: Sync> Send for Handle<S> {}
+// SAFETY: `Handle` gives no more than `&S`, and `S: Sync`.
+unsafe impl<S: Sync> Sync for Handle<S> {}
+
+impl<S> Clone for Handle<S> {
+    fn clone(&self) -> Handle<S> {
+        let Site { registry, segment, .. } = &self.site;
+        Handle { shared: self.shared, site: Site::new(registry, Arc::clone(segment)) }
     }
 }
 
@@ -70,7 +84,7 @@ impl TypeOf {
     }
 }
 
-impl<S> Home<S> {
+impl<S> Handle<S> {
     /// Opens the primitive of that name or makes it, as `opening` says: zeroed, then filled in by
     /// `init`, which also gets the file's header, before any other process can see it.
     pub(super) fn open_as(
@@ -80,16 +94,16 @@ impl<S> Home<S> {
         kind: Kind,
         value: TypeOf,
         init: impl Fn(&mut S, &Header),
-    ) -> Result<Home<S>, Error>
+    ) -> Result<Handle<S>, Error>
     where
         S: SharedLayout,
     {
         let init = |shared: &mut S, header: &Header, _: &[AtomicU32]| init(shared, header);
-        Home::open_with_tail(domain, name, opening, (kind, value), 0, init)
+        Handle::open_with_tail(domain, name, opening, (kind, value), 0, init)
     }
 
-    /// Opens it as [`Home::open_as`] does, with so many words behind it if it makes the file;
-    /// [`Home::tail`] says how many an existing file has.
+    /// Opens it as [`Handle::open_as`] does, with so many words behind it if it makes the file;
+    /// [`Handle::tail`] says how many an existing file has.
     pub(super) fn open_with_tail(
         domain: &Domain,
         name: &str,
@@ -97,15 +111,15 @@ impl<S> Home<S> {
         of: (Kind, TypeOf),
         words: usize,
         init: impl Fn(&mut S, &Header, &[AtomicU32]),
-    ) -> Result<Home<S>, Error>
+    ) -> Result<Handle<S>, Error>
     where
         S: SharedLayout,
     {
-        let opened = Home::open_prepared(domain, name, opening, of, words, init, |_, _| Ok(()));
-        opened.map(|(home, ())| home)
+        let opened = Handle::open_prepared(domain, name, opening, of, words, init, |_, _| Ok(()));
+        opened.map(|(handle, ())| handle)
     }
 
-    /// Opens it as [`Home::open_with_tail`] does. `prepare` does for the handle what may fail: a
+    /// Opens it as [`Handle::open_with_tail`] does. `prepare` does for the handle what may fail: a
     /// new file has no name yet.
     pub(super) fn open_prepared<L>(
         domain: &Domain,
@@ -115,7 +129,7 @@ impl<S> Home<S> {
         words: usize,
         init: impl Fn(&mut S, &Header, &[AtomicU32]),
         prepare: impl Fn(&S, &Segment) -> Result<L, Error>,
-    ) -> Result<(Home<S>, L), Error>
+    ) -> Result<(Handle<S>, L), Error>
     where
         S: SharedLayout,
     {
@@ -148,82 +162,74 @@ impl<S> Home<S> {
         let (segment, (shared, prepared)) =
             domain.open_prepared(name, opening, &spec, init, prepare)?;
         super::order::opened(domain);
-        let segment = Arc::new(segment);
-        Ok((Home { shared, registry: domain.registry(), segment }, prepared))
+        let site = Site::new(domain.registry(), Arc::new(segment));
+        Ok((Handle { shared, site }, prepared))
     }
 
     /// Returns so many words behind the shared ones, checked against the file's size. For named
     /// primitives only.
     pub(super) fn tail(&self, words: usize) -> Result<NonNull<[AtomicU32]>, Error> {
-        words_at(&self.segment, tail_of::<S>(), words).map(NonNull::from)
+        words_at(&self.site.segment, tail_of::<S>(), words).map(NonNull::from)
     }
 
     /// Returns the number that [`note_beginning`] noted; `None` in a file of an older build.
     pub(super) fn beginning(&self) -> Option<u32> {
-        let noted = self.segment.header().extra[0].load(Ordering::Relaxed);
+        let noted = self.site.segment.header().extra[0].load(Ordering::Relaxed);
         noted.checked_sub(1).and_then(|number| u32::try_from(number).ok())
     }
 
     pub(super) fn damaged(&self, what: &'static str) -> Error {
-        self.segment.damaged(what)
+        self.site.segment.damaged(what)
     }
 
-    /// Returns the home of what lies inside a file that another handle keeps open, too.
+    /// Returns the handle of what lies inside a file that another handle keeps open, too.
     pub(super) fn inside(
         shared: &S,
         registry: &'static Registry,
         segment: &Arc<Segment>,
-    ) -> Home<S> {
-        Home { shared: NonNull::from(shared), registry, segment: Arc::clone(segment) }
-    }
-
-    /// Returns the words, the registry of the tokens that their claims name, and the file.
-    pub(super) fn into_parts(self) -> (NonNull<S>, &'static Registry, Arc<Segment>) {
-        (self.shared, self.registry, self.segment)
+    ) -> Handle<S> {
+        let site = Site::new(registry, Arc::clone(segment));
+        Handle { shared: NonNull::from(shared), site }
     }
 
     /// Returns its file's device and inode.
     pub(super) fn file(&self) -> Result<(u64, u64), Error> {
-        self.segment.facts().map(|facts| facts.identity())
+        self.site.segment.facts().map(|facts| facts.identity())
     }
 
     /// Keeps the file mapped until the process ends, in one place however often it is opened: the
-    /// kernel or libc may look there after this process has. `number`: what [`Home::file`]
+    /// kernel or libc may look there after this process has. `number`: what [`Handle::file`]
     /// returned, if it did.
-    pub(super) fn kept(self, number: Option<(u64, u64)>) -> Home<S> {
+    pub(super) fn kept(self, number: Option<(u64, u64)>) -> Handle<S> {
         type Kept = (Option<(u64, u64)>, Arc<Segment>);
         // While the file is mapped, no other file gets its inode number.
         static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
         let mut kept = KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let known = kept.iter().find(|(known, there)| {
-            known.is_some() && *known == number || Arc::ptr_eq(there, &self.segment)
+            known.is_some() && *known == number || Arc::ptr_eq(there, &self.site.segment)
         });
         let Some((_, there)) = known else {
-            kept.push((number, Arc::clone(&self.segment)));
+            kept.push((number, Arc::clone(&self.site.segment)));
             return self;
         };
         // SAFETY: offset 0 lies inside every mapping (segment.rs), and the pointer is not read.
-        let offset = self.shared.as_ptr() as u64 - unsafe { self.segment.address(0) } as u64;
+        let offset = self.shared.as_ptr() as u64 - unsafe { self.site.segment.address(0) } as u64;
         if offset + size_of::<S>() as u64 > there.mapped()
             || there.exists(offset + size_of::<S>() as u64).is_err()
         {
             // The kept mapping is shorter.
-            kept.push((None, Arc::clone(&self.segment)));
+            kept.push((None, Arc::clone(&self.site.segment)));
             return self;
         }
         // SAFETY: the place is inside the kept mapping, as just checked; it maps the same file, so
         // the same bytes, equally aligned.
         let shared = unsafe { NonNull::new_unchecked(there.address(offset).cast::<S>()) };
-        Home { shared, registry: self.registry, segment: Arc::clone(there) }
+        Handle { shared, site: Site { segment: Arc::clone(there), ..self.site } }
     }
 
-    /// Returns the home of a part of it.
-    pub(super) fn part<P>(self, of: impl Fn(&S) -> &P) -> Home<P> {
-        Home {
-            shared: NonNull::from(of(self.shared())),
-            registry: self.registry,
-            segment: self.segment,
-        }
+    /// Returns the handle of a part of it.
+    pub(super) fn part<P>(self, of: impl Fn(&S) -> &P) -> Handle<P> {
+        Handle { shared: NonNull::from(of(self.shared())), site: self.site }
     }
 
     #[inline]
@@ -233,20 +239,25 @@ impl<S> Home<S> {
     }
 
     #[inline]
+    pub(super) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    #[inline]
     pub(super) fn registry(&self) -> &'static Registry {
-        self.registry
+        self.site.registry
     }
 
     /// Returns the file.
     #[inline]
     pub(super) fn segment(&self) -> &Arc<Segment> {
-        &self.segment
+        &self.site.segment
     }
 
     /// Returns the calling thread and its token.
     #[inline]
     pub(super) fn me(&self) -> Result<Me, Error> {
-        self.registry.me()
+        self.site.registry.me()
     }
 }
 
@@ -335,17 +346,10 @@ pub trait Primitive: SharedLayout + Sized + 'static {
     fn noted(&self) -> u32 {
         0
     }
-
-    /// Returns the primitive at `offset` for a process that looks from outside; `None` if it has no
-    /// claims because it does not know its size yet.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`].
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_>;
 }
 
 /// Returns the primitive at `offset` for a process that looks from outside: its words say all.
-pub(super) fn seen<P: Primitive + Inspect>(segment: &Segment, offset: u64) -> Seen<'_> {
+fn seen<P: Primitive + Inspect>(segment: &Segment, offset: u64) -> Seen<'_> {
     Ok(Some(Box::new(segment.at::<P>(offset)?)))
 }
 
@@ -359,7 +363,7 @@ pub(super) struct KindOf {
 }
 
 impl KindOf {
-    const fn of<P: Primitive>() -> KindOf {
+    const fn of<P: Primitive>(seen: fn(&Segment, u64) -> Seen<'_>) -> KindOf {
         KindOf {
             shape: P::shape,
             note: |segment, offset, number| {
@@ -367,14 +371,14 @@ impl KindOf {
                 Ok(())
             },
             noted: |segment, offset| Ok(segment.at::<P>(offset)?.noted()),
-            seen: P::seen,
+            seen,
         }
     }
 
     /// Returns what to know of that kind; `None` if it is no primitive.
     pub(super) fn kind(kind: Kind) -> Option<KindOf> {
-        const fn entry<P: Primitive>() -> (&'static [Kind], KindOf) {
-            (P::KINDS, KindOf::of::<P>())
+        const fn entry<P: Primitive + Inspect>() -> (&'static [Kind], KindOf) {
+            (P::KINDS, KindOf::of::<P>(seen::<P>))
         }
         const ALL: [(&[Kind], KindOf); 9] = [
             entry::<RawMutex>(),
@@ -382,10 +386,10 @@ impl KindOf {
             entry::<RawCondvar>(),
             entry::<RawEvent>(),
             entry::<RawOnce>(),
-            entry::<SemaphoreWords>(),
-            entry::<BarrierWords>(),
             entry::<RawPi>(),
             entry::<RawCeiling>(),
+            (SemaphoreWords::KINDS, KindOf::of::<SemaphoreWords>(semaphore::seen)),
+            (BarrierWords::KINDS, KindOf::of::<BarrierWords>(barrier::seen)),
         ];
         ALL.iter().find(|(kinds, _)| kinds.contains(&kind)).map(|(_, known)| *known)
     }

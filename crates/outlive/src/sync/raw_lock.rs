@@ -1,15 +1,13 @@
 //! What a kind of lock says of itself: its words, what its handles keep, and how a thread takes and
 //! leaves them. `lock.rs` makes handles of it, `guard.rs` guards.
 
-use std::sync::Arc;
-
 use super::Holder;
 use super::error::AcquireError;
-use super::primitive::{Home, Primitive};
+pub(super) use super::primitive::Site;
+use super::primitive::{Handle, Primitive};
 use super::raw::{Acquired, Refused};
 use crate::liveness::{Me, Registry};
 use crate::segment::Segment;
-use crate::wake::SpinWait;
 use crate::{Deadline, Error};
 
 /// Why a thread did not take a lock.
@@ -33,17 +31,10 @@ impl Refusal {
     }
 }
 
-/// Where a handle's words lie, whose tokens they name, and how the handle waits.
-pub struct Site {
-    pub(super) registry: &'static Registry,
-    pub(super) segment: Arc<Segment>,
-    pub(super) spin_wait: SpinWait,
-}
-
 /// The words of a lock that guards a value.
 pub trait LockWords: Primitive + Sync {
     /// What each handle keeps besides, in its process's own memory.
-    type Local: Send + Sync;
+    type Local: Send + Sync + Default;
 
     /// Whether a waiter spins before it sleeps.
     const SPINS: bool = true;
@@ -60,14 +51,18 @@ pub trait LockWords: Primitive + Sync {
     ///
     /// # Errors
     /// The error that keeps this process from using the lock.
-    fn local(&self, registry: &'static Registry, segment: &Segment) -> Result<Self::Local, Error>;
+    fn local(&self, _: &'static Registry, _: &Segment) -> Result<Self::Local, Error> {
+        Ok(Self::Local::default())
+    }
 
     /// Makes the handle's own part for a lock inside a record, whose type says that number.
-    fn embedded_local(&self, number: u32) -> Self::Local;
+    fn embedded_local(&self, _number: u32) -> Self::Local {
+        Self::Local::default()
+    }
 
     /// Keeps the file mapped as long as the lock needs it: as long as a handle exists.
-    fn keep<S>(home: Home<S>) -> Home<S> {
-        home
+    fn keep<S>(handle: Handle<S>) -> Handle<S> {
+        handle
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events and latches as sources of a wait set: an event with certain bits set, an open latch.
 
 use super::event::{Event, Latch};
-use super::primitive::Home;
+use super::primitive::Handle;
 use super::raw::event::{Opens, RawEvent};
 use crate::Error;
 use crate::liveness::Registry;
@@ -58,23 +58,23 @@ impl Source for Latch {
 /// word mapped.
 #[derive(Clone)]
 pub(crate) struct EventReadiness {
-    home: Home<RawEvent>,
+    handle: Handle<RawEvent>,
     opens: Opens,
 }
 
 impl EventReadiness {
-    pub(super) fn new(home: Home<RawEvent>, opens: Opens) -> EventReadiness {
-        EventReadiness { home, opens }
+    pub(super) fn new(handle: Handle<RawEvent>, opens: Opens) -> EventReadiness {
+        EventReadiness { handle, opens }
     }
 
     fn registry(&self) -> &'static Registry {
-        self.home.registry()
+        self.handle.registry()
     }
 }
 
 impl Waited for EventReadiness {
     fn look(&self) -> SourceState {
-        match self.opens.at(self.home.shared().value()) {
+        match self.opens.at(self.handle.shared().value()) {
             true => SourceState::Ready(Readiness::Set),
             false => SourceState::Waiting,
         }
@@ -82,6 +82,6 @@ impl Waited for EventReadiness {
 
     /// The process that changes the word wakes in the same step: no eventcount, and no recheck.
     fn add_words<'a>(&'a self, _: &mut PreparedWait, words: &mut WaitWords<'a>) {
-        words.add(&[self.home.shared().watch(self.opens)]);
+        words.add(&[self.handle.shared().watch(self.opens)]);
     }
 }

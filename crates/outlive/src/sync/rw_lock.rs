@@ -8,16 +8,15 @@ use super::error::{AcquireError, UpgradeError};
 use super::guard::Guard;
 use super::lock::{Lock, LockOptions, Locked, MaybeLocked};
 use super::order;
-use super::primitive::{Inspect, LockDetail, Primitive, Seen, seen};
+use super::primitive::{Inspect, LockDetail, Primitive};
 use super::raw::Refused;
 use super::raw::rw_lock::{Entered, RawRwLock};
 use super::raw_lock::{
     ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
 };
 use crate::liveness::{Me, Registry};
-use crate::segment::Segment;
 use crate::shim::AtomicU32;
-use crate::{Deadline, Error, Kind, Shareable, WaitStrategy};
+use crate::{Deadline, Kind, Shareable, WaitStrategy};
 
 /// Guards a value for many readers at once or one writer, shared by name between processes, and
 /// survives the death of its holders.
@@ -93,20 +92,10 @@ const _: () = assert!(size_of::<EmbeddedRwLock<u64>>() == 64 + 4096 + 64);
 
 impl Primitive for RawRwLock {
     const KINDS: &[Kind] = &[Kind::RwLock];
-
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
-        seen::<RawRwLock>(segment, offset)
-    }
 }
 
 impl LockWords for RawRwLock {
     type Local = ();
-
-    fn local(&self, _: &'static Registry, _: &Segment) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn embedded_local(&self, _: u32) {}
 }
 
 // SAFETY: `Shareable`: any bytes are a value, and it is `Sync`, which readers need.
@@ -419,7 +408,7 @@ impl<T> RwLock<T> {
     /// Returns the threads that hold the lock just now: one writer, or any number of readers. A
     /// writer beside readers waits for them.
     pub fn holders(&self) -> Vec<Holder> {
-        holders(self.handle.words(), self.handle.site().registry)
+        holders(self.handle.shared(), self.handle.site().registry)
     }
 }
 

@@ -10,16 +10,17 @@ use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 use std::time::Duration;
 
 use super::Holder;
-use super::embedded::{Embed, Place, SharedField};
+use super::embedded::{Embedded, InRecord};
 use super::error::AcquireError;
-use super::primitive::{Home, TypeOf, note_beginning, words_at};
+use super::primitive::{Handle, TypeOf, note_beginning, words_at};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen};
-use super::raw::semaphore::{NoPermit, RawSemaphore, Records};
+use super::raw::Refused;
+use super::raw::semaphore::{RawSemaphore, Records};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{BODY, Opening, Segment, SharedLayout};
 use crate::shim::{AtomicU32, Ordering};
-use crate::wake::{EventCount, SpinWait};
+use crate::wake::EventCount;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// Counts permits, shared by name between processes; the permits of a dead holder become free.
@@ -52,7 +53,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// looks at all holders once a second.) A thread that ends gives back what it holds in the same
 /// way. A process that dies inside [`Semaphore::add_permit`] has added the permit or not.
 pub struct Semaphore {
-    home: Home<SemaphoreWords>,
+    handle: Handle<SemaphoreWords>,
     records: NonNull<[AtomicU32]>,
     step: usize,
     /// Where this handle looks first: where it found its last permit, or behind that if it used the
@@ -61,7 +62,6 @@ pub struct Semaphore {
     /// The record behind the permit that this handle added last. Adding and using up go the same
     /// way round, so the next permit is found at the first look.
     added: AtomicUsize,
-    spin_wait: SpinWait,
 }
 
 /// The shared words before the records.
@@ -150,7 +150,7 @@ impl SemaphoreOptions {
             return Err(invalid(permits, "no more than the most that there may be"));
         }
         let step = if most <= SPREAD { LINE } else { 1 };
-        let home = Home::<SemaphoreWords>::open_with_tail(
+        let handle = Handle::<SemaphoreWords>::open_with_tail(
             domain,
             name,
             opening,
@@ -163,13 +163,13 @@ impl SemaphoreOptions {
                 note_beginning(header, permits);
             },
         )?;
-        let shape = shape(home.shared()).ok_or_else(|| home.damaged("a semaphore's size"))?;
-        if let Some(found) = home.beginning() {
-            agree(home.segment(), "number of permits", found, self.permits)?;
+        let shape = shape(handle.shared()).ok_or_else(|| handle.damaged("a semaphore's size"))?;
+        if let Some(found) = handle.beginning() {
+            agree(handle.segment(), "number of permits", found, self.permits)?;
         }
-        agree(home.segment(), "largest number of permits", shape.0 as u32, self.most)?;
-        let records = home.tail(shape.0 * shape.1)?;
-        Ok(Semaphore::at(home, records, shape.1))
+        agree(handle.segment(), "largest number of permits", shape.0 as u32, self.most)?;
+        let records = handle.tail(shape.0 * shape.1)?;
+        Ok(Semaphore::at(handle, records, shape.1))
     }
 }
 
@@ -216,31 +216,24 @@ impl Semaphore {
             offset + size_of::<SemaphoreWords>() as u64,
             most * step,
         )?);
-        Ok(Semaphore::at(Home::inside(words, registry, segment), records, step))
+        Ok(Semaphore::at(Handle::inside(words, registry, segment), records, step))
     }
 
-    fn at(home: Home<SemaphoreWords>, records: NonNull<[AtomicU32]>, step: usize) -> Semaphore {
+    fn at(handle: Handle<SemaphoreWords>, records: NonNull<[AtomicU32]>, step: usize) -> Semaphore {
         let hint = AtomicUsize::new(records.len() / step);
-        Semaphore {
-            home,
-            records,
-            step,
-            hint,
-            added: AtomicUsize::new(0),
-            spin_wait: SpinWait::new(),
-        }
+        Semaphore { handle, records, step, hint, added: AtomicUsize::new(0) }
     }
 
     /// Sets how this handle waits.
     pub fn set_wait_strategy(&self, wait: WaitStrategy) {
-        self.spin_wait.set(wait);
+        self.handle.site().spin_wait.set(wait);
     }
 
     #[inline]
     fn raw(&self) -> RawSemaphore<'_> {
-        // SAFETY: `open` or `inside` has checked the place, and `home` keeps it mapped.
+        // SAFETY: `open` or `inside` has checked the place, and `handle` keeps it mapped.
         let words = unsafe { self.records.as_ref() };
-        let SemaphoreWords { free, takers, .. } = self.home.shared();
+        let SemaphoreWords { free, takers, .. } = self.handle.shared();
         RawSemaphore { free, takers, records: Records { words, step: self.step } }
     }
 
@@ -289,7 +282,7 @@ impl Semaphore {
     /// Acquires the permit that this handle acquired last, if it is free.
     #[inline]
     fn acquire_fast(&self) -> Option<Permit<'_>> {
-        let bits = self.home.registry().current_bits();
+        let bits = self.handle.registry().current_bits();
         let index = self.hint.load(StdOrdering::Relaxed);
         (bits != 0 && self.raw().acquire(TokenId::from_own(bits), index))
             .then(|| self.permit(TokenId::from_own(bits), index))
@@ -298,8 +291,12 @@ impl Semaphore {
     #[cold]
     #[inline(never)]
     fn acquire_slow(&self, deadline: Deadline) -> Result<Option<Permit<'_>>, AcquireError> {
+        if deadline.has_passed() {
+            return self.try_acquire();
+        }
         let me = self.me()?;
-        let got = self.raw().acquire_slow(me, &self.spin_wait, deadline, self.start(me));
+        let got =
+            self.raw().acquire_slow(me, &self.handle.site().spin_wait, deadline, self.start(me));
         self.got(me, got)
     }
 
@@ -379,6 +376,9 @@ impl Semaphore {
     /// # Errors
     /// As [`Semaphore::take_up`].
     pub fn take_up_until(&self, deadline: Deadline) -> Result<Option<Permit<'_>>, AcquireError> {
+        if deadline.has_passed() {
+            return self.try_take_up();
+        }
         let me = self.me()?;
         let got = self.raw().take_up_until(me, &self.names(me), deadline);
         self.got(me, got)
@@ -509,7 +509,7 @@ impl Semaphore {
             .holders()
             .0
             .into_iter()
-            .map(|token| Holder::of(self.home.registry(), token))
+            .map(|token| Holder::of(self.handle.registry(), token))
             .collect()
     }
 
@@ -525,11 +525,11 @@ impl Semaphore {
     }
 
     fn names(&self, me: Me) -> Vec<TokenId> {
-        std::iter::once(me.id).chain(self.home.registry().process_token_if_any()).collect()
+        std::iter::once(me.id).chain(self.handle.registry().process_token_if_any()).collect()
     }
 
     fn me(&self) -> Result<Me, AcquireError> {
-        self.home.me().map_err(AcquireError::System)
+        self.handle.me().map_err(AcquireError::System)
     }
 
     /// Returns where this handle begins to look. Threads begin apart, so that they seldom meet.
@@ -538,24 +538,12 @@ impl Semaphore {
         if hint < len { hint } else { me.id.slot() as usize % len }
     }
 
-    fn got(
-        &self,
-        me: Me,
-        got: Result<usize, NoPermit>,
-    ) -> Result<Option<Permit<'_>>, AcquireError> {
-        match got {
-            Ok(index) => {
-                self.hint.store(index, StdOrdering::Relaxed);
-                Ok(Some(self.permit(me.id, index)))
-            }
-            Err(NoPermit::WouldBlock | NoPermit::TimedOut) => Ok(None),
-            Err(NoPermit::Deadlock) => Err(AcquireError::Deadlock),
-            Err(NoPermit::System(errno)) => Err(AcquireError::System(Error::from_errno(
-                "wait for a permit in",
-                self.home.registry().path(),
-                errno,
-            ))),
-        }
+    fn got(&self, me: Me, got: Result<usize, Refused>) -> Result<Option<Permit<'_>>, AcquireError> {
+        let got = AcquireError::settle(got, me)?;
+        Ok(got.map(|index| {
+            self.hint.store(index, StdOrdering::Relaxed);
+            self.permit(me.id, index)
+        }))
     }
 
     #[inline]
@@ -640,7 +628,7 @@ impl<S: Deref<Target = Semaphore>> Permit<'_, S> {
     /// permit is its parent's.
     #[inline]
     fn is_ours(&self) -> bool {
-        self.semaphore.home.registry().current_bits() == self.id.as_u32()
+        self.semaphore.handle.registry().current_bits() == self.id.as_u32()
     }
 }
 
@@ -663,39 +651,30 @@ impl<S: Deref<Target = Semaphore>> fmt::Debug for Permit<'_, S> {
 /// and 4 for each permit.
 ///
 /// All zeroes are a semaphore with all permits free.
-#[repr(C)]
-pub struct EmbeddedSemaphore<const N: usize> {
-    words: SemaphoreWords,
-    records: [AtomicU32; N],
-}
-
-// SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
-// them.
-unsafe impl<const N: usize> SharedLayout for EmbeddedSemaphore<N> {}
-// SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
-unsafe impl<const N: usize> SharedField for EmbeddedSemaphore<N> {
-    const PRIMITIVES: usize = 1;
-    fn primitive(_: usize) -> Place {
-        const { assert!(N >= 1 && N <= MOST_PERMITS as usize) };
-        Place { offset: 0, kind: Kind::Semaphore, number: N as u32 }
-    }
-}
+pub type EmbeddedSemaphore<const N: usize> = Embedded<SemaphoreWords, [AtomicU32; N]>;
 
 impl<const N: usize> EmbeddedSemaphore<N> {
     /// Sets how many permits are free at first, in
     /// [`RecordOptions::init`](super::RecordOptions::init); without this, all `N` are.
     pub fn set_permits(&mut self, permits: usize) {
-        Records { words: &self.records, step: 1 }.prepare(permits);
+        Records { words: self.value.get_mut(), step: 1 }.prepare(permits);
     }
 }
 
-impl<const N: usize> Embed for EmbeddedSemaphore<N> {
+// SAFETY: the words are the type, and atomics lie behind them.
+unsafe impl<const N: usize> InRecord<[AtomicU32; N]> for SemaphoreWords {
+    const KIND: Kind = Kind::Semaphore;
+    const NUMBER: u32 = {
+        assert!(N >= 1 && N <= MOST_PERMITS as usize);
+        N as u32
+    };
     type Handle = Semaphore;
-    fn handle(home: Home<EmbeddedSemaphore<N>>) -> Semaphore {
+
+    fn handle(handle: Handle<EmbeddedSemaphore<N>>) -> Semaphore {
         // A record that an older build made has no number here; every process writes the same.
-        home.shared().words.note(N as u32);
-        let records = NonNull::from(home.shared().records.as_slice());
-        Semaphore::at(home.part(|embedded| &embedded.words), records, 1)
+        handle.shared().words.note(N as u32);
+        let records = NonNull::from(&handle.shared().value).cast::<[AtomicU32; N]>();
+        Semaphore::at(handle.part(|embedded| &embedded.words), records, 1)
     }
 }
 
@@ -715,23 +694,21 @@ impl Primitive for SemaphoreWords {
     fn noted(&self) -> u32 {
         self.most.load(Ordering::Relaxed)
     }
+}
 
-    fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
-        let words = segment.at::<SemaphoreWords>(offset)?;
-        let Some((most, step)) = shape(words) else {
-            return if offset == BODY {
-                Err(segment.damaged("a semaphore's size"))
-            } else {
-                Ok(None)
-            };
-        };
-        let tail = words_at(segment, offset + size_of::<SemaphoreWords>() as u64, most * step)?;
-        Ok(Some(Box::new(RawSemaphore {
-            free: &words.free,
-            takers: &words.takers,
-            records: Records { words: tail, step },
-        })))
-    }
+/// Returns the semaphore at `offset` for a process that looks from outside; `None` if it does not know
+/// its size yet.
+pub(super) fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
+    let words = segment.at::<SemaphoreWords>(offset)?;
+    let Some((most, step)) = shape(words) else {
+        return if offset == BODY { Err(segment.damaged("a semaphore's size")) } else { Ok(None) };
+    };
+    let tail = words_at(segment, offset + size_of::<SemaphoreWords>() as u64, most * step)?;
+    Ok(Some(Box::new(RawSemaphore {
+        free: &words.free,
+        takers: &words.takers,
+        records: Records { words: tail, step },
+    })))
 }
 
 /// Sets, in a record's initialiser, how many of a semaphore's permits are free at first.

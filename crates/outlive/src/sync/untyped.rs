@@ -12,7 +12,7 @@ use super::ceiling_mutex::{RawCeiling, check_ceiling};
 use super::embedded::{
     Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places,
 };
-use super::primitive::{Home, KindOf, Primitive};
+use super::primitive::{Handle, KindOf, Primitive};
 use super::{Barrier, CeilingMutex, Semaphore, WhenOneDies, barrier, semaphore};
 use crate::domain::agree;
 use crate::liveness::Registry;
@@ -43,7 +43,8 @@ pub struct ValueType<'a> {
 /// // struct { lock; count } of another language: 8 bytes each.
 /// let layout = ValueType { name: Some("counter"), size: 16, align: 8 };
 /// let places = [Place { offset: 0, kind: Kind::Mutex, number: 0 }];
-/// let counter = Untyped::record(&domain, "counter", Opening::OpenOrCreate, layout, &places, |_| ())?;
+/// let how = Opening::OpenOrCreate;
+/// let counter = Untyped::record(&domain, "counter", how, layout, &places, |_| ())?;
 /// let lock = counter.handle::<EmbeddedMutex<()>>(0).unwrap();
 /// let guard = lock.lock().unwrap();
 /// // SAFETY: `count` lies at byte 8 of the record's 16, and this thread holds the lock that guards it.
@@ -328,7 +329,7 @@ impl Untyped {
         // or under its locks.
         let shared =
             unsafe { NonNull::new_unchecked(self.as_ptr().add(offset)).cast::<F>().as_ref() };
-        Some(F::handle(Home::inside(shared, self.registry, &self.segment)))
+        Some(F::handle(Handle::inside(shared, self.registry, &self.segment)))
     }
 
     /// Returns a handle for a semaphore of any size, as the file's own words or the record's places
@@ -348,7 +349,7 @@ impl Untyped {
     pub fn ceiling_mutex(&self, offset: usize) -> Option<CeilingMutex<()>> {
         let number = self.number_at(offset, Kind::CeilingMutex)?;
         let words = self.segment.at::<RawCeiling>(BODY + offset as u64).ok()?;
-        CeilingMutex::inside(Home::inside(words, self.registry, &self.segment), number).ok()
+        CeilingMutex::inside(Handle::inside(words, self.registry, &self.segment), number).ok()
     }
 
     /// Returns a record's number if a primitive of that kind begins there.

@@ -4,8 +4,10 @@
 //! which with the saving of all registers around them are a good part of a lock's cost. This file
 //! finds its word by a descriptor (TLSDESC): a call that changes one register and, if the library
 //! was loaded when the program started, is two instructions long. In a program that links this
-//! code, the linker turns it into a constant. Not the initial-exec model: `dlopen` cannot always
-//! load libraries that use it.
+//! code, the linker turns it into a constant. Rust has no stable option that makes `thread_local!`
+//! do the same, hence the assembly: each lock and each unlock through C would otherwise make the call
+//! (doc/performance.md, "The thread's page", has the counts). Not the initial-exec model: `dlopen`
+//! cannot always load libraries that use it.
 //!
 //! For x86-64, with the feature `shared-library`. Elsewhere, in code for AVX-512 (whose registers
 //! the call below does not save), and in tests under loom, a `thread_local!` does.

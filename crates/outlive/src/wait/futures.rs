@@ -192,7 +192,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
     }
 }
 
-impl<Q: Payload + ?Sized, R: Payload + ?Sized> Pending<'_, Q, R> {
+impl<R: Payload + ?Sized> Pending<'_, R> {
     /// Receives a reply like [`Pending::next`], for `async`: see
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). A future that is dropped
     /// before it is ready has taken nothing, and the call goes on.

@@ -26,6 +26,8 @@ pub(crate) use readiness::{PreparedWait, SourceState, Waited};
 pub use readiness::{Readiness, Source, Watched};
 pub(crate) use record::{FoundRecord, WaitRecord};
 pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
+#[cfg(test)]
+pub(crate) use strategy::SPINS;
 pub(crate) use strategy::SpinWait;
 pub use strategy::WaitStrategy;
 pub(crate) use wait_list::{WaitList, WaitWords};

@@ -14,7 +14,11 @@
 //! *Asking* is more: the kernel loses the mark itself when it reaps memory before it walks the
 //! robust list (token.md), and only `/proc` shows that. A waiter asks after the owners that it
 //! watches after one recheck, then after two more, four more, up to 64 (`Asked`), counted from its
-//! first fruitless sleep on that word behind those owners. Sleeps that the caller's own short
+//! first fruitless sleep on that word behind those owners. The distances double because a question
+//! makes several system calls for each owner, and nearly all waits that are longer than a recheck
+//! wait for an owner that lives: so a waiter asks nine times in its first five minutes instead of
+//! 300 times, and a lost mark is found in the time that the wait has taken already, or in 64
+//! rechecks. Sleeps that the caller's own short
 //! deadlines end count as well, and so do sleeps that signals end.
 
 use std::cell::Cell;

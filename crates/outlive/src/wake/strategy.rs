@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicU32 as StdAtomicU32, Ordering as StdOrdering};
 
+use crate::Deadline;
 use crate::sys::process;
 
 /// Says how a call waits.
@@ -31,6 +32,12 @@ const PROBE_EVERY: u32 = 16;
 /// The spin of `WaitStrategy::Spin`.
 const LONG_ROUNDS: u32 = 200_000;
 
+#[cfg(test)]
+thread_local! {
+    /// How many times this thread has begun to spin.
+    pub(crate) static SPINS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 /// How one handle spins before it sleeps, tuned by how long spinning has paid lately.
 pub struct SpinWait {
     wait: StdAtomicU32,
@@ -54,6 +61,8 @@ impl SpinWait {
     /// Spins until `done` returns true. Returns false if it did not: then sleep.
     #[cold]
     pub(crate) fn spin(&self, mut done: impl FnMut() -> bool) -> bool {
+        #[cfg(test)]
+        SPINS.set(SPINS.get() + 1);
         let wait = self.wait.load(StdOrdering::Relaxed);
         if wait == WaitStrategy::Block as u32 || is_real_time() || single_processor() {
             return false;
@@ -78,6 +87,14 @@ impl SpinWait {
         }
         self.rounds.store((rounds - rounds / 8).max(LEAST_ROUNDS), StdOrdering::Relaxed);
         false
+    }
+}
+
+impl SpinWait {
+    /// Spins as [`SpinWait::spin`] does, unless the deadline has passed: then one look is enough.
+    #[cold]
+    pub(crate) fn spin_until(&self, deadline: Deadline, done: impl FnMut() -> bool) -> bool {
+        !deadline.has_passed() && self.spin(done)
     }
 }
 

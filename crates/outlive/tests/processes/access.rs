@@ -333,7 +333,8 @@ fn a_groups_domain_by_name(world: &World) {
     skip_unless_root(world);
     let group = 1_000_000 + std::process::id();
     let base = std::path::PathBuf::from(format!("/dev/shm/outlive-group-{group}"));
-    let open = || Domain::options().group(Some(group)).recheck(None).open("d").expect("opens");
+    let open =
+        || Domain::options().group(Some(group)).recheck(None).open_or_create("d").expect("opens");
     let domain = open();
     assert_eq!(domain.path(), base.join("d"));
     for path in [&base, &base.join("d")] {
@@ -347,7 +348,7 @@ fn a_groups_domain_by_name(world: &World) {
             .lock()
             .expect("free") += 1;
         // A member may make one, too.
-        Domain::options().group(Some(group)).open("another").expect("opens");
+        Domain::options().group(Some(group)).open_or_create("another").expect("opens");
     });
     assert_eq!(*mutex.lock().expect("free"), 2);
     fs::remove_dir_all(&base).expect("removed");

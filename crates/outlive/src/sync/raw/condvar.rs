@@ -100,7 +100,7 @@ impl RawCondvar {
         spin_waits: &SpinWaits,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        spin_waits.notify.spin(|| self.plain.count().is_notified(ticket));
+        spin_waits.notify.spin_until(deadline, || self.plain.count().is_notified(ticket));
         Sleep::on(registry, &self.plain.watches(ticket)).among_others_until(deadline)
     }
 
@@ -120,7 +120,9 @@ impl RawCondvar {
             Ok(_) => mutex.try_lock(me),
             Err(errno) => Err(Refused::System(errno)),
         };
-        if lock == Err(Refused::WouldBlock) && spin_waits.lock.spin(|| mutex.owner().is_none()) {
+        if lock == Err(Refused::WouldBlock)
+            && spin_waits.lock.spin_until(relock, || mutex.owner().is_none())
+        {
             lock = mutex.try_lock(me);
         }
         // A waiter that gives up may have been woken all the same, and one that gets no lock cannot
@@ -154,7 +156,8 @@ impl RawCondvar {
     ) -> Waited {
         let ticket = self.watchful.announce();
         mutex.release(me.id);
-        spin_waits.notify.spin(|| self.watchful.is_notified(ticket) || !others.is_alive(other));
+        let ended = || self.watchful.is_notified(ticket) || !others.is_alive(other);
+        spin_waits.notify.spin_until(deadline, ended);
         let slept = Sleep::on(others, &[self.watchful.watch(ticket)])
             .behind(&relay, &[other])
             .until(deadline);

@@ -18,6 +18,7 @@ pub(super) mod rw_lock;
 mod rw_lock_slow;
 pub(super) mod semaphore;
 
+use crate::claim::Unclaimed;
 use crate::sys::Errno;
 
 /// How a thread took the lock.
@@ -28,7 +29,7 @@ pub(crate) enum Acquired {
     OwnerDied,
 }
 
-/// Why a thread did not take the lock.
+/// Why a thread did not take the lock, or got no permit or no turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     NotRecoverable,
@@ -37,4 +38,16 @@ pub(crate) enum Refused {
     TimedOut,
     Damaged,
     System(Errno),
+}
+
+impl From<Unclaimed> for Refused {
+    fn from(unclaimed: Unclaimed) -> Refused {
+        match unclaimed {
+            Unclaimed::Deadlock => Refused::Deadlock,
+            Unclaimed::WouldBlock => Refused::WouldBlock,
+            Unclaimed::TimedOut => Refused::TimedOut,
+            Unclaimed::Other(_) => Refused::Damaged,
+            Unclaimed::System(errno) => Refused::System(errno),
+        }
+    }
 }

@@ -128,11 +128,7 @@ impl RawMutex {
                 self.entered(me)
             }
             Ok(_) => self.entered(me),
-            Err(Unclaimed::Deadlock) => Err(Refused::Deadlock),
-            Err(Unclaimed::WouldBlock) => Err(Refused::WouldBlock),
-            Err(Unclaimed::TimedOut) => Err(Refused::TimedOut),
-            Err(Unclaimed::Other(_)) => Err(Refused::Damaged),
-            Err(Unclaimed::System(errno)) => Err(Refused::System(errno)),
+            Err(unclaimed) => Err(unclaimed.into()),
         }
     }
 

@@ -12,11 +12,11 @@
 //! claim/word.rs takes the word, takes it over and leaves it, as for the mutex; the difference is
 //! that the last maker leaves `DONE`.
 
+use super::Refused;
 use crate::Deadline;
 use crate::claim::{Claimed, Unclaimed, Word};
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
-use crate::sys::Errno;
 use crate::wake::SpinWait;
 
 /// No id: bit 29 is not set.
@@ -43,17 +43,6 @@ pub(crate) enum Turn {
     },
 }
 
-/// Why the caller has no turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoTurn {
-    /// This thread is the maker already.
-    Deadlock,
-    WouldBlock,
-    TimedOut,
-    Damaged,
-    System(Errno),
-}
-
 impl RawOnce {
     /// Returns whether it is done; if so, the caller sees all that the maker wrote.
     #[inline]
@@ -68,7 +57,7 @@ impl RawOnce {
     }
 
     /// Returns that it is done, or gives the caller the turn; never waits.
-    pub(crate) fn try_turn(&self, me: Me) -> Result<Turn, NoTurn> {
+    pub(crate) fn try_turn(&self, me: Me) -> Result<Turn, Refused> {
         self.claimed(me, self.word.try_claim(me))
     }
 
@@ -79,12 +68,12 @@ impl RawOnce {
         me: Me,
         spin_wait: &SpinWait,
         deadline: Deadline,
-    ) -> Result<Turn, NoTurn> {
+    ) -> Result<Turn, Refused> {
         self.claimed(me, self.word.claim(me, spin_wait, deadline))
     }
 
     /// Decides what a claim on the word means to the caller.
-    fn claimed(&self, me: Me, claimed: Result<Claimed, Unclaimed>) -> Result<Turn, NoTurn> {
+    fn claimed(&self, me: Me, claimed: Result<Claimed, Unclaimed>) -> Result<Turn, Refused> {
         match claimed {
             // Relaxed: ordered by the word.
             Ok(Claimed::Free) => {
@@ -98,11 +87,7 @@ impl RawOnce {
                 Ok(Turn::Mine { failed: true })
             }
             Err(Unclaimed::Other(word)) if word == u32::from(DONE) => Ok(Turn::Done),
-            Err(Unclaimed::Deadlock) => Err(NoTurn::Deadlock),
-            Err(Unclaimed::WouldBlock) => Err(NoTurn::WouldBlock),
-            Err(Unclaimed::TimedOut) => Err(NoTurn::TimedOut),
-            Err(Unclaimed::Other(_)) => Err(NoTurn::Damaged),
-            Err(Unclaimed::System(errno)) => Err(NoTurn::System(errno)),
+            Err(unclaimed) => Err(unclaimed.into()),
         }
     }
 

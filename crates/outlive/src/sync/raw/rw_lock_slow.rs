@@ -66,7 +66,8 @@ impl RawRwLock {
                 // The writer waits for us.
                 return Err(Refused::Deadlock);
             }
-            if round == 0 && spin_wait.spin(|| self.writer.word().load(Ordering::Relaxed) == 0) {
+            let is_free = || self.writer.word().load(Ordering::Relaxed) == 0;
+            if round == 0 && spin_wait.spin_until(deadline, is_free) {
                 continue;
             }
             last_try =
@@ -253,7 +254,7 @@ impl RawRwLock {
             }
             if !has_spun {
                 has_spun = true;
-                if spin_wait.spin(|| word.load(Ordering::Relaxed) != seen) {
+                if spin_wait.spin_until(deadline, || word.load(Ordering::Relaxed) != seen) {
                     continue;
                 }
             }

@@ -12,10 +12,10 @@
 //! proof/models/semaphore.pml and the loom tests below check it, and tests kill it at every
 //! instruction; doc/protocols/semaphore.md has the argument.
 
+use super::Refused;
 use crate::Deadline;
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
-use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, EventCount, MOST_OWNERS, Sleep, SpinWait};
 
@@ -70,16 +70,6 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Why the caller got no permit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoPermit {
-    WouldBlock,
-    TimedOut,
-    /// The caller has all of them.
-    Deadlock,
-    System(Errno),
-}
-
 /// What a look at all records found.
 enum Look {
     /// A permit, taken.
@@ -101,10 +91,10 @@ impl RawSemaphore<'_> {
 
     /// Takes any permit that is free or a dead holder's.
     #[cold]
-    pub(crate) fn try_acquire(self, me: Me, start: usize) -> Result<usize, NoPermit> {
+    pub(crate) fn try_acquire(self, me: Me, start: usize) -> Result<usize, Refused> {
         match self.look(me, start) {
             Look::Got(index) => Ok(index),
-            Look::Held { .. } => Err(NoPermit::WouldBlock),
+            Look::Held { .. } => Err(Refused::WouldBlock),
         }
     }
 
@@ -155,7 +145,7 @@ impl RawSemaphore<'_> {
         spin_wait: &SpinWait,
         deadline: Deadline,
         start: usize,
-    ) -> Result<usize, NoPermit> {
+    ) -> Result<usize, Refused> {
         if let Look::Got(index) = self.look(me, start) {
             return Ok(index);
         }
@@ -179,10 +169,10 @@ impl RawSemaphore<'_> {
                 Look::Held { owners, own } => (owners, own),
             };
             if last_try {
-                return Err(NoPermit::TimedOut);
+                return Err(Refused::TimedOut);
             }
             if own == self.records.len() {
-                return Err(NoPermit::Deadlock);
+                return Err(Refused::Deadlock);
             }
             let until = ticket.until(deadline);
             let watch = [self.free.watch(ticket)];
@@ -192,7 +182,7 @@ impl RawSemaphore<'_> {
             match sleep.until_it_comes(until, is_free) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
-                Err(errno) => return Err(NoPermit::System(errno)),
+                Err(errno) => return Err(Refused::System(errno)),
             }
             // Woken: look again, first without preparing another wait.
             if let Look::Got(index) = self.look(me, start) {
@@ -280,7 +270,7 @@ impl RawSemaphore<'_> {
         me: Me,
         names: &[TokenId],
         deadline: Deadline,
-    ) -> Result<usize, NoPermit> {
+    ) -> Result<usize, Refused> {
         // Before the sequence: a thread that the sequence wakes sees this.
         self.takers.store(1, Ordering::Relaxed);
         loop {
@@ -289,13 +279,13 @@ impl RawSemaphore<'_> {
                 return Ok(index);
             }
             if deadline.has_passed() {
-                return Err(NoPermit::TimedOut);
+                return Err(Refused::TimedOut);
             }
             let until = ticket.until(deadline);
             // No particular process has to hand us one, so there is no end to watch.
             Sleep::on(me.registry, &[self.free.watch(ticket)])
                 .until(until)
-                .map_err(NoPermit::System)?;
+                .map_err(Refused::System)?;
         }
     }
 
