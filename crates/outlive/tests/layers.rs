@@ -72,18 +72,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ("sync/primitive.rs", "sync/semaphore.rs", "as the mutex with a ceiling"),
     ("sync/event.rs", "sync/readiness.rs", "an event makes its sources, which hold it"),
     (
-        "topic/mapping.rs",
-        "topic/topic.rs",
-        "a topic is its mapping's user, which tells devices of it",
-    ),
-    ("topic/options.rs", "topic/topic.rs", "a topic has options, which make topics"),
-    ("topic/outgoing.rs", "topic/publisher.rs", "a publisher takes messages, which it publishes"),
-    (
-        "topic/ring.rs",
-        "topic/subscriber_slot.rs",
-        "a ring is recovered past what subscribers' slots say",
-    ),
-    (
         "pool/cache/magazine.rs",
         "pool/cache/mod.rs",
         "the page of the fast path names the rest of its thread's cache",

@@ -74,11 +74,11 @@ impl Inner {
     /// made for the first one.
     pub(super) fn of_file(
         file: File,
+        file_id: (u64, u64),
         registry: &'static Registry,
         cache_bytes: Option<u64>,
         huge_pages: bool,
-    ) -> Result<Arc<Inner>, Error> {
-        let file_id = file.segment.facts()?.identity();
+    ) -> Arc<Inner> {
         // As with malloc: a child forked while a thread is in here must not come here before exec.
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(inner) =
@@ -89,7 +89,7 @@ impl Inner {
                 inner.cache_bytes.store(bytes, Ordering::Relaxed);
             }
             inner.ask_for_huge_pages(huge_pages);
-            return Ok(inner);
+            return inner;
         }
         let number =
             opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
@@ -113,7 +113,7 @@ impl Inner {
             Some(closed) => *closed = weak,
             None => opened.push(weak),
         }
-        Ok(inner)
+        inner
     }
 
     /// Returns whether this process has no handle any more; caches may keep the pool open.

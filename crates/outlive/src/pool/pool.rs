@@ -12,7 +12,7 @@ use super::heap::{Tag, class_of_short_or_long};
 use super::inner::{Inner, class_of_aligned};
 use super::object::{CHECKED, Object, WITH_REDZONE, magazine_of};
 use crate::domain::{agree, three_openings};
-use crate::segment::{Opening, Spec};
+use crate::segment::{Opening, Segment, Spec};
 use crate::shim::Ordering;
 use crate::{Domain, Error, Kind};
 
@@ -160,10 +160,17 @@ impl PoolOptions {
             initial: Plan::INITIAL,
         };
         let modes = self.modes.unwrap_or(Modes::NONE);
-        let segment = domain.open_as(name, opening, &spec, |segment| plan.write(segment, modes))?;
+        let init = |segment: &Segment| plan.write(segment, modes);
+        let file_id = |segment: &Segment| Ok(segment.facts()?.identity());
+        let (segment, file_id) = domain.open_prepared(name, opening, &spec, init, file_id)?;
         agree(&segment, "max_bytes", segment.header().max_bytes(), self.max_bytes)?;
-        let file = File::new(segment)?;
-        let inner = Inner::of_file(file, domain.registry(), self.cache_bytes, self.huge_pages)?;
+        let inner = Inner::of_file(
+            File::new(segment)?,
+            file_id,
+            domain.registry(),
+            self.cache_bytes,
+            self.huge_pages,
+        );
         Ok(Pool::of(inner).heeding_environment(name))
     }
 }
