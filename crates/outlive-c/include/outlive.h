@@ -1,5 +1,5 @@
 /* Outlive: daemonless shared-memory IPC for Linux whose locks, queues and topics recover when any
- * participant is killed. This is the C interface, ABI version 2.
+ * participant is killed. This is the C interface, ABI version 1.
  *
  * cbindgen writes this file from the sources, which have the same comments: edit those.
  * doc/c-abi.md has the rules in full:
@@ -108,7 +108,7 @@
 /**
  * The version of the ABI that this header describes.
  */
-#define OUTLIVE_ABI_VERSION 2
+#define OUTLIVE_ABI_VERSION 1
 
 /**
  * Spin as long as that has paid recently, then sleep. The default.
@@ -162,18 +162,17 @@
 
 /**
  * In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it:
- * `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
+ * `OUTLIVE_SEMAPHORE_PLACE`.
  */
 #define OUTLIVE_SEMAPHORE 10
 
 /**
  * In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`.
- * Since ABI 2.
  */
 #define OUTLIVE_BARRIER 11
 
 /**
- * In an `outlive_place_t`: an `outlive_ceiling_mutex_t`: `OUTLIVE_CEILING_PLACE`. Since ABI 2.
+ * In an `outlive_place_t`: an `outlive_ceiling_mutex_t`: `OUTLIVE_CEILING_PLACE`.
  */
 #define OUTLIVE_CEILING_MUTEX 13
 
@@ -237,8 +236,8 @@
  * - EINVAL: an invalid name, domain, `how` or option, or options that contradict what is there.
  * - ENOENT: nothing has that name (OUTLIVE_OPEN).
  * - EEXIST: something has that name, of whatever kind (OUTLIVE_CREATE_NEW).
- * - OUTLIVE_OTHER_KIND: the name is in use for something else. OUTLIVE_OTHER_TYPE: it has values of
- *   another type, size or layout.
+ * - OUTLIVE_OTHER_KIND: the name is in use for something else.
+ * - OUTLIVE_OTHER_TYPE: what has the name has values of another type, size or layout.
  * - ENOSPC, ENOMEM, EACCES, EUSERS, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and
  *   errors of the system.
  *
@@ -574,8 +573,8 @@ typedef struct outlive_queue_options_t {
   size_t size;
   /**
    * The most bytes that the queue may take, messages included, 64 KiB to 6 GiB. A new queue's
-   * default: a quarter of the file system, at most 6 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
-   * short messages is reused for long ones.
+   * default: a quarter of the file system, at most 6 GiB. The file may take up to 64 KiB more
+   * for each 2 MiB of it, where memory of short messages is reused for long ones.
    */
   uint64_t max_bytes;
   /**
@@ -668,8 +667,8 @@ typedef struct outlive_topic_options_t {
   size_t size;
   /**
    * The most bytes that the topic may take, messages included, 64 KiB to 6 GiB. A new topic's
-   * default: a quarter of the file system, at most 4 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where memory of
-   * short messages is reused for long ones.
+   * default: a quarter of the file system, at most 4 GiB. The file may take up to 64 KiB more
+   * for each 2 MiB of it, where memory of short messages is reused for long ones.
    */
   uint64_t max_bytes;
   /**
@@ -766,8 +765,8 @@ typedef struct outlive_service_options_t {
   size_t size;
   /**
    * The most bytes that requests and replies may take together, records included, besides 24 KiB
-   * for each client, 64 KiB to 6 GiB. A new service's default: 1 GiB. The file may take up to 64 KiB more for each 2 MiB of it, where
-   * memory of short messages is reused for long ones.
+   * for each client, 64 KiB to 6 GiB. A new service's default: 1 GiB. The file may take up to 64
+   * KiB more for each 2 MiB of it, where memory of short messages is reused for long ones.
    */
   uint64_t max_bytes;
   /**
@@ -817,7 +816,7 @@ typedef struct outlive_pool_options_t {
 } outlive_pool_options_t;
 
 /**
- * How much of a pool is in which state. Its size never changes. Since ABI 2.
+ * How much of a pool is in which state. Its size never changes.
  */
 typedef struct outlive_pool_usage_t {
   /**
@@ -908,8 +907,7 @@ typedef struct OUTLIVE_ALIGNED(64) outlive_pi_mutex_t {
 /**
  * A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99. It
  * takes 16 bytes of a record, with its ceiling in its place (`OUTLIVE_CEILING_PLACE`), or is a
- * named one. All zeroes are an unlocked mutex. The lock belongs to the thread that took it. Since
- * ABI 2.
+ * named one. All zeroes are an unlocked mutex. The lock belongs to the thread that took it.
  */
 typedef struct outlive_ceiling_mutex_t {
   uint64_t words[2];
@@ -1205,7 +1203,7 @@ int outlive_mutex_consistent(struct outlive_mutex_t *mutex);
  * ENOTRECOVERABLE, until a thread calls `outlive_mutex_lock_to_reset`. The caller holds the lock,
  * with EOWNERDEAD or without.
  *
- * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+ * Errors: EPERM: this thread does not hold it. EINVAL.
  *
  * If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
  */
@@ -1214,7 +1212,7 @@ int outlive_mutex_give_up(struct outlive_mutex_t *mutex);
 /**
  * Returns whether the calling thread holds it, its last owner died with it, and no holder has
  * declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
- * code. False for what is no such lock. Since ABI 2.
+ * code. False for what is no such lock.
  */
 bool outlive_mutex_owner_died(const struct outlive_mutex_t *mutex);
 
@@ -1398,7 +1396,7 @@ int outlive_rwlock_consistent(struct outlive_rwlock_t *lock);
  * readers and writers, get ENOTRECOVERABLE, until a thread calls `outlive_rwlock_reset`. The
  * caller has the lock as its writer.
  *
- * Errors: EPERM: this thread does not hold it as its writer. EINVAL. Since ABI 2.
+ * Errors: EPERM: this thread does not hold it as its writer. EINVAL.
  *
  * If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
  */
@@ -1407,7 +1405,7 @@ int outlive_rwlock_give_up(struct outlive_rwlock_t *lock);
 /**
  * Returns whether the calling thread holds it, its last owner died with it, and no holder has
  * declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
- * code. False for what is no such lock. Since ABI 2.
+ * code. False for what is no such lock.
  */
 bool outlive_rwlock_owner_died(const struct outlive_rwlock_t *lock);
 
@@ -1595,10 +1593,10 @@ int outlive_once_do(struct outlive_once_t *once, outlive_make_t make, void *argu
 int outlive_once_is_done(const struct outlive_once_t *once);
 
 /**
- * Opens the semaphore of that name, or makes it with so many permits. `most`: the most permits that
- * there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
- * existing semaphore has, and in a new one no more than `permits`. With OUTLIVE_OPEN, and both of
- * them 0: whatever numbers it has.
+ * Opens the semaphore of that name, or makes it with so many permits. `most`: the most permits
+ * that there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
+ * existing semaphore has, and in a new one no more than `permits`. `permits` 0, with OUTLIVE_OPEN:
+ * whatever number it began with.
  *
  * Owner: `*semaphore` is in shared memory, mapped until `outlive_semaphore_close`.
  *
@@ -1616,7 +1614,7 @@ int outlive_semaphore_open(const struct outlive_domain_t *domain,
 
 /**
  * Sets, in a record's initialiser, how many of the permits are free at first: `permits` of `most`,
- * for which the struct and its place have room. Without this call all are free. Since ABI 2.
+ * for which the struct and its place have room. Without this call all are free.
  *
  * Errors: EINVAL.
  */
@@ -1660,7 +1658,7 @@ int outlive_semaphore_consume(const struct outlive_semaphore_t *semaphore);
 /**
  * Hands the permit that this thread took last to another thread, or process: to the owner of
  * `token`, which takes it by `outlive_semaphore_take_up`. It does so in one atomic step: the
- * permit is never free meanwhile. Since ABI 2.
+ * permit is never free meanwhile.
  *
  * Errors: EPERM: this thread has none. EINVAL, also for a number that is no token.
  *
@@ -1670,7 +1668,7 @@ int outlive_semaphore_hand_to(const struct outlive_semaphore_t *semaphore, uint3
 
 /**
  * Takes a permit that another thread handed to this thread or its process, waiting for one until
- * the deadline. `*index` (may be NULL): its number. Since ABI 2.
+ * the deadline. `*index` (may be NULL): its number.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
  *
@@ -1708,8 +1706,8 @@ int outlive_semaphore_holders(const struct outlive_semaphore_t *semaphore,
 /**
  * Opens the barrier of that name, or makes it, for so many participants, 1 to 65,536.
  * `when_one_dies`: OUTLIVE_DEATH_BREAKS or OUTLIVE_DEATH_COUNTS_OUT; 0: what an existing barrier
- * has, and in a new one as OUTLIVE_DEATH_BREAKS. With OUTLIVE_OPEN, and both of them 0: whatever it
- * was made with.
+ * has, and in a new one as OUTLIVE_DEATH_BREAKS. With OUTLIVE_OPEN, and both of them 0: whatever
+ * it was made with.
  *
  * Owner: `*barrier` is in shared memory, mapped until `outlive_barrier_close`.
  *
@@ -1724,7 +1722,7 @@ int outlive_barrier_open(const struct outlive_domain_t *domain,
 
 /**
  * Sets, in a record's initialiser, what a participant's death does, as in `outlive_barrier_open`.
- * Without this call a death breaks the barrier. Since ABI 2.
+ * Without this call a death breaks the barrier.
  *
  * Errors: EINVAL.
  */
@@ -2142,8 +2140,8 @@ void outlive_sample_release(struct outlive_sample_t *sample);
  *
  * Owner: `*state` is the caller's, until `outlive_state_close`.
  *
- * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values are of one fixed size. ENOSPC: also
- * for a first value that is larger than `most`.
+ * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values are of one fixed size. ENOSPC:
+ * also for a first value that is larger than `most`.
  */
 int outlive_state_open(const struct outlive_domain_t *domain,
                        const char *name,
@@ -2342,8 +2340,8 @@ void outlive_reply_free(struct outlive_reply_t *reply);
  *
  * Owner: `*server` is the caller's, until `outlive_server_close`.
  *
- * Errors: see `outlive_opening_t`; EBUSY: another server is alive. EAGAIN: the last one is dead, and
- * one of its threads has not ended within two seconds.
+ * Errors: see `outlive_opening_t`; EBUSY: another server is alive. EAGAIN: the last one is dead,
+ * and one of its threads has not ended within two seconds.
  *
  * If a process dies while it takes over, the next caller takes over. When a server dies, the calls
  * that it had begun end at once, and the next server takes over those that it had not.
@@ -2471,7 +2469,7 @@ void outlive_pool_close(struct outlive_pool_t *pool);
 /**
  * Looks at all objects and writes to `*usage` how many are in which state.
  *
- * Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED. Since ABI 2.
+ * Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
  *
  * If a process dies, what it had counts as its own until a process collects it
  * (`outlive_pool_gc`).
@@ -2481,7 +2479,7 @@ int outlive_pool_usage(const struct outlive_pool_t *pool, struct outlive_pool_us
 /**
  * Frees what dead processes had, and gives each 2 MiB back to the system in which all objects are
  * free. `*objects` (may be NULL): objects of dead processes that are free now; `*bytes` (may be
- * NULL): bytes that the system has back. Since ABI 2.
+ * NULL): bytes that the system has back.
  *
  * Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
  *
@@ -2824,14 +2822,14 @@ int outlive_pi_mutex_consistent(struct outlive_pi_mutex_t *mutex);
  * Gives the mutex up as `outlive_mutex_give_up` does; `outlive_pi_mutex_reset` makes it usable
  * again.
  *
- * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+ * Errors: EPERM: this thread does not hold it. EINVAL.
  */
 int outlive_pi_mutex_give_up(struct outlive_pi_mutex_t *mutex);
 
 /**
  * Returns whether the calling thread holds it, its last owner died with it, and no holder has
  * declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
- * code. False for what is no such lock. Since ABI 2.
+ * code. False for what is no such lock.
  */
 bool outlive_pi_mutex_owner_died(const struct outlive_pi_mutex_t *mutex);
 
@@ -2857,8 +2855,8 @@ int outlive_pi_mutex_holder(const struct outlive_pi_mutex_t *mutex, struct outli
  *
  * Owner: `*mutex` is in shared memory, mapped until `outlive_ceiling_mutex_close`.
  *
- * Errors: see `outlive_opening_t`; EINVAL also when `ceiling` is not 1 to 99. OUTLIVE_OTHER_TYPE: it
- * exists with another size. Since ABI 2.
+ * Errors: see `outlive_opening_t`; EINVAL also when `ceiling` is not 1 to 99. OUTLIVE_OTHER_TYPE:
+ * it exists with another size.
  */
 int outlive_ceiling_mutex_open(const struct outlive_domain_t *domain,
                                const char *name,
@@ -2869,7 +2867,7 @@ int outlive_ceiling_mutex_open(const struct outlive_domain_t *domain,
                                struct outlive_ceiling_mutex_t **mutex);
 
 /**
- * Returns the value behind a named mutex. NULL: it has none, or is inside a record. Since ABI 2.
+ * Returns the value behind a named mutex. NULL: it has none, or is inside a record.
  *
  * Owner: shared memory, mapped until `outlive_ceiling_mutex_close`.
  */
@@ -2878,7 +2876,7 @@ void *outlive_ceiling_mutex_value(const struct outlive_ceiling_mutex_t *mutex);
 /**
  * Closes this opening of a named mutex. Locks that threads hold by it stay theirs until they end;
  * no thread of this process may wait for it by this address. Passing NULL, or what is not an
- * opened named mutex, has no effect. Since ABI 2.
+ * opened named mutex, has no effect.
  */
 void outlive_ceiling_mutex_close(struct outlive_ceiling_mutex_t *mutex);
 
@@ -2887,7 +2885,7 @@ void outlive_ceiling_mutex_close(struct outlive_ceiling_mutex_t *mutex);
  * runs at the ceiling.
  *
  * Errors: as `outlive_mutex_lock_until`; EINVAL: the thread's own priority is higher than the
- * ceiling. EPERM: the thread may not run at the ceiling. Since ABI 2.
+ * ceiling. EPERM: the thread may not run at the ceiling.
  *
  * If a process dies: as `outlive_mutex_lock`.
  */
@@ -2896,14 +2894,14 @@ int outlive_ceiling_mutex_lock(struct outlive_ceiling_mutex_t *mutex, outlive_de
 /**
  * Unlocks the mutex, and then lowers the thread's priority.
  *
- * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+ * Errors: EPERM: this thread does not hold it. EINVAL.
  */
 int outlive_ceiling_mutex_unlock(struct outlive_ceiling_mutex_t *mutex);
 
 /**
  * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
  *
- * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+ * Errors: EPERM: this thread does not hold it. EINVAL.
  */
 int outlive_ceiling_mutex_consistent(struct outlive_ceiling_mutex_t *mutex);
 
@@ -2911,13 +2909,12 @@ int outlive_ceiling_mutex_consistent(struct outlive_ceiling_mutex_t *mutex);
  * Gives the mutex up as `outlive_mutex_give_up` does, then lowers the thread's priority;
  * `outlive_ceiling_mutex_reset` makes it usable again.
  *
- * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+ * Errors: EPERM: this thread does not hold it. EINVAL.
  */
 int outlive_ceiling_mutex_give_up(struct outlive_ceiling_mutex_t *mutex);
 
 /**
- * Returns whether EOWNERDEAD was reported and not repaired, as `outlive_mutex_owner_died`. Since
- * ABI 2.
+ * Returns whether EOWNERDEAD was reported and not repaired, as `outlive_mutex_owner_died`.
  */
 bool outlive_ceiling_mutex_owner_died(const struct outlive_ceiling_mutex_t *mutex);
 
@@ -2925,14 +2922,14 @@ bool outlive_ceiling_mutex_owner_died(const struct outlive_ceiling_mutex_t *mute
  * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
  * what it guards whole before.
  *
- * Errors: as `outlive_ceiling_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE. Since ABI 2.
+ * Errors: as `outlive_ceiling_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE.
  */
 int outlive_ceiling_mutex_reset(struct outlive_ceiling_mutex_t *mutex, outlive_deadline_t deadline);
 
 /**
  * Writes the thread that holds it now, dead or alive, to `*info`.
  *
- * Errors: ESRCH: no thread holds it. EINVAL. Since ABI 2.
+ * Errors: ESRCH: no thread holds it. EINVAL.
  */
 int outlive_ceiling_mutex_holder(const struct outlive_ceiling_mutex_t *mutex, struct outlive_peer_info_t *info);
 

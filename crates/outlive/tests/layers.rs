@@ -90,11 +90,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "a ring is recovered past what subscribers' slots say",
     ),
     (
-        "pool/object.rs",
-        "pool/pool.rs",
-        "a pool gives objects, and an object is given back to its pool",
-    ),
-    (
         "pool/cache/magazine.rs",
         "pool/cache/mod.rs",
         "the page of the fast path names the rest of its thread's cache",

@@ -4,7 +4,7 @@
 //! | words of this process | |
 //! | --- | --- |
 //! | `control`, one for each helper | raised when its order changes; the helper sleeps on it beside its group |
-//! | `bell`, one for all | raised by a helper that was woken; the caller sleeps on it beside the first group |
+//! | `notifications`, one for all | raised by a helper that was woken; the caller sleeps on it beside the first group |
 //! | `inside`, one for each helper | not 0 from when the helper takes an order until it has left its group |
 //!
 //! The caller looks for the last time when all helpers are outside: a helper that were still queued
@@ -35,7 +35,7 @@ const MOST_PATIENT: Duration = Duration::from_secs(1);
 
 /// See the file's head.
 pub(crate) struct WaitThreads {
-    bell: Arc<AtomicU32>,
+    notifications: Arc<AtomicU32>,
     helpers: Vec<Arc<Helper>>,
     /// The process whose threads they are.
     of: u64,
@@ -47,7 +47,7 @@ struct Helper {
     inside: AtomicU32,
     /// How its sleep failed while the order stood; 0: it did not fail.
     failed: AtomicI32,
-    bell: Arc<AtomicU32>,
+    notifications: Arc<AtomicU32>,
 }
 
 #[derive(Clone)]
@@ -61,7 +61,7 @@ impl WaitThreads {
     /// Makes it without helpers.
     pub(crate) fn new() -> Result<WaitThreads, Errno> {
         Ok(WaitThreads {
-            bell: Arc::new(AtomicU32::new(0)),
+            notifications: Arc::new(AtomicU32::new(0)),
             helpers: Vec::new(),
             of: identity::this_process()?,
         })
@@ -78,7 +78,7 @@ impl WaitThreads {
     /// The error of starting one; existing helpers stay.
     pub(crate) fn have(&mut self, many: usize) -> Result<(), Errno> {
         while self.helpers.len() < many {
-            self.helpers.push(Helper::start(&self.bell)?);
+            self.helpers.push(Helper::start(&self.notifications)?);
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl WaitThreads {
                 && others.len() <= self.helpers.len()
         );
         // Acquire pairs with the helpers' change of the word.
-        let heard = self.bell.load(StdOrdering::Acquire);
+        let seen = self.notifications.load(StdOrdering::Acquire);
         for (helper, group) in self.helpers.iter().zip(others) {
             let address = |word: &AtomicU32| core::ptr::from_ref(word).expose_provenance();
             let words = group.iter().map(|watch| (address(watch.word), watch.expected)).collect();
@@ -107,7 +107,7 @@ impl WaitThreads {
             helper.give(Order::Sleep { words, passes_to });
         }
         let mut own: Vec<Watch<'_>> = first.clone();
-        own.push(Watch { word: &self.bell, expected: heard });
+        own.push(Watch { word: &self.notifications, expected: seen });
         let slept = futex::wait_any(&own, 0, deadline);
         let helpers = &self.helpers[..others.len()];
         helpers.iter().for_each(|helper| helper.give(Order::Rest));
@@ -130,13 +130,16 @@ impl WaitThreads {
         for helper in helpers {
             loop {
                 // Before the look: a helper that leaves meanwhile ends the sleep at once.
-                let heard = self.bell.load(StdOrdering::Acquire);
+                let seen = self.notifications.load(StdOrdering::Acquire);
                 // Acquire pairs with the helper's Release: how its sleep ended.
                 if helper.inside.load(StdOrdering::Acquire) == 0 || deadline.has_passed() {
                     break;
                 }
-                let _ =
-                    futex::wait_any(&[Watch { word: &self.bell, expected: heard }], 0, deadline);
+                let _ = futex::wait_any(
+                    &[Watch { word: &self.notifications, expected: seen }],
+                    0,
+                    deadline,
+                );
             }
         }
     }
@@ -151,13 +154,13 @@ impl Drop for WaitThreads {
 }
 
 impl Helper {
-    fn start(bell: &Arc<AtomicU32>) -> Result<Arc<Helper>, Errno> {
+    fn start(notifications: &Arc<AtomicU32>) -> Result<Arc<Helper>, Errno> {
         let helper = Arc::new(Helper {
             control: AtomicU32::new(0),
             order: Mutex::new(Order::Rest),
             inside: AtomicU32::new(0),
             failed: AtomicI32::new(0),
-            bell: Arc::clone(bell),
+            notifications: Arc::clone(notifications),
         });
         let its = Arc::clone(&helper);
         start_thread(move || its.run())?;
@@ -207,8 +210,8 @@ impl Helper {
             }
         }
         self.inside.store(0, StdOrdering::Release);
-        self.bell.fetch_add(1, StdOrdering::Release);
-        futex::wake_all(&self.bell);
+        self.notifications.fetch_add(1, StdOrdering::Release);
+        futex::wake_all(&self.notifications);
     }
 
     fn run(&self) {

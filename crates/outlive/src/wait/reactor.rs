@@ -1,14 +1,14 @@
 //! A thread that waits for descriptors and futures, while none of the user's threads does.
 //!
 //! One for each domain so used, started at the first such use, named `outlive-wait`. It sleeps like
-//! a set, on everything that is registered and on a *doorbell* word of this process:
+//! a set, on everything that is registered and on a word of this process, `changes`:
 //!
 //! | step of a registering thread | step of the reactor |
 //! | --- | --- |
-//! | adds itself to the list | d = doorbell |
-//! | doorbell + 1, wake | takes in what is new in the list, drops what has left it |
+//! | adds itself to the list | c = changes |
+//! | changes + 1, wake | takes in what is new in the list, drops what has left it |
 //! | | looks at all; ready → out of the list, told once; starts again |
-//! | | sleeps on {doorbell == d, all words, all owners} |
+//! | | sleeps on {changes == c, all words, all owners} |
 //!
 //! So the reactor looks at whatever is registered before it sleeps on. A forked child has none of
 //! its parent's threads: its first use starts another.
@@ -34,7 +34,8 @@ pub(super) struct Reactor {
     registry: &'static Registry,
     /// The process whose thread it is.
     of: u64,
-    doorbell: AtomicU32,
+    /// Counts new registrations.
+    changes: AtomicU32,
     registered: Mutex<Vec<Entry>>,
     next: StdAtomicU64,
 }
@@ -94,7 +95,7 @@ impl Reactor {
         let reactor: &'static Reactor = Box::leak(Box::new(Reactor {
             registry,
             of,
-            doorbell: AtomicU32::new(0),
+            changes: AtomicU32::new(0),
             registered: Mutex::new(Vec::new()),
             next: StdAtomicU64::new(0),
         }));
@@ -110,10 +111,10 @@ impl Reactor {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ring(&self) {
+    fn notify(&self) {
         // Release pairs with the load in `run`: the list is as we left it.
-        self.doorbell.fetch_add(1, Ordering::Release);
-        futex::wake_all(&self.doorbell);
+        self.changes.fetch_add(1, Ordering::Release);
+        futex::wake_all(&self.changes);
     }
 
     fn run(&self, ready: &mpsc::Sender<Result<(), Error>>) {
@@ -127,7 +128,7 @@ impl Reactor {
         let mut source_list = SourceList::default();
         let mut taken_in = 0;
         loop {
-            let heard = self.doorbell.load(Ordering::Acquire);
+            let seen = self.changes.load(Ordering::Acquire);
             let mut let_go = Vec::new();
             {
                 let list = self.list();
@@ -148,9 +149,9 @@ impl Reactor {
                 continue;
             }
             let relay = WakeRelay::begin(me.list());
-            let doorbell = Watch { word: &self.doorbell, expected: heard };
-            if source_list.sleep(self.registry, &relay, Some(doorbell), Deadline::NEVER).is_err() {
-                let _ = futex::wait_any(&[doorbell], 0, Deadline::after(AFTER_ERROR));
+            let changes = Watch { word: &self.changes, expected: seen };
+            if source_list.sleep(self.registry, &relay, Some(changes), Deadline::NEVER).is_err() {
+                let _ = futex::wait_any(&[changes], 0, Deadline::after(AFTER_ERROR));
             }
         }
     }
@@ -186,7 +187,7 @@ impl Registration {
             list.push(Entry { id, sources, whom });
             id
         };
-        reactor.ring();
+        reactor.notify();
         Ok(Registration { reactor, id })
     }
 
@@ -225,7 +226,7 @@ impl Drop for Registration {
         };
         if left.is_some() {
             // So that the reactor drops the sources.
-            self.reactor.ring();
+            self.reactor.notify();
         }
     }
 }

@@ -21,4 +21,8 @@ impl SpinWait {
     pub(crate) fn spin(&self, _done: impl FnMut() -> bool) -> bool {
         false
     }
+
+    pub(crate) fn spin_until(&self, _: crate::Deadline, _done: impl FnMut() -> bool) -> bool {
+        false
+    }
 }
