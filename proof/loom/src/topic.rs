@@ -49,7 +49,6 @@ mod ring {
         pub free_list: FreeList,
     }
 
-    #[derive(Default)]
     pub struct FreeList;
 
     impl Ring {

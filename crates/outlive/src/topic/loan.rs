@@ -477,7 +477,7 @@ mod loom_tests {
                 publisher.take_back(|object| bytes[object.reference as usize].write(2));
             }
             writing.join().unwrap();
-            let (process, free_list) = (TokenId::new(0, 0), FreeList::default());
+            let (process, free_list) = (TokenId::new(0, 0), FreeList);
             let inner = Arc::new(Inner { registry: Registry });
             publisher.leave(Left { inner, ring: Ring { process, free_list } });
         });
