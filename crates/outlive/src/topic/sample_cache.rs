@@ -147,8 +147,8 @@ impl SampleCache {
     }
 }
 
-/// Samples that still have records keep them: whoever drops a cache before asks
-/// [`SampleCache::is_unused`], or leaves it for good.
+/// Frees the records, unless a sample still has one: then they stay, for good. A caller that wants
+/// the memory back asks [`SampleCache::is_unused`] first.
 impl Drop for SampleCache {
     fn drop(&mut self) {
         if self.is_unused() {
