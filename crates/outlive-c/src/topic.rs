@@ -271,14 +271,19 @@ pub(crate) unsafe fn subscriber_options(
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers or a pointer.
     let given = unsafe { self::options(options, default) }?;
-    Ok(SubscriberOptions {
-        reliable: given.reliable != 0,
-        history: given.history,
-        keep_last: if given.keep_last == 0 { u32::MAX } else { given.keep_last },
-        // SAFETY: the C caller passes `key_count` readable keys at `keys`.
-        keys: unsafe { items(given.keys, given.key_count, "keys") }?.to_vec(),
-        period: (given.period > 0).then(|| Duration::from_nanos(given.period)),
-    })
+    // SAFETY: the C caller passes `key_count` readable keys at `keys`.
+    let keys = unsafe { items(given.keys, given.key_count, "keys") }?;
+    let mut options = SubscriberOptions::default()
+        .reliable(given.reliable != 0)
+        .history(given.history)
+        .keys(keys);
+    if given.keep_last != 0 {
+        options = options.keep_last(given.keep_last);
+    }
+    if given.period != 0 {
+        options = options.period(Duration::from_nanos(given.period));
+    }
+    Ok(options)
 }
 
 /// Makes a new subscriber: up to 64 at a time. `options` NULL: it receives what is published from

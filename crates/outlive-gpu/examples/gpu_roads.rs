@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Publisher, Subscriber, Topic};
 use outlive_gpu::{
     Argument, DeviceMemory, DevicePublisher, DeviceTopic, Driver, Gpu, GpuError, HostMemory,
     Kernel, Module, PinnedPublisher, PinnedTopic, Stream,
@@ -148,7 +148,7 @@ impl Reader {
 /// Takes messages to its device, by the roads that they come on, and says when the device had them.
 fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), GpuError> {
     let ends = Ends::open(driver, folder)?;
-    let reliable = || SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
+    let reliable = || Subscriber::options().reliable(true);
     let mut frames = ends.frames.subscriber_with(reliable())?;
     let mut images =
         ends.images.as_ref().map(|images| images.subscriber_with(reliable())).transpose()?;
@@ -317,9 +317,7 @@ impl First<'_> {
 fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, GpuError> {
     let ends = Ends::open(driver, folder)?;
     let (publisher, plain) = (ends.frames.publisher()?, ends.frames.topic().publisher()?);
-    let mut answers = ends
-        .answers
-        .subscriber_with(SubscriberOptions { history: 1, ..SubscriberOptions::default() })?;
+    let mut answers = ends.answers.subscriber_with(Subscriber::options().history(1))?;
     // It is there.
     drop(answers.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?);
     let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);

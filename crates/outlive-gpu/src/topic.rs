@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive::Plain;
-use outlive::topic::{Sample, SubscriberOptions, Topic};
+use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain};
 
 use crate::GpuError;
@@ -91,7 +91,7 @@ impl<T: Plain> PinnedTopic<T> {
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].
     pub fn subscriber(&self) -> Result<PinnedSubscriber<T>, GpuError> {
-        self.subscriber_with(SubscriberOptions::default())
+        self.subscriber_with(Subscriber::options())
     }
 
     /// Makes a new subscriber with options.

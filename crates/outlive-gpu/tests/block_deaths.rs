@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fake::member::{Member, moment, run_all};
 use fake::scene::{BLOCK, OUT_OF_MEMORY, Scene, code_of};
 use fake::{Fake, SOON, What, bytes_of, open_files, pattern, wait_for};
-use outlive::topic::SubscriberOptions;
+use outlive::topic::Subscriber;
 use outlive_gpu::{DeviceMemory, DeviceSubscriber, DeviceTopic, GpuError};
 
 const LEN: usize = 300_000;
@@ -39,14 +39,11 @@ fn publish(scene: &Scene, publisher: &outlive_gpu::DevicePublisher, number: u64,
 }
 
 fn with_history(scene: &Scene) -> DeviceSubscriber {
-    scene
-        .topic
-        .subscriber_with(SubscriberOptions { history: 16, ..Default::default() })
-        .expect("one")
+    scene.topic.subscriber_with(Subscriber::options().history(16)).expect("one")
 }
 
 fn wait_until_published(scene: &Scene, count: usize) {
-    let history = SubscriberOptions { history: 16, ..Default::default() };
+    let history = Subscriber::options().history(16);
     let mut cards = scene.topic.topic().subscriber_with(history).expect("one");
     (0..count).for_each(|_| drop(cards.recv_timeout(SOON).expect("no error").expect("comes")));
 }
@@ -121,7 +118,7 @@ fn subscribes_until_it_is_killed() {
 /// Takes numbers from 0 on, each once, and maps each block once.
 fn takes_all() {
     let scene = Scene::with(Fake::member());
-    let reliable = SubscriberOptions { reliable: true, ..Default::default() };
+    let reliable = Subscriber::options().reliable(true);
     let mut subscriber = scene.topic.subscriber_with(reliable).expect("one");
     let mut next = 0;
     let mut places = HashMap::new();
@@ -264,7 +261,7 @@ fn a_card_that_has_another_block_is_mapped_anew() {
             .expect("a topic"),
     );
     let scene = Scene::with(fake);
-    let reliable = SubscriberOptions { reliable: true, ..Default::default() };
+    let reliable = Subscriber::options().reliable(true);
     let mut subscriber = scene.topic.subscriber_with(reliable).expect("one");
     let _member = Member(scene.fake.start("exchanges"));
     for number in 0..30 {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fake::scene::{BLOCK, OUT_OF_MEMORY, Scene, code_of};
 use fake::{Fake, SOON, What, on_device, open_files, pattern, wait_for};
-use outlive::topic::SubscriberOptions;
+use outlive::topic::Subscriber;
 use outlive_gpu::{DeviceMemory, DeviceTopic, GpuError, PinnedTopic, Stream};
 
 #[test]
@@ -230,7 +230,7 @@ fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
         .expect("a topic");
     let topic = DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks");
     let publisher = topic.publisher().expect("one");
-    let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
+    let reliable = Subscriber::options().reliable(true);
     let mut subscriber = topic.subscriber_with(reliable).expect("one");
     let publish = |until: Duration| {
         publisher.publish_on_timeout(publisher.loan(10).expect("room"), &scene.stream, until)
@@ -317,7 +317,6 @@ fn a_publisher_that_was_dropped_leaves_its_messages_and_its_blocks_to_the_next()
     let again = scene.topic.topic().clone();
     scene.topic.close_timeout(SOON).expect("closed");
     let later = DeviceTopic::new(&scene.gpu, &scene.fake.domain, again).expect("blocks");
-    let mut late =
-        later.subscriber_with(SubscriberOptions { history: 1, ..Default::default() }).expect("one");
+    let mut late = later.subscriber_with(Subscriber::options().history(1)).expect("one");
     assert!(matches!(late.try_recv(), Err(GpuError::BlockGone { .. })));
 }

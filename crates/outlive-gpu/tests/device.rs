@@ -6,7 +6,7 @@ mod fake;
 use std::time::Duration;
 
 use fake::{Fake, SOON, What, bytes_of, on_device, pattern};
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Subscriber, Topic};
 use outlive_gpu::{DeviceMemory, GpuError, PinnedTopic, Stream};
 
 #[test]
@@ -239,7 +239,7 @@ fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
         Topic::<[u8]>::options().depth(2).open_or_create(&fake.domain, "steps").expect("a topic");
     let topic = PinnedTopic::new(&gpu, core);
     let publisher = topic.publisher().expect("one");
-    let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
+    let reliable = Subscriber::options().reliable(true);
     let mut subscriber = topic.subscriber_with(reliable).expect("one");
     let publish = |number: u8, until| {
         publisher.publish_on_timeout(loan(&publisher, &gpu, &stream, number), &stream, until)

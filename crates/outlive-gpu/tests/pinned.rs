@@ -7,7 +7,7 @@ use std::ptr;
 use std::time::Duration;
 
 use fake::{Fake, SOON, What, bytes_of, on_device, pattern, wait_for};
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Subscriber, Topic};
 use outlive_gpu::{DeviceMemory, Driver, GpuError, PinnedTopic, Stream};
 
 #[test]
@@ -179,7 +179,7 @@ fn what_is_due_counts_where_reliable_subscribers_are_waited_for() {
         Topic::<[u8]>::options().depth(2).open_or_create(&fake.domain, "steps").expect("a topic");
     let topic = PinnedTopic::new(&gpu, core);
     let publisher = topic.publisher().expect("one");
-    let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
+    let reliable = Subscriber::options().reliable(true);
     let mut subscriber = topic.subscriber_with(reliable).expect("one");
     let from = on_device(&gpu, &stream, &pattern(0, 5000));
     let publish = |until| {

@@ -88,8 +88,14 @@ pub(crate) fn subscriber_options(
             })?)
         }
     };
-    let keep_last = keep_last.unwrap_or(u32::MAX);
-    Ok(SubscriberOptions { reliable, history, keep_last, keys, period })
+    let mut options = SubscriberOptions::default().reliable(reliable).history(history).keys(&keys);
+    if let Some(keep_last) = keep_last {
+        options = options.keep_last(keep_last);
+    }
+    if let Some(period) = period {
+        options = options.period(period);
+    }
+    Ok(options)
 }
 
 #[pymethods]

@@ -8,7 +8,7 @@ use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
 use outlive::sync::{Semaphore, SemaphoreOptions};
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Subscriber, Topic};
 
 const PAGE: &str = include_str!("../../../doc/options.md");
 
@@ -63,9 +63,10 @@ fn the_page_has_the_defaults() {
     assert_eq!(three.free(), 3);
     let found = SemaphoreOptions::default().open_or_create(&domain, "three").expect("as it is");
     assert_eq!(found.free(), 3);
-    let subscriber = SubscriberOptions::default();
-    expect("subscriber", "reliable", subscriber.reliable);
-    expect("subscriber", "history", subscriber.history);
-    assert_eq!((subscriber.keep_last, subscriber.period), (u32::MAX, None));
+    let subscriber = Subscriber::options();
+    expect("subscriber", "reliable", false);
+    expect("subscriber", "history", 0);
+    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None }";
+    assert_eq!(format!("{subscriber:?}"), told);
     std::fs::remove_dir_all(&folder).expect("removed");
 }

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use outlive::Domain;
-use outlive::topic::{Header, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Header, Publisher, Sample, Subscriber, Topic};
 
 use crate::operations::soon;
 use crate::random::Random;
@@ -105,13 +105,13 @@ pub fn publish(world: &World, random: &mut Random) {
 }
 
 pub fn subscribe(world: &World, random: &mut Random) {
-    let options = SubscriberOptions {
-        reliable: random.below(3) == 0,
-        history: random.below(10) as u32,
-        keep_last: if random.below(3) == 0 { 2 } else { u32::MAX },
-        keys: if random.below(4) == 0 { vec![1] } else { Vec::new() },
-        period: None,
-    };
+    let mut options = Subscriber::options()
+        .reliable(random.below(3) == 0)
+        .history(random.below(10) as u32)
+        .keys(if random.below(4) == 0 { &[1] } else { &[] });
+    if random.below(3) == 0 {
+        options = options.keep_last(2);
+    }
     match world.topic.subscriber_with(options) {
         Ok(mut subscriber) => {
             take(&mut subscriber);
@@ -133,9 +133,7 @@ pub fn look(world: &World, _: &mut Random) {
 /// Opens it by name, in a copy, and uses it a little.
 pub fn open_and_use(domain: &Domain) {
     let Ok(topic) = open(domain) else { return };
-    if let Ok(mut subscriber) =
-        topic.subscriber_with(SubscriberOptions { history: 8, ..SubscriberOptions::default() })
-    {
+    if let Ok(mut subscriber) = topic.subscriber_with(Subscriber::options().history(8)) {
         take(&mut subscriber);
     }
     if let Ok(publisher) = topic.publisher() {

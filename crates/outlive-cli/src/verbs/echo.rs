@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use outlive::TokenId;
 use outlive::sync::Holder;
-use outlive::topic::{Sample, SubscriberOptions};
+use outlive::topic::{Sample, Subscriber};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -141,13 +141,11 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
         ("--length-prefixed", length_prefixed),
         ("--output", args.output.is_file()),
     ])?;
-    let options = SubscriberOptions {
-        reliable: args.reliable,
-        history: args.history,
-        keep_last: args.keep_last.unwrap_or(u32::MAX),
-        keys: args.key.clone(),
-        ..SubscriberOptions::default()
-    };
+    let mut options =
+        Subscriber::options().reliable(args.reliable).history(args.history).keys(&args.key);
+    if let Some(keep_last) = args.keep_last {
+        options = options.keep_last(keep_last);
+    }
     let mut subscribing = Subscribing::begin("echo", &args.topic, options, args.timeout, common)?;
     let form = args.form.form(&args.output);
     let output = args.output.open()?;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use outlive::topic::{Sample, SubscriberOptions};
+use outlive::topic::{Sample, Subscriber};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -59,7 +59,7 @@ pub fn run(
     if args.interval.is_zero() {
         return Err(Failure::new(Code::Usage, "--interval: more than 0 seconds"));
     }
-    let options = SubscriberOptions { keys: args.key.clone(), ..SubscriberOptions::default() };
+    let options = Subscriber::options().keys(&args.key);
     let mut subscribing = Subscribing::begin(verb, &args.topic, options, None, common)?;
     let (mut begun, mut lost, mut told) = (Instant::now(), 0, 0);
     while told < args.count.unwrap_or(u64::MAX) {

@@ -154,10 +154,8 @@ impl Subscribing {
     fn open(&mut self, waited: bool) -> Result<(), Failure> {
         match Topic::open_as_bytes(&self.domain, &self.name) {
             Ok(topic) => {
-                let mut options = self.options.clone();
-                if waited {
-                    options.history = u32::MAX;
-                }
+                let options = self.options.clone();
+                let options = if waited { options.history(u32::MAX) } else { options };
                 let subscriber = topic.subscriber_with(options)?;
                 self.here = Some((topic, subscriber));
                 Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive::Plain;
-use outlive::topic::{SubscriberOptions, Topic, TopicOptions};
+use outlive::topic::{Subscriber, SubscriberOptions, Topic, TopicOptions};
 use outlive::{Deadline, Domain};
 
 use super::blocks::Blocks;
@@ -101,7 +101,7 @@ impl<T: Plain> DeviceTopic<T> {
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].
     pub fn subscriber(&self) -> Result<DeviceSubscriber<T>, GpuError> {
-        self.subscriber_with(SubscriberOptions::default())
+        self.subscriber_with(Subscriber::options())
     }
 
     /// Makes a new subscriber with options.

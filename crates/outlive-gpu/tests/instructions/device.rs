@@ -1,6 +1,6 @@
 //! Device topics: the publisher or the subscriber is killed.
 
-use outlive::topic::SubscriberOptions;
+use outlive::topic::Subscriber;
 use outlive_gpu::{DeviceLoan, DevicePublisher, DeviceSubscriber, DeviceTopic, GpuError};
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
@@ -45,7 +45,7 @@ fn publish(scene: &Scene, publisher: &DevicePublisher, number: u64) {
 }
 
 fn joins(topic: &DeviceTopic) -> DeviceSubscriber {
-    let options = SubscriberOptions { history: DEPTH as u32, ..SubscriberOptions::default() };
+    let options = Subscriber::options().history(DEPTH as u32);
     topic.subscriber_with(options).expect("one")
 }
 

@@ -1,7 +1,7 @@
 //! Pinned topics: the process is killed that publishes when its stream has got there, or whose
 //! device reads a sample.
 
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Subscriber, Topic};
 use outlive_gpu::{DeviceMemory, GpuError, PinnedPublisher, PinnedSubscriber, PinnedTopic};
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
@@ -161,7 +161,7 @@ impl Scenario for Read {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let scene = victims(place)?;
         let to = DeviceMemory::new(&scene.gpu, LEN).expect("memory");
-        let options = SubscriberOptions { history: DEPTH as u32, ..SubscriberOptions::default() };
+        let options = Subscriber::options().history(DEPTH as u32);
         let mut subscriber = few(&scene, place.name).subscriber_with(options).expect("one");
         dies(stage.perform(|| -> Result<(), GpuError> {
             let sample = subscriber.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?;

@@ -36,11 +36,12 @@ pub enum SendError {
         /// The largest possible length in bytes.
         most: u64,
     },
-    /// All values of this state have one size, and this one has another.
+    /// No value of this state has such a length: all have one, or lengths that are multiples of the
+    /// size of their type.
     OtherLength {
         /// The value's length in bytes.
         len: u64,
-        /// The length that it must have.
+        /// The length that it must have, or the next one that it may have.
         wanted: u64,
     },
     /// The memory is at its largest, or the file system is full.
@@ -98,7 +99,7 @@ impl fmt::Display for SendError {
             SendError::OtherLength { len, wanted } => {
                 write!(
                     f,
-                    "a value of {len} bytes does not fit, all values of this state have {wanted}"
+                    "a value of {len} bytes does not fit this state's type; one of {wanted} would"
                 )
             }
             SendError::NoSpace { wanted, held: 0 } => {

@@ -376,8 +376,21 @@ impl Domain {
         spec: &Spec,
         init: impl Fn(&Segment) -> Result<(), Error>,
     ) -> Result<Segment, Error> {
+        Ok(self.open_prepared(name, opening, spec, init, |_| Ok(()))?.0)
+    }
+
+    /// Opens it as [`Domain::open_as`] does, for a kind whose handles need what may fail:
+    /// `prepare` does that before a new file gets its name.
+    pub(crate) fn open_prepared<L>(
+        &self,
+        name: &str,
+        opening: Opening,
+        spec: &Spec,
+        init: impl Fn(&Segment) -> Result<(), Error>,
+        prepare: impl Fn(&Segment) -> Result<L, Error>,
+    ) -> Result<(Segment, L), Error> {
         check_name(name)?;
-        Segment::open_as(self.folder(), name, opening, spec, init)
+        Segment::open_as(self.folder(), name, opening, spec, init, prepare)
     }
 
     /// Opens a named thing that must exist.

@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | no name, no file | | nothing to repair |
 //! | file without a name | `O_TMPFILE` | the kernel drops it |
-//! | named | `linkat` | whole and usable |
+//! | named | `linkat`, which is the last call of the maker that can fail | whole and usable |
 //! | longer | `fallocate` | pages that no process claims yet; the next to grow finds them there |
 //! | unnamed again | `unlink` | processes that have it open go on; the memory is freed with the last of them |
 //!
@@ -75,17 +75,23 @@ impl Segment {
         spec: &Spec,
         init: impl Fn(&Segment) -> Result<(), Error>,
     ) -> Result<Segment, Error> {
-        Segment::open_as(folder, name, Opening::OpenOrCreate, spec, init)
+        let opened = Segment::open_as(folder, name, Opening::OpenOrCreate, spec, init, |_| Ok(()));
+        opened.map(|(segment, ())| segment)
     }
 
-    /// Opens the named file or makes it, as `opening` says.
-    pub(crate) fn open_as(
+    /// Opens the named file or makes it, as `opening` says. `prepare` does for the handle what may
+    /// fail, whether the file is new or not.
+    ///
+    /// Nothing can fail once a new file has its name: another process may have it open by then, so
+    /// the name could not be taken back.
+    pub(crate) fn open_as<L>(
         folder: &Folder,
         name: &str,
         opening: Opening,
         spec: &Spec,
         init: impl Fn(&Segment) -> Result<(), Error>,
-    ) -> Result<Segment, Error> {
+        prepare: impl Fn(&Segment) -> Result<L, Error>,
+    ) -> Result<(Segment, L), Error> {
         loop {
             match Segment::open(folder, name) {
                 Err(Error::NotFound { .. }) if opening != Opening::Open => {}
@@ -103,13 +109,15 @@ impl Segment {
                 Ok(segment) => {
                     segment.expect(spec.kind)?;
                     segment.header().check_type(&segment.path, spec)?;
-                    return Ok(segment);
+                    let prepared = prepare(&segment)?;
+                    return Ok((segment, prepared));
                 }
             }
             let segment = Segment::build(folder, name, spec)?;
             init(&segment)?;
+            let prepared = prepare(&segment)?;
             match file::link(segment.fd()?, folder.fd()?, name) {
-                Ok(()) => return Ok(segment),
+                Ok(()) => return Ok((segment, prepared)),
                 // Another process was quicker: the next turn finds its file. (It may be gone again
                 // by then.)
                 Err(Errno::EXIST) => {}

@@ -20,6 +20,7 @@ pub(super) struct Buffers {
     step: usize,
     capacity: usize,
     is_fixed: bool,
+    unit: usize,
     /// Buffers that this process has found to exist.
     reach: StdAtomicU32,
 }
@@ -53,6 +54,7 @@ impl Buffers {
         if capacity > MOST_BYTES {
             return Err(segment.damaged("a state's size"));
         }
+        let unit = head.unit.load(Ordering::Relaxed).max(1) as usize;
         let is_fixed = head.options.load(Ordering::Relaxed) & FIXED_SIZE != 0;
         let step = buffer_bytes(capacity);
         segment.exists(BUFFERS_AT + u64::from(LEAST_BUFFERS) * step)?;
@@ -67,6 +69,7 @@ impl Buffers {
             step: step as usize,
             capacity: capacity as usize,
             is_fixed,
+            unit,
             reach,
         })
     }
@@ -87,6 +90,12 @@ impl Buffers {
     #[inline]
     pub(super) fn is_fixed(&self) -> bool {
         self.is_fixed
+    }
+
+    /// Returns of how many bytes the length of each value is a multiple.
+    #[inline]
+    pub(super) fn unit(&self) -> usize {
+        self.unit
     }
 
     #[inline]

@@ -104,12 +104,32 @@ impl<M: Payload + ?Sized> StateOptions<M> {
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<State<M>, Error> {
         const { assert!(M::METADATA.is_slice || M::METADATA.size <= MOST_BYTES) };
         let asked = self.asked;
+        if let (Some(size), Some(capacity)) = (asked.fixed_size, asked.capacity)
+            && size != capacity
+        {
+            return Err(Error::InvalidOption {
+                what: "a state's capacity",
+                wanted: capacity.to_string().into(),
+                why: "the size of all its values, which was set, too",
+            });
+        }
         let shape = Shape::of::<M>(&asked);
         let initial = asked.initial.unwrap_or_default();
         let segment = shape.open(domain, name, opening, &initial)?;
         let state = State::finish(segment, domain.registry())?;
         let config = state.config();
         let segment = &state.inner.buffers.segment;
+        // Values without bytes and values of any length have the same header.
+        let fixed = if shape.is_fixed { shape.capacity } else { config.capacity as u64 };
+        if shape.is_fixed != config.is_fixed_size && fixed == 0 {
+            let of =
+                |is_fixed| if is_fixed { "values without bytes" } else { "values of any length" };
+            return Err(Error::OtherType {
+                path: segment.path().into(),
+                found: of(config.is_fixed_size).to_owned(),
+                wanted: of(shape.is_fixed).to_owned(),
+            });
+        }
         if shape.is_fixed && config.capacity as u64 != shape.capacity
             || shape.is_fixed != config.is_fixed_size
         {
@@ -176,6 +196,8 @@ struct Shape {
     type_align: u64,
     capacity: u64,
     is_fixed: bool,
+    /// Of how many bytes a length is a multiple, where values may have several.
+    unit: u32,
 }
 
 impl Shape {
@@ -188,14 +210,17 @@ impl Shape {
                 type_align: 1,
                 capacity: size as u64,
                 is_fixed: true,
+                unit: 0,
             },
             None if !metadata.is_slice => {
-                Shape { type_name, type_align, capacity: metadata.size, is_fixed: true }
+                Shape { type_name, type_align, capacity: metadata.size, is_fixed: true, unit: 0 }
             }
             None => {
                 let usual = asked.initial.as_ref().map_or(0, Vec::len).max(USUAL_CAPACITY);
                 let capacity = asked.capacity.unwrap_or(usual) as u64;
-                Shape { type_name, type_align, capacity, is_fixed: false }
+                // No state is as large as a value whose size does not fit here.
+                let unit = u32::try_from(metadata.size).unwrap_or(u32::MAX);
+                Shape { type_name, type_align, capacity, is_fixed: false, unit }
             }
         }
     }
@@ -227,6 +252,7 @@ impl Shape {
             let head: &StateHead = segment.at(HEAD_AT)?;
             head.capacity.store(capacity, Ordering::Relaxed);
             head.options.store(u32::from(is_fixed) * FIXED_SIZE, Ordering::Relaxed);
+            head.unit.store(self.unit, Ordering::Relaxed);
             head.count.store(count, Ordering::Relaxed);
             head.latest.store(Latest::new(1, 0).0, Ordering::Relaxed);
             // No other process sees it yet; the link that names it orders all of this before any

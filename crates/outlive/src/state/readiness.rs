@@ -1,31 +1,21 @@
 //! A state as a wait set sees it: is there a change to report to a watcher? It reads shared words
 //! alone, from any thread.
 
-use std::sync::Arc;
-
-use super::Inner;
-use super::wait::{Told, Untold};
-use super::watch::Watch;
+use super::wait::Untold;
+use super::watch::{Followed, Watch};
 use crate::Error;
 use crate::liveness::Registry;
 use crate::wake::{
     EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
 };
 
-/// See the head of this file. It keeps the state mapped.
-#[derive(Clone)]
-pub(crate) struct StateReadiness {
-    inner: Arc<Inner>,
-    told: Arc<Told>,
-}
-
 impl Watch {
-    pub(crate) fn readiness(&self) -> StateReadiness {
-        StateReadiness { inner: Arc::clone(&self.inner), told: Arc::clone(&self.told) }
+    pub(crate) fn readiness(&self) -> Followed {
+        self.0.clone()
     }
 }
 
-impl StateReadiness {
+impl Followed {
     pub(crate) fn registry(&self) -> &'static Registry {
         self.inner.registry
     }
@@ -34,14 +24,9 @@ impl StateReadiness {
     fn changes(&self) -> &EventCount {
         &self.inner.buffers.head().changes
     }
-
-    fn watched(self) -> Watched {
-        let registry = self.registry();
-        Watched::of(self, registry)
-    }
 }
 
-impl Waited for StateReadiness {
+impl Waited for Followed {
     fn look(&self) -> SourceState {
         match self.inner.look(&self.told) {
             Untold::Value(_) => SourceState::Ready(Readiness::Changed),
@@ -95,6 +80,6 @@ impl Waited for StateReadiness {
 /// ```
 impl Source for Watch {
     fn watched(&self) -> Result<Watched, Error> {
-        Ok(self.readiness().watched())
+        Ok(Watched::of(self.readiness(), self.0.registry()))
     }
 }

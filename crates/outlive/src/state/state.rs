@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::buffers::Buffer;
 use super::inner::Inner;
 use super::wait::{Change, Told};
-use super::watch::Watch;
+use super::watch::{Followed, Watch};
 use super::write::RawWriter;
 use crate::claim::Holder;
 use crate::shim::Ordering;
@@ -298,7 +298,7 @@ impl<M: Payload + ?Sized> State<M> {
     /// ```
     #[must_use]
     pub fn watch(&self) -> Watch {
-        Watch { inner: Arc::clone(&self.inner), told: Arc::new(Told::of(0)) }
+        Watch(Followed { inner: Arc::clone(&self.inner), told: Arc::new(Told::of(0)) })
     }
 
     /// Returns the writer, dead or alive.
@@ -389,6 +389,16 @@ impl<M: Payload + ?Sized> Writer<M> {
     /// stays the latest.
     #[inline]
     pub fn set(&mut self, value: &M) -> Result<u64, SendError> {
-        self.raw.set(value.bytes())
+        let bytes = value.bytes();
+        // Only bytes can have a length that no slice of the state's type has. Its readers would
+        // take it for damage.
+        if const { M::METADATA.is_slice && M::METADATA.size == 1 } {
+            let unit = self.raw.inner.buffers.unit();
+            if unit > 1 && !bytes.len().is_multiple_of(unit) {
+                let (len, wanted) = (bytes.len() as u64, bytes.len().next_multiple_of(unit) as u64);
+                return Err(SendError::OtherLength { len, wanted });
+            }
+        }
+        self.raw.set(bytes)
     }
 }

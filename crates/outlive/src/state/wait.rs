@@ -122,7 +122,7 @@ impl Inner {
             change = self.try_changed(told);
             change.is_some()
         };
-        if look() || self.spin_wait.spin(look) {
+        if look() || deadline.has_passed() || self.spin_wait.spin(look) {
             return Ok(change);
         }
         let me = self.registry.me()?;

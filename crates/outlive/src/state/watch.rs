@@ -11,7 +11,11 @@ use crate::{Deadline, Error};
 /// death of a writer once. It does not report values that were set and replaced between two looks.
 ///
 /// A watch is also a source for a [`WaitSet`](crate::wait::WaitSet), and for `async`.
-pub struct Watch {
+pub struct Watch(pub(super) Followed);
+
+/// What a [`Watch`] follows, as it and its wait sets see it. It keeps the state mapped.
+#[derive(Clone)]
+pub(crate) struct Followed {
     pub(super) inner: Arc<Inner>,
     pub(super) told: Arc<Told>,
 }
@@ -37,7 +41,7 @@ impl Watch {
     /// # If a process dies
     /// The same as with [`Watch::changed`].
     pub fn try_changed(&mut self) -> Result<Option<Change>, Error> {
-        Ok(self.inner.try_changed(&self.told))
+        Ok(self.0.inner.try_changed(&self.0.told))
     }
 
     /// Waits for the next change as long as `span`; `None` when that has passed.
@@ -59,6 +63,6 @@ impl Watch {
     /// # If a process dies
     /// The same as with [`Watch::changed`].
     pub fn changed_until(&mut self, deadline: Deadline) -> Result<Option<Change>, Error> {
-        self.inner.wait_changed(&self.told, deadline)
+        self.0.inner.wait_changed(&self.0.told, deadline)
     }
 }

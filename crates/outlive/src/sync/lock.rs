@@ -17,7 +17,8 @@ use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Refusal, 
 use super::{Holder, order};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, TokenId};
-use crate::segment::{Header, Opening, SharedLayout};
+use crate::segment::{Header, Opening, Segment, SharedLayout};
+use crate::shim::AtomicU32;
 use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// What locking returns: the guard, or why there is none, or a guard for a repair.
@@ -96,7 +97,7 @@ impl<P: Guards<T>, T> LockOptions<P, T> {
         if let Some(number) = self.number {
             P::check(number)?;
         }
-        let init = |named: &mut Named<P, T>, _: &Header| {
+        let init = |named: &mut Named<P, T>, _: &Header, _: &[AtomicU32]| {
             named.words.0.note(self.number.unwrap_or(0));
             if let Some(initial) = &self.initial {
                 // SAFETY: `Guards` says that a copy of `initial`'s bytes is a second, independent
@@ -105,12 +106,14 @@ impl<P: Guards<T>, T> LockOptions<P, T> {
             }
         };
         let kind = P::KINDS[0];
-        let handle =
-            Handle::<Named<P, T>>::open_as(domain, name, opening, kind, TypeOf::a::<T>(), init)?;
-        let words = &handle.shared().words.0;
-        agree(handle.segment(), "ceiling", words.noted(), self.number)?;
+        let of = (kind, TypeOf::a::<T>());
         // Before it is kept, so that an error leaves nothing mapped.
-        let local = words.local(handle.registry(), handle.segment())?;
+        let prepare = |named: &Named<P, T>, segment: &Segment| {
+            let words = &named.words.0;
+            agree(segment, "ceiling", words.noted(), self.number)?;
+            words.local(domain.registry(), segment)
+        };
+        let (handle, local) = Handle::open_prepared(domain, name, opening, of, 0, init, prepare)?;
         let handle = P::keep(handle);
         let value = NonNull::from(&handle.shared().value);
         // SAFETY: the value lies behind the words in the same file.

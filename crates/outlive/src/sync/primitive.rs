@@ -108,10 +108,28 @@ impl<S> Handle<S> {
         domain: &Domain,
         name: &str,
         opening: Opening,
-        (kind, value): (Kind, TypeOf),
+        of: (Kind, TypeOf),
         words: usize,
         init: impl Fn(&mut S, &Header, &[AtomicU32]),
     ) -> Result<Handle<S>, Error>
+    where
+        S: SharedLayout,
+    {
+        let opened = Handle::open_prepared(domain, name, opening, of, words, init, |_, _| Ok(()));
+        opened.map(|(handle, ())| handle)
+    }
+
+    /// Opens it as [`Handle::open_with_tail`] does. `prepare` does for the handle what may fail: a
+    /// new file has no name yet.
+    pub(super) fn open_prepared<L>(
+        domain: &Domain,
+        name: &str,
+        opening: Opening,
+        (kind, value): (Kind, TypeOf),
+        words: usize,
+        init: impl Fn(&mut S, &Header, &[AtomicU32]),
+        prepare: impl Fn(&S, &Segment) -> Result<L, Error>,
+    ) -> Result<(Handle<S>, L), Error>
     where
         S: SharedLayout,
     {
@@ -126,7 +144,7 @@ impl<S> Handle<S> {
             max_bytes: bytes,
             initial: bytes,
         };
-        let segment = domain.open_as(name, opening, &spec, |segment| {
+        let init = |segment: &Segment| {
             segment.at::<S>(BODY)?;
             // SAFETY: `at` has checked the place; the file has no name yet, so this reference is
             // the only one; zeroed bytes are a value of every `SharedLayout` type.
@@ -136,10 +154,16 @@ impl<S> Handle<S> {
                 words_at(segment, tail_of::<S>(), words)?,
             );
             Ok(())
-        })?;
+        };
+        let prepare = |segment: &Segment| {
+            let shared = segment.at::<S>(BODY)?;
+            Ok((NonNull::from(shared), prepare(shared, segment)?))
+        };
+        let (segment, (shared, prepared)) =
+            domain.open_prepared(name, opening, &spec, init, prepare)?;
         super::order::opened(domain);
-        let shared = NonNull::from(segment.at::<S>(BODY)?);
-        Ok(Handle { shared, site: Site::new(domain.registry(), Arc::new(segment)) })
+        let site = Site::new(domain.registry(), Arc::new(segment));
+        Ok((Handle { shared, site }, prepared))
     }
 
     /// Returns so many words behind the shared ones, checked against the file's size. For named

@@ -8,7 +8,7 @@
 //!
 //! A wait set sleeps on the same words and the same end: room.rs.
 
-use super::layout::{Awaited, Claim, State};
+use super::layout::{Claim, State};
 use super::mapping::Inner;
 use crate::claim::Holder;
 use crate::liveness::Me;
@@ -63,12 +63,14 @@ pub(super) fn needed_from(inner: &Inner, index: u32) -> u64 {
     slowest(inner, index).map_or(u64::MAX, |subscriber| subscriber.cursor)
 }
 
-/// Waits until there is room; returns up to which message.
+/// Waits until there is room; returns up to which message. `has_sets`: wait sets may wait for room
+/// in another thread, so that no subscriber is named.
 pub(super) fn wait(
     inner: &Inner,
     me: Me,
     index: u32,
     position: u64,
+    has_sets: bool,
     deadline: Deadline,
 ) -> Result<u64, SendError> {
     let mut until = 0;
@@ -86,7 +88,9 @@ pub(super) fn wait(
         // Named before the fence, as the number is: a subscriber that takes after that fence finds
         // itself named, and the look below finds the cursor of one that took before. The fence is
         // this thread's own: another thread's came before the name.
-        words.wait_for(Awaited::subscriber(slowest.slot));
+        if !has_sets {
+            words.await_only(slowest.slot);
+        }
         let ticket = words.space.prepare_wait_with_fence();
         let named = slowest;
         slowest = match look(inner, index, position) {

@@ -47,11 +47,7 @@ impl FreeList {
 
     /// Takes an object for so many bytes, of at most twice as many.
     pub(super) fn take(&mut self, len: u64) -> Option<ObjectRef> {
-        let fits = |block: &ObjectRef| block.capacity >= len && block.capacity / 2 <= len.max(256);
-        let at = self.ready.iter().rposition(fits)?;
-        let block = self.ready.remove(at);
-        self.ready_bytes -= block.capacity;
-        Some(block)
+        self.take_that(len, |block| block.capacity / 2 <= len.max(256))
     }
 
     /// Takes an object of at least so many bytes for which `fits` returns `true`; tries the last

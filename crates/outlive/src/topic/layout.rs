@@ -31,6 +31,11 @@ pub(super) const FEWEST_BYTES: u64 = 64 << 10;
 /// The most bytes that a topic may take.
 pub(super) const MOST_BYTES: u64 = 6 << 30;
 
+/// Option bit: publishers do not stamp headers that have no stamp.
+pub(super) const NO_STAMPS: u32 = 1;
+/// In `awaited`: each subscriber.
+const ANY: u32 = 0;
+
 const PAGE: u64 = 4096;
 const HEAD_AT: u64 = BODY;
 const RINGS_AT: u64 = HEAD_AT + PAGE;
@@ -74,7 +79,8 @@ pub(super) struct RingWords {
     pub(super) device: AtomicU32,
     /// The eventcount on which it waits for subscribers.
     pub(super) space: EventCount,
-    /// The subscriber that has to notify it after taking a message: see [`Awaited`].
+    /// The slot of the subscriber that has to notify it after taking a message, by number + 1, or
+    /// [`ANY`].
     awaited: AtomicU32,
     reserved_2: [AtomicU32; 11],
     // Written by its publisher.
@@ -85,56 +91,25 @@ pub(super) struct RingWords {
     reserved_3: [AtomicU64; 6],
 }
 
-/// The subscriber that a ring's publisher waits for: the others need not wake it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Awaited(u32);
-
-impl Awaited {
-    /// No wait of this owner has named a subscriber yet: any subscriber that takes a message
-    /// notifies the publisher.
-    pub(super) const ANYBODY: Awaited = Awaited(0);
-    /// The same until the ring's next owner, whatever waits name: a wait set names no subscriber,
-    /// and may sleep in another thread at the time when the publisher's own wait names one.
-    const ANYBODY_FOR_GOOD: Awaited = Awaited(u32::MAX);
-
-    /// Only the subscriber in that slot notifies the publisher.
-    pub(super) fn subscriber(slot: u32) -> Awaited {
-        Awaited(slot + 1)
-    }
-
-    /// Returns whether the subscriber in that slot notifies the publisher when it takes a message.
-    pub(super) fn is(self, slot: u32) -> bool {
-        self == Awaited::subscriber(slot)
-            || self == Awaited::ANYBODY
-            || self == Awaited::ANYBODY_FOR_GOOD
-    }
-}
-
 impl RingWords {
-    /// Returns which subscriber has to notify the publisher.
-    pub(super) fn awaited(&self) -> Awaited {
-        Awaited(self.awaited.load(Ordering::Relaxed))
+    /// Returns whether the subscriber in that slot has to notify the publisher when it takes a
+    /// message.
+    pub(super) fn is_awaited(&self, slot: u32) -> bool {
+        let awaited = self.awaited.load(Ordering::Relaxed);
+        awaited == ANY || awaited == slot + 1
     }
 
-    /// Called before the publisher prepares a wait on `space`, with a fence of its own, and looks
-    /// again.
-    pub(super) fn wait_for(&self, whom: Awaited) {
-        // Another thread may just have begun to use a wait set, which all subscribers notify.
-        let seen = self.awaited.load(Ordering::Relaxed);
-        if seen != Awaited::ANYBODY_FOR_GOOD.0 {
-            let _ =
-                self.awaited.compare_exchange(seen, whom.0, Ordering::Relaxed, Ordering::Relaxed);
-        }
+    /// From now on only the subscriber in that slot notifies. Called before the publisher prepares
+    /// a wait on `space`, with a fence of its own, and looks again.
+    pub(super) fn await_only(&self, slot: u32) {
+        self.awaited.store(slot + 1, Ordering::Relaxed);
     }
 
-    /// Called before a wait set first announces itself to `space`, with a fence of its own.
-    pub(super) fn wait_for_anybody(&self) {
-        self.awaited.store(Awaited::ANYBODY_FOR_GOOD.0, Ordering::Relaxed);
-    }
-
-    /// The ring has a new owner.
-    pub(super) fn reset_awaited(&self) {
-        self.awaited.store(Awaited::ANYBODY.0, Ordering::Relaxed);
+    /// From now on any subscriber notifies: the ring has a new owner, or its publisher a wait set,
+    /// which names no subscriber; that is called before the set first announces itself to `space`,
+    /// with a fence of its own.
+    pub(super) fn await_any(&self) {
+        self.awaited.store(ANY, Ordering::Relaxed);
     }
 }
 

@@ -22,16 +22,15 @@ use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::header::Header;
 use super::mapping::Inner;
 use super::ring::Ring;
 use super::slot::INLINE_WORDS;
-use super::subscriber_slot;
 use crate::Payload;
 use crate::pool::ObjectRef;
-use crate::shim::{AtomicU32, Ordering};
+use crate::shim::{AtomicU32, Mutex, Ordering};
 
 /// Memory for one message, written in place and published by
 /// [`Publisher::publish`](super::Publisher::publish).
@@ -243,7 +242,7 @@ unsafe fn release(lender: NonNull<Lender>) {
     // In a forked child the ring is its parent's.
     if inner.registry.process_token_if_any() == Some(ring.process) {
         ring.leave(&inner);
-        subscriber_slot::note_change(&inner);
+        inner.note_change();
     }
 }
 
@@ -421,6 +420,77 @@ unsafe fn give_back(lent: NonNull<Lent>) {
         // SAFETY: the publisher was dropped, and counted this loan as a user. Its object lies in
         // the lender.
         unsafe { release(lender) };
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+
+    use super::*;
+    use crate::liveness::TokenId;
+    use crate::topic::mapping::Registry;
+    use crate::topic::ring::FreeList;
+
+    /// An object's bytes, which the thread that has the loan writes, and then the publisher.
+    struct Bytes(UnsafeCell<u64>);
+
+    // SAFETY: loom checks the accesses; the test shows that they never overlap.
+    unsafe impl Send for Bytes {}
+    // SAFETY: loom checks the accesses; the test shows that they never overlap.
+    unsafe impl Sync for Bytes {}
+
+    impl Bytes {
+        fn write(&self, value: u64) {
+            // SAFETY: loom reports an access at the same time.
+            self.0.with_mut(|bytes| unsafe { *bytes = value });
+        }
+    }
+
+    /// The publisher lends an object again only after the thread that dropped its loan has written
+    /// its last byte there.
+    fn comes_back(loans: u32) {
+        loom::model(move || {
+            let bytes: Arc<Vec<Bytes>> =
+                Arc::new((0..loans).map(|_| Bytes(UnsafeCell::new(0))).collect());
+            let publisher = LenderOfPublisher::new();
+            // The second one has a description of its own.
+            let lent: Vec<Loan> = (0..loans)
+                .map(|reference| {
+                    let mut loan: Loan = Loan::new(publisher.begin(|_| unreachable!()), 16);
+                    let object = ObjectRef { reference, offset: 0, capacity: 16 };
+                    loan.lies_in(object, NonNull::dangling().as_ptr());
+                    loan
+                })
+                .collect();
+            let writing = {
+                let bytes = Arc::clone(&bytes);
+                thread::spawn(move || {
+                    for (loan, bytes) in lent.into_iter().zip(&*bytes) {
+                        bytes.write(1);
+                        drop(loan);
+                    }
+                })
+            };
+            if publisher.has_returned() {
+                publisher.take_back(|object| bytes[object.reference as usize].write(2));
+            }
+            writing.join().unwrap();
+            let (process, free_list) = (TokenId::new(0, 0), FreeList);
+            let inner = Arc::new(Inner { registry: Registry });
+            publisher.leave(Left { inner, ring: Ring { process, free_list } });
+        });
+    }
+
+    #[test]
+    fn loom_topic_a_loan_that_is_dropped_comes_back_written() {
+        comes_back(1);
+    }
+
+    #[test]
+    fn loom_topic_two_loans_that_are_dropped_come_back_written() {
+        comes_back(2);
     }
 }
 

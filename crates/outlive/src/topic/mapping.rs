@@ -1,20 +1,25 @@
-//! A topic's file, as this process has it mapped; and where payloads lie in it, for code that
-//! registers them with a device's driver.
+//! A topic's file, as this process has it mapped.
+
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use super::layout::{
     MOST_RINGS, MOST_SUBSCRIBERS, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot,
     TopicHead, ring_bytes,
 };
 use super::slot::{SLOT, Slot};
-use super::topic::Topic;
 use crate::Error;
-use crate::Payload;
 use crate::liveness::{Ends, Registry};
 use crate::pool::{Heap, HeapHost, ObjectRef};
 use crate::segment::{Segment, View};
 use crate::shim::Ordering;
+use crate::sys::futex;
 use crate::wake::SpinWait;
-use std::sync::OnceLock;
+
+/// How long to wait for a dead owner to end, or for another process to finish cleaning a ring.
+pub(super) const LONGEST_CARE: Duration = Duration::from_secs(2);
+/// How often to check whether a dead owner has ended: no wake announces it.
+pub(super) const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// What all handles of a topic in this process share.
 pub(super) struct Inner {
@@ -30,26 +35,36 @@ pub(super) struct Inner {
     pub(super) file_id: (u64, u64),
 }
 
-impl Inner {
-    pub(super) fn new(segment: Segment, registry: &'static Registry) -> Result<Inner, Error> {
-        let plan = Plan::read(&segment)?;
-        let heap = plan.heap(&segment);
+/// What this process finds out when it maps a topic's file, and what may fail then.
+pub(super) struct Map {
+    plan: Plan,
+    heap: Heap,
+    file_id: (u64, u64),
+}
+
+impl Map {
+    pub(super) fn of(segment: &Segment) -> Result<Map, Error> {
+        let plan = Plan::read(segment)?;
+        let heap = plan.heap(segment);
         let payloads = plan.payloads();
         segment.set_read_only(
             payloads.start.min(segment.mapped()),
             payloads.end.min(segment.mapped()),
         )?;
-        let facts = segment.facts()?;
-        let file_id = facts.identity();
-        Ok(Inner {
-            segment,
-            writable: OnceLock::new(),
-            plan,
-            heap,
-            registry,
-            spin_wait: SpinWait::new(),
-            file_id,
-        })
+        Ok(Map { plan, heap, file_id: segment.facts()?.identity() })
+    }
+}
+
+impl Inner {
+    pub(super) fn open(segment: Segment, registry: &'static Registry) -> Result<Inner, Error> {
+        let map = Map::of(&segment)?;
+        Ok(Inner::new(segment, map, registry))
+    }
+
+    pub(super) fn new(segment: Segment, map: Map, registry: &'static Registry) -> Inner {
+        let Map { plan, heap, file_id } = map;
+        let (writable, spin_wait) = (OnceLock::new(), SpinWait::new());
+        Inner { segment, writable, plan, heap, registry, spin_wait, file_id }
     }
 
     #[inline]
@@ -142,6 +157,15 @@ impl Inner {
         Ends::new(self.registry, self.file_id)
     }
 
+    /// Announces that a participant has joined or left.
+    pub(super) fn note_change(&self) {
+        let changes = &self.head().changes;
+        changes.fetch_add(1, Ordering::AcqRel);
+        // If this process died just before, a watcher of the participants watches its end, too, or
+        // has not seen it.
+        futex::wake_all(changes);
+    }
+
     /// Returns how many bytes of the file are in use.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
         let rings = u64::from(self.rings()) * ring_bytes(self.plan.depth);
@@ -160,71 +184,4 @@ impl HeapHost for Inner {
     fn met_in_hand(&self) {}
 
     fn freed(&self) {}
-}
-
-/// A part of a topic's payload memory that gets and loses its pages as one, as this process has it
-/// mapped; returned by [`Topic::memory_of`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PayloadMemory {
-    /// Where it begins: at a page.
-    pub start: *const u8,
-    /// How many bytes from there on have pages. It only grows as long as `life` stays the same.
-    pub bytes: usize,
-    /// How many bytes may get pages.
-    pub most: usize,
-    /// The memory's generation: it changes whenever its pages may have been given back to the
-    /// system and replaced.
-    pub life: u64,
-    /// Whether this process may write there: it lends memory in one mapping, and reads samples in
-    /// another.
-    pub is_writable: bool,
-}
-
-impl<M: Payload + ?Sized> Topic<M> {
-    /// Returns the part of the topic's payload memory in which an address of a loan or a sample
-    /// lies.
-    ///
-    /// The caller keeps the loan or sample meanwhile. `None`: the message is short, and lies
-    /// elsewhere.
-    ///
-    /// This is for pinning memory for a device: pages are given back and replaced, and only `life`
-    /// tells the caller that has pinned them.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-memory-of-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// use outlive::topic::Topic;
-    /// let topic = Topic::<[u8]>::open_or_create(&domain, "camera")?;
-    /// let publisher = topic.publisher()?;
-    /// let loan = publisher.loan(3 << 20)?;
-    /// let memory = topic.memory_of(loan.as_ptr()).unwrap();
-    /// assert!(memory.is_writable && memory.start == loan.as_ptr() && memory.bytes >= 3 << 20);
-    /// assert_eq!(topic.memory_of([0; 64].as_ptr()), None);
-    /// # drop(loan);
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn memory_of(&self, address: *const u8) -> Option<PayloadMemory> {
-        self.inner.memory_of(address)
-    }
-}
-
-impl Inner {
-    fn memory_of(&self, address: *const u8) -> Option<PayloadMemory> {
-        let (offset, is_writable) = match self.segment.offset_of(address.addr()) {
-            Some(offset) => (offset, false),
-            None => (self.written_at(address)?, true),
-        };
-        let unit = self.heap.unit_at(&self.segment, offset)?;
-        Some(PayloadMemory {
-            // Derived from the caller's address, so that it may be used as that one may.
-            start: address.wrapping_sub((offset - unit.offset) as usize),
-            bytes: unit.bytes as usize,
-            most: unit.most as usize,
-            life: unit.generation,
-            is_writable,
-        })
-    }
 }

@@ -3,8 +3,9 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, Plan};
-use super::topic::{NO_STAMPS, Topic};
+use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan};
+use super::mapping::Map;
+use super::topic::Topic;
 use crate::domain::{agree, three_openings};
 use crate::segment::{Opening, Segment, Spec};
 use crate::shim::Ordering;
@@ -74,10 +75,6 @@ impl<M: Payload + ?Sized> fmt::Debug for TopicOptions<M> {
 }
 
 impl<M: Payload + ?Sized> TopicOptions<M> {
-    pub(super) fn new() -> TopicOptions<M> {
-        TopicOptions { asked: Asked::default(), _message: PhantomData }
-    }
-
     /// Sets how many messages of each publisher are kept, 1 to 65,536, rounded up to a power of
     /// two. That is the maximum lag of a subscriber and its longest history. Default for a new
     /// topic: 16.
@@ -144,9 +141,9 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
             initial: Plan::INITIAL,
         };
         let options = u32::from(asked.stamps == Some(false)) * NO_STAMPS;
-        let segment =
-            domain.open_as(name, opening, &spec, |segment| plan.write(segment, options))?;
-        asked.finish(segment, domain)
+        let init = |segment: &Segment| plan.write(segment, options);
+        let (segment, map) = domain.open_prepared(name, opening, &spec, init, Map::of)?;
+        asked.finish(segment, map, domain)
     }
 }
 
@@ -156,7 +153,10 @@ impl TopicOptions<[u8]> {
     /// # Errors
     /// As [`TopicOptions::open`], without [`Error::OtherType`].
     pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
-        self.asked.finish(domain.open_segment(name)?, domain)
+        let segment = domain.open_segment(name)?;
+        segment.expect(Kind::Topic)?;
+        let map = Map::of(&segment)?;
+        self.asked.finish(segment, map, domain)
     }
 }
 
@@ -165,12 +165,13 @@ impl Asked {
     fn finish<M: Payload + ?Sized>(
         self,
         segment: Segment,
+        map: Map,
         domain: &Domain,
     ) -> Result<Topic<M>, Error> {
         let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
-        let topic = Topic::finish(segment, domain.registry(), wait)?;
+        let topic = Topic::finish(segment, map, domain.registry(), wait);
         let (found, segment) = (topic.config(), &topic.inner.segment);
-        agree(segment, "depth", found.depth, self.depth.map(u32::next_power_of_two))?;
+        agree(segment, "depth", found.depth, self.depth.map(checked_depth).transpose()?)?;
         agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
         agree(segment, "option stamps", found.stamps, self.stamps)?;
         Ok(topic)
@@ -200,6 +201,30 @@ fn checked_bytes(bytes: u64) -> Result<u64, Error> {
 }
 
 impl<M: Payload + ?Sized> Topic<M> {
+    /// Returns options, of which none is set.
+    pub fn options() -> TopicOptions<M> {
+        TopicOptions { asked: Asked::default(), _message: PhantomData }
+    }
+
+    /// Opens the existing topic of that name.
+    ///
+    /// # Errors
+    /// The errors of [`TopicOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
+        Topic::options().open(domain, name)
+    }
+
+    /// Opens the topic of that name, or makes it with default options if there is none.
+    ///
+    /// # Errors
+    /// The errors of [`TopicOptions::open_or_create`].
+    ///
+    /// # If a process dies
+    /// The same as with [`TopicOptions::open_or_create`].
+    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
+        Topic::options().open_or_create(domain, name)
+    }
+
     /// Returns what the topic was made with.
     #[must_use]
     pub fn config(&self) -> TopicConfig {

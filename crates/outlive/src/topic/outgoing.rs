@@ -1,10 +1,12 @@
 //! What can be published: a loan, a reference, or either with a header.
 
+use core::borrow::Borrow;
+
 use super::header::Header;
 use super::loan::Loan;
 use super::publisher::Publisher;
 use crate::liveness::Me;
-use crate::{Payload, Plain, SendError};
+use crate::{Payload, SendError};
 
 /// What [`Publisher::publish`] takes: a [`Loan`] of that publisher's, which is published where it
 /// was written, or a reference, whose message is copied, or an [`Outgoing`]. A loan of another
@@ -89,7 +91,8 @@ impl<M: Payload + ?Sized> Publishable<M> for Loan<M> {
     }
 }
 
-impl<M: Payload + ?Sized> Publishable<M> for Outgoing<'_, M> {
+/// An array or a `Vec` is borrowed as a slice.
+impl<M: Payload + ?Sized, B: Borrow<M> + ?Sized> Publishable<M> for Outgoing<'_, B> {
     #[inline]
     fn publish_by(
         self,
@@ -97,11 +100,11 @@ impl<M: Payload + ?Sized> Publishable<M> for Outgoing<'_, M> {
         room: impl Fn() -> Result<Entered, SendError>,
     ) -> Result<(), SendError> {
         let Entered(me) = room()?;
-        publisher.write(me, self.message.bytes(), publisher.header(self.header))
+        publisher.write(me, self.message.borrow().bytes(), publisher.header(self.header))
     }
 }
 
-impl<M: Payload + ?Sized> Publishable<M> for &M {
+impl<M: Payload + ?Sized, B: Borrow<M> + ?Sized> Publishable<M> for &B {
     #[inline]
     fn publish_by(
         self,
@@ -111,33 +114,3 @@ impl<M: Payload + ?Sized> Publishable<M> for &M {
         Outgoing::new(self).publish_by(publisher, room)
     }
 }
-
-/// Makes references to arrays and `Vec`s, with a header or without, messages of a topic of slices.
-macro_rules! publish_as_slice {
-    ($message:ty $(, const $n:ident)?) => {
-        impl<T: Plain $(, const $n: usize)?> Publishable<[T]> for Outgoing<'_, $message> {
-            #[inline]
-            fn publish_by(
-                self,
-                publisher: &Publisher<[T]>,
-                room: impl Fn() -> Result<Entered, SendError>,
-            ) -> Result<(), SendError> {
-                let Outgoing { message, header } = self;
-                Outgoing { message: message.as_slice(), header }.publish_by(publisher, room)
-            }
-        }
-
-        impl<T: Plain $(, const $n: usize)?> Publishable<[T]> for &$message {
-            #[inline]
-            fn publish_by(
-                self,
-                publisher: &Publisher<[T]>,
-                room: impl Fn() -> Result<Entered, SendError>,
-            ) -> Result<(), SendError> {
-                self.as_slice().publish_by(publisher, room)
-            }
-        }
-    };
-}
-publish_as_slice!([T; N], const N);
-publish_as_slice!(Vec<T>);

@@ -9,7 +9,7 @@
 //! The watcher reads `changes` first, then which participants there are: one that joins after that
 //! look raises `changes`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::mapping::Inner;
@@ -110,15 +110,29 @@ fn wait_change(
 ///
 /// # If a process dies
 /// A death is one of the changes that it reports.
-pub struct Presence {
+pub struct Presence(Followed);
+
+/// What a [`Presence`] follows, as it and its wait sets see it. It keeps the topic mapped.
+#[derive(Clone)]
+pub(crate) struct Followed {
     inner: Arc<Inner>,
     side: Side,
     told: Arc<Mutex<Participants>>,
 }
 
+impl Followed {
+    fn told(&self) -> MutexGuard<'_, Participants> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.inner.registry
+    }
+}
+
 impl Presence {
     pub(super) fn new(inner: Arc<Inner>, side: Side) -> Presence {
-        Presence { inner, side, told: Arc::default() }
+        Presence(Followed { inner, side, told: Arc::default() })
     }
 
     /// Waits until the participants differ from the last report, and returns them. The first call
@@ -141,8 +155,8 @@ impl Presence {
     /// # If a process dies
     /// The death of a participant is a change.
     pub fn try_changed(&mut self) -> Result<Option<Participants>, Error> {
-        let now = self.side.present(&self.inner);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.0.side.present(&self.0.inner);
+        let mut told = self.0.told();
         if now == *told {
             return Ok(None);
         }
@@ -171,40 +185,23 @@ impl Presence {
     /// # If a process dies
     /// The same as with [`Presence::changed`].
     pub fn changed_until(&mut self, deadline: Deadline) -> Result<Option<Participants>, Error> {
-        let mut seen = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if !wait_change(&self.inner, self.side, &mut seen, deadline)? {
+        let mut seen = self.0.told().clone();
+        if !wait_change(&self.0.inner, self.0.side, &mut seen, deadline)? {
             return Ok(None);
         }
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&seen);
+        self.0.told().clone_from(&seen);
         Ok(Some(seen))
     }
 
-    pub(crate) fn readiness(&self) -> PresenceReadiness {
-        PresenceReadiness {
-            inner: Arc::clone(&self.inner),
-            side: self.side,
-            told: Arc::clone(&self.told),
-        }
+    pub(crate) fn readiness(&self) -> Followed {
+        self.0.clone()
     }
 }
 
-/// A [`Presence`] as a wait set sees it. It keeps the topic mapped.
-pub(crate) struct PresenceReadiness {
-    inner: Arc<Inner>,
-    side: Side,
-    told: Arc<Mutex<Participants>>,
-}
-
-impl PresenceReadiness {
-    pub(crate) fn registry(&self) -> &'static Registry {
-        self.inner.registry
-    }
-}
-
-impl Waited for PresenceReadiness {
+impl Waited for Followed {
     fn look(&self) -> SourceState {
         let now = self.side.present(&self.inner);
-        match now != *self.told.lock().unwrap_or_else(PoisonError::into_inner) {
+        match now != *self.told() {
             true => SourceState::Ready(Readiness::Changed),
             false => SourceState::BehindOwners,
         }
@@ -213,7 +210,7 @@ impl Waited for PresenceReadiness {
     /// The tokens of the reported participants that are alive by now. The sleep finds one that has
     /// died since.
     fn owners(&self, into: &mut Vec<TokenId>) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).owners(into);
+        self.told().owners(into);
     }
 
     /// A process that joins or leaves may be stopped between the two steps of that, and no waiter
@@ -234,9 +231,7 @@ impl Waited for PresenceReadiness {
 /// returned them.
 impl Source for Presence {
     fn watched(&self) -> Result<Watched, Error> {
-        let readiness = self.readiness();
-        let registry = readiness.registry();
-        Ok(Watched::of(readiness, registry))
+        Ok(Watched::of(self.readiness(), self.0.registry()))
     }
 }
 

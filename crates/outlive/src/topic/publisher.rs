@@ -9,15 +9,13 @@
 //! | wake | published; sleeping subscribers are woken by the kernel and by one another |
 //! | the slot's previous object is in limbo | the ring's next owner finds it |
 
-use core::cell::{Cell, OnceCell, UnsafeCell};
+use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::header::Header;
 use super::loan::{Left, LenderOfPublisher};
 use super::mapping::Inner;
-use super::outgoing::{Entered, Publishable};
 use super::ring::{self, Ring};
 use super::slot::{INLINE, Metadata, Slot};
 use super::subscriber_slot;
@@ -25,7 +23,7 @@ use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
-use crate::{Deadline, Error, Payload, SendError};
+use crate::{Error, Payload, SendError};
 
 /// Publishes messages to a topic. A topic has up to 62 publishers at a time; each may move between
 /// threads.
@@ -65,6 +63,8 @@ pub struct Publisher<M: Payload + ?Sized = [u8]> {
     inside: Cell<u32>,
     /// Up to which message no reliable subscriber is in the way, as far as is known.
     pub(super) room_until: Cell<u64>,
+    /// Whether wait sets may wait for room: then all subscribers notify this publisher.
+    pub(super) has_sets: Cell<bool>,
     stamps: bool,
     /// The expected length of the next value as msgpack.
     #[cfg(feature = "msgpack")]
@@ -117,6 +117,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             lender: LenderOfPublisher::new(),
             inside: Cell::new(me.id.as_u32()),
             room_until: Cell::new(0),
+            has_sets: Cell::new(false),
             stamps,
             #[cfg(feature = "msgpack")]
             guess: Cell::new(0),
@@ -160,112 +161,6 @@ impl<M: Payload + ?Sized> Publisher<M> {
     fn slots(&self) -> &[Slot] {
         // SAFETY: the slots lie in the segment that `inner` keeps mapped.
         unsafe { &*self.slots }
-    }
-
-    /// Publishes a message: a [`Loan`](super::Loan) that this publisher has lent, or a copy of what
-    /// a reference refers to; with a header of its own, an [`Outgoing`](super::Outgoing); as msgpack,
-    /// `Msgpack(&value)`. Waits
-    /// while a reliable subscriber has not taken the message that would be overwritten.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-publish-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// use outlive::topic::{Header, Outgoing, Topic};
-    /// let topic = Topic::<[u8]>::open_or_create(&domain, "words")?;
-    /// let (mut subscriber, publisher) = (topic.subscriber()?, topic.publisher()?);
-    ///
-    /// let mut loan = publisher.loan(2)?;
-    /// loan.copy_from_slice(b"in");
-    /// publisher.publish(loan)?;                               // where it was written
-    /// publisher.publish(b"copied")?;                          // a copy
-    /// let header = Header { key: 7, ..Header::default() };
-    /// publisher.publish(Outgoing::new(b"with a key").header(header))?;
-    ///
-    /// assert_eq!((&*subscriber.recv()?, &*subscriber.recv()?), (&b"in"[..], &b"copied"[..]));
-    /// assert_eq!(subscriber.recv()?.header().key, 7);
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`SendError::NotOwner`], [`SendError::Damaged`], [`SendError::System`]; for a copy also
-    /// [`SendError::NoSpace`], [`SendError::TooLarge`], and as msgpack [`SendError::Encoding`]. After an error a loan's memory goes back
-    /// to its publisher.
-    ///
-    /// # If a process dies
-    /// If this process dies during the call, the message is published, or no part of it is seen. If
-    /// the subscriber that it waits for dies, the call goes on at once.
-    #[inline]
-    pub fn publish(&self, message: impl Publishable<M>) -> Result<Published<'_>, SendError> {
-        self.publish_before(message, || Deadline::NEVER)
-    }
-
-    /// Publishes a message as [`Publisher::publish`] does, if no reliable subscriber is in the way,
-    /// else returns `Full` at once.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::publish`], and [`SendError::Full`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Publisher::publish`].
-    #[inline]
-    pub fn try_publish(&self, message: impl Publishable<M>) -> Result<Published<'_>, SendError> {
-        message.publish_by(self, || {
-            let me = self.enter()?;
-            self.try_room()?;
-            Ok(Entered(me))
-        })?;
-        Ok(self.published())
-    }
-
-    /// Publishes a message as [`Publisher::publish`] does, waiting as long as `span` at most.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::publish`], and [`SendError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Publisher::publish`].
-    #[inline]
-    pub fn publish_timeout(
-        &self,
-        message: impl Publishable<M>,
-        span: Duration,
-    ) -> Result<Published<'_>, SendError> {
-        // One for all that a message waits for; a message that finds room costs no look at the clock.
-        let deadline = OnceCell::new();
-        self.publish_before(message, || *deadline.get_or_init(|| Deadline::after(span)))
-    }
-
-    /// Publishes a message as [`Publisher::publish`] does, waiting until the deadline at most. A
-    /// deadline that has passed does not wait.
-    ///
-    /// # Errors
-    /// The errors of [`Publisher::publish`], and [`SendError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Publisher::publish`].
-    #[inline]
-    pub fn publish_until(
-        &self,
-        message: impl Publishable<M>,
-        deadline: Deadline,
-    ) -> Result<Published<'_>, SendError> {
-        self.publish_before(message, || deadline)
-    }
-
-    /// Publishes a message, once there is room for it.
-    #[inline]
-    fn publish_before(
-        &self,
-        message: impl Publishable<M>,
-        deadline: impl Fn() -> Deadline,
-    ) -> Result<Published<'_>, SendError> {
-        message.publish_by(self, || {
-            let me = self.enter()?;
-            self.wait_for_room(me, &deadline)?;
-            Ok(Entered(me))
-        })?;
-        Ok(self.published())
     }
 
     /// Declares that a device (a GPU's copy engine, a network card) will write into loans of this

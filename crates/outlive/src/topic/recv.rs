@@ -95,8 +95,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the ring whose next message has the lowest order, or is gone.
     #[inline]
     fn next_ring(&mut self) -> Option<(u64, usize)> {
-        if self.options.keep_last != u32::MAX {
-            self.keep_last();
+        if let Some(most) = self.options.keep_last {
+            self.keep_last(most);
         }
         if self.cursors.len() == 1 {
             self.peek(0).map(|order| (order, 0))
@@ -116,10 +116,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     }
 
     #[cold]
-    fn keep_last(&mut self) {
+    fn keep_last(&mut self, most: u32) {
         for ring in 0..self.cursors.len() {
             let published = self.inner.published(ring as u32);
-            let from = published.saturating_sub(u64::from(self.options.keep_last));
+            let from = published.saturating_sub(u64::from(most));
             if self.cursors[ring] < from {
                 self.lose(from - self.cursors[ring]);
                 self.advance(ring, from);
@@ -151,7 +151,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         if self.options.reliable {
             // If this process died just before, a sleeping publisher is woken by its end.
             let words = self.inner.ring(ring as u32);
-            words.space.notify_all_if(|| words.awaited().is(self.subscriber_slot));
+            words.space.notify_all_if(|| words.is_awaited(self.subscriber_slot));
         }
     }
 

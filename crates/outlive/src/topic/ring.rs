@@ -9,13 +9,10 @@
 //! The owner alone changes the slots and frees the ring's objects; only hazard pointers hold it
 //! back (`hazard.rs`).
 
-use std::time::Duration;
-
 use super::back_pressure;
 use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
-use super::mapping::Inner;
-use super::subscriber_slot::note_change;
+use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
 use crate::liveness::{Ends, Me};
 use crate::pool::{ObjectRef, Tag};
 use crate::shim::Ordering;
@@ -63,11 +60,6 @@ fn is_free(words: &RingWords, owner: u32, ends: &Ends) -> bool {
     TokenId::from_word(owner).is_none_or(|id| has_ended(words, id, ends))
 }
 
-/// How long to wait for a dead owner to end, or for another process to finish cleaning a ring.
-pub(super) const LONGEST_CARE: Duration = Duration::from_secs(2);
-/// How often to check whether a dead owner has ended: no wake announces it.
-pub(super) const ASK_AGAIN: Duration = Duration::from_millis(1);
-
 /// Takes a free ring. If all are in use, it waits for one whose publisher is dead already, or that
 /// another process is cleaning: that process is about to finish, or may have died, too.
 pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Error> {
@@ -76,7 +68,7 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Erro
         let ends = inner.ends();
         for index in 0..MOST_RINGS as u32 {
             if let Some(ring) = take_one(inner, process, index, &ends, Purpose::Publish)? {
-                note_change(inner);
+                inner.note_change();
                 return Ok(ring);
             }
         }
@@ -155,7 +147,7 @@ fn take_one(
         inner.head().rings.fetch_max(index + 1, Ordering::Release);
     }
     // The publisher that waited for it was the last owner.
-    words.reset_awaited();
+    words.await_any();
     match recover(inner, process, index, claim) {
         Ok(ring) => Ok(Some(ring)),
         Err(error) => {
@@ -328,6 +320,8 @@ pub(super) fn living(inner: &Inner) -> impl Iterator<Item = TokenId> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::Domain;
     use crate::sys::futex_call::{FutexError, wait_for};

@@ -26,10 +26,10 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-writable-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::SendError;
-    /// use outlive::topic::{SubscriberOptions, Topic};
+    /// use outlive::topic::{Subscriber, Topic};
     /// use std::time::Duration;
     /// let topic = Topic::<[u8]>::options().depth(1).open_or_create(&domain, "camera")?;
-    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..SubscriberOptions::default() })?;
+    /// let mut slow = topic.subscriber_with(Subscriber::options().reliable(true))?;
     /// let publisher = topic.publisher()?;
     /// publisher.publish(b"first")?;
     /// let mut loan = publisher.loan(6)?;
@@ -97,9 +97,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-room-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// use outlive::topic::{SubscriberOptions, Topic};
+    /// use outlive::topic::{Subscriber, Topic};
     /// let topic = Topic::<u64>::options().depth(4).open_or_create(&domain, "steps")?;
-    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..Default::default() })?;
+    /// let mut slow = topic.subscriber_with(Subscriber::options().reliable(true))?;
     /// let publisher = topic.publisher()?;
     /// publisher.publish(&1)?;
     /// assert_eq!(publisher.room(), 3);
@@ -137,7 +137,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
     #[inline(never)]
     fn wait_for_room_slow(&self, me: Me, deadline: Deadline) -> Result<(), SendError> {
         let (index, position) = self.ring(|ring| (ring.index, ring.published));
-        self.room_until.set(back_pressure::wait(&self.inner, me, index, position, deadline)?);
+        let has_sets = self.has_sets.get();
+        let until = back_pressure::wait(&self.inner, me, index, position, has_sets, deadline)?;
+        self.room_until.set(until);
         Ok(())
     }
 
@@ -174,10 +176,10 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-writable-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::SendError;
-    /// use outlive::topic::{SubscriberOptions, Topic};
+    /// use outlive::topic::{Subscriber, Topic};
     /// use outlive::wait::{WaitSet, Readiness};
     /// let topic = Topic::<u64>::options().depth(1).open_or_create(&domain, "steps")?;
-    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..Default::default() })?;
+    /// let mut slow = topic.subscriber_with(Subscriber::options().reliable(true))?;
     /// let publisher = topic.publisher()?;
     /// publisher.publish(&1)?;
     /// assert!(matches!(publisher.try_publish(&2), Err(SendError::Full { .. })));
@@ -194,7 +196,8 @@ impl<M: Payload + ?Sized> Publisher<M> {
     #[must_use]
     pub fn writable(&self) -> Writable {
         let (ring, process) = self.ring(|ring| (ring.index, ring.process));
-        self.inner.ring(ring).wait_for_anybody();
+        self.has_sets.set(true);
+        self.inner.ring(ring).await_any();
         Writable { inner: Arc::clone(&self.inner), ring, process }
     }
 }

@@ -4,7 +4,6 @@
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
 
 use super::hazard::{self, NEAR};
 use super::header::Header;
@@ -114,12 +113,6 @@ pub(super) struct SampleCache(NonNull<[Taken; NEAR]>);
 // SAFETY: the thread that has the cache writes only free records; the others are their samples'.
 unsafe impl Send for SampleCache {}
 
-/// Caches of subscribers that left while samples were held: for the next subscribers.
-///
-/// They are kept because a sample's drop costs one store and does not know whether its subscriber
-/// is still there. To free such a cache with its last sample, each drop would have to count.
-static SPARE: Mutex<Vec<SampleCache>> = Mutex::new(Vec::new());
-
 /// A record to be written.
 pub(super) struct Free {
     pub(super) taken: NonNull<Taken>,
@@ -129,11 +122,15 @@ pub(super) struct Free {
 
 impl SampleCache {
     pub(super) fn new() -> SampleCache {
-        // As with malloc: a child forked while a thread is in here must not come here before exec.
-        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| {
-            SampleCache(Box::leak(Box::new([const { Taken::none(false) }; NEAR])).into())
-        })
+        SampleCache(Box::leak(Box::new([const { Taken::none(false) }; NEAR])).into())
+    }
+
+    /// Returns whether no sample has a record of it.
+    pub(super) fn is_unused(&self) -> bool {
+        // SAFETY: a cache's records are not moved or freed; only atomics are read.
+        let places = unsafe { self.0.as_ref() };
+        // Acquire pairs with `let_go`.
+        places.iter().all(|taken| taken.out.load(Ordering::Acquire) == 0)
     }
 
     #[inline]
@@ -150,15 +147,13 @@ impl SampleCache {
     }
 }
 
+/// Samples that still have records keep them: whoever drops a cache before asks
+/// [`SampleCache::is_unused`], or leaves it for good.
 impl Drop for SampleCache {
     fn drop(&mut self) {
-        // SAFETY: the cache's records are not moved or freed; only atomics are read.
-        let places = unsafe { self.0.as_ref() };
-        if places.iter().all(|taken| taken.out.load(Ordering::Acquire) == 0) {
+        if self.is_unused() {
             // SAFETY: `new` made it with `Box::leak`, and no sample has a part of it.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-        } else {
-            SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(SampleCache(self.0));
         }
     }
 }
@@ -211,15 +206,12 @@ mod tests {
         // SAFETY: `keep` returned it, and it is released once.
         unsafe { let_go(kept[5]) };
         assert_eq!((cache.free().taken, cache.free().near), (kept[5], 5));
-        let places = cache.0;
-        drop(cache);
-        let again = SampleCache::new();
-        assert_eq!(again.0, places, "samples of it are out: it is the next one's");
-        assert_eq!(again.free().taken, kept[5]);
+        assert!(!cache.is_unused());
         for (at, taken) in kept.into_iter().enumerate().filter(|(at, _)| *at != 5) {
             // SAFETY: `keep` returned it, and it is released once.
             unsafe { let_go(taken) };
-            assert!(at < NEAR || again.free().near < NEAR);
+            assert!(at < NEAR || cache.free().near < NEAR);
         }
+        assert!(cache.is_unused());
     }
 }

@@ -13,6 +13,7 @@
 
 use core::cell::{Cell, OnceCell};
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use super::ring;
 use super::sample::Sample;
 use super::sample_cache::SampleCache;
 use super::slot::Slot;
+use super::subscriber_options::SubscriberOptions;
 use super::subscriber_slot;
 use crate::Payload;
 use crate::liveness::Me;
@@ -42,14 +44,14 @@ use crate::{Deadline, Error, RecvError, TokenId};
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-subscriber-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// use outlive::topic::{SubscriberOptions, Topic};
+/// use outlive::topic::{Subscriber, Topic};
 /// let topic = Topic::<[f32]>::options().depth(4).open_or_create(&domain, "ranges")?;
 /// let publisher = topic.publisher()?;
 /// for at in 0..10 {
 ///     publisher.publish(&[at as f32; 3])?;
 /// }
 /// // A late subscriber may ask for earlier messages that are still there.
-/// let mut subscriber = topic.subscriber_with(SubscriberOptions { history: 4, ..SubscriberOptions::default() })?;
+/// let mut subscriber = topic.subscriber_with(Subscriber::options().history(4))?;
 /// for wanted in [6.0, 7.0, 8.0] {
 ///     assert_eq!(subscriber.recv()?[0], wanted);
 /// }
@@ -73,8 +75,8 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     inside: Cell<u32>,
     /// By ring, the next message; of as many rings as the subscriber knows.
     pub(super) cursors: Vec<u64>,
-    /// What its samples point to.
-    pub(super) sample_cache: SampleCache,
+    /// What its samples point to. Left to an [`Orphan`], if need be.
+    pub(super) sample_cache: ManuallyDrop<SampleCache>,
     /// Its keys are sorted.
     pub(super) options: SubscriberOptions,
     pub(super) lost: u64,
@@ -88,55 +90,41 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
 // SAFETY: its words in the file are its own, whichever thread has it.
 unsafe impl<M: Payload + ?Sized> Send for Subscriber<M> {}
 
-/// Options of a subscriber.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubscriberOptions {
-    /// Whether publishers wait until this subscriber has taken a message before they overwrite it.
-    /// Default: no, the newest message replaces the oldest.
-    pub reliable: bool,
-    /// How many messages of each publisher from before the subscription to receive, as far as they
-    /// are still there, also of publishers that have ended. Default: 0.
-    pub history: u32,
-    /// The maximum lag behind each publisher, in messages: when more are waiting, the oldest of
-    /// them are skipped, and counted as lost. Default: the topic's depth.
-    pub keep_last: u32,
-    /// Receive only messages with these keys ([`Header::key`](super::Header::key)); none: all
-    /// messages.
-    pub keys: Vec<u64>,
-    /// How often to expect a message: receiving fails with [`RecvError::Missed`] when none
-    /// comes for so long.
-    pub period: Option<Duration>,
+/// What a subscriber has left that was dropped while samples of it are held.
+///
+/// A sample's drop costs two stores and does not know whether its subscriber is still there: it can
+/// neither release the slot nor unmap the file nor free the records. To do so, each drop would have
+/// to count. The process's next subscriber does it, when it is made or dropped.
+struct Orphan {
+    /// The slot, whose hazard pointers hold objects, and its mapping.
+    holding: Option<(Arc<Inner>, u32)>,
+    owner: u64,
+    sample_cache: SampleCache,
 }
 
-impl Default for SubscriberOptions {
-    fn default() -> SubscriberOptions {
-        SubscriberOptions {
-            reliable: false,
-            history: 0,
-            keep_last: u32::MAX,
-            keys: Vec::new(),
-            period: None,
+static ORPHANS: Mutex<Vec<Orphan>> = Mutex::new(Vec::new());
+
+impl Orphan {
+    /// Releases what no sample needs any more; returns whether that is all.
+    fn is_released(&mut self) -> bool {
+        // In a forked child it is the parent's, and copies of those samples may still be read.
+        if identity::this_process() != Ok(self.owner) {
+            return false;
         }
+        if let Some((inner, slot)) = &self.holding
+            && inner.subscriber_slot(*slot).is_ok_and(subscriber_slot::let_go_if_unused)
+        {
+            self.holding = None;
+        }
+        self.holding.is_none() && self.sample_cache.is_unused()
     }
 }
-
-/// Slots of former subscribers whose samples are still held: each keeps its mapping until the last
-/// sample is dropped.
-///
-/// A sample's drop clears its hazard pointer by one store, and does not know whether its subscriber
-/// is still there: it can neither release the slot nor unmap the file. The process's next
-/// subscriber does, when it is made or dropped.
-static ORPHANS: Mutex<Vec<(Arc<Inner>, u32, u64)>> = Mutex::new(Vec::new());
 
 /// Releases those whose samples have been dropped.
 fn look_after_orphans() {
     // As with malloc: a child forked while a thread is in here must not come here before exec.
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-    let me = identity::this_process();
-    orphans.retain(|(inner, at, owner)| {
-        // In a forked child they are its parent's, and copies of those samples may still be read.
-        me != Ok(*owner) || !inner.subscriber_slot(*at).is_ok_and(subscriber_slot::let_go_if_unused)
-    });
+    orphans.retain_mut(|orphan| !orphan.is_released());
 }
 
 /// How long a receive waits.
@@ -145,6 +133,15 @@ struct Pause {
     /// When a message is overdue.
     due: Option<Deadline>,
     has_waited: bool,
+}
+
+impl Subscriber {
+    /// Returns options, of which none is set, for [`Topic::subscriber_with`].
+    ///
+    /// [`Topic::subscriber_with`]: super::Topic::subscriber_with
+    pub fn options() -> SubscriberOptions {
+        SubscriberOptions::default()
+    }
 }
 
 impl<M: Payload + ?Sized> Subscriber<M> {
@@ -186,7 +183,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             owner,
             inside: Cell::new(me.id.as_u32()),
             cursors,
-            sample_cache: SampleCache::new(),
+            sample_cache: ManuallyDrop::new(SampleCache::new()),
             options,
             lost: 0,
             last: Instant::now(),
@@ -262,15 +259,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// The same as with [`Subscriber::try_recv`].
     #[inline]
     pub fn recv(&mut self) -> Result<Sample<M>, RecvError> {
-        self.enter()?;
-        let mut pause = None;
-        loop {
-            if let Some(sample) = self.take_next()? {
-                return Ok(sample);
-            }
-            let pause = pause.get_or_insert_with(|| self.pause(Deadline::NEVER));
-            self.wait(pause)?;
-        }
+        Deadline::never(|deadline| self.recv_before(|| deadline))
     }
 
     /// Returns the next message, waiting for one as long as `span` at most; `None` when that has
@@ -400,9 +389,15 @@ impl<M: Payload + ?Sized> Drop for Subscriber<M> {
         if let Some(told) = self.told_left.get() {
             told.store(true, StdOrdering::Relaxed);
         }
-        if !subscriber_slot::leave(&self.inner, self.words(), self.process) {
-            let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-            orphans.push((Arc::clone(&self.inner), self.subscriber_slot, self.owner));
+        let is_free = subscriber_slot::leave(&self.inner, self.words(), self.process);
+        let mut orphan = Orphan {
+            holding: (!is_free).then(|| (Arc::clone(&self.inner), self.subscriber_slot)),
+            owner: self.owner,
+            // SAFETY: the subscriber is dropped once, and uses the cache no more.
+            sample_cache: unsafe { ManuallyDrop::take(&mut self.sample_cache) },
+        };
+        if !orphan.is_released() {
+            ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push(orphan);
         }
         look_after_orphans();
     }
@@ -415,7 +410,10 @@ fn wait_for_message<M: Payload + ?Sized>(
     deadline: Deadline,
 ) -> Result<(), RecvError> {
     let inner = &*subscriber.inner;
-    if subscriber.is_ready() || inner.spin_wait.spin(|| subscriber.is_ready()) {
+    if subscriber.is_ready()
+        || deadline.has_passed()
+        || inner.spin_wait.spin(|| subscriber.is_ready())
+    {
         return Ok(());
     }
     let notifications = &inner.head().notifications;

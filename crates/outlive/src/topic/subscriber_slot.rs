@@ -9,11 +9,10 @@
 //! | (T, sweeping) | its owner had ended, and T clears it | the next one, from (T dead, sweeping) |
 
 use super::layout::{Claim, MOST_SUBSCRIBERS, State, SubscriberSlot};
-use super::mapping::Inner;
-use super::ring::{ASK_AGAIN, LONGEST_CARE};
+use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
 use crate::liveness::{Ends, Me};
 use crate::shim::Ordering;
-use crate::sys::futex::{self, Watch};
+use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error, TokenId};
@@ -97,7 +96,7 @@ pub(super) fn join(inner: &Inner, words: &SubscriberSlot, process: TokenId, is_r
     // Release pairs with `slowest`: the cursors. If this process died just after, the slot has a
     // dead owner.
     words.claim.store(Claim { process, state }.word(), Ordering::Release);
-    note_change(inner);
+    inner.note_change();
 }
 
 /// The subscriber leaves; the slot stays with the process while samples of it are held. Returns
@@ -105,7 +104,7 @@ pub(super) fn join(inner: &Inner, words: &SubscriberSlot, process: TokenId, is_r
 pub(super) fn leave(inner: &Inner, words: &SubscriberSlot, process: TokenId) -> bool {
     words.claim.store(Claim { process, state: State::Leaving }.word(), Ordering::Release);
     notify_publishers(inner);
-    note_change(inner);
+    inner.note_change();
     let_go_if_unused(words)
 }
 
@@ -122,15 +121,6 @@ pub(super) fn let_go_if_unused(words: &SubscriberSlot) -> bool {
 /// Notifies publishers that wait for this subscriber: they need not any more.
 fn notify_publishers(inner: &Inner) {
     (0..inner.rings()).for_each(|ring| inner.ring(ring).space.notify_all());
-}
-
-/// Announces that a participant has joined or left.
-pub(super) fn note_change(inner: &Inner) {
-    let changes = &inner.head().changes;
-    changes.fetch_add(1, Ordering::AcqRel);
-    // If this process died just before, a watcher of the participants watches its end, too, or has
-    // not seen it.
-    futex::wake_all(changes);
 }
 
 /// Clears the slots of processes that have ended; returns how many. `dry_run` only counts.

@@ -3,24 +3,21 @@
 use core::marker::PhantomData;
 use std::sync::Arc;
 
-use super::mapping::Inner;
-use super::options::TopicOptions;
+use super::mapping::{Inner, Map};
 use super::participants::{Presence, Side};
 use super::publisher::Publisher;
 use super::ring;
-use super::subscriber::{Subscriber, SubscriberOptions};
+use super::subscriber::Subscriber;
+use super::subscriber_options::SubscriberOptions;
 use super::subscriber_slot;
 use crate::Payload;
 use crate::claim::Holder;
 use crate::liveness::Registry;
 use crate::segment::Segment;
-use crate::{Domain, Error, Kind, WaitStrategy};
+use crate::{Domain, Error, WaitStrategy};
 
 /// The largest payload: 1 GiB.
 pub const LARGEST_PAYLOAD: usize = 1 << 30;
-
-/// Option bit: publishers do not stamp headers that have no stamp.
-pub(super) const NO_STAMPS: u32 = 1;
 
 /// A topic, open in this process; makes its publishers and subscribers.
 ///
@@ -56,39 +53,15 @@ pub struct Topic<M: Payload + ?Sized = [u8]> {
 }
 
 impl<M: Payload + ?Sized> Topic<M> {
-    /// Returns options, of which none is set.
-    pub fn options() -> TopicOptions<M> {
-        TopicOptions::new()
-    }
-
-    /// Opens the existing topic of that name.
-    ///
-    /// # Errors
-    /// The errors of [`TopicOptions::open`].
-    pub fn open(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
-        Topic::options().open(domain, name)
-    }
-
-    /// Opens the topic of that name, or makes it with default options if there is none.
-    ///
-    /// # Errors
-    /// The errors of [`TopicOptions::open_or_create`].
-    ///
-    /// # If a process dies
-    /// The same as with [`TopicOptions::open_or_create`].
-    pub fn open_or_create(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
-        Topic::options().open_or_create(domain, name)
-    }
-
-    pub(crate) fn finish(
+    pub(super) fn finish(
         segment: Segment,
+        map: Map,
         registry: &'static Registry,
         wait: WaitStrategy,
-    ) -> Result<Topic<M>, Error> {
-        segment.expect(Kind::Topic)?;
-        let inner = Inner::new(segment, registry)?;
+    ) -> Topic<M> {
+        let inner = Inner::new(segment, map, registry);
         inner.spin_wait.set(wait);
-        Ok(Topic { inner: Arc::new(inner), _message: PhantomData })
+        Topic { inner: Arc::new(inner), _message: PhantomData }
     }
 
     /// Makes a new publisher. It takes over the memory, and the messages that are still there, of a

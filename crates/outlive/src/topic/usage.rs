@@ -72,7 +72,7 @@ pub(crate) struct Swept {
 }
 
 pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<TopicUsage, Error> {
-    let inner = Inner::new(segment, registry)?;
+    let inner = Inner::open(segment, registry)?;
     let depth = u64::from(inner.plan.depth);
     let mut usage = TopicUsage {
         depth: inner.plan.depth,
@@ -116,7 +116,7 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
 
 /// Frees what dead processes left, and objects that no subscriber holds of rings without an owner.
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
-    let inner = Inner::new(segment, me.registry)?;
+    let inner = Inner::open(segment, me.registry)?;
     let process = me.registry.process_token()?;
     let ends = inner.ends();
     // Subscribers' slots first: what only dead processes held is free then.

@@ -17,7 +17,7 @@ use outlive::queue::{Queue, Receiver, Sender};
 use outlive::rpc::{Client, Server};
 use outlive::state::{State, Writer};
 use outlive::sync::{Event, LockError, Mutex, Reset, Semaphore};
-use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Publisher, Subscriber, Topic};
 use outlive::{Domain, DomainOptions, TokenId};
 
 use crate::board::Board;
@@ -120,7 +120,7 @@ impl Things {
         let state = |name: &str| State::open_or_create(&domain, name).expect("a state");
         let lock = |name: &str| Mutex::options(0).open_or_create(&domain, name).expect("a lock");
         let service = || outlive::rpc::Service::<[u8], [u8]>::options().max_bytes(1 << 20);
-        let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
+        let reliable = Subscriber::options().reliable(true);
         let pool = Pool::options().max_bytes(2 << 20);
         Things {
             side,

@@ -6,7 +6,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use outlive::queue::Queue;
-use outlive::topic::SubscriberOptions;
 use outlive::{Domain, RecvError};
 
 use crate::board::Board;
@@ -89,7 +88,7 @@ fn a_long_message_stays(world: &World) {
 fn a_long_sample_stays(world: &World) {
     let domain = world.domain();
     let topic = topics::open(&domain, 4);
-    let keep = SubscriberOptions { history: 4, ..topics::reliable() };
+    let keep = topics::reliable().history(4);
     let mut subscribers = [
         topic.subscriber_with(keep.clone()).expect("a line"),
         topic.subscriber_with(keep).expect("a line"),

@@ -6,7 +6,7 @@ use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Subscriber, Topic};
 use outlive::{Domain, Error, RecvError, SendError};
 
 use crate::board::Board;
@@ -238,7 +238,7 @@ fn a_subscriber_beyond_its_mapping(world: &World) {
             .max_bytes(1 << 30)
             .open_or_create(&domain, "t")
             .expect("made");
-        let mut subscriber = topic.subscriber_with(SubscriberOptions::default()).expect("a line");
+        let mut subscriber = topic.subscriber_with(Subscriber::options()).expect("a line");
         board.set(0, 1);
         board.reach(1, 1);
         let mut errors = 0;

@@ -28,6 +28,7 @@ crate::checks!(
     a_name_of_any_kind_is_taken,
     fields_of_another_place_are_refused,
     a_value_that_publishes_while_it_is_published,
+    values_that_no_state_of_the_type_has,
     a_dead_writers_last_thread_makes_nobody_wait: 60,
 );
 
@@ -258,6 +259,38 @@ fn a_value_that_publishes_while_it_is_published(world: &World) {
 #[cfg(not(feature = "msgpack"))]
 fn a_value_that_publishes_while_it_is_published(world: &World) {
     world.skip("built without the feature msgpack");
+}
+
+/// A state's values have a type, also for a writer that writes bytes; options that contradict are
+/// refused, and so is a state of other values.
+fn values_that_no_state_of_the_type_has(world: &World) {
+    use outlive::SendError;
+    let domain = world.domain();
+    let steps = State::<[u32]>::options().open_or_create(&domain, "steps").expect("made");
+    let bytes = State::open_as_bytes(&domain, "steps").expect("there");
+    let mut writer = bytes.writer().expect("free");
+    for len in [1, 3, 5] {
+        let told = writer.set(&vec![0; len]);
+        let wanted = len.next_multiple_of(4) as u64;
+        assert_eq!(told, Err(SendError::OtherLength { len: len as u64, wanted }));
+    }
+    writer.set(&[1; 8]).expect("two values");
+    assert_eq!(steps.get().expect("whole"), [0x0101_0101; 2]);
+    writer.set(&[]).expect("no value");
+    assert_eq!(steps.get().expect("whole"), []);
+
+    let any = State::<[u8]>::options().open_or_create(&domain, "any").expect("made");
+    any.writer().expect("free").set(&[1; 3]).expect("bytes have any length");
+    let told = State::<[u8]>::options().fixed_size(0).open(&domain, "any").map(drop);
+    assert!(matches!(told, Err(Error::OtherType { .. })), "{told:?}");
+    State::<[u8]>::options().fixed_size(0).create_new(&domain, "none").expect("made");
+    let told = State::<[u8]>::open(&domain, "none").map(drop);
+    assert!(matches!(told, Err(Error::OtherType { .. })), "{told:?}");
+
+    let told = State::<[u8]>::options().capacity(8).fixed_size(4).create_new(&domain, "two");
+    assert!(matches!(told, Err(Error::InvalidOption { .. })), "{:?}", told.map(drop));
+    let told = State::<[u8]>::options().capacity(8).fixed_size(8).create_new(&domain, "two");
+    assert!(told.expect("no contradiction").config().is_fixed_size);
 }
 
 /// The writer is dead, but one of its threads has not ended: the place is not free, and calls that

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive::topic::{Sample, SubscriberOptions};
+use outlive::topic::{Sample, Subscriber};
 use outlive::{Domain, WaitStrategy};
 
 use crate::board::Board;
@@ -117,7 +117,7 @@ fn passer_by(domain: &Domain, life: u64, depth: u32) -> Child {
         let mut random = Random::from_seed(life);
         let history = [0, 0, 3, 8][random.below(4) as usize];
         let reliable = random.below(2) == 0;
-        let with = SubscriberOptions { reliable, history, ..SubscriberOptions::default() };
+        let with = Subscriber::options().reliable(reliable).history(history);
         let mut subscriber = topic.subscriber_with(with).expect("a line");
         let mut samples: Vec<Sample> = Vec::new();
         let mut next: BTreeMap<u64, u64> = BTreeMap::new();

@@ -107,13 +107,11 @@ fn look(domain: &Domain, topic: &Topic) {
 }
 
 fn with(random: &mut Random) -> SubscriberOptions {
-    SubscriberOptions {
-        reliable: random.below(2) == 0,
-        history: random.below(9) as u32,
-        keep_last: if random.below(3) == 0 { 2 } else { u32::MAX },
-        keys: if random.below(4) == 0 { vec![0] } else { Vec::new() },
-        period: None,
-    }
+    let options = Subscriber::options()
+        .reliable(random.below(2) == 0)
+        .history(random.below(9) as u32)
+        .keys(if random.below(4) == 0 { &[0] } else { &[] });
+    if random.below(3) == 0 { options.keep_last(2) } else { options }
 }
 
 fn damaged_words_are_errors_or_nothing(world: &World) {

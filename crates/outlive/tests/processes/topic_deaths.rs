@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Subscriber, SubscriberOptions, Topic};
 use outlive::{Domain, Error, SendError};
 
 use crate::asleep::wait_asleep;
@@ -177,7 +177,7 @@ fn a_killed_subscriber_counts_no_more(world: &World) {
         let (first, second) = (Board::new(), Board::new());
         let mut children = [
             subscriber(&domain, first, reliable(), 0),
-            subscriber(&domain, second, SubscriberOptions::default(), 0),
+            subscriber(&domain, second, Subscriber::options(), 0),
         ];
         let published = publisher.publish(b"x").expect("room");
         assert_eq!((published.subscribers(), publisher.subscriber_count()), (2, 2));
@@ -299,7 +299,7 @@ fn as_many_as_there_are_places(world: &World) {
         board.reach(0, round);
         let mut subscribes = Child::start(|| {
             let topic = open(&domain, 2);
-            let with = SubscriberOptions { history: 1, ..SubscriberOptions::default() };
+            let with = Subscriber::options().history(1);
             let mut all: Vec<_> =
                 (1..64).map(|_| topic.subscriber_with(with.clone()).expect("a line")).collect();
             for subscriber in &mut all {
@@ -563,8 +563,7 @@ fn a_stopped_publisher_stops_nobody(world: &World) {
         publisher.publish(&message(1, round, 700)).expect("room");
         let sample = subscriber.recv_timeout(PATIENCE).expect("no error").expect("published");
         assert_eq!(read_message(&sample), (1, round));
-        let mut late =
-            topic.subscriber_with(SubscriberOptions { history: 4, ..reliable() }).expect("a line");
+        let mut late = topic.subscriber_with(reliable().history(4)).expect("a line");
         while let Some(sample) = late.try_recv().expect("ours") {
             read_message(&sample);
         }
@@ -604,8 +603,7 @@ fn memory_that_runs_out(world: &World) {
     assert!(seen.is_sorted() && seen.len() as u64 + other.lost() == 101, "{seen:?}");
     let now = usage(&domain);
     assert!(now.bytes <= now.max_bytes, "{now:?}");
-    let mut late =
-        topic.subscriber_with(SubscriberOptions { history: 64, ..reliable() }).expect("a line");
+    let mut late = topic.subscriber_with(reliable().history(64)).expect("a line");
     let first =
         late.recv_timeout(PATIENCE).expect("no error").expect("the neighbour's is still there");
     assert_eq!(read_message(&first), (2, 0));

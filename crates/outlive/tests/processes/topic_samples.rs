@@ -1,7 +1,7 @@
 //! Samples: a subscriber reads them in place and holds them for as long as it likes; no process
 //! writes to them.
 
-use outlive::topic::SubscriberOptions;
+use outlive::topic::Subscriber;
 
 use crate::board::Board;
 use crate::child::{Child, End, PATIENCE};
@@ -29,9 +29,8 @@ fn a_subscriber_cannot_write(world: &World) {
             if let Some(own) = &own {
                 own.publish(&message(2, 2, 5000)).expect("published");
             }
-            let mut subscriber = topic
-                .subscriber_with(SubscriberOptions { history: 1, ..SubscriberOptions::default() })
-                .expect("a line");
+            let mut subscriber =
+                topic.subscriber_with(Subscriber::options().history(1)).expect("a line");
             let sample = subscriber.try_recv().expect("ours").expect("published");
             assert_eq!(read_message(&sample), (1, 1));
             // SAFETY: none: that it does not work is what is shown.

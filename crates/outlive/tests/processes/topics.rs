@@ -44,7 +44,7 @@ pub fn options(depth: u32) -> TopicOptions<[u8]> {
 
 /// Options of a subscriber that publishers wait for.
 pub fn reliable() -> SubscriberOptions {
-    SubscriberOptions { reliable: true, ..SubscriberOptions::default() }
+    Subscriber::options().reliable(true)
 }
 
 /// What is in it.
@@ -278,7 +278,7 @@ fn late_joiners_get_the_history_of_the_dead(world: &World) {
         // Before any process has taken the ring over, and after.
         for next in 20..23 {
             let with = |history: u32| {
-                let options = SubscriberOptions { history, ..SubscriberOptions::default() };
+                let options = Subscriber::options().history(history);
                 topic.subscriber_with(options).expect("a line")
             };
             assert_eq!(drain(&mut with(0), 3), []);
@@ -304,9 +304,7 @@ fn slow_subscribers_lose_the_oldest(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 4);
     let mut all = topic.subscriber().expect("a line");
-    let mut two = topic
-        .subscriber_with(SubscriberOptions { keep_last: 2, ..SubscriberOptions::default() })
-        .expect("one");
+    let mut two = topic.subscriber_with(Subscriber::options().keep_last(2)).expect("one");
     let mut newest = topic.subscriber().expect("a line");
     Child::start(|| {
         let publisher = topic.publisher().expect("a ring");
@@ -347,7 +345,7 @@ fn chosen_by_keys(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 32);
     let with = |keys: &[u64]| {
-        let options = SubscriberOptions { keys: keys.to_vec(), ..SubscriberOptions::default() };
+        let options = Subscriber::options().keys(keys);
         topic.subscriber_with(options).expect("a line")
     };
     let mut some = with(&[7, 1]);
@@ -372,8 +370,8 @@ fn chosen_by_keys(world: &World) {
 fn a_period_without_a_message_is_told(world: &World) {
     let domain = world.domain();
     let topic = open(&domain, 4);
-    let period = Some(Duration::from_millis(30));
-    let options = SubscriberOptions { period, ..SubscriberOptions::default() };
+    let period = Duration::from_millis(30);
+    let options = Subscriber::options().period(period);
     let mut subscriber = topic.subscriber_with(options).expect("a line");
     assert!(matches!(subscriber.recv_timeout(Duration::from_micros(10)), Ok(None)));
     for _ in 0..2 {

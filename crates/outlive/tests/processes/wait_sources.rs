@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use outlive::rpc::CallError;
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Subscriber, SubscriberOptions, Topic};
 use outlive::wait::{Readiness, WaitSet};
 use outlive::{Domain, WaitStrategy};
 
@@ -103,9 +103,9 @@ fn comes_and_goes(world: &World, prepare: fn()) {
     for round in 0..4 {
         wait_asleep(follower.pid());
         let leaves = Board::new();
-        let mut one = subscribes(&topic, leaves, SubscriberOptions::default());
+        let mut one = subscribes(&topic, leaves, Subscriber::options());
         told(board, 0, 1);
-        let mut two = subscribes(&topic, Board::new(), SubscriberOptions::default());
+        let mut two = subscribes(&topic, Board::new(), Subscriber::options());
         told(board, 0, 2);
         wait_asleep(follower.pid());
         if round % 2 == 0 {
@@ -206,7 +206,7 @@ fn a_killed_participant_is_noticed_at_once(world: &World) {
 }
 
 fn reliable() -> SubscriberOptions {
-    SubscriberOptions { reliable: true, ..SubscriberOptions::default() }
+    Subscriber::options().reliable(true)
 }
 
 /// A child whose way is not clear, in a set; it publishes once more when it is.

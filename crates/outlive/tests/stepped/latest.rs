@@ -91,11 +91,11 @@ fn second_publisher(world: &World, options: SubscriberOptions) {
 }
 
 fn latest_beside_a_second_publisher_passes_over_nothing_newer(world: &World) {
-    second_publisher(world, SubscriberOptions::default());
+    second_publisher(world, Subscriber::options());
 }
 
 fn latest_of_a_reliable_one_passes_over_nothing_newer(world: &World) {
-    second_publisher(world, SubscriberOptions { reliable: true, ..SubscriberOptions::default() });
+    second_publisher(world, Subscriber::options().reliable(true));
 }
 
 /// A message that a subscriber has received already is the latest for others, wherever its

@@ -12,7 +12,9 @@ mod calls;
 #[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/child.rs"]
 mod child;
+mod creating;
 mod latest;
+mod overwritten;
 mod rings;
 #[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/runner.rs"]
@@ -28,6 +30,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let checks = [
         latest::CHECKS,
+        overwritten::CHECKS,
+        creating::CHECKS,
         rings::CHECKS,
         barriers::CHECKS,
         calls::CHECKS,

@@ -72,14 +72,21 @@ impl<'a> Stepped<'a> {
     /// Moves the child on to the next call of that number. Returns false if the operation has
     /// returned without one.
     pub fn to_call(&self, number: libc::c_long) -> bool {
+        std::iter::from_fn(|| self.next_call()).any(|call| call == number)
+    }
+
+    /// Moves the child on to where it makes its next call, or has made it, and returns the call's
+    /// number; `None` once the operation has returned.
+    pub fn next_call(&self) -> Option<libc::c_long> {
         while self.board.get(STAND) != 2 * self.round + 2 {
             assert!(ptrace(libc::PTRACE_SYSCALL, self.child.pid()), "it goes on");
             self.wait_stopped();
-            if call_of(self.child.pid()) == Some(number) {
-                return true;
+            let call = call_of(self.child.pid());
+            if call.is_some() && self.board.get(STAND) != 2 * self.round + 2 {
+                return call;
             }
         }
-        false
+        None
     }
 
     /// Lets it go on to where the next round begins.

@@ -11,7 +11,7 @@ use outlive::queue::{Queue, Receiver, Sender};
 use outlive::rpc::{CallError, Client, Pending, Server, Service};
 use outlive::state::{State, Watch};
 use outlive::sync::{Barrier, Event, Latch, Mutex, OnceLock, RwLock, Semaphore};
-use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Publisher, Subscriber, Topic};
 use outlive::wait::WaitSet;
 use outlive::{Deadline, Domain, Peer, SendError, TokenId, WaitError, WaitStrategy};
 
@@ -184,7 +184,7 @@ impl Wanted {
             .wait_strategy(strategy)
             .open_or_create(domain, "topic")
             .expect("opens");
-        let reliable = SubscriberOptions { reliable: true, ..Default::default() };
+        let reliable = Subscriber::options().reliable(true);
         let slow = topic.subscriber_with(reliable).expect("room");
         let awaited = topic.publisher().expect("room");
         while awaited.try_publish(b"1").is_ok() {}

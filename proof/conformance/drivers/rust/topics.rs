@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use outlive::topic::{Header, Loan, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Header, Loan, Publisher, Sample, Subscriber, Topic};
 use outlive::{Deadline, Domain};
 use serde::{Deserialize, Serialize};
 
@@ -59,16 +59,20 @@ impl Topics {
                 done()
             }
             ("subscriber", [name, options @ ..]) => {
-                let how = SubscriberOptions {
-                    reliable: options.contains(&"reliable"),
-                    history: answer::option(options, "history")?.unwrap_or(0),
-                    keep_last: answer::option(options, "keep")?.unwrap_or(u32::MAX),
-                    keys: options
-                        .iter()
-                        .filter_map(|option| option.strip_prefix("key=")?.parse().ok())
-                        .collect(),
-                    period: answer::option(options, "period")?.map(Duration::from_millis),
-                };
+                let keys: Vec<u64> = options
+                    .iter()
+                    .filter_map(|option| option.strip_prefix("key=")?.parse().ok())
+                    .collect();
+                let mut how = Subscriber::options()
+                    .reliable(options.contains(&"reliable"))
+                    .history(answer::option(options, "history")?.unwrap_or(0))
+                    .keys(&keys);
+                if let Some(keep) = answer::option(options, "keep")? {
+                    how = how.keep_last(keep);
+                }
+                if let Some(period) = answer::option(options, "period")? {
+                    how = how.period(Duration::from_millis(period));
+                }
                 let subscriber = find(&mut self.topics, name)?.subscriber_with(how)?;
                 self.subscribers.insert((*name).to_owned(), subscriber);
                 done()

@@ -26,7 +26,8 @@ impl Buffers {
         let head = StateHead {
             capacity: AtomicU64::new(16),
             options: AtomicU32::new(1),
-            reserved: [0; 13],
+            unit: AtomicU32::new(0),
+            reserved: [0; 12],
             latest: AtomicU64::new(1 << 8),
             reserved_2: [0; 7],
             changes: EventCount::default(),

@@ -3,7 +3,7 @@
 
 use super::{Publish, Shape, Subscribe, Topic, Wait};
 use crate::scale::{self, Over};
-use ::outlive::topic::{self, SubscriberOptions};
+use ::outlive::topic;
 use outlive_bench::Error;
 pub(super) use outlive_bench::harness::error::told;
 use outlive_bench::harness::round::Stage;
@@ -42,8 +42,7 @@ impl Place {
     }
 
     fn subscriber_of(&self, topic: &topic::Topic) -> Result<Subscriber, Error> {
-        let options =
-            SubscriberOptions { reliable: self.shape.lossless, ..SubscriberOptions::default() };
+        let options = topic::Subscriber::options().reliable(self.shape.lossless);
         told(topic.subscriber_with(options), "opening a subscriber").map(Subscriber)
     }
 }

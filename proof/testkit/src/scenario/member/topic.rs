@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive::topic::{Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Publisher, Sample, Subscriber, Topic};
 use outlive::wait::WaitSet;
 use outlive::{Detail, Domain, WaitStrategy};
 
@@ -69,7 +69,7 @@ pub fn fill(domain: &Domain, name: &str, publisher: &Publisher) -> Result<u64, S
 /// # Errors
 /// What joining says.
 pub fn subscriber(topic: &Topic, reliable: bool, history: u32) -> Result<Subscriber, String> {
-    let options = SubscriberOptions { reliable, history, ..SubscriberOptions::default() };
+    let options = Subscriber::options().reliable(reliable).history(history);
     topic.subscriber_with(options).map_err(|error| error.to_string())
 }
 

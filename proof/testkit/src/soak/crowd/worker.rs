@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::topic::{Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Publisher, Sample, Subscriber, Topic};
 use outlive::wait::WaitSet;
 use outlive::{Domain, SendError};
 
@@ -110,7 +110,7 @@ impl Worker {
     /// Takes everything there is of a topic, and rests between rounds.
     fn keep(&mut self, topic: usize) -> Result<(), String> {
         let own = open_topic(&self.domain, topic).map_err(text)?;
-        let options = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
+        let options = Subscriber::options().reliable(true);
         let mut subscriber = own.subscriber_with(options).map_err(text)?;
         let mut held = Held::default();
         loop {
@@ -308,7 +308,7 @@ impl Passing {
     fn begin(topic: &Topic, random: &mut Random) -> Result<Passing, String> {
         let history = [0, 0, 3, 8][random.below(4) as usize];
         let reliable = random.below(3) == 0;
-        let options = SubscriberOptions { reliable, history, ..SubscriberOptions::default() };
+        let options = Subscriber::options().reliable(reliable).history(history);
         let subscriber = topic.subscriber_with(options).map_err(text)?;
         let loses_nothing = reliable && history == 0;
         Ok(Passing { subscriber, loses_nothing, lost_at_first: None, last: BTreeMap::new() })

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use outlive::queue::{Queue, Sender};
-use outlive::topic::{Sample, SubscriberOptions, Topic};
+use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, SendError};
 
 use super::board::{Board, NONE};
@@ -26,12 +26,8 @@ const A_MOMENT: Duration = Duration::from_millis(1);
 
 impl Watches {
     fn options(self) -> SubscriberOptions {
-        let keep_last = if self == Watches::Latest { 1 } else { u32::MAX };
-        SubscriberOptions {
-            reliable: self == Watches::Reliable,
-            keep_last,
-            ..SubscriberOptions::default()
-        }
+        let options = Subscriber::options().reliable(self == Watches::Reliable);
+        if self == Watches::Latest { options.keep_last(1) } else { options }
     }
 
     /// Frames that it holds at once.

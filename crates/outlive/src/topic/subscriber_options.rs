@@ -1,0 +1,66 @@
+//! What a subscriber may be told.
+
+use std::time::Duration;
+
+/// Options for a subscriber; [`Topic::subscriber_with`](super::Topic::subscriber_with) makes one
+/// with them. They begin with [`Subscriber::options`](super::Subscriber::options).
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-subscribing-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// use outlive::topic::{Subscriber, Topic};
+/// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+/// let options = Subscriber::options().reliable(true).history(1);
+/// let publisher = topic.publisher()?;
+/// publisher.publish(&7)?;
+/// assert_eq!(*topic.subscriber_with(options)?.recv()?, 7);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "options do nothing until a topic makes a subscriber with them"]
+pub struct SubscriberOptions {
+    pub(super) reliable: bool,
+    pub(super) history: u32,
+    pub(super) keep_last: Option<u32>,
+    pub(super) keys: Vec<u64>,
+    pub(super) period: Option<Duration>,
+}
+
+impl SubscriberOptions {
+    /// Sets whether publishers wait until this subscriber has taken a message before they overwrite
+    /// it. Default: no, the newest message replaces the oldest.
+    pub fn reliable(mut self, reliable: bool) -> SubscriberOptions {
+        self.reliable = reliable;
+        self
+    }
+
+    /// Sets how many messages of each publisher from before the subscription to receive, as far as
+    /// they are still there, also of publishers that have ended. Default: 0.
+    pub fn history(mut self, messages: u32) -> SubscriberOptions {
+        self.history = messages;
+        self
+    }
+
+    /// Sets the maximum lag behind each publisher, in messages: when more are waiting, the oldest
+    /// of them are skipped, and counted as lost. Default: the topic's depth.
+    pub fn keep_last(mut self, messages: u32) -> SubscriberOptions {
+        self.keep_last = Some(messages);
+        self
+    }
+
+    /// Sets to receive only messages with these keys ([`Header::key`](super::Header::key)). Default,
+    /// and for no keys: all messages.
+    pub fn keys(mut self, keys: &[u64]) -> SubscriberOptions {
+        self.keys = keys.to_vec();
+        self
+    }
+
+    /// Sets how often to expect a message: receiving fails with
+    /// [`RecvError::Missed`](crate::RecvError::Missed) when none comes for so long. Default: the
+    /// subscriber waits.
+    pub fn period(mut self, period: Duration) -> SubscriberOptions {
+        self.period = Some(period);
+        self
+    }
+}
