@@ -528,16 +528,19 @@ impl Semaphore {
         std::iter::once(me.id).chain(self.handle.registry().process_token_if_any()).collect()
     }
 
+    #[inline]
     fn me(&self) -> Result<Me, AcquireError> {
         self.handle.me().map_err(AcquireError::System)
     }
 
     /// Returns where this handle begins to look. Threads begin apart, so that they seldom meet.
+    #[inline]
     fn start(&self, me: Me) -> usize {
         let (hint, len) = (self.hint.load(StdOrdering::Relaxed), self.raw().records.len());
         if hint < len { hint } else { me.id.slot() as usize % len }
     }
 
+    #[inline]
     fn got(&self, me: Me, got: Result<usize, Refused>) -> Result<Option<Permit<'_>>, AcquireError> {
         let got = AcquireError::settle(got, me)?;
         Ok(got.map(|index| {
