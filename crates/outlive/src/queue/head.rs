@@ -30,8 +30,8 @@ pub(super) struct FoundMessage<'a> {
     pub(super) slot: Slot<'a>,
     pub(super) lap: u64,
     pub(super) meta: Meta,
-    pub(super) bytes: *const u8,
-    pub(super) len: usize,
+    /// No sender writes to them before the slot is given back. In a batch: this message's alone.
+    pub(super) bytes: &'a [u8],
     pub(super) object: Option<ObjectRef>,
     /// In a batch: this message's number, and where the next one begins.
     pub(super) number: u32,
@@ -170,7 +170,7 @@ impl RawReceiver {
         let ring = &self.inner.ring;
         let meta = Meta::decode(slot.head.meta.load(Ordering::Relaxed));
         let len = meta.len as usize;
-        let (bytes, object) = if meta.object {
+        let (at, object) = if meta.object {
             // SAFETY: slots hold at least 48 bytes of payload, 8-aligned; `Ring` checks the slot's
             // size.
             let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
@@ -190,7 +190,10 @@ impl RawReceiver {
         } else {
             return Ok(None);
         };
-        let found = FoundMessage { slot, lap, meta, bytes, len, object, number: 0, next_at: 0 };
+        // SAFETY: that many bytes lie in the slot's payload, which holds `inline_bytes`, or in the
+        // object, whose range `find_object` has checked; no sender writes there before `give_back`.
+        let bytes = unsafe { core::slice::from_raw_parts(at, len) };
+        let found = FoundMessage { slot, lap, meta, bytes, object, number: 0, next_at: 0 };
         Ok(if meta.batch == 0 { Some(found) } else { self.found_in_batch(found) })
     }
 
@@ -201,9 +204,8 @@ impl RawReceiver {
         if number >= batch.meta.batch {
             return None;
         }
-        // SAFETY: `found` has checked that `len` bytes lie there. Only a hostile process changes
-        // them now, and each number read from them is checked again.
-        let packed = unsafe { core::slice::from_raw_parts(batch.bytes, batch.len) };
+        // Only a hostile process changes the bytes now, and each number read from them is checked.
+        let packed = batch.bytes;
         let (mut at_number, mut at) = self.batch_at.get();
         if at_number != number {
             (at_number, at) = (0, 0);
@@ -214,14 +216,8 @@ impl RawReceiver {
         }
         let (range, next_at) = batch::next(packed, at)?;
         self.batch_at.set((number, at));
-        self.batch.set(Some(Batch { bytes: batch.bytes, len: batch.len, count: batch.meta.batch }));
-        Some(FoundMessage {
-            // SAFETY: `batch::next` returns only ranges inside `packed`.
-            bytes: unsafe { batch.bytes.add(range.start) },
-            len: range.len(),
-            number,
-            next_at,
-            ..batch
-        })
+        let (bytes, len, count) = (packed.as_ptr(), packed.len(), batch.meta.batch);
+        self.batch.set(Some(Batch { bytes, len, count }));
+        Some(FoundMessage { bytes: packed.get(range)?, number, next_at, ..batch })
     }
 }

@@ -86,16 +86,14 @@ impl RawReceiver {
 
 /// Returns the value of a message, where it lies if it is aligned; `None`: it is none of the type.
 fn value_of<'a, M: Payload + ?Sized>(found: &FoundMessage<'a>) -> Option<Value<'a, M>> {
-    if found.bytes.addr().is_multiple_of(M::METADATA.align) {
-        // SAFETY: the address is aligned as the type is; `look` has checked that `len` bytes lie
-        // there; no sender writes to a slot or to its object before `give_back`.
-        return unsafe { M::at(found.bytes, found.len) }.map(Value::InPlace);
+    let (at, len) = (found.bytes.as_ptr(), found.bytes.len());
+    if at.addr().is_multiple_of(M::METADATA.align) {
+        // SAFETY: the address is aligned as the type is; `len` bytes lie there, and no sender
+        // writes to them before `give_back`.
+        return unsafe { M::at(at, len) }.map(Value::InPlace);
     }
-    // SAFETY: `look` has checked that `len` bytes lie there; no sender writes to them before
-    // `give_back`. Bytes need no alignment.
-    let bytes = unsafe { core::slice::from_raw_parts(found.bytes, found.len) };
     let mut copy = M::blank();
-    M::replace(&mut copy, bytes).then_some(Value::Copied(copy))
+    M::replace(&mut copy, found.bytes).then_some(Value::Copied(copy))
 }
 
 impl<M: Payload + ?Sized> Peeked<'_, M> {

@@ -133,9 +133,7 @@ impl RawReceiver {
             return Ok(taken);
         }
         let Some(found) = self.wait_for_message(me, deadline)? else { return Ok(None) };
-        // SAFETY: `found` has checked that `len` bytes lie there; the slot is the receiver's until
-        // `give_back`.
-        let (taken, what) = accept(unsafe { core::slice::from_raw_parts(found.bytes, found.len) });
+        let (taken, what) = accept(found.bytes);
         if taken {
             self.commit(&found);
         }
