@@ -56,9 +56,11 @@ fn page() -> io::Result<String> {
             "\n## {name}\n\n| `{name}` | when | C | Python | exit code |\n| --- | --- | --- | --- | --- |\n"
         ));
         let is_seen = exit.contains(&format!("{name}::"));
-        // The crate of GPUs calls its own error plainly `Error`.
-        let there = if name == "GpuError" { "Error" } else { name };
-        for (variant, when) in variants(&read(path)?, there) {
+        let variants = variants(&read(path)?, name);
+        if variants.is_empty() {
+            return Err(io::Error::other(format!("{path} has no {name}")));
+        }
+        for (variant, when) in variants {
             let error = format!("{name}::{variant}");
             table.push_str(&format!(
                 "| `{variant}` | {when} | {} | {} | {} |\n",

@@ -72,11 +72,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ("sync/primitive.rs", "sync/semaphore.rs", "as the mutex with a ceiling"),
     ("sync/event.rs", "sync/readiness.rs", "an event makes its sources, which hold it"),
     (
-        "pool/object.rs",
-        "pool/pool.rs",
-        "a pool gives objects, and an object is given back to its pool",
-    ),
-    (
         "pool/cache/magazine.rs",
         "pool/cache/mod.rs",
         "the page of the fast path names the rest of its thread's cache",

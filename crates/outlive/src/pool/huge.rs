@@ -15,7 +15,8 @@
 //! mounts, is not used: it cannot punch holes.
 
 use super::heap::{INDEX_BITS, ObjectRef, SPAN, Use};
-use super::pool::{Inner, Pool};
+use super::inner::Inner;
+use super::pool::Pool;
 use crate::Error;
 use crate::shim::Ordering;
 use crate::sys::map;

@@ -34,6 +34,7 @@ mod file;
 mod gc;
 mod heap;
 mod huge;
+mod inner;
 mod object;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod pool;
@@ -46,8 +47,9 @@ pub use error::{HasMost, PoolError};
 pub use gc::Trimmed;
 pub(crate) use gc::sweep;
 pub(crate) use heap::{Collected, Heap, HeapHost, Message, ObjectRef, SPAN, Shape, Tag};
+pub use inner::LARGEST_OBJECT;
 pub use object::Object;
-pub use pool::{LARGEST_OBJECT, Pool, PoolConfig, PoolOptions};
+pub use pool::{Pool, PoolConfig, PoolOptions};
 pub use share::{Offer, Offset, SharedObject};
 pub(crate) use usage::usage_of;
 pub use usage::{Held, HolderUsage, SizeUsage, Usage};

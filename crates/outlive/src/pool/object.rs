@@ -16,10 +16,10 @@ use super::debug::{Note, REDZONE};
 use super::error::PoolError;
 use super::file::ObjectPtr;
 use super::heap::{ObjectRef, Tag, class_of, size_of_class};
-use super::pool::{Inner, Pool, open_pool_at};
+use super::inner::{Inner, open_pool_at};
 use crate::shim::Ordering;
 
-/// Memory from a [`Pool`] that belongs to this process alone, until it is freed or handed over.
+/// Memory from a [`Pool`](super::Pool) that belongs to this process alone, until it is freed or handed over.
 /// Dropping it frees it.
 ///
 /// It may be sent to other threads and freed there. In a forked child it belongs to the parent:
@@ -46,7 +46,7 @@ pub struct Object<'p> {
     /// This object's alone.
     handle: NonNull<Handle>,
     /// The handle names its pool.
-    _pool: PhantomData<&'p Pool>,
+    _pool: PhantomData<&'p Inner>,
 }
 
 /// How an object was given back.
@@ -315,7 +315,7 @@ impl core::fmt::Debug for Object<'_> {
 }
 
 impl Object<'_> {
-    /// Turns the object into an address, which only [`Pool::free_raw`] or [`Pool::from_raw`] frees
+    /// Turns the object into an address, which only [`Pool::free_raw`](super::Pool::free_raw) or [`Pool::from_raw`](super::Pool::from_raw) frees
     /// again.
     ///
     /// ```
@@ -349,70 +349,8 @@ impl Object<'_> {
     }
 }
 
-impl Pool {
-    /// Turns an address that [`Object::into_raw`] returned into the object again.
-    ///
-    /// # Errors
-    /// [`PoolError::Freed`] when the object was freed since; [`PoolError::NotOurs`] when it is
-    /// another process's; [`PoolError::NotAnObject`] when no object begins there;
-    /// [`PoolError::OtherPool`] when it is another pool's.
-    ///
-    /// # Safety
-    /// The address comes from `into_raw` in this process, and since then no thread uses the object
-    /// or has made another `Object` of it. A violation is reported as far as tags tell: they do not
-    /// tell of an object that this process has freed and taken again.
-    ///
-    /// # If a process dies
-    /// The same as with [`Object::into_raw`].
-    pub unsafe fn from_raw(&self, data: NonNull<u8>) -> Result<Object<'_>, PoolError> {
-        let inner = &self.inner;
-        let process = inner.registry.process_token()?;
-        let object = inner.object_at(data)?;
-        let seen = inner.file.record(&object)?.tag.load(Ordering::Relaxed);
-        match Tag::decode(seen) {
-            Tag::Owned(id) if id == process => {}
-            Tag::Free | Tag::Cached(_) | Tag::Held(_) => return Err(PoolError::Freed),
-            Tag::Damaged | Tag::Queued { .. } => {
-                return Err(inner.file.segment.damaged("an object's tag").into());
-            }
-            Tag::Owned(_) | Tag::Offered { .. } | Tag::Shared(_) => return Err(PoolError::NotOurs),
-        }
-        // Once more, now that no thread can take its span apart.
-        let object = inner.object_at(data)?;
-        let ptr = inner.ptr_to(&object)?;
-        let capacity = ptr.capacity as usize;
-        let mut flags = if inner.has_modes() { CHECKED } else { 0 };
-        let len = match Note::decode(ptr.record().note.load(Ordering::Relaxed)) {
-            Note::Redzone(len) if len as usize + REDZONE <= capacity => {
-                flags = CHECKED | WITH_REDZONE;
-                len as usize
-            }
-            Note::Length(len) => (len as usize).min(capacity),
-            _ => capacity,
-        };
-        Ok(Object::new(inner, ptr, magazine_of(object.capacity), len, seen).flagged(flags))
-    }
-
-    /// Frees the object at an address that [`Object::into_raw`] returned.
-    ///
-    /// # Errors
-    /// The errors of [`Pool::from_raw`] and [`Object::free`]. With
-    /// [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when bytes behind the object were
-    /// overwritten.
-    ///
-    /// # Safety
-    /// The caller guarantees what [`Pool::from_raw`] asks for.
-    ///
-    /// # If a process dies
-    /// The same as with [`Object::free`].
-    pub unsafe fn free_raw(&self, data: NonNull<u8>) -> Result<(), PoolError> {
-        // SAFETY: the caller of `free_raw` guarantees what `from_raw` asks for.
-        unsafe { self.from_raw(data) }?.free()
-    }
-}
-
 impl Inner {
-    fn object_at(&self, data: NonNull<u8>) -> Result<ObjectRef, PoolError> {
+    pub(super) fn object_at(&self, data: NonNull<u8>) -> Result<ObjectRef, PoolError> {
         let address = data.as_ptr() as usize;
         let (segment, heap) = (&self.file.segment, &self.file.heap);
         let Some(offset) = segment.offset_of(address) else {

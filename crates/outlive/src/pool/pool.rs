@@ -1,39 +1,21 @@
-//! A pool as a whole: making and opening it, and taking objects from it.
-//!
-//! 1. The thread's cache: no locked instruction.
-//! 2. The hints to free objects: eight at once, seven of them into the cache.
-//! 3. A scan of some tags; new memory.
-//! 4. What dead processes had; this thread's cache; all tags; spans of other sizes that are free as
-//!    a whole: `cache/negative.rs`.
+//! A pool's handle: opening a pool, and taking objects from it. `inner.rs` has what is behind it.
 
 use core::panic::Location;
 use core::ptr::NonNull;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 
-use super::cache::{
-    Cache, Entries, Entry, FastPath, Handle, MAGAZINES, MOST_CACHES, NegativeCache,
-    magazine_of_long,
-};
-use super::debug::{GuardPages, Modes};
+use super::cache::{Entry, FastPath, Handle, MAGAZINES, magazine_of_long};
+use super::debug::{Modes, Note, REDZONE};
 use super::error::PoolError;
-use super::file::{File, LEAST_BYTES, MOST_BYTES, ObjectPtr, Plan};
-use super::heap::{
-    BUCKETS, CLASSES, CLUSTER, ObjectRef, Tag, class_of, class_of_short_or_long, size_of_class,
-    take_any,
-};
-use super::object::Object;
+use super::file::{File, LEAST_BYTES, MOST_BYTES, Plan};
+use super::heap::{Tag, class_of_short_or_long};
+use super::inner::{Inner, class_of_aligned};
+use super::object::{CHECKED, Object, WITH_REDZONE, magazine_of};
 use crate::domain::{agree, three_openings};
-use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{Opening, Segment, Spec};
 use crate::shim::Ordering;
 use crate::{Domain, Error, Kind};
 
-/// The largest object: 1 GiB.
-pub const LARGEST_OBJECT: usize = 1 << 30;
-/// What a thread's cache may hold, if no handle says otherwise.
-const CACHE_BYTES: u64 = 16 << 20;
 /// The largest alignment: a page.
 const LARGEST_ALIGN: usize = 4096;
 
@@ -182,8 +164,10 @@ impl PoolOptions {
         let file_id = |segment: &Segment| Ok(segment.facts()?.identity());
         let (segment, file_id) = domain.open_prepared(name, opening, &spec, init, file_id)?;
         agree(&segment, "max_bytes", segment.header().max_bytes(), self.max_bytes)?;
-        let pool = Pool::of_file(File::new(segment)?, file_id, domain.registry(), self);
-        Ok(pool.heeding_environment(name))
+        let file = File::new(segment)?;
+        let (registry, cache_bytes) = (domain.registry(), self.cache_bytes);
+        let inner = Inner::of_file(file, file_id, registry, cache_bytes, self.huge_pages);
+        Ok(Pool::of(inner).heeding_environment(name))
     }
 }
 
@@ -200,41 +184,6 @@ pub struct PoolConfig {
     /// Whether this process asks for huge pages.
     pub huge_pages: bool,
 }
-
-/// Returns the file of the pool that this process has mapped at that address.
-pub(super) fn open_pool_at(address: usize) -> Option<PathBuf> {
-    let opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut pools = opened.iter().filter_map(Weak::upgrade);
-    let pool = pools.find(|inner| inner.file.segment.offset_of(address).is_some())?;
-    Some(pool.file.segment.path().to_path_buf())
-}
-
-/// What all handles and caches of a pool in this process share.
-pub(super) struct Inner {
-    /// Itself.
-    pub(super) this: Weak<Inner>,
-    pub(super) file: File,
-    /// The entries of handles.
-    pub(super) entries: Entries,
-    /// The ranges that this process may not touch.
-    pub(super) guard_pages: GuardPages,
-    pub(super) registry: &'static Registry,
-    /// Its number among the pools that this process has open; all beyond [`MOST_CACHES`] have that
-    /// number.
-    pub(super) number: usize,
-    pub(super) cache_bytes: AtomicU64,
-    /// Device and inode.
-    pub(super) file_id: (u64, u64),
-    pub(super) negative: NegativeCache,
-    /// Whether some handle asked for huge pages.
-    huge_pages: AtomicBool,
-    /// A bit for each span.
-    pub(super) made_huge: Vec<AtomicU64>,
-    handles: AtomicUsize,
-}
-
-/// All pools that this process has open, or has caches of, by number.
-static OPENED: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
 impl Pool {
     /// Returns options to open or make a pool with.
@@ -274,51 +223,6 @@ impl Pool {
             modes: self.modes(),
             huge_pages: self.inner.huge_pages.load(Ordering::Relaxed),
         }
-    }
-
-    /// Returns a handle of the pool in that file: another one of those that this process has, or
-    /// the first.
-    fn of_file(
-        file: File,
-        file_id: (u64, u64),
-        registry: &'static Registry,
-        options: PoolOptions,
-    ) -> Pool {
-        // As with malloc: a child forked while a thread is in here must not come here before exec.
-        let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(inner) =
-            opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id)
-        {
-            inner.handles.fetch_add(1, Ordering::Relaxed);
-            if let Some(bytes) = options.cache_bytes {
-                inner.cache_bytes.store(bytes, Ordering::Relaxed);
-            }
-            inner.ask_for_huge_pages(options);
-            return Pool::of(inner);
-        }
-        let number =
-            opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
-        let inner = Arc::new_cyclic(|this| Inner {
-            this: Weak::clone(this),
-            file,
-            entries: Entries::default(),
-            guard_pages: GuardPages::default(),
-            registry,
-            number: number.min(MOST_CACHES),
-            cache_bytes: AtomicU64::new(options.cache_bytes.unwrap_or(CACHE_BYTES)),
-            file_id,
-            negative: NegativeCache::default(),
-            huge_pages: AtomicBool::new(false),
-            made_huge: Vec::from_iter((0..1 << 8).map(|_| AtomicU64::new(0))),
-            handles: AtomicUsize::new(1),
-        });
-        inner.ask_for_huge_pages(options);
-        let weak = Arc::downgrade(&inner);
-        match opened.get_mut(number) {
-            Some(closed) => *closed = weak,
-            None => opened.push(weak),
-        }
-        Pool::of(inner)
     }
 
     fn of(inner: Arc<Inner>) -> Pool {
@@ -399,7 +303,7 @@ impl Pool {
         if !self.inner.now().modes.is_none() {
             return self.alloc_checked(len, align, at);
         }
-        let (ptr, magazine, owned) = self.take_slow(len, align)?;
+        let (ptr, magazine, owned) = self.inner.take_slow(len, align)?;
         // A mark of a change of modes that was seen only on the way: it is void from now on.
         ptr.forget_bytes();
         // A death just before: held by a dead thread, free at once; or cached(P).
@@ -413,49 +317,11 @@ impl Pool {
         )))
     }
 
-    /// Takes an object; the caller sets its tag to what it is to be.
-    pub(super) fn take_slow(
-        &self,
-        len: usize,
-        align: usize,
-    ) -> Result<(ObjectPtr, Option<u32>, u64), PoolError> {
-        let inner = &self.inner;
-        if len > LARGEST_OBJECT {
-            return Err(PoolError::TooLarge { wanted: len as u64 });
-        }
-        let me = inner.registry.me()?;
-        let process = inner.registry.process_token()?;
-        let class = class_of_aligned(len, align);
-        let take = |fast_only| match class {
-            Some(class) => inner.take_small(me, process, class, fast_only),
-            None => inner.take_long(me, process, len as u64, fast_only),
-        };
-        let taken = match take(true) {
-            Err(Error::NoSpace { .. }) => inner.scan_slow(me, class, len as u64, &take),
-            other => other.map_err(|error| (error, None)),
-        };
-        let (ptr, magazine) = taken.map_err(|(error, most)| match error {
-            Error::NoSpace { .. } => {
-                let failed = &inner.file.header().failed;
-                failed[class.unwrap_or(CLASSES) as usize].fetch_add(1, Ordering::Relaxed);
-                PoolError::NoSpace { wanted: len as u64, most, injected: false }
-            }
-            other => PoolError::System(other),
-        })?;
-        Ok((ptr, magazine, Tag::Owned(process).encode()))
-    }
-
     /// Returns whether the pool's name has been removed: processes that have it open go on, no
     /// other process finds it.
     pub fn is_removed(&self) -> bool {
         self.inner.file.segment.header().is_removed()
     }
-}
-
-/// Objects lie at multiples of their size from a page's start; runs begin at a page.
-pub(super) fn class_of_aligned(len: usize, align: usize) -> Option<u32> {
-    let fits = |class: &u32| size_of_class(*class).is_multiple_of(align as u64);
-    class_of(len as u64).and_then(|class| (class..CLASSES).find(fits))
 }
 
 impl Clone for Pool {
@@ -481,161 +347,64 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// An object whose tag this thread sets, and the magazine for it when it is freed.
-pub(super) type Taken = (ObjectPtr, Option<u32>);
-
-impl Inner {
-    /// Returns whether this process has no handle any more; caches may keep the pool open.
-    pub(super) fn is_closed(&self) -> bool {
-        self.handles.load(Ordering::Acquire) == 0
-    }
-
-    fn ask_for_huge_pages(&self, options: PoolOptions) {
-        if options.huge_pages && !self.huge_pages.swap(true, Ordering::Relaxed) {
-            self.prefer_huge();
-        }
-    }
-
-    /// Returns a handle for an object in use.
-    pub(super) fn handle(&self, handle: Handle) -> Entry {
-        // SAFETY: the reference ends with this statement, before other code can ask for the cache.
-        if let Some(cache) = unsafe { Cache::find(self) } {
-            return cache.handle(handle);
-        }
-        let mut more = Vec::new();
-        let entry = self.entries.take(&mut more);
-        self.entries.give(&mut more, 0);
-        // SAFETY: the entry has room for a handle, and was just taken for this call alone.
-        unsafe { entry.write(handle) };
-        entry
-    }
-
-    /// Takes back a handle that has no object any more.
-    pub(super) fn forget(&self, entry: Entry) {
-        // SAFETY: the reference ends with this statement, before other code can ask for the cache.
-        match unsafe { Cache::find(self) } {
-            Some(cache) => cache.forget(entry),
-            None => self.entries.give(&mut vec![entry], 0),
-        }
-    }
-
-    /// Returns an object as this process has it mapped, and lets the process touch it.
-    pub(super) fn ptr_to(&self, object: &ObjectRef) -> Result<ObjectPtr, Error> {
-        let record = self.file.record(object)?.into();
-        let damaged = || self.file.segment.damaged("an object's place");
-        let capacity = u32::try_from(object.capacity).map_err(|_| damaged())?;
-        // SAFETY: `Heap::object` has checked the object's range against the file and the mapping.
-        let data = unsafe { self.file.segment.address(object.offset) };
-        let data = NonNull::new(data).ok_or_else(damaged)?;
-        self.guard_pages.show(&self.file.segment, object.offset, object.capacity)?;
-        Ok(ObjectPtr { data, record, reference: object.reference, capacity })
-    }
-
-    fn take_small(
-        &self,
-        me: Me,
-        process: TokenId,
-        class: u32,
-        fast_only: bool,
-    ) -> Result<Taken, Error> {
-        let (file, size) = (&self.file, size_of_class(class));
-        // SAFETY: used in this function alone, where no other code asks for the cache and no user
-        // code runs.
-        let mut cache = unsafe { Cache::own(self, process) };
-        let mut cluster = 1;
-        if let Some(cache) = &mut cache {
-            cache.heed_flushes();
-            cache.missed(class);
-            let share = self.cache_bytes.load(Ordering::Relaxed) / 4;
-            cluster = (share / size).clamp(1, CLUSTER as u64) as usize;
-            if self.now().modes.contains(Modes::UAF) {
-                // Objects that no caller uses yet stay out of reach.
-                cluster = 1;
+impl Pool {
+    /// Turns an address that [`Object::into_raw`] returned into the object again.
+    ///
+    /// # Errors
+    /// [`PoolError::Freed`] when the object was freed since; [`PoolError::NotOurs`] when it is
+    /// another process's; [`PoolError::NotAnObject`] when no object begins there;
+    /// [`PoolError::OtherPool`] when it is another pool's.
+    ///
+    /// # Safety
+    /// The address comes from `into_raw` in this process, and since then no thread uses the object
+    /// or has made another `Object` of it. A violation is reported as far as tags tell: they do not
+    /// tell of an object that this process has freed and taken again.
+    ///
+    /// # If a process dies
+    /// The same as with [`Object::into_raw`].
+    pub unsafe fn from_raw(&self, data: NonNull<u8>) -> Result<Object<'_>, PoolError> {
+        let inner = &self.inner;
+        let process = inner.registry.process_token()?;
+        let object = inner.object_at(data)?;
+        let seen = inner.file.record(&object)?.tag.load(Ordering::Relaxed);
+        match Tag::decode(seen) {
+            Tag::Owned(id) if id == process => {}
+            Tag::Free | Tag::Cached(_) | Tag::Held(_) => return Err(PoolError::Freed),
+            Tag::Damaged | Tag::Queued { .. } => {
+                return Err(inner.file.segment.damaged("an object's tag").into());
             }
+            Tag::Owned(_) | Tag::Offered { .. } | Tag::Shared(_) => return Err(PoolError::NotOurs),
         }
-        let mut found: Vec<ObjectPtr> = Vec::with_capacity(CLUSTER);
-        let take = |reference: u32, found: &mut Vec<ObjectPtr>| -> Result<(), Error> {
-            // It may be of another size by now: its span has been taken apart since.
-            if let Some(object) =
-                file.heap.object(&file.segment, reference).filter(|object| object.capacity == size)
-                && file.record(&object)?.tag.load(Ordering::Relaxed) == 0
-                && file.heap.take(&file.segment, &object, me, file)?
-            {
-                found.push(self.taken(&object)?);
+        // Once more, now that no thread can take its span apart.
+        let object = inner.object_at(data)?;
+        let ptr = inner.ptr_to(&object)?;
+        let capacity = ptr.capacity as usize;
+        let mut flags = if inner.has_modes() { CHECKED } else { 0 };
+        let len = match Note::decode(ptr.record().note.load(Ordering::Relaxed)) {
+            Note::Redzone(len) if len as usize + REDZONE <= capacity => {
+                flags = CHECKED | WITH_REDZONE;
+                len as usize
             }
-            Ok(())
+            Note::Length(len) => (len as usize).min(capacity),
+            _ => capacity,
         };
-        // They may be taken already: then the next ones.
-        for _ in 0..BUCKETS {
-            let mut out = [0; CLUSTER];
-            let home = me.id.slot() as usize;
-            let hints = take_any(file.hints(class), home, &mut out[..cluster]);
-            for &reference in &out[..hints] {
-                take(reference, &mut found)?;
-            }
-            if hints == 0 || !found.is_empty() {
-                break;
-            }
-        }
-        if found.is_empty() {
-            let object =
-                file.heap.allocate_or_try_fast(&file.segment, me, size, file, fast_only)?;
-            found.push(self.taken(&object)?);
-            if self.huge_pages.load(Ordering::Relaxed) {
-                self.make_huge(&object)?;
-            }
-            if cluster > 1 {
-                let mut damaged = Ok(());
-                file.heap.take_more(&file.segment, me, class, file, &mut |object| {
-                    damaged = self.taken(&object).map(|ptr| found.push(ptr));
-                    damaged.is_ok() && found.len() < cluster
-                })?;
-                damaged?;
-            }
-        }
-        let first = found[0];
-        if let Some(cache) = cache {
-            // The most recently used one last.
-            found[1..].iter().rev().for_each(|ptr| cache.push_object(class, *ptr));
-        }
-        Ok((first, Some(class)))
+        Ok(Object::new(inner, ptr, magazine_of(object.capacity), len, seen).flagged(flags))
     }
 
-    fn take_long(
-        &self,
-        me: Me,
-        process: TokenId,
-        len: u64,
-        fast_only: bool,
-    ) -> Result<Taken, Error> {
-        let file = &self.file;
-        // SAFETY: used in this function alone, where no other code asks for the cache and no user
-        // code runs.
-        let cache = unsafe { Cache::own(self, process) };
-        if let Some(cache) = cache {
-            cache.heed_flushes();
-            if let Some(magazine) = magazine_of_long(len)
-                && let Some(ptr) = cache.pop_object(magazine, 0)
-            {
-                if u64::from(ptr.capacity) >= len {
-                    return Ok((ptr, Some(magazine)));
-                }
-                // Long enough in spans, not in pages. From here on it is as if just taken.
-                ptr.set(Tag::Held(me.id).encode());
-                match file.heap.grow_run(&file.segment, me, ptr.reference, len, file) {
-                    Ok(object) => return Ok((self.taken(&object)?, Some(magazine))),
-                    Err(Error::NoSpace { .. }) => {}
-                    Err(other) => return Err(other),
-                }
-            } else if let Some(magazine) = magazine_of_long(len) {
-                cache.missed(magazine);
-            }
-        }
-        let object = file.heap.allocate_or_try_fast(&file.segment, me, len, file, fast_only)?;
-        if self.huge_pages.load(Ordering::Relaxed) {
-            self.make_huge(&object)?;
-        }
-        let magazine = magazine_of_long(object.capacity);
-        Ok((self.taken(&object)?, magazine))
+    /// Frees the object at an address that [`Object::into_raw`] returned.
+    ///
+    /// # Errors
+    /// The errors of [`Pool::from_raw`] and [`Object::free`]. With
+    /// [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when bytes behind the object were
+    /// overwritten.
+    ///
+    /// # Safety
+    /// The caller guarantees what [`Pool::from_raw`] asks for.
+    ///
+    /// # If a process dies
+    /// The same as with [`Object::free`].
+    pub unsafe fn free_raw(&self, data: NonNull<u8>) -> Result<(), PoolError> {
+        // SAFETY: the caller of `free_raw` guarantees what `from_raw` asks for.
+        unsafe { self.from_raw(data) }?.free()
     }
 }

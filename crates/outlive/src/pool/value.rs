@@ -7,8 +7,9 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use super::error::PoolError;
+use super::inner::LARGEST_OBJECT;
 use super::object::Object;
-use super::pool::{LARGEST_OBJECT, Pool};
+use super::pool::Pool;
 use super::share::Offset;
 use crate::Peer;
 use crate::Plain;

@@ -2,8 +2,6 @@
 
 #[path = "../../../../crates/outlive/src/pool/heap/class.rs"]
 mod class;
-#[path = "../../../../crates/outlive/src/pool/heap/free_hints.rs"]
-mod free_hints;
 #[path = "../../../../crates/outlive/src/pool/heap/host.rs"]
 mod host;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use super::Cache;
 use crate::pool::file::ObjectPtr;
 use crate::pool::heap::{CLASSES, SPAN};
-use crate::pool::pool::Inner;
+use crate::pool::inner::Inner;
 use crate::shim::{AtomicU64, Ordering};
 use crate::sys::map;
 

@@ -34,7 +34,7 @@ use crate::pool::file::{File, ObjectPtr};
 use crate::pool::heap::{
     BUCKETS, CLASSES, CLUSTER, HeapHost, NUMBER_BITS, SPAN, Tag, size_of_class,
 };
-use crate::pool::pool::Inner;
+use crate::pool::inner::Inner;
 use crate::shim::Ordering;
 use crate::sys::map;
 use crate::sys::thread_end::ThreadEnd;

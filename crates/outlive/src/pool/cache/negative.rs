@@ -22,7 +22,7 @@ use super::Cache;
 use crate::liveness::{Me, TokenId};
 use crate::pool::error::HasMost;
 use crate::pool::heap::CLASSES;
-use crate::pool::pool::{Inner, Taken};
+use crate::pool::inner::{Inner, Taken};
 use crate::shim::Ordering;
 use crate::{Error, sync::Holder};
 

@@ -28,8 +28,9 @@ use crate::pool::cache::{Cache, Entry, Handle, MAGAZINES, magazine_of_long, rele
 use crate::pool::error::PoolError;
 use crate::pool::file::ObjectPtr;
 use crate::pool::heap::{CLASSES, ObjectRef};
+use crate::pool::inner::{Inner, LARGEST_OBJECT, class_of_aligned};
 use crate::pool::object::{CHECKED, Object, WITH_REDZONE};
-use crate::pool::pool::{Inner, LARGEST_OBJECT, Pool, class_of_aligned};
+use crate::pool::pool::Pool;
 use crate::shim::{Ordering, compiler_fence};
 use crate::sys::{map::PAGE, process};
 
@@ -100,7 +101,7 @@ impl Pool {
         }
         let (ptr, magazine, owned) = match self.take_cached(now, wanted, align) {
             Some(hit) => hit,
-            None => self.take_slow(wanted, align)?,
+            None => inner.take_slow(wanted, align)?,
         };
         // SAFETY: the tag says that this thread may change the object, which has `len` bytes and
         // its redzone.

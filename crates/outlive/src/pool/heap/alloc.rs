@@ -10,7 +10,7 @@
 //! takes all objects of a span in which all are free, and the span is free. A thread that has a
 //! stale reference meanwhile looks at the span again after it has taken the tag, and lets go.
 //!
-//! A queue's objects are in no free list, so there is no list to lock: a thread that is stopped or
+//! Objects are in no free list, so there is no list to lock: a thread that is stopped or
 //! killed anywhere delays no other, and there is nothing to repair but tags. Free objects are found
 //! by a hint (the one freed last, still warm), else by scanning tags from a cursor on.
 //!
