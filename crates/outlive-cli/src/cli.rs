@@ -293,7 +293,7 @@ pub const JSON: [(&str, Json); 40] = [
         "domain gc",
         Json::Line(
             "the run, at its end",
-            "dry_run, claims, objects, tokens, rested, ending, bytes, failed",
+            "dry_run, claims, objects, tokens, quarantined, ending, bytes, failed",
         ),
     ),
     (

@@ -29,7 +29,7 @@ struct Swept {
     claims: u32,
     objects: u32,
     tokens: u32,
-    rested: u32,
+    quarantined: u32,
     /// Things with something left of processes that are dead and have not exited yet.
     ending: u32,
     /// Of pools: what the system has back.
@@ -60,7 +60,7 @@ pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
             claims: report.claims,
             objects: report.objects,
             tokens: report.tokens,
-            rested: report.rested,
+            quarantined: report.quarantined,
             ending: report.ending,
             bytes: report.bytes,
             failed,
@@ -86,7 +86,7 @@ pub fn told(report: &SweepReport, dry_run: bool) -> String {
         (report.claims, "claim"),
         (report.objects, "object"),
         (report.tokens, "token"),
-        (report.rested, "resting slot"),
+        (report.quarantined, "quarantined slot"),
     ];
     let parts: Vec<String> = found
         .iter()

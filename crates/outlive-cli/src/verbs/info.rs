@@ -30,7 +30,7 @@ pub struct InfoArgs {
 }
 
 /// An entry as JSON; `ls` prints the same.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct Described {
     name: String,
     kind: Option<String>,
@@ -173,16 +173,8 @@ impl Described {
                 .map(|&pid| User { pid, program: process::program(pid) })
                 .collect(),
             dead_claims: entry.dead_claims,
-            not_recoverable: None,
-            locks: None,
-            figures: None,
-            holders: None,
             waiters: entry.waiters.iter().map(Asleep::new).collect(),
-            receiver: None,
-            senders: None,
-            counters: None,
-            publishers: None,
-            subscribers: None,
+            ..Described::default()
         };
         let owners = |holders: &[Holder]| holders.iter().map(Owner::new).collect();
         match &entry.detail {

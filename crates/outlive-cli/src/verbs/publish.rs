@@ -328,14 +328,9 @@ impl Publishing<'_> {
     }
 
     fn wait_until_due(&mut self) -> Result<(), Stop> {
-        let Some(rate) = self.args.rate else {
-            // Asking costs a system call.
-            return if self.sum.messages.is_multiple_of(256) {
-                self.heed_signals(true)
-            } else {
-                Ok(())
-            };
-        };
+        // Asking costs a system call.
+        let now_and_then = self.sum.messages.is_multiple_of(256);
+        let Some(rate) = self.args.rate else { return self.heed_signals(now_and_then) };
         let period = Duration::from_secs_f64(1.0 / rate);
         loop {
             let now = Instant::now();
@@ -344,11 +339,7 @@ impl Publishing<'_> {
                 // What came late is made up for, but not more than a second of it.
                 let behind = now - due > Duration::from_secs(1);
                 self.next = Some(if behind { now } else { due } + period);
-                return if self.sum.messages.is_multiple_of(256) {
-                    self.heed_signals(true)
-                } else {
-                    Ok(())
-                };
+                return self.heed_signals(now_and_then);
             }
             let failed = |error| Failure::system("wait", &error);
             let ready = wait_readable(&[self.signals.as_fd()], Some(due - now)).map_err(failed)?;

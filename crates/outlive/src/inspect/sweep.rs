@@ -24,7 +24,7 @@ pub struct SweepReport {
     /// Tokens of the dead. They stay for a later sweep if `ending` is not 0 or something `failed`.
     pub tokens: u32,
     /// Token slots that were in quarantine since their numbers were used up.
-    pub rested: u32,
+    pub quarantined: u32,
     /// Things that keep something of dead processes of which a thread may still be writing: a later
     /// sweep frees it. If the system tells nothing about such a process, that is a second later.
     pub ending: u32,
@@ -58,7 +58,7 @@ impl Domain {
         let mut report = SweepReport::default();
         // Before the first look: after it, only slots that were in quarantine and tokens that were
         // dead by then can be released.
-        let resting = registry.quarantined();
+        let quarantined = registry.quarantined();
         let dead = registry.dead();
         // Names of dead threads of living processes: their slots stay in quarantine, or another
         // thread would get their numbers.
@@ -76,10 +76,10 @@ impl Domain {
         if !dry_run {
             self.sweep_extensions()?;
         }
-        report.rested = resting.len() as u32;
+        report.quarantined = quarantined.len() as u32;
         let has_seen_all = report.failed.is_empty() && report.ending == 0;
         if !dry_run && has_seen_all {
-            registry.end_quarantine(&resting, &kept);
+            registry.end_quarantine(&quarantined, &kept);
         }
         // Only its token shows that a name left somewhere is a dead process's. Once the token is
         // retired, no process can ask whether that process has exited. A process that died after

@@ -79,17 +79,17 @@ impl Registry {
         loop {
             let slots = self.slots();
             let start = self.next_start();
-            let mut resting = 0;
+            let mut quarantined = 0;
             for step in 0..slots {
                 let index = start.wrapping_add(step) % slots;
                 let Some(slot) = self.slot_at(index) else { break };
                 match self.try_claim(index, slot, what)? {
                     Attempt::Claimed(id, keeper) => {
-                        self.note_quarantined(resting, step);
+                        self.note_quarantined(quarantined, step);
                         return Ok((id, keeper));
                     }
                     Attempt::Taken => {}
-                    Attempt::Quarantined => resting += 1,
+                    Attempt::Quarantined => quarantined += 1,
                     Attempt::Damaged(errno) => damaged = Some(errno),
                 }
             }
@@ -296,10 +296,10 @@ impl Registry {
     }
 
     /// Ends the quarantine of those slots. The caller has looked through every claim of the domain
-    /// since it listed `resting`, and no claim by a dead owner is left but those of `kept`, whose
+    /// since it listed `quarantined`, and no claim by a dead owner is left but those of `kept`, whose
     /// slots stay in quarantine.
-    pub(crate) fn end_quarantine(&self, resting: &[(u32, u32)], kept: &[TokenId]) {
-        for &(index, generation) in resting {
+    pub(crate) fn end_quarantine(&self, quarantined: &[(u32, u32)], kept: &[TokenId]) {
+        for &(index, generation) in quarantined {
             if kept.iter().any(|id| id.slot() == index) {
                 continue;
             }

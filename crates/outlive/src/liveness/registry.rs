@@ -260,8 +260,8 @@ impl Registry {
     }
 
     /// Notes that a claimer passed over so many quarantined slots among those it looked at.
-    pub(super) fn note_quarantined(&self, resting: u32, looked: u32) {
-        if resting >= MANY_QUARANTINED && resting * 2 >= looked {
+    pub(super) fn note_quarantined(&self, quarantined: u32, looked: u32) {
+        if quarantined >= MANY_QUARANTINED && quarantined * 2 >= looked {
             self.sweep_wanted.store(true, Ordering::Relaxed);
         }
     }

@@ -164,9 +164,13 @@ impl PoolOptions {
         let file_id = |segment: &Segment| Ok(segment.facts()?.identity());
         let (segment, file_id) = domain.open_prepared(name, opening, &spec, init, file_id)?;
         agree(&segment, "max_bytes", segment.header().max_bytes(), self.max_bytes)?;
-        let file = File::new(segment)?;
-        let (registry, cache_bytes) = (domain.registry(), self.cache_bytes);
-        let inner = Inner::of_file(file, file_id, registry, cache_bytes, self.huge_pages);
+        let inner = Inner::of_file(
+            File::new(segment)?,
+            file_id,
+            domain.registry(),
+            self.cache_bytes,
+            self.huge_pages,
+        );
         Ok(Pool::of(inner).heeding_environment(name))
     }
 }

@@ -78,6 +78,9 @@ pub(super) struct ServiceFile {
     at: u64,
 }
 
+/// What a service's ends have of their types: neither is kept in them.
+pub(super) type Types<Q, R> = (fn(&Q), fn(&R));
+
 /// A call slot.
 #[repr(C)]
 struct Slot {

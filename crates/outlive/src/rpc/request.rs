@@ -18,9 +18,8 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use super::call::{After, Claim, Ready};
-use super::layout::{CallSlot, INLINE, ServiceFile};
+use super::layout::{CallSlot, INLINE, ServiceFile, Types};
 use super::reply::Bytes;
-use super::service::Types;
 use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
 use crate::sys::robust::WakeRelay;

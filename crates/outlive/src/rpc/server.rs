@@ -8,10 +8,9 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::accept::Requests;
-use super::layout::{SLOTS, ServiceFile};
+use super::layout::{SLOTS, ServiceFile, Types};
 use super::readiness::RequestReadiness;
 use super::request::Request;
-use super::service::Types;
 use crate::liveness::TokenId;
 use crate::queue::RawReceiver;
 use crate::sys::barrier;

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use super::client::Client;
-use super::layout::{ANNEX, ServiceFile};
+use super::layout::{ANNEX, ServiceFile, Types};
 use super::server::Server;
 use crate::claim::Holder;
 use crate::domain::three_openings;
@@ -44,9 +44,6 @@ pub struct Service<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     file: ServiceFile,
     _types: PhantomData<Types<Q, R>>,
 }
-
-/// What a service's ends have of their types: neither is kept in them.
-pub(super) type Types<Q, R> = (fn(&Q), fn(&R));
 
 /// Options for opening a service, or for making one.
 ///

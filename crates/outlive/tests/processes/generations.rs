@@ -54,12 +54,12 @@ fn slots_rest_at_the_wrap_until_a_sweep(world: &World) {
     wear_out(&domain, &registry, 20);
     let used = slots_used(&domain, 600);
     assert!(used.iter().all(|&slot| slot >= 20), "those that rest are not given out");
-    assert_eq!(domain.sweep(true).expect("looks").rested, 20);
+    assert_eq!(domain.sweep(true).expect("looks").quarantined, 20);
     assert!(slots_used(&domain, 600).iter().all(|&slot| slot >= 20), "looking is not sweeping");
-    assert_eq!(domain.sweep(false).expect("sweeps").rested, 20);
+    assert_eq!(domain.sweep(false).expect("sweeps").quarantined, 20);
     let used = slots_used(&domain, 600);
     assert!((0..20).all(|slot| used.contains(&slot)), "rested");
-    assert_eq!(domain.sweep(false).expect("sweeps").rested, 0);
+    assert_eq!(domain.sweep(false).expect("sweeps").quarantined, 0);
     assert_eq!(domain.stats().slots, 224);
     assert_eq!(registry.rested(0), WRAPPED);
 }
@@ -119,7 +119,7 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     assert!(!slots_used(&domain, 500).contains(&slot), "it rests");
     assert_eq!(mutex.holder().expect("not swept yet").token, old);
     let report = domain.sweep(false).expect("sweeps");
-    assert_eq!((report.claims, report.rested), (1, 1), "{report:?}");
+    assert_eq!((report.claims, report.quarantined), (1, 1), "{report:?}");
     assert!(mutex.holder().is_none(), "the claim is gone");
     // Until a living thread has the very same id again.
     let namesake = loop {

@@ -114,7 +114,7 @@ impl Scene {
             scene.things.extend(thing(entry, rates, about));
         }
         let report = domain.sweep(true).unwrap_or_default();
-        if report.claims + report.objects + report.tokens + report.rested > 0 {
+        if report.claims + report.objects + report.tokens + report.quarantined > 0 {
             scene.sweep = gc::told(&report, true);
         }
         scene.things.extend(dead(domain, &entries));
