@@ -32,8 +32,8 @@ const FAILED: usize = FREE + 4;
 /// The lengths of the messages with even and with odd numbers.
 const LENGTHS: [usize; 2] = [5000, 16];
 /// A subscriber looks at a message for the last time at most so many instructions after it began to
-/// look at it.
-const WINDOW: u64 = 160;
+/// look at it: it searches for the object of a long one in between.
+const WINDOW: u64 = 1000;
 
 fn take(subscriber: &mut Subscriber, board: Board) -> bool {
     match subscriber.try_recv() {
