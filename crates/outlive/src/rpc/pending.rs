@@ -324,13 +324,13 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply<R>>, CallError> {
         let me = self.client.enter()?;
         let words = self.call.words;
-        if deadline.is_some() {
+        if let Some(deadline) = deadline {
             let (number, taken) = (self.number, self.taken);
             let is_there = || {
                 let ready = Ready(words.ready.load(Ordering::Relaxed));
                 ready.number() == number && (ready.beyond(taken) > 0 || ready.is_end())
             };
-            if self.client.service.queue.spin_wait().spin(is_there)
+            if self.client.service.queue.spin_wait().spin_until(deadline, is_there)
                 && let Some(found) = self.look()?
             {
                 return Ok(found);

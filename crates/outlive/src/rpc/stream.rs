@@ -133,8 +133,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
         let me = request.enter()?;
         let registry = request.service.queue.registry();
         let words = request.call()?.words;
-        let spun =
-            request.service.queue.spin_wait().spin(|| !matches!(self.has_space(), Ok(false)));
+        let changed = || !matches!(self.has_space(), Ok(false));
+        let spun = request.service.queue.spin_wait().spin_until(deadline, changed);
         if spun && self.has_space()? {
             return Ok(());
         }
