@@ -23,6 +23,7 @@ crate::checks!(
     a_free_span_that_has_tags_is_found,
     a_run_begins_where_a_tag_has_its_page,
     who_asks_again_gets_what_was_freed,
+    what_has_no_hint_is_found_at_once,
     what_is_handed_over_is_told,
     a_file_size_limit_is_no_room,
     a_full_file_system_is_no_room,
@@ -104,6 +105,29 @@ fn who_has_most_is_named(world: &World) {
     mine.iter().for_each(|object| check(object, 1));
     let (.., error) = take_all(&pool, 4096, 3);
     assert_eq!(most(error).pid, std::process::id());
+}
+
+/// More objects are freed than there are hints for: the next tries find all of them, also right
+/// after a refusal, in a pool of which one scan reads a part only.
+fn what_has_no_hint_is_found_at_once(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, 32 << 20, 1 << 20);
+    let (mut objects, _) = take_all(&pool, 1024, 1);
+    let middle = objects.len() / 2;
+    for _ in 0..3 {
+        assert!(pool.alloc(1024).is_err(), "full");
+        drop(objects.drain(middle..middle + 100));
+        pool.flush();
+        let got = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let taken: Vec<_> = (0..100).filter_map(|_| pool.alloc(1024).ok()).collect();
+                taken.len()
+            });
+            other.join().expect("no panic")
+        });
+        assert_eq!(got, 100);
+        objects.extend(take_all(&pool, 1024, 1).0);
+    }
 }
 
 /// Checks that the pool's file takes no more of the file system than the pool says, and than it

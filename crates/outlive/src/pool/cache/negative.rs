@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | nothing was freed (`File::changes`) | the hints, some tags, the room for new memory: what every miss scans |
 //! | objects were freed that have hints | besides: spans that are free as a whole |
-//! | objects became free without a hint, a holder died, or it is a while ago | all of it; dead processes' objects are collected |
+//! | more objects of that size were freed than a line has hints, or objects became free without a hint, a holder died, or it is a while ago | all of it; dead processes' objects are collected |
 //!
 //! "A while" is eight times what the scan took, and not less than 10 ms: not everything that makes
 //! room says so, a file system least of all. So no more than a ninth of the time goes into vain
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use super::Cache;
 use crate::liveness::{Me, TokenId};
 use crate::pool::error::HasMost;
-use crate::pool::heap::CLASSES;
+use crate::pool::heap::{BUCKETS, CLASSES, HINTS};
 use crate::pool::inner::{Inner, Taken};
 use crate::shim::Ordering;
 use crate::{Error, sync::Holder};
@@ -36,11 +36,18 @@ struct Refusal {
     changes: u32,
     /// Those of the changes that left no hint.
     frees: u32,
+    /// Those that left hints of this size, by line: of more than a line has, some are written over.
+    hinted: [u32; BUCKETS],
     /// The processes that had objects then.
     holders: Vec<TokenId>,
     most: Option<HasMost>,
     ended: Instant,
     took: Duration,
+}
+
+/// Whether so many were freed with hints since that some hints may have been written over.
+fn is_written_over((now, then): (&u32, u32)) -> bool {
+    now.wrapping_sub(then) > HINTS as u32
 }
 
 const LEAST: Duration = Duration::from_millis(10);
@@ -100,6 +107,7 @@ impl Inner {
         let Some(Some(known)) = all.get(kind) else { return (Scan::Everything, None) };
         let scan = if wanted < known.wanted
             || known.frees != self.file.header().frees.load(Ordering::Relaxed)
+            || self.hinted(kind).iter().zip(known.hinted).any(is_written_over)
             || known.ended.elapsed() >= (known.took * 8).max(LEAST)
             || known.holders.iter().any(|&holder| !self.registry.is_alive(holder))
         {
@@ -110,6 +118,16 @@ impl Inner {
             Scan::Nothing
         };
         (scan, known.most.clone())
+    }
+
+    /// Returns how many objects of a class have left hints, by line; of runs none do.
+    fn hinted(&self, kind: usize) -> [u32; BUCKETS] {
+        match u32::try_from(kind) {
+            Ok(class) if class < CLASSES => {
+                self.file.hints(class).each_ref().map(|line| line.freed.load(Ordering::Relaxed))
+            }
+            _ => [0; BUCKETS],
+        }
     }
 
     fn scan_everything(
@@ -130,6 +148,7 @@ impl Inner {
         // Objects freed from here on may be overlooked, and are worth another scan.
         let changes = self.file.changes();
         let frees = self.file.header().frees.load(Ordering::Relaxed);
+        let hinted = self.hinted(kind);
         let error = match take(false) {
             Err(error @ Error::NoSpace { .. }) => error,
             other => return other.map_err(plainly),
@@ -140,7 +159,9 @@ impl Inner {
             if let Some(known) = all.get_mut(kind) {
                 let (most, ended) = (most.clone(), Instant::now());
                 let took = ended - begun;
-                *known = Some(Refusal { wanted, changes, frees, holders, most, ended, took });
+                let refusal =
+                    Refusal { wanted, changes, frees, hinted, holders, most, ended, took };
+                *known = Some(refusal);
             }
         }
         Err((error, most))

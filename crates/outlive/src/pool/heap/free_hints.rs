@@ -18,7 +18,7 @@ pub(crate) const CLUSTER: usize = 8;
 /// Lines for each size: threads begin at one of their own, and go on to the others.
 pub(crate) const BUCKETS: usize = 4;
 /// Hints of a line.
-const HINTS: usize = 14;
+pub(crate) const HINTS: usize = 14;
 
 /// The hints of one line.
 #[derive(Default)]
@@ -28,7 +28,8 @@ pub(crate) struct FreeHints {
     hints: [AtomicU32; HINTS],
     /// Where the next one goes.
     next: AtomicU32,
-    /// How many objects were freed here, wrapping. See `File::changes`.
+    /// How many objects were freed here, wrapping. See `File::changes`
+    /// and the negative cache.
     pub(crate) freed: AtomicU32,
 }
 

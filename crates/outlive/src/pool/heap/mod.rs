@@ -40,7 +40,7 @@ use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use class::LARGEST;
 pub(in crate::pool) use class::{CLASSES, class_of, class_of_short_or_long, size_of_class};
 pub(crate) use collect::Collected;
-pub(in crate::pool) use free_hints::{BUCKETS, CLUSTER, FreeHints, take_any};
+pub(in crate::pool) use free_hints::{BUCKETS, CLUSTER, FreeHints, HINTS, take_any};
 pub(crate) use host::{HeapHost, Message};
 pub(in crate::pool) use span::Use;
 pub(crate) use span::{SPAN, Shape};
