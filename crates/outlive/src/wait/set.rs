@@ -296,7 +296,10 @@ impl WaitSet {
     #[cold]
     fn wait_slow(&mut self, deadline: Deadline) -> Result<bool, WaitError> {
         let few = self.source_list.len() <= FEW;
-        if few && self.spin_wait.spin_until(deadline, || self.source_list.is_any_ready()) && self.look() {
+        if few
+            && self.spin_wait.spin_until(deadline, || self.source_list.is_any_ready())
+            && self.look()
+        {
             return Ok(true);
         }
         let me = self.registry.me().map_err(WaitError::System)?;
