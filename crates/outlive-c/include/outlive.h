@@ -7,9 +7,10 @@
  * - Functions return 0, or a positive number: an errno number where there is one (EOWNERDEAD,
  *   ETIMEDOUT, EPIPE, ...), else one of the OUTLIVE_ codes. outlive_last_error() returns the
  *   thread's last message. No function throws.
- * - `X_open(domain, name, how, ...)` returns a handle; `how` says whether the name must exist, and
- *   `outlive_opening_t` what all of them return. `X_close` ends it; passing NULL to a close function
- *   has no effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
+ * - `X_open(domain, name, how, ...)` returns a handle. `how` says whether the name must exist; the
+ *   comment of `outlive_opening_t` lists the codes that all openings return. `X_close` ends a
+ *   handle (`X_drop`, `X_release` or `X_free` a message or a call); passing NULL to these has no
+ *   effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
  *   NULL where something is needed gives EINVAL.
  * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
  *   ends when what it waits for can never come because a peer died.
@@ -509,7 +510,7 @@ typedef struct OUTLIVE_ALIGNED(64) outlive_rwlock_t {
 } outlive_rwlock_t;
 
 /**
- * Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
+ * Thirty-one bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
  * are a new event whose bits stay set until they are cleared.
  */
 typedef struct outlive_event_t {
@@ -2258,7 +2259,8 @@ int outlive_state_writer_set(struct outlive_state_writer_t *writer, const void *
  *
  * Errors: see `outlive_opening_t`.
  *
- * If a client dies, its calls that are not begun never will be, and its replies are freed.
+ * If a client dies, no server begins those of its calls that were not begun, and its replies are
+ * freed.
  */
 int outlive_client_open(const struct outlive_domain_t *domain,
                         const char *name,

@@ -13,7 +13,7 @@ use crate::domain::outlive_domain_t;
 use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
 
-/// Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
+/// Thirty-one bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
 /// are a new event whose bits stay set until they are cleared.
 #[repr(C)]
 pub struct outlive_event_t {

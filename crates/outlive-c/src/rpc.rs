@@ -76,7 +76,8 @@ unsafe fn service<T>(
 ///
 /// Errors: see `outlive_opening_t`.
 ///
-/// If a client dies, its calls that are not begun never will be, and its replies are freed.
+/// If a client dies, no server begins those of its calls that were not begun, and its replies are
+/// freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_client_open(
     domain: *const outlive_domain_t,

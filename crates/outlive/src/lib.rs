@@ -2,8 +2,8 @@
 //! participant is killed.
 //!
 //! Every claim in shared memory names its owner's liveness token in the same atomic store that
-//! makes the claim. Any process asks with one load whether the owner is alive, and waits with one
-//! `futex_waitv` for the object or for the owner's death, whichever comes first.
+//! makes the claim. Any process asks with two loads of one cache line whether the owner is alive,
+//! and waits with one `futex_waitv` for the object or for the owner's death, whichever comes first.
 //!
 //! ```
 //! use outlive::{Domain, queue::Queue, sync::Mutex};
@@ -28,7 +28,7 @@
 //! | to | take | a participant is killed |
 //! | --- | --- | --- |
 //! | send each message to one process, in order | [`queue`] | the receiver's successor goes on with the next message; senders are told |
-//! | publish to any number of processes, without copies | [`topic`] | subscribers keep what they have; the ring is taken over |
+//! | publish to any number of processes, without copies | [`topic`] | subscribers keep what they hold; a new publisher takes the dead one's place |
 //! | give the latest value to any number of readers | [`state`] | readers keep the last whole value, and are told |
 //! | ask a process and get an answer | [`rpc`] | the caller is told at once, and whether the call had begun |
 //! | change data in turn | [`sync::Mutex`], [`sync::RwLock`] | the next to lock is told, repairs the data, goes on |
@@ -39,7 +39,7 @@
 //! | tell that something has happened | [`sync::Event`], [`sync::Condvar`] | what was set stays set; a notification goes to the next waiter |
 //! | make a value once | [`sync::OnceLock`] | the next process makes it |
 //! | hand large objects from process to process | [`pool`] | its objects come back |
-//! | wait for several of these, or with `async` | [`wait`] | the wait reports that end |
+//! | wait for several queues, topics, states, services, events, latches, timers or deaths at once, or with `async` | [`wait`] | the wait reports that end |
 //! | put locks into a structure of one's own | [`sync::Record`] | as above |
 //! | know whether a process lives, and wait for its end | [`Peer`] | the waiter is woken |
 //!

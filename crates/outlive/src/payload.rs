@@ -46,10 +46,11 @@ mod sealed {
     impl<T: super::Plain> Sealed for [T] {}
 }
 
-/// The type of a message, or of a state's value: `[u8]`, a [`Plain`] type, or a slice of one.
+/// The type of a message, a request, a reply or a state's value: `[u8]`, a [`Plain`] type, or a
+/// slice of one.
 ///
-/// All users of a queue, a topic or a state must agree on it: its file records the type's name,
-/// size and alignment.
+/// All users of a queue, a topic, a service or a state must agree on it: its file records the
+/// type's name, size and alignment.
 ///
 /// A slice of values without bytes has no length in memory, so no program that uses one compiles:
 ///

@@ -165,7 +165,7 @@ private:
 };
 static_assert(sizeof(event) == sizeof(outlive_event_t) && std::is_standard_layout_v<event>);
 
-/** Thirty-two bits to wait for, by name. */
+/** Thirty-one bits to wait for, by name. */
 class Event : public detail::Named<Event, detail::EventCalls<Event>, outlive_event_t, outlive_event_open, outlive_event_close> {
 public:
     /** Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL, or

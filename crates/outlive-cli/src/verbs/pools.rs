@@ -13,9 +13,8 @@ use crate::output::{self, bytes, count, counted, talk};
 ///
 /// ALLOC objects exist, of which USED are in use by processes, CACHE are in caches of their
 /// threads, OFFER are handed over and not claimed yet, SHARE are held by several processes, and
-/// FREE are free. NEED is how many were not free on average of the last seconds: what gc keeps.
-/// FAIL counts how often there was no room for one. BY counts the processes that have any, dead
-/// ones included until their objects are collected.
+/// FREE are free. FAIL counts how often there was no room for one. BY counts the processes that
+/// have any, dead ones included until their objects are collected.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive pool list\n  \
@@ -227,8 +226,8 @@ impl Pool {
             By::Size if self.sizes.is_empty() => {}
             By::Size => {
                 let headings = [
-                    "SIZE", "ALLOC", "USED", "CACHE", "OFFER", "SHARE", "FREE", "NEED", "FAIL",
-                    "BY", "BYTES",
+                    "SIZE", "ALLOC", "USED", "CACHE", "OFFER", "SHARE", "FREE", "FAIL", "BY",
+                    "BYTES",
                 ];
                 let right: Vec<usize> = (0..headings.len()).collect();
                 let rows: Vec<Vec<String>> =

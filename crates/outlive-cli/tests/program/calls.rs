@@ -16,7 +16,7 @@ fn a_command_answers() {
     let answer = stage.feed(&["call", "upper"], &long).expect(0).out;
     assert_eq!(answer, long.to_ascii_uppercase());
     assert_eq!(stage.run(&["call", "--json", "upper", "x"]).expect(0).json()["text"], "X");
-    stage.run(&["serve", "upper", "--", "cat"]).expect(12).says("has a server already");
+    stage.run(&["serve", "upper", "--", "cat"]).expect(12).says("has a living server already");
     let listed = stage.run(&["ls"]).expect(0).text();
     assert!(listed.contains("service") && listed.contains("server"), "{listed}");
     stage.run(&["info", "upper"]).expect(0);

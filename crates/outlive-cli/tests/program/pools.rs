@@ -69,7 +69,7 @@ fn who_has_what_is_told() {
     assert!(line(&by_size, "frames:").contains("of at most 16.0 MiB"), "{by_size}");
     assert_eq!(
         fields(&line(&by_size, "SIZE")),
-        ["SIZE", "ALLOC", "USED", "CACHE", "OFFER", "SHARE", "FREE", "NEED", "FAIL", "BY", "BYTES"]
+        ["SIZE", "ALLOC", "USED", "CACHE", "OFFER", "SHARE", "FREE", "FAIL", "BY", "BYTES"]
     );
     let row = fields(&line(&by_size, "112.0 KiB"));
     assert_eq!((row[3].as_str(), row[10].as_str()), ("43", "2"), "{by_size}");

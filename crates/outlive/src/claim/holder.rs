@@ -2,11 +2,12 @@
 
 use crate::liveness::{Peer, Registry, TokenId};
 
-/// Describes the holder of a lock.
+/// Describes the thread or process that holds something: a lock, a permit, a seat, a role, an end
+/// of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The token that the lock names.
+    /// The token that the claim names.
     pub token: TokenId,
     /// Its process, as a pid of its own pid namespace; 0 if that is no longer known.
     pub pid: u32,
@@ -14,7 +15,7 @@ pub struct Holder {
     pub tid: u32,
     /// Its program.
     pub program: String,
-    /// Whether it lives: the next locker takes over a dead holder's lock.
+    /// Whether it lives. What a dead one holds, the next user takes over.
     pub alive: bool,
 }
 

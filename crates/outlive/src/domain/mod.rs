@@ -290,7 +290,7 @@ impl Domain {
     /// of up to 124, and the caller looks at all of them once a second.
     ///
     /// # Errors
-    /// [`WaitError::System`], which kept the caller from waiting.
+    /// [`WaitError::System`] when the caller could not wait.
     ///
     /// # If a process dies
     /// Its death wakes every thread that waits for it, alone or among up to 124; among more, a

@@ -58,8 +58,12 @@ impl<M: Payload + ?Sized> Clone for Queue<M> {
     }
 }
 
-/// Options for opening a queue. An option that is not set accepts an existing queue's value; a new
-/// queue gets the default. One that is set must be so in an existing queue.
+/// Options for opening a queue, or for making one.
+///
+/// An option that is not set takes what is there; a new queue gets the default. An existing queue
+/// with another value than one that is set is refused with
+/// [`Error::OtherOptions`](crate::Error::OtherOptions). [`wait_strategy`](Self::wait_strategy)
+/// concerns this process alone.
 #[must_use]
 #[derive(Debug)]
 pub struct QueueOptions<M: Payload + ?Sized = [u8]> {
@@ -367,8 +371,9 @@ impl<M: Payload + ?Sized> Queue<M> {
     /// peeked at and not committed comes first.
     ///
     /// # Errors
-    /// [`Error::Taken`] while another receiver lives, [`Error::Ending`] while a
-    /// thread of the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`].
+    /// [`Error::Taken`] while another receiver lives, [`Error::Ending`] when a thread of the dead
+    /// one has not exited after two seconds, for which this waits, [`Error::NoToken`],
+    /// [`Error::NoSpace`].
     ///
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.

@@ -255,7 +255,7 @@ impl CallWords {
     /// Publishes the reply and wakes the client.
     ///
     /// A death just before `ready`: the reply never was. Just after: the client has it, and is
-    /// woken by the thread's token or by `x`.
+    /// woken by the thread's token or by `relay`.
     #[inline]
     pub(super) fn publish(&self, ready: Ready, more: Option<Claim>) {
         // Release pairs with `CallWords::ready`: the bytes are there.

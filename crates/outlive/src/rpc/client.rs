@@ -51,9 +51,9 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 ///
 /// # If a process dies
 /// If the server dies, every call of every client ends at once with [`CallError::ServerDied`],
-/// which says whether the server had begun it. With [`Client::set_patient`], calls that were
-/// not begun wait for the next server instead. No call is ever begun twice. If this client's
-/// process dies, its calls that are not begun never will be, and its replies are freed.
+/// which says whether the server had begun it. With [`Client::set_patient`], calls that were not
+/// begun wait for the next server instead. No call is ever begun twice. If this client's process
+/// dies, no server begins those of its calls that were not begun, and its replies are freed.
 pub struct Client<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     slots: OwnSlots,
     _types: PhantomData<Types<Q, R>>,

@@ -5,7 +5,7 @@
 //! 3. Find the call's owner, by its claim: not begun: the present server; TAKEN: that process;
 //!    WRITING: that thread. If it is dead: 1 once more, then from that very claim → CANCELLED, and
 //!    the caller is told.
-//! 4. Sleep on {`replies`, `x`, the claim, the owner's token}.
+//! 4. Sleep on {`replies`, `relay`, the claim, the owner's token}.
 //!
 //! | the server dies | the client |
 //! | --- | --- |

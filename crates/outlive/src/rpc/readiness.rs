@@ -2,9 +2,9 @@
 //! reply, and is there a request for the server? It reads shared words alone, from any thread, and
 //! changes no call: a try finds out.
 //!
-//! For a reply a set sleeps on {`x`, `replies`, the claim as it was} and on the end of the process
-//! or thread that has the call, as a plain wait does (pending.rs); for a call that waits for a
-//! server, on {the `relay` of the server's role, its `holder` with WAITERS} besides.
+//! For a reply a set sleeps on {`relay`, `replies`, the claim as it was} and on the end of the
+//! process or thread that has the call, as a plain wait does (pending.rs); for a call that waits
+//! for a server, on {the `relay` of the server's role, its `holder` with WAITERS} besides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};

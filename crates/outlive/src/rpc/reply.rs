@@ -100,7 +100,7 @@ impl<R: Payload + ?Sized> Reply<R> {
         Ok(Reply { bytes, _type: PhantomData })
     }
 
-    /// Returns the value that was replied: a copy, of a slice as a `Vec`.
+    /// Returns a copy of the reply's value; of a slice, a `Vec`.
     #[must_use]
     pub fn value(&self) -> R::Owned {
         self.bytes.value::<R>()

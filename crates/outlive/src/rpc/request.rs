@@ -12,7 +12,7 @@
 //! | 2, 3 | is told | the slot's: freed by the client, or by the process that settles the slot |
 //! | 4 | has the reply, woken by the thread's end | the client's |
 //!
-//! If a thread ends alone in 2 to 5, the kernel wakes the client by `x`.
+//! If a thread ends alone in 2 to 5, the kernel wakes the client by `relay`.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -82,8 +82,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
         Ok(Request { raw, _types: PhantomData })
     }
 
-    /// Returns the value that was asked: a copy, of a slice as a `Vec`. A request of bytes is a slice
-    /// of them itself.
+    /// Returns a copy of the request's value; of a slice, a `Vec`. A request of bytes needs no
+    /// copy: it dereferences to them.
     #[must_use]
     pub fn value(&self) -> Q::Owned {
         self.raw.payload.value::<Q>()

@@ -185,8 +185,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// living server.
     ///
     /// # Errors
-    /// [`Error::Taken`] while another server lives, [`Error::Ending`] while a thread
-    /// of the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`], [`Error::Damaged`].
+    /// [`Error::Taken`] while another server lives, [`Error::Ending`] when a thread of the dead one
+    /// has not exited after two seconds, for which this waits, [`Error::NoToken`],
+    /// [`Error::NoSpace`], [`Error::Damaged`].
     ///
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.

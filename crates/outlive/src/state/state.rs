@@ -20,8 +20,8 @@ use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 ///
 /// A `get` never waits for a writer, be it in the middle of a `set`, stopped or dead, and always
 /// ends after a bounded number of steps. It makes no store to shared memory and needs no token,
-/// unless three whole sets have overtaken its copy three times in a row. A `set` never waits for
-/// readers. Neither makes a system call unless a waiter sleeps.
+/// unless its copy was overtaken three times in a row, each time by three whole sets. A `set` never
+/// waits for readers. Neither makes a system call unless a waiter sleeps.
 ///
 /// A state takes 8 KiB of memory, or four times the value if that is more (and as much as two
 /// values more for each reader that is stopped in the very middle of a get, 66 values at most).
@@ -127,8 +127,9 @@ impl<M: Payload + ?Sized> State<M> {
     /// living writer: see [`State::wait_to_write`].
     ///
     /// # Errors
-    /// [`Error::Taken`] while another writer lives, [`Error::Ending`] while a thread of
-    /// the dead one has not ended, [`Error::NoToken`], [`Error::NoSpace`].
+    /// [`Error::Taken`] while another writer lives, [`Error::Ending`] when a thread of the dead one
+    /// has not exited after two seconds, for which this waits, [`Error::NoToken`],
+    /// [`Error::NoSpace`].
     ///
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | a writer lives | its notification; its leaving (`holder`); its end |
 //! | its process reads dead, its last thread lives | its notification; that thread's end |
-//! | no writer lives | one that comes (`holder`, or `x` if it dies at once) |
+//! | no writer lives | one that comes (`holder`, or `relay` if it dies at once) |
 //!
 //! So a waiter always watches the end of a present writer: one that dies between `latest` and its
 //! notification wakes it. The waiter looks first at which writer lives, then at `latest`, so that a

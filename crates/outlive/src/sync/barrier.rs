@@ -64,9 +64,9 @@ pub enum WhenOneDies {
 ///
 /// # If a process dies
 /// Before it arrives: all waiters are woken, and the barrier breaks or goes on without it. After it
-/// arrived: the phase ends as if it lived; the next phase finds it absent and dead. As the
-/// leader: no other participant is told to be it. (With more than 30 participants,
-/// the kernel watches a few absent ones for each waiter, and each waiter looks at all seats once a
+/// arrived: the phase ends as if it lived; the next phase finds it absent and dead. As the leader:
+/// no other participant becomes the leader of that phase. (With more than 30 participants, the
+/// kernel watches a few absent ones for each waiter, and each waiter looks at all seats once a
 /// second.)
 pub struct Barrier {
     handle: Handle<BarrierWords>,
@@ -394,8 +394,8 @@ fn set_policy(words: &BarrierWords, when_one_dies: WhenOneDies) {
     words.policy.store(policy, Ordering::Relaxed);
 }
 
-/// Holds a participant's place, and gives it up when dropped: the others go on without it, and
-/// another thread may take it.
+/// Holds a participant's place. Dropping it leaves the barrier: the others go on without this
+/// participant, and another thread may take the place.
 ///
 /// A seat stays with the thread that it names. In a forked child, a seat of the parent's has no
 /// effect.

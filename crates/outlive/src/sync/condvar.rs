@@ -295,8 +295,8 @@ impl Condvar {
         Ok((guard, Woke::Notified))
     }
 
-    /// Waits as [`Condvar::wait`] does, and returns also when `peer` has ended: for a waiter
-    /// that waits for what only this peer can bring.
+    /// Waits as [`Condvar::wait`] does, and returns also when `peer` has ended: for a condition
+    /// that only this peer can fulfil.
     ///
     /// Every notification wakes each such waiter, `notify_one` too.
     ///

@@ -150,7 +150,7 @@ fn without_bits(me: Me) -> Me {
 /// A panic that begins while the guard is held and unwinds through it counts as a death, because it
 /// may leave the value half-written: the next locker gets
 /// [`LockError::OwnerDied`](super::LockError::OwnerDied). A guard that a destructor takes while its
-/// thread unwinds already gives the lock back as usual. A reader's panic is told to no locker.
+/// thread is already unwinding unlocks as usual. A reader's panic is told to no locker.
 pub struct Guard<'a, R: RawLock, T, K = ()> {
     pub(super) value: NonNull<T>,
     pub(super) hold: Hold<'a, R>,

@@ -2,7 +2,8 @@
 //!
 //! Each is a named thing in a domain, or a field of a user's own struct, a [`Record`]. Each verb
 //! that waits has four forms: `verb` waits for ever, `try_verb` never waits, `verb_timeout` waits
-//! for a span, `verb_until` until a [`Deadline`](crate::Deadline).
+//! for a span, `verb_until` until a [`Deadline`](crate::Deadline). The waits of a [`Condvar`] have
+//! no `try_verb`.
 //!
 //! | | for | when a process dies |
 //! | --- | --- | --- |

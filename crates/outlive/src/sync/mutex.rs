@@ -24,7 +24,7 @@ use crate::{Deadline, Kind, Plain, WaitStrategy};
 ///
 /// It costs as much as a plain mutex: one compare-exchange to lock, one swap to unlock, and no
 /// system call unless a thread waits. It is not fair: a running thread may take the lock before a
-/// woken one. A named mutex takes 8 KiB of memory, which includes a value of up to 4 KiB.
+/// woken one. A named mutex takes 8 KiB of memory, which includes a value of up to 4,032 bytes.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-mutex-{}", std::process::id()));
@@ -64,7 +64,7 @@ pub type Mutex<T> = Lock<RawMutex, T>;
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death, because it
 /// may leave the value half-written: the next locker gets [`LockError::OwnerDied`]. A guard that a
-/// destructor takes while its thread unwinds already gives the lock back as usual.
+/// destructor takes while its thread is already unwinding unlocks as usual.
 pub type MutexGuard<'a, T, K = ()> = Guard<'a, RawMutex, T, K>;
 
 /// Embeds a mutex and its value as a field of a [`record!`](crate::record). It takes 8 bytes and

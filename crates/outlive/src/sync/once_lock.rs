@@ -35,7 +35,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// While it makes the value: the next caller makes it, or one that waited already, and is told of
+/// While it makes the value: a caller that waits already, or the next one, makes it, and is told of
 /// the death ([`OnceState::previous_died`]), because other work of the dead maker may be half done.
 /// While it waits: other threads are not affected.
 pub struct OnceLock<T> {

@@ -28,8 +28,8 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// Acquiring costs one compare-exchange, releasing one store, with no system call unless a thread
 /// waits. A permit names the thread that holds it, so no process has to undo anything after a
 /// death: a permit of a dead thread is free, and the death itself wakes a thread that sleeps for
-/// one. It is not fair. It may have up to 65,536 permits; up to 64 have a cache line each (4 KiB),
-/// more lie 16 to a line.
+/// one. A semaphore is not fair. It may have up to 65,536 permits; up to 64 have a cache line each
+/// (4 KiB), more lie 16 to a line.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-semaphore-{}", std::process::id()));

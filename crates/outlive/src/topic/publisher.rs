@@ -2,7 +2,7 @@
 //!
 //! | step | died just after |
 //! | --- | --- |
-//! | `list_op_pending` → `notifications.x` | |
+//! | `list_op_pending` → `notifications.relay` | |
 //! | `ready` = 0, the slot's other words | the slot's older message is gone, the new one is not there |
 //! | `ready` = p + 1 | published: the ring's next owner counts it; the kernel wakes a subscriber, which wakes the rest |
 //! | `published` | the same |

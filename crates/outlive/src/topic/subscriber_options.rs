@@ -1,4 +1,4 @@
-//! What a subscriber may be told.
+//! The options of a subscriber.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ impl SubscriberOptions {
         self
     }
 
-    /// Sets to receive only messages with these keys ([`Header::key`](super::Header::key)). Default,
-    /// and for no keys: all messages.
+    /// Sets which messages to receive: those with one of these keys
+    /// ([`Header::key`](super::Header::key)). Default, and with an empty slice: all messages.
     pub fn keys(mut self, keys: &[u64]) -> SubscriberOptions {
         self.keys = keys.to_vec();
         self

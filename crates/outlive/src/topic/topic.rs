@@ -21,10 +21,10 @@ pub const LARGEST_PAYLOAD: usize = 1 << 30;
 
 /// A topic, open in this process; makes its publishers and subscribers.
 ///
-/// Messages are bytes (`Topic<[u8]>`), values of a [`Plain`](crate::Plain) type, or slices of
-/// one, of any length from 0 bytes to 1 GiB. The messages of one publisher arrive in the order in
-/// which it published them; across publishers, a message that was published before another's
-/// publishing began comes first. A subscriber that lags behind by more than the topic's depth loses
+/// Messages are bytes (`Topic<[u8]>`), values of a [`Plain`](crate::Plain) type, or slices of one,
+/// of any length from 0 bytes to 1 GiB. The messages of one publisher arrive in the order in which
+/// it published them; of two publishers' messages, one that was published before the publishing of
+/// the other began comes first. A subscriber that lags behind by more than the topic's depth loses
 /// the oldest messages, unless it is [reliable](SubscriberOptions::reliable): then publishers wait
 /// for it, as long as it lives.
 ///

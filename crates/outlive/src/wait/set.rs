@@ -62,9 +62,9 @@ const FEW: usize = 8;
 ///
 /// # If a process dies
 /// A process whose end is waited for: its source becomes ready, in all sets. A sender: what it had
-/// sent is reported. A process that waits in a set: others are not affected. A topic's publisher
-/// that is killed between publishing and waking, *and* the waiter that the kernel woke for that,
-/// killed before it could wake the others: the next publisher wakes them, or they look again by
+/// sent is reported. A process that waits in a set: others are not affected. If a topic's publisher
+/// is killed between publishing and waking, *and* then the waiter that the kernel has woken in its
+/// place, before it could wake the others: the next publisher wakes these, or they look again by
 /// themselves within a second.
 pub struct WaitSet {
     pub(super) registry: &'static Registry,

@@ -1,4 +1,4 @@
-//! The error of waiting for what is no value: an end, bits, arrivals, a change.
+//! The error of waiting for what is no value: an end, bits, arrivals, a barrier's repair.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::liveness::Registry;
 use crate::sys::Errno;
 
 /// Says why a wait ended without what it waited for: the end of a thread or process, an event, a
-/// latch, a source of a wait set, a change of a state.
+/// latch, a source of a wait set, another thread's repair of a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitError {

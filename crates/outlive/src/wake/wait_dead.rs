@@ -31,7 +31,7 @@ impl Peer {
     /// ```
     ///
     /// # Errors
-    /// [`WaitError::System`], which kept the caller from waiting.
+    /// [`WaitError::System`] when the caller could not wait.
     ///
     /// # If a process dies
     /// Its death wakes every thread that waits for it. The death of another waiter delays none.
