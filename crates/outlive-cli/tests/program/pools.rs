@@ -72,9 +72,9 @@ fn who_has_what_is_told() {
         ["SIZE", "ALLOC", "USED", "CACHE", "OFFER", "SHARE", "FREE", "FAIL", "BY", "BYTES"]
     );
     let row = fields(&line(&by_size, "112.0 KiB"));
-    assert_eq!((row[3].as_str(), row[10].as_str()), ("43", "2"), "{by_size}");
+    assert_eq!((row[3].as_str(), row[9].as_str()), ("43", "2"), "{by_size}");
     assert_eq!(fields(&line(&by_size, "2.0 MiB"))[5], "1", "{by_size}");
-    assert_eq!(fields(&line(&by_size, "sum"))[9], "2", "{by_size}");
+    assert_eq!(fields(&line(&by_size, "sum"))[8], "2", "{by_size}");
 
     dying.kill();
     let pid = dying.pid();
