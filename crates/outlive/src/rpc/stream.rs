@@ -177,3 +177,32 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Stream<Q, R> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::task::Poll;
+
+    use crate::rpc::Service;
+    use crate::wake::SPINS;
+    use crate::{Deadline, Domain, SendError};
+
+    #[test]
+    fn a_deadline_that_has_passed_makes_neither_end_spin() {
+        let folder = std::env::temp_dir().join(format!("outlive-past-rpc-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+        let (mut server, client) =
+            (service.server().expect("none yet"), service.client().expect("room"));
+        let mut call = client.begin(b"count").expect("asked");
+        let past = Deadline::at_nanos(0);
+        let spins = SPINS.get();
+        assert!(matches!(call.next_until(past), Ok(Poll::Pending)));
+        let mut stream = server.try_next().expect("well").expect("asked").stream();
+        while stream.try_send(b"1").is_ok() {}
+        assert_eq!(stream.send_until(b"1", past), Err(SendError::TimedOut { slowest: None }));
+        assert_eq!(SPINS.get(), spins);
+        assert!(matches!(call.next_until(past), Ok(Poll::Ready(Some(_)))), "what is there comes");
+        stream.send_until(b"1", past).expect("there is room");
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}

@@ -164,3 +164,26 @@ impl Inner {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::state::{Change, State};
+    use crate::wake::SPINS;
+    use crate::{Deadline, Domain};
+
+    #[test]
+    fn a_deadline_that_has_passed_makes_nobody_spin() {
+        let folder =
+            std::env::temp_dir().join(format!("outlive-past-state-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let state = State::<u64>::open_or_create(&domain, "state").expect("made");
+        let version = state.writer().expect("none yet").set(&1).expect("set");
+        let past = Deadline::at_nanos(0);
+        let spins = SPINS.get();
+        assert_eq!(state.wait_changed_until(version, past), Ok(None));
+        assert_eq!(SPINS.get(), spins);
+        let changed = state.wait_changed_until(version - 1, past);
+        assert!(matches!(changed, Ok(Some(Change::Value { .. }))), "what is there is told");
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}

@@ -315,3 +315,25 @@ impl WaitSet {
         Ok(self.look())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::Event;
+    use crate::wake::SPINS;
+
+    #[test]
+    fn a_deadline_that_has_passed_makes_nobody_spin() {
+        let folder = std::env::temp_dir().join(format!("outlive-past-set-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let event = Event::open_or_create(&domain, "event").expect("made");
+        let mut set = WaitSet::new(&domain);
+        set.add(&event.any_of(1)).expect("added");
+        let spins = SPINS.get();
+        assert_eq!(set.wait_timeout(Duration::ZERO).expect("well").count(), 0);
+        assert_eq!(SPINS.get(), spins);
+        event.set(1);
+        assert_eq!(set.wait_timeout(Duration::ZERO).expect("well").count(), 1);
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}

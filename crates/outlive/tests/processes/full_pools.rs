@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use outlive::Domain;
-use outlive::pool::{HasMost, Object, Pool, PoolError};
+use outlive::pool::{HasMost, Modes, Object, Pool, PoolError};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -24,6 +24,7 @@ crate::checks!(
     a_run_begins_where_a_tag_has_its_page,
     who_asks_again_gets_what_was_freed,
     what_has_no_hint_is_found_at_once,
+    what_was_freed_out_of_reach_is_found_at_once,
     what_is_handed_over_is_told,
     a_file_size_limit_is_no_room,
     a_full_file_system_is_no_room,
@@ -127,6 +128,21 @@ fn what_has_no_hint_is_found_at_once(world: &World) {
         });
         assert_eq!(got, 100);
         objects.extend(take_all(&pool, 1024, 1).0);
+    }
+}
+
+/// The mode that keeps freed objects out of reach leaves no hints: the next try finds them all the
+/// same.
+fn what_was_freed_out_of_reach_is_found_at_once(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, 16 << 20, 0);
+    pool.set_modes(Modes::UAF);
+    let (mut objects, _) = take_all(&pool, 4096, 1);
+    let middle = objects.len() / 2;
+    for _ in 0..10 {
+        assert!(pool.alloc(4096).is_err(), "full");
+        drop(objects.remove(middle));
+        objects.push(pool.alloc(4096).expect("free"));
     }
 }
 

@@ -27,7 +27,7 @@ use crate::liveness::Me;
 use crate::pool::cache::{Cache, Entry, Handle, MAGAZINES, magazine_of_long, release};
 use crate::pool::error::PoolError;
 use crate::pool::file::ObjectPtr;
-use crate::pool::heap::{CLASSES, ObjectRef};
+use crate::pool::heap::{CLASSES, HeapHost, ObjectRef};
 use crate::pool::inner::{Inner, LARGEST_OBJECT, class_of_aligned};
 use crate::pool::object::{CHECKED, Object, WITH_REDZONE};
 use crate::pool::pool::Pool;
@@ -347,6 +347,7 @@ impl<'p> Object<'p> {
         if now.modes.contains(Modes::UAF) && self.hide() {
             // Without a hint: a scan finds it, as late as it can.
             ptr.set(0);
+            inner.file.freed();
         } else {
             self.give_back_plainly();
         }
