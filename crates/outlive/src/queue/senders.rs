@@ -21,7 +21,6 @@ pub(super) struct SenderEntry {
 pub(super) fn enter_sender(inner: &Inner) -> Result<Option<SenderEntry>, Error> {
     let process = inner.registry.process_token()?;
     let head = inner.ring.head();
-    head.senders_seen.fetch_or(SENDER_SEEN, Ordering::Relaxed);
     for (index, entry) in inner.ring.senders().iter().enumerate() {
         let word = entry.load(Ordering::Relaxed);
         let taken = TokenId::from_word(word).is_some_and(|id| inner.registry.is_alive(id));
@@ -30,10 +29,13 @@ pub(super) fn enter_sender(inner: &Inner) -> Result<Option<SenderEntry>, Error> 
                 .compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
         {
+            // Behind the entry: a receiver that sees this and no living sender is told that all have
+            // gone. Release pairs with `senders`. Died just before: as if it had never come.
+            head.senders_seen.fetch_or(SENDER_SEEN, Ordering::Release);
             return Ok(Some(SenderEntry { index, process }));
         }
     }
-    head.senders_seen.fetch_or(SENDERS_UNLISTED, Ordering::Relaxed);
+    head.senders_seen.fetch_or(SENDER_SEEN | SENDERS_UNLISTED, Ordering::Release);
     Ok(None)
 }
 

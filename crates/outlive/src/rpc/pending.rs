@@ -532,7 +532,8 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
 }
 
 /// Ready when [`Pending::try_next`] has something to return: a reply or the call's end
-/// ([`Readiness::Readable`]), or that there is no server any more to reply ([`Readiness::Ended`]).
+/// ([`Readiness::Readable`](crate::wait::Readiness::Readable)), or that there is no server any more to
+/// reply ([`Readiness::Ended`](crate::wait::Readiness::Ended)).
 /// After the last of these it is not ready again.
 impl<R: Payload + ?Sized> Source for Pending<'_, R> {
     fn watched(&self) -> Result<Watched, Error> {

@@ -13,6 +13,7 @@ mod calls;
 #[path = "../processes/child.rs"]
 mod child;
 mod creating;
+mod joining;
 mod latest;
 mod overwritten;
 mod rings;
@@ -29,6 +30,7 @@ mod tries;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let checks = [
+        joining::CHECKS,
         latest::CHECKS,
         overwritten::CHECKS,
         creating::CHECKS,
