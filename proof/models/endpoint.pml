@@ -1,5 +1,5 @@
-/* endpoint.pml - a role (claim/role.rs): who may receive, write a state, or serve. One word names a
- * process, the other the one thread of it that may be in a call.
+/* endpoint.pml - a role (claim/role.rs): the right to receive, to write a state, or to serve. One word
+ * names a process, the other the one thread of it that may be in a call.
  *
  *   ep      `holder`: 0, or the process (p + 1) that has the role: senders look at it, and because
  *           of it a second receiver is refused

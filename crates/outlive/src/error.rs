@@ -30,9 +30,9 @@ pub enum Error {
         /// What is there.
         path: PathBuf,
     },
-    /// Processes of other users than the domain is meant for can enter the folder: it belongs to
-    /// another user, who can read and change everything in it, or its permissions let others in.
-    /// Or they let too few in: the caller asked for a group's domain, and only the owner may enter.
+    /// The folder belongs to another user, or its permissions let in other users than the domain is
+    /// meant for: they could read and change everything in it. Or the permissions let too few in: the
+    /// caller asked for a group's domain, and only the owner may enter.
     Untrusted {
         /// The folder.
         path: PathBuf,

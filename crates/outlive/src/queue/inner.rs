@@ -18,7 +18,7 @@ impl Inner {
     /// Waits a moment without sleeping, if there is time to wait; returns whether `done` did.
     #[cold]
     pub(super) fn spin(&self, deadline: Option<Deadline>, done: impl FnMut() -> bool) -> bool {
-        deadline.is_some_and(|deadline| !deadline.has_passed()) && self.spin_wait.spin(done)
+        deadline.is_some_and(|deadline| self.spin_wait.spin_until(deadline, done))
     }
 
     /// The receiver's role (claim/role.rs).

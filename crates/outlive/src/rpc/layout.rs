@@ -362,7 +362,7 @@ impl<'s> CallSlot<'s> {
     /// The caller owns the slot: no call is in it, and no thread of a server is inside.
     #[inline]
     pub(super) unsafe fn write_request(self, bytes: &[u8]) {
-        // SAFETY: the slot is the caller's, who has checked that the request is short.
+        // SAFETY: the caller owns the slot, and has checked that the request is short.
         unsafe { self.place.request.write(bytes) };
     }
 

@@ -75,7 +75,7 @@ pub(super) fn wait(
 ) -> Result<u64, SendError> {
     let mut until = 0;
     let mut is_clear = || look(inner, index, position).map(|clear| until = clear).is_ok();
-    if is_clear() || !deadline.has_passed() && inner.spin_wait.spin(&mut is_clear) {
+    if is_clear() || inner.spin_wait.spin_until(deadline, &mut is_clear) {
         return Ok(until);
     }
     let words = inner.ring(index);

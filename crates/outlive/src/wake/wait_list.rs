@@ -1,8 +1,8 @@
 //! Sleeping on any number of words and owners, as a wait set does.
 //!
-//! It stands beside [`Sleep`](super::Sleep), which every lock and queue uses, because that one lies on
-//! the stack and makes one system call, whatever it waits for: a list of any length needs memory,
-//! and beyond 128 words threads. Both use the same rules for owners, the recheck and the relay.
+//! [`Sleep`](super::Sleep), which every lock and queue uses, lies on the stack and makes one system
+//! call, whatever it waits for. A list of any length needs memory, and threads for more than 128
+//! words; so it has a file of its own. Both use the same rules for owners, the recheck and the relay.
 //!
 //! If all words fit into one `futex_waitv`, this is the call that
 //! [`Sleep::behind`](super::Sleep::behind) makes for several owners. More words are cut into
