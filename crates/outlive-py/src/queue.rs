@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outlive::queue::{Queue as Core, QueueOptions, Receiver, Sender};
+use outlive::queue::{OnReceiverDeath, Queue as Core, QueueOptions, Receiver, Sender};
 use outlive::sync::{LockError, Mutex};
 use outlive::wait::WaitSet;
 use outlive::{RecvError, SendError};
@@ -29,7 +29,8 @@ use crate::waiting::{Until, wait};
 /// **Bytes**: ``send``, ``recv``, ``send_many``, ``recv_many`` and iteration. The first ``recv``
 /// makes this process the queue's one receiver (``Taken`` while another is alive) until ``close``;
 /// senders are told at once when it dies (``ReceiverDied``), and the messages that they sent before
-/// are there for the next receiver.
+/// are there for the next receiver. A queue that is made with ``on_receiver_death="keep"`` goes on
+/// taking messages instead, until it is full, and the next receiver gets them.
 ///
 /// Pickled, or inherited by ``fork`` or ``spawn``, it is the same queue.
 ///
@@ -69,7 +70,11 @@ pub(crate) struct Queue {
 /// An end, once it is needed, and the process that has it.
 type End<T> = Option<(u32, T)>;
 
-fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions {
+fn options(
+    max_bytes: Option<u64>,
+    need_receiver: Option<bool>,
+    on_receiver_death: Option<&str>,
+) -> PyResult<QueueOptions> {
     let mut options = Core::options();
     if let Some(bytes) = max_bytes {
         options = options.max_bytes(bytes);
@@ -77,7 +82,16 @@ fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions 
     if let Some(needed) = need_receiver {
         options = options.need_receiver(needed);
     }
-    options
+    options = match on_receiver_death {
+        None => options,
+        Some("fail") => options.on_receiver_death(OnReceiverDeath::Fail),
+        Some("keep") => options.on_receiver_death(OnReceiverDeath::Keep),
+        Some(other) => {
+            let text = format!("on_receiver_death is 'fail' or 'keep', not '{other}'");
+            return Err(PyValueError::new_err(text));
+        }
+    };
+    Ok(options)
 }
 
 impl Queue {
@@ -279,16 +293,18 @@ fn patience(block: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         need_receiver: Option<bool>,
+        on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        Named::make(py, name, domain, |d, n| options(max_bytes, need_receiver).open_or_create(d, n))
+        let options = options(max_bytes, need_receiver, on_receiver_death)?;
+        Named::make(py, name, domain, |d, n| options.open_or_create(d, n))
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 
@@ -308,16 +324,18 @@ impl Queue {
     /// Makes a new queue of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         need_receiver: Option<bool>,
+        on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        Named::make(py, name, domain, |d, n| options(max_bytes, need_receiver).create_new(d, n))
+        let options = options(max_bytes, need_receiver, on_receiver_death)?;
+        Named::make(py, name, domain, |d, n| options.create_new(d, n))
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 

@@ -33,6 +33,7 @@ mod growth;
 mod idle;
 mod inversion;
 mod keeper;
+mod keeping;
 mod killed_receivers;
 mod killed_senders;
 mod large;
@@ -142,6 +143,7 @@ const ALL: &[&[runner::Check]] = &[
     large::CHECKS,
     large_sets::CHECKS,
     receivers::CHECKS,
+    keeping::CHECKS,
     denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,
