@@ -13,8 +13,8 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raised, raise};
+use crate::handle_mutex::{HandleGuard, HandleMutex, process};
 use crate::named::{GivenDomain, Named, Reduced};
-use crate::turn::{Inside, Turn, process};
 use crate::waiting::{Until, wait};
 
 /// A queue between processes, growing in shared memory, whose messages outlive their senders.
@@ -52,11 +52,11 @@ use crate::waiting::{Until, wait};
 /// >>> queue.close()
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Queue {
-    sender: Turn<End<Sender>>,
-    receiver: Turn<End<Receiver>>,
-    set: Turn<End<WaitSet>>,
+    sender: HandleMutex<End<Sender>>,
+    receiver: HandleMutex<End<Receiver>>,
+    set: HandleMutex<End<WaitSet>>,
     /// The mutex by which processes get objects, one at a time: made when first needed.
-    getters: Turn<Option<Mutex<u64>>>,
+    getters: HandleMutex<Option<Mutex<u64>>>,
     closed: AtomicBool,
     /// How often the receiver took a message, or became this process's: what was peeked at before
     /// is not the next message.
@@ -83,10 +83,10 @@ fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions 
 impl Queue {
     fn of((queue, named): (Core, Named), end_when_senders_gone: bool) -> Queue {
         Queue {
-            sender: Turn::new(None),
-            receiver: Turn::new(None),
-            set: Turn::new(None),
-            getters: Turn::new(None),
+            sender: HandleMutex::new(None),
+            receiver: HandleMutex::new(None),
+            set: HandleMutex::new(None),
+            getters: HandleMutex::new(None),
             closed: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             end_when_senders_gone,
@@ -125,9 +125,13 @@ impl Queue {
     }
 
     /// Enters to send. `None`: another thread was inside until then.
-    fn sender(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, End<Sender>>>> {
+    fn sender(
+        &self,
+        py: Python<'_>,
+        until: Until,
+    ) -> PyResult<Option<HandleGuard<'_, End<Sender>>>> {
         self.check()?;
-        self.sender.enter_until(py, until)
+        self.sender.lock_until(py, until)
     }
 
     fn sender_in<'e>(&self, py: Python<'_>, end: &'e mut End<Sender>) -> PyResult<&'e mut Sender> {
@@ -147,9 +151,9 @@ impl Queue {
         &self,
         py: Python<'_>,
         until: Until,
-    ) -> PyResult<Option<Inside<'_, End<Receiver>>>> {
+    ) -> PyResult<Option<HandleGuard<'_, End<Receiver>>>> {
         self.check()?;
-        let Some(mut inside) = self.receiver.enter_until(py, until)? else { return Ok(None) };
+        let Some(mut inside) = self.receiver.lock_until(py, until)? else { return Ok(None) };
         if inside.as_ref().is_none_or(|(of, _)| *of != process()) {
             // A forked child's copy is dropped first.
             *inside = None;
@@ -184,7 +188,7 @@ impl Queue {
     ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
         self.check()?;
         let patience = until.unwrap_or_else(Until::now);
-        let Some(mut inside) = self.receiver.enter_until(py, patience)? else {
+        let Some(mut inside) = self.receiver.lock_until(py, patience)? else {
             return Ok(Ok(None));
         };
         if let Some((of, receiver)) = &mut *inside
@@ -193,7 +197,7 @@ impl Queue {
             return self.receive(py, receiver, until);
         }
         *inside = None;
-        let mut getters = self.getters.enter(py)?;
+        let mut getters = self.getters.lock(py)?;
         let getters = match &mut *getters {
             Some(getters) => getters,
             none => none.insert(
@@ -411,9 +415,9 @@ impl Queue {
     /// may.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
-        *self.set.enter(py)? = None;
-        *self.sender.enter(py)? = None;
-        *self.receiver.enter(py)? = None;
+        *self.set.lock(py)? = None;
+        *self.sender.lock(py)? = None;
+        *self.receiver.lock(py)? = None;
         Ok(())
     }
 
@@ -481,16 +485,16 @@ impl Queue {
     /// Receives the messages that are there, at most so many, as the queue's one receiver; waits
     /// for the first as ``recv``. They are taken out of the queue: use ``peek`` where they must not
     /// be lost with this process.
-    #[pyo3(signature = (most=1024, timeout=None))]
+    #[pyo3(signature = (max_messages=1024, timeout=None))]
     fn recv_many<'py>(
         &self,
         py: Python<'py>,
-        most: usize,
+        max_messages: usize,
         timeout: Option<f64>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let until = Until::timeout(timeout)?;
-        if most == 0 {
-            return Err(PyValueError::new_err("most must be one or more"));
+        if max_messages == 0 {
+            return Err(PyValueError::new_err("max_messages must be one or more"));
         }
         let Some(mut inside) = self.receiver(py, until)? else {
             return some(py, Ok(None));
@@ -500,7 +504,7 @@ impl Queue {
         };
         let mut received = vec![some(py, self.receive(py, receiver, Some(until))?)?];
         // An error, or the end, is reported by the next receive.
-        while received.len() < most
+        while received.len() < max_messages
             && let Ok(Some(message)) = receiver.try_recv()
         {
             received.push(message);
@@ -572,7 +576,7 @@ impl Queue {
     /// makes this process the receiver.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         use std::os::fd::AsRawFd;
-        let mut set = self.set.enter(py)?;
+        let mut set = self.set.lock(py)?;
         let set = match &mut *set {
             Some((of, set)) if *of == process() => set,
             other => {
@@ -586,7 +590,7 @@ impl Queue {
 
     /// Whether a receive is worth a try. The descriptor is readable until this has returned False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.enter(py)? {
+        match &mut *self.set.lock(py)? {
             Some((of, set)) if *of == process() => Ok(set.try_wait().raised(py)?.next().is_some()),
             _ => Ok(!self.empty(py)?),
         }
@@ -661,7 +665,7 @@ impl Peeked {
                 "the message has been taken out of the queue already, or the queue was closed",
             )
         };
-        let mut inside = queue.receiver.enter(py)?;
+        let mut inside = queue.receiver.lock(py)?;
         let receiver = match &mut *inside {
             Some((of, receiver))
                 if *of == process() && queue.taken.load(Ordering::Relaxed) == self.at =>

@@ -5,13 +5,13 @@
 //! page 0      how many client slots there are; from byte 128 on tickets and bits (asked.rs)
 //! page 1, 2   by client slot: {process, thread inside} (client_slot.rs)
 //! page 3..    client slots: sixteen call slots of 1,536 bytes each
-//!               0     words (call.rs)
+//!               0     words (call_words.rs)
 //!               264   eight replies of 120 bytes: {length, form}, and 112 bytes, or the reference of an object
 //!               1280  words of the request (asked.rs), and 232 bytes, or the reference of an object
 //! ```
 
 use super::asked::{Asked, Asks, Question};
-use super::call::CallWords;
+use super::call_words::CallWords;
 use crate::Error;
 use crate::pool::ObjectRef;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
@@ -199,10 +199,8 @@ impl ServiceFile {
     #[cold]
     pub(super) fn add_client_slot(&self, client_slots: u32) -> Result<(), Error> {
         if client_slots >= MOST_CLIENT_SLOTS {
-            return Err(Error::NoSpace {
-                path: self.segment().path().to_path_buf(),
-                wanted: CLIENT_SLOT,
-            });
+            let path = self.segment().path().to_path_buf();
+            return Err(Error::TooMany { what: "clients", path, max: MOST_CLIENT_SLOTS });
         }
         // A death just after leaves pages that no count includes; the next client finds them.
         self.segment()
@@ -272,8 +270,8 @@ impl ServiceFile {
         let object = self.queue.object(reference)?;
         Ok(object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)).map(
             |object| {
-                // SAFETY: `Heap::find_object` has checked the object's range against the file and the
-                // mapping.
+                // SAFETY: `Heap::find_object` has checked the object's range against the file and
+                // the mapping.
                 let bytes = unsafe { self.segment().address(object.offset) };
                 SlotBytes { bytes, len, object: Some(object) }
             },

@@ -24,6 +24,7 @@
 mod accept;
 mod asked;
 mod call;
+mod call_words;
 mod client;
 mod client_slot;
 mod error;
@@ -31,7 +32,6 @@ mod layout;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod own_slots;
-mod pending;
 mod readiness;
 mod reply;
 mod request;
@@ -40,9 +40,9 @@ mod service;
 mod stream;
 mod usage;
 
+pub use call::Call;
 pub use client::Client;
 pub use error::CallError;
-pub use pending::Pending;
 pub use reply::Reply;
 pub use request::Request;
 pub use server::Server;

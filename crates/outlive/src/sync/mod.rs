@@ -43,7 +43,9 @@ mod semaphore;
 mod untyped;
 
 pub use crate::claim::Holder;
-pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, OwnedSeat, Seat, Turn, WhenOneDies};
+pub use barrier::{
+    Barrier, BarrierOptions, BarrierWaitResult, EmbeddedBarrier, OwnedSeat, Seat, WhenOneDies,
+};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, CondvarOptions, EmbeddedCondvar, Woke};
 pub use embedded::{Embed, Embedded, Place, Record, RecordOptions, RecordType, SharedField};
