@@ -41,6 +41,7 @@ mod msgpack;
 mod named;
 mod pool;
 mod queue;
+mod queue_ends;
 mod rw_lock;
 mod sample;
 mod semaphore;

@@ -2,7 +2,7 @@
 
 #[path = "../../../crates/outlive/src/rpc/asked.rs"]
 mod asked;
-#[path = "../../../crates/outlive/src/rpc/call_words.rs"]
-mod call_words;
+#[path = "../../../crates/outlive/src/rpc/call.rs"]
+mod call;
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@
 //! | 2, 3 | finds a call that is begun, and clears its bit | is told "begun", frees the object |
 
 use super::asked::{Question, clear_unless, pending};
-use super::call_words::{Claim, TRIES};
+use super::call::{Claim, TRIES};
 use super::layout::{SLOTS, ServiceFile};
 use super::reply::Bytes;
 use super::request::RawRequest;

@@ -12,7 +12,7 @@
 //! look: a bit without a request costs one look, and a server that comes sets all bits.
 //! doc/protocols/rpc.md, proof/models/rpc.pml and rpc_order.pml.
 
-use super::call_words::{CallWords, Claim, next};
+use super::call::{CallWords, Claim, next};
 use crate::liveness::TokenId;
 use crate::shim::{AtomicU32, AtomicU64, Ordering, fewer_under_loom};
 

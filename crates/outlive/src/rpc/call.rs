@@ -1,563 +1,342 @@
-//! A call in flight: waiting for its replies, and letting go of it.
+//! A call's words: which side writes next, what is there, and which side sleeps.
 //!
-//! 1. `ready` says this number: a reply, or the end.
-//! 2. Spin; then a wait is prepared on `replies` (wake/event_count.rs), and 1 again.
-//! 3. Find the call's owner, by its claim: not begun: the present server; TAKEN: that process;
-//!    WRITING: that thread. If it is dead: 1 once more, then from that very claim → CANCELLED, and
-//!    the caller is told.
-//! 4. Sleep on {`replies`, `relay`, the claim, the owner's token}.
+//! | claim | meaning | a death here |
+//! | --- | --- | --- |
+//! | number n - 1, any state | call n is not begun | the server's: the client cancels, or waits for the next server |
+//! | WRITING(n, thread), no reply of n yet | that thread copies the request, or writes the first reply | the client cancels |
+//! | TAKEN(n, process) | that server has it | the client cancels: begun, and no process knows how far |
+//! | WRITING(n, thread) | that thread writes a reply | the same, after another look at `ready` |
+//! | WRITING(n, thread), `ready` says END of n | over | |
+//! | CANCELLED(n) | no server begins n, or writes for it, any more | |
+//! | OVER(n) | over, and a sweep removed a dead thread's id | |
 //!
-//! | the server dies | the client |
-//! | --- | --- |
-//! | before it took the call | sees the claim one behind: told "not begun", or waits for the next server |
-//! | with the call TAKEN, or WRITING | told "begun" |
-//! | after `ready` | has the reply |
-//! | leaves in good order | is woken by it, and told `NoServer` if the call was not begun |
-//!
+//! Every change is an exchange from the exact word that was seen. doc/protocols/rpc.md,
 //! proof/models/rpc.pml.
 
-use std::cell::OnceCell;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
-use std::task::Poll;
-use std::time::Duration;
-
-use super::call_words::{After, Claim, Ready, State, TRIES, next};
-use super::error::CallError;
-use super::layout::{CallSlot, INLINE_REQUEST, RING};
-use super::own_slots::OwnSlots;
-use super::readiness::{CallReadiness, half_of};
-use super::reply::{Bytes, Reply};
-use crate::claim::{RoleState, Standing};
 use crate::liveness::{Me, TokenId};
-use crate::shim::{Ordering, fence};
-use crate::sys::futex::Watch;
+use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32};
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Sleep, Source, Ticket, Watched};
-use crate::{Deadline, Error, Payload};
+use crate::wake::EventCount;
 
-/// A call in flight, made by [`Client::begin`](super::Client::begin); it waits for the replies.
-/// Dropping it cancels the call: if no server has begun it, none will.
-///
-/// ```
-/// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-/// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "count")?;
-/// # let (mut server, client) = (service.server()?, service.client()?);
-/// let mut call = client.begin(b"3")?;
-/// let mut stream = server.next()?.stream();           // in another process, as a rule
-/// for number in 0..3u8 {
-///     stream.send(&[number])?;
-/// }
-/// stream.finish()?;
-/// let mut numbers = Vec::new();
-/// while let Some(reply) = call.next()? {
-///     numbers.push(reply[0]);
-/// }
-/// assert_eq!(numbers, [0, 1, 2]);
-/// assert!(call.is_over());
-/// # std::fs::remove_dir_all(&folder).ok();
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # If a process dies
-/// If the server dies, a waiting client is told at once, and another one the next time that it
-/// asks. Replies that had arrived are returned first.
-#[must_use = "a call that is dropped is cancelled"]
-pub struct Call<'c, R: Payload + ?Sized = [u8]> {
-    client: &'c OwnSlots,
-    slot: CallSlot<'c>,
-    number: u64,
-    /// The number of replies taken.
-    taken: u32,
-    is_over: bool,
-    /// Tells wait sets that the call is over.
-    told_over: OnceCell<Arc<AtomicBool>>,
-    _reply: PhantomData<fn(&R)>,
+/// The words of a call slot, in pairs of cache lines by writer.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct CallWords {
+    // Written by the server; now and then by the client.
+    pub(super) claim: AtomicU64,
+    /// The eventcount on which a server waits until the client has taken a reply of a stream.
+    pub(super) space: EventCount,
+    reserved: [Pad32; 28],
+    // Written by the client.
+    /// What the client has taken of a stream: {number, replies}.
+    pub(super) taken: AtomicU64,
+    /// The eventcount on which the client, and its wait sets, wait for replies.
+    pub(super) replies: EventCount,
+    /// Always 0: the kernel wakes a client here when a thread that writes for it ends alone.
+    pub(super) x: AtomicU32,
+    reserved_2: [Pad32; 27],
+    // Written by the server; the first reply follows in the same line.
+    pub(super) ready: AtomicU64,
 }
 
-/// What to do about a call that has no reply yet.
-enum Next {
-    LookAgain,
-    Watch(TokenId),
-    WaitForServer(Standing),
-    Over(CallError),
+crate::shim::assert_layout!(
+    core::mem::offset_of!(CallWords, taken) == 128,
+    core::mem::offset_of!(CallWords, ready) == 256,
+    size_of::<CallWords>() == 264,
+);
+
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
+unsafe impl crate::segment::SharedLayout for CallWords {}
+
+const NUMBER_BITS: u32 = 33;
+const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;
+const AT: u32 = 64 - NUMBER_BITS;
+const ID: u64 = (1 << 29) - 1;
+const COUNTS: u32 = (1 << 28) - 1;
+
+/// Returns the number of the next call.
+#[inline]
+pub(super) fn next(number: u64) -> u64 {
+    number.wrapping_add(1) & NUMBERS
 }
 
-impl<'c, R: Payload + ?Sized> Call<'c, R> {
+/// The values of a claim's state bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Over,
+    Taken,
+    Writing,
+    Cancelled,
+}
+
+/// The claim.
+///
+/// ```text
+///  63          31 30           2 1      0
+/// +--------------+--------------+--------+
+/// |    number    |   owner id   | state  |
+/// +--------------+--------------+--------+
+/// ```
+/// An id's bits 29 to 31 are always 001, so 29 bits hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim(pub(super) u64);
+
+impl Claim {
     #[inline]
-    pub(super) fn new(
-        client: &'c OwnSlots,
-        slot: u32,
-        number: u64,
-    ) -> Result<Call<'c, R>, CallError> {
-        let slot = client.service.call(slot)?;
-        let (told_over, _reply) = (OnceCell::new(), PhantomData);
-        Ok(Call { client, slot, number, taken: 0, is_over: false, told_over, _reply })
-    }
-
-    /// Waits for the reply and returns it; of several, the first.
-    ///
-    /// # Errors
-    /// The errors of [`Client::call`](super::Client::call).
-    ///
-    /// # If a process dies
-    /// The same as with [`Client::call`](super::Client::call).
-    #[inline]
-    pub fn wait(mut self) -> Result<Reply<R>, CallError> {
-        self.next()?.ok_or(CallError::Dropped)
-    }
-
-    /// Waits for the reply as long as `span` and returns it; then it cancels the call.
-    ///
-    /// # Errors
-    /// The errors of [`Client::call_timeout`](super::Client::call_timeout).
-    ///
-    /// # If a process dies
-    /// The same as with [`Client::call`](super::Client::call).
-    pub fn wait_timeout(self, span: Duration) -> Result<Reply<R>, CallError> {
-        self.wait_until(Deadline::after(span))
-    }
-
-    /// Waits for the reply until the deadline and returns it; then it cancels the call.
-    ///
-    /// # Errors
-    /// The errors of [`Client::call_timeout`](super::Client::call_timeout).
-    ///
-    /// # If a process dies
-    /// The same as with [`Client::call`](super::Client::call).
-    #[inline]
-    pub fn wait_until(mut self, deadline: Deadline) -> Result<Reply<R>, CallError> {
-        match self.next_until(deadline)? {
-            Poll::Ready(reply) => reply.ok_or(CallError::Dropped),
-            // Whether it was begun is known once the call is over.
-            Poll::Pending => Err(CallError::TimedOut { begun: self.cancel() }),
-        }
-    }
-
-    /// Returns the next reply, waiting for one; `None` after the last. A call with a single reply
-    /// has one.
-    ///
-    /// # Errors
-    /// The errors of [`Client::call`](super::Client::call). [`CallError::Dropped`] when the server
-    /// dropped the request, or the stream, without its last reply.
-    ///
-    /// # If a process dies
-    /// The same as with [`Client::call`](super::Client::call).
-    #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
-    #[inline]
-    pub fn next(&mut self) -> Result<Option<Reply<R>>, CallError> {
-        match self.look()? {
-            Some(found) => Ok(found),
-            None => self.wait_slow(Some(Deadline::NEVER)),
-        }
-    }
-
-    /// Looks for the next reply, and never waits: [`Poll::Pending`] when none is there yet, else
-    /// what [`Call::next`] returns. (That the replies have ended and that the next one has not
-    /// come yet are two things, so an `Option` would not do.)
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-try-next-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "count")?;
-    /// # let (mut server, client) = (service.server()?, service.client()?);
-    /// use std::task::Poll;
-    /// let mut call = client.begin(b"2")?;
-    /// assert!(call.try_next()?.is_pending());
-    /// server.next()?.reply(b"4")?;                        // in another process, as a rule
-    /// let Poll::Ready(Some(reply)) = call.try_next()? else { panic!("the reply is there") };
-    /// assert_eq!(*reply, *b"4");
-    /// assert!(matches!(call.try_next()?, Poll::Ready(None)), "it was the last one");
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The errors of [`Call::next`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Call::next`].
-    pub fn try_next(&mut self) -> Result<Poll<Option<Reply<R>>>, CallError> {
-        match self.look()? {
-            Some(found) => Ok(Poll::Ready(found)),
-            None => poll(self.wait_slow(None)),
-        }
-    }
-
-    /// Returns the next reply, waiting for one as long as `span`; [`Poll::Pending`] when that has
-    /// passed. The call goes on then, and may be waited for again.
-    ///
-    /// # Errors
-    /// The errors of [`Call::next`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Call::next`].
-    pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply<R>>>, CallError> {
-        self.next_until(Deadline::after(span))
-    }
-
-    /// Returns the next reply, waiting for one until the deadline; [`Poll::Pending`] when that has
-    /// passed. The call goes on then, and may be waited for again.
-    ///
-    /// # Errors
-    /// The errors of [`Call::next`].
-    ///
-    /// # If a process dies
-    /// The same as with [`Call::next`].
-    #[inline]
-    pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply<R>>>, CallError> {
-        match self.look()? {
-            Some(found) => Ok(Poll::Ready(found)),
-            None => poll(self.wait_slow(Some(deadline))),
-        }
-    }
-
-    /// Returns whether the call is over: its last reply was taken, or it ended by an error.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// Returns whether a server has begun the call. If not, it may do so at any moment.
-    #[must_use]
-    pub fn is_begun(&self) -> bool {
-        self.is_over || next(self.slot.words.claim().number()) != self.number
-    }
-
-    /// Cancels the call, and returns whether a server had begun it. If not, none will.
-    ///
-    /// # If a process dies
-    /// If this process dies, its calls are cancelled.
-    pub fn cancel(mut self) -> bool {
-        self.let_go()
-    }
-
-    /// Does step 1. `None`: nothing yet.
-    #[inline]
-    fn look(&mut self) -> Result<Option<Option<Reply<R>>>, CallError> {
-        if self.is_over {
-            return Ok(Some(None));
-        }
-        let ready = self.slot.words.ready();
-        if ready.number() != self.number {
-            return Ok(None);
-        }
-        match ready.beyond(self.taken) {
-            0 if !ready.is_end() => Ok(None),
-            0 => {
-                self.finish();
-                if ready.is_dropped() { Err(CallError::Dropped) } else { Ok(Some(None)) }
-            }
-            there if there <= RING => self.take(ready, there).map(|reply| Some(Some(reply))),
-            _ => Err(self.damaged()),
-        }
+    fn of(number: u64, owner: TokenId, state: u64) -> Claim {
+        Claim(number << AT | (u64::from(owner.as_u32()) & ID) << 2 | state)
     }
 
     #[inline]
-    fn take(&mut self, ready: Ready, there: u32) -> Result<Reply<R>, CallError> {
-        let service = &self.client.service;
-        // An error leaves the reply where it is.
-        let Some(found) = service.found(self.slot, self.taken)? else { return Err(self.damaged()) };
-        // SAFETY: `found` has checked that `len` bytes lie there; the server writes there again
-        // only when the reply is taken.
-        let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
-        if let Some(object) = &found.object {
-            // A death just before: the process that settles the slot frees it. Its tag names the
-            // place, so it is freed once.
-            service.queue.free_put(object, self.slot.reply_position(self.taken))?;
-        }
-        self.taken = self.taken.wrapping_add(1);
-        if there == 1 && ready.is_end() && !ready.is_dropped() {
-            self.finish();
-        } else {
-            // Release: the server may write to the place in the ring again. Pairs with the server's
-            // look.
-            let taken = Ready::new(self.number, self.taken, After::More);
-            self.slot.words.taken.store(taken.0, Ordering::Release);
-            self.slot.words.wake_server();
-        }
-        Reply::new(bytes)
+    pub(super) fn taken(number: u64, process: TokenId) -> Claim {
+        Claim::of(number, process, 1)
     }
 
     #[inline]
-    fn end(&mut self) {
-        self.is_over = true;
-        if let Some(told) = self.told_over.get() {
-            told.store(true, StdOrdering::Relaxed);
-        }
+    pub(super) fn writing(number: u64, thread: TokenId) -> Claim {
+        Claim::of(number, thread, 2)
     }
 
-    /// For a wait set.
-    pub(crate) fn readiness(&self) -> CallReadiness {
-        let over = self.told_over.get_or_init(|| Arc::new(AtomicBool::new(self.is_over)));
-        let service = self.client.service.clone();
-        CallReadiness::new(
-            service,
-            self.slot.slot,
-            self.number,
-            self.client.waits_for_server.get(),
-            Arc::clone(over),
-        )
+    pub(super) fn cancelled(number: u64) -> Claim {
+        Claim(number << AT | 3)
+    }
+
+    pub(super) fn over(number: u64) -> Claim {
+        Claim(number << AT)
     }
 
     #[inline]
-    fn finish(&mut self) {
-        self.end();
-        self.client.give_back(self.slot.slot, self.number);
+    pub(super) fn number(self) -> u64 {
+        self.0 >> AT
     }
 
-    #[cold]
-    fn damaged(&mut self) -> CallError {
-        self.let_go_damaged();
-        self.client.service.segment().damaged("a reply").into()
-    }
-
-    fn let_go_damaged(&mut self) {
-        self.end();
-        self.client.park(self.slot.slot);
-    }
-
-    /// Does steps 2 to 4. Without a deadline it does not wait.
-    #[cold]
-    fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply<R>>, CallError> {
-        let me = self.client.enter()?;
-        let words = self.slot.words;
-        if let Some(deadline) = deadline {
-            let (number, taken) = (self.number, self.taken);
-            let is_there = || {
-                let ready = Ready(words.ready.load(Ordering::Relaxed));
-                ready.number() == number && (ready.beyond(taken) > 0 || ready.is_end())
-            };
-            if self.client.service.queue.spin_wait().spin_until(deadline, is_there)
-                && let Some(found) = self.look()?
-            {
-                return Ok(found);
-            }
-        }
-        let relay = WakeRelay::begin(me.list());
-        let mut out_of_time = deadline.is_none();
-        let deadline = deadline.unwrap_or(Deadline::NEVER);
-        loop {
-            // A stray write: the word's only value is 0.
-            if words.x.load(Ordering::Relaxed) != 0 {
-                words.x.store(0, Ordering::Relaxed);
-            }
-            let ticket = words.replies.prepare_wait();
-            let result = self.look_and_sleep(me, &relay, ticket, out_of_time, deadline);
-            words.replies.cancel_wait(ticket);
-            if let Some(found) = result? {
-                return Ok(found);
-            }
-            if let Some(found) = self.look()? {
-                return Ok(found);
-            }
-            if deadline.has_passed() {
-                out_of_time = true;
-            }
+    #[inline]
+    pub(super) fn state(self) -> State {
+        match self.0 & 3 {
+            0 => State::Over,
+            1 => State::Taken,
+            2 => State::Writing,
+            _ => State::Cancelled,
         }
     }
 
-    /// Sleeps once, prepared. `None`: look again.
-    fn look_and_sleep(
-        &mut self,
-        me: Me,
+    /// Returns the owner of TAKEN and WRITING.
+    pub(super) fn owner(self) -> Option<TokenId> {
+        TokenId::from_word((self.0 >> 2 & ID) as u32 | 0x2000_0000)
+    }
+}
+
+/// The value of `ready`: {number, replies written, flags}. `taken` is the same without flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ready(pub(super) u64);
+
+/// In `ready`: no more replies.
+const END: u64 = 1;
+/// In `ready`, with END: the server dropped the request without a last reply.
+const DROPPED: u64 = 2;
+
+/// The state in which a reply leaves the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    More,
+    End,
+    Dropped,
+}
+
+impl Ready {
+    #[inline]
+    pub(super) fn new(number: u64, count: u32, after: After) -> Ready {
+        let flags = match after {
+            After::More => 0,
+            After::End => END,
+            After::Dropped => END | DROPPED,
+        };
+        Ready(number << AT | u64::from(count & COUNTS) << 3 | flags)
+    }
+
+    #[inline]
+    pub(super) fn number(self) -> u64 {
+        self.0 >> AT
+    }
+
+    /// Returns how many replies of this call it has beyond those `taken`, modularly.
+    #[inline]
+    pub(super) fn beyond(self, taken: u32) -> u32 {
+        (self.count().wrapping_sub(taken)) & COUNTS
+    }
+
+    #[inline]
+    pub(super) fn count(self) -> u32 {
+        (self.0 >> 3) as u32 & COUNTS
+    }
+
+    #[inline]
+    pub(super) fn is_end(self) -> bool {
+        self.0 & END != 0
+    }
+
+    pub(super) fn is_dropped(self) -> bool {
+        self.0 & DROPPED != 0
+    }
+}
+
+/// The outcome of settling a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// The call of that number, and all earlier ones, are over.
+    Over(u64),
+    /// A living thread writes there.
+    Busy,
+}
+
+/// The limit of tries: a hostile process could change a word for ever.
+pub(super) const TRIES: u32 = 64;
+
+impl CallWords {
+    #[inline]
+    pub(super) fn claim(&self) -> Claim {
+        // Acquire pairs with the store of the process that changed it.
+        Claim(self.claim.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn ready(&self) -> Ready {
+        // Acquire pairs with `publish`.
+        Ready(self.ready.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn change(&self, from: Claim, to: Claim) -> bool {
+        self.claim.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Begins a call for the server's thread, which then copies the request. Returns `false` if the
+    /// call was cancelled, or a sweep took a dead thread's id out of the claim of the call before.
+    /// The thread's end wakes the client meanwhile.
+    ///
+    /// A death just before: not begun, for a successor. Just after: begun, and the claim names the
+    /// thread.
+    #[inline]
+    pub(super) fn begin_copying(
+        &self,
         relay: &WakeRelay,
-        ticket: Ticket,
-        out_of_time: bool,
-        deadline: Deadline,
-    ) -> Result<Option<Option<Reply<R>>>, CallError> {
-        if let Some(found) = self.look()? {
-            return Ok(Some(found));
-        }
-        let words = self.slot.words;
-        let seen = words.claim();
-        let next = self.judge(me, seen)?;
-        if let Next::Over(error) = next {
-            return Err(error);
-        }
-        if out_of_time {
-            return Err(CallError::TimedOut { begun: seen.number() == self.number });
-        }
-        let slice = ticket.until(deadline);
-        let queue = &self.client.service.queue;
-        let replies = words.replies.watch(ticket);
-        let slept = match next {
-            Next::Watch(owner) => {
-                let x = Watch { word: &words.x, expected: 0 };
-                let set = [replies, x, half_of(words, seen)];
-                Sleep::on(queue.registry(), &set).behind(relay, &[owner]).until(slice)
-            }
-            Next::WaitForServer(seen) => {
-                queue.server_role().sleep(relay, Some(replies), seen, slice)
-            }
-            Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
-        };
-        slept.map(|_| None).map_err(|errno| self.client.refused(errno))
+        seen: Claim,
+        number: u64,
+        thread: TokenId,
+    ) -> bool {
+        // Before the claim: if the thread ends in between, the client wakes for nothing.
+        relay.to(&self.x);
+        self.change(seen, Claim::writing(number, thread))
     }
 
-    /// Does step 3.
-    fn judge(&mut self, me: Me, seen: Claim) -> Result<Next, CallError> {
-        if next(seen.number()) == self.number {
-            return self.judge_not_begun(seen);
+    /// The request is copied: from now on the claim names the server's process.
+    #[inline]
+    pub(super) fn copied(&self, taken: Claim) {
+        // Only this thread may change a claim that says that it writes. Release: its reads come
+        // before what the client writes into the slot once it has let go of the call.
+        self.claim.store(taken.0, Ordering::Release);
+    }
+
+    /// Begins writing a reply; returns `false` if the call was cancelled. The thread's end wakes
+    /// the client meanwhile.
+    #[inline]
+    pub(super) fn begin_writing(
+        &self,
+        relay: &WakeRelay,
+        number: u64,
+        process: TokenId,
+        thread: TokenId,
+    ) -> bool {
+        // Before the claim: if the thread ends in between, the client wakes for nothing.
+        relay.to(&self.x);
+        self.change(Claim::taken(number, process), Claim::writing(number, thread))
+    }
+
+    /// Publishes the reply and wakes the client.
+    ///
+    /// A death just before `ready`: the reply never was. Just after: the client has it, and is
+    /// woken by the thread's token or by `relay`.
+    #[inline]
+    pub(super) fn publish(&self, ready: Ready, more: Option<Claim>) {
+        // Release pairs with `CallWords::ready`: the bytes are there.
+        self.ready.store(ready.0, Ordering::Release);
+        if let Some(taken) = more {
+            // Only this thread may change a claim that says that it writes. If it died before, the
+            // claim is WRITING by a dead thread, with a reply to read first.
+            self.claim.store(taken.0, Ordering::Release);
         }
-        if seen.number() != self.number {
-            return Err(self.damaged());
-        }
-        match seen.state() {
-            State::Taken | State::Writing => match seen.owner() {
-                Some(owner) if me.is_alive(owner) => Ok(Next::Watch(owner)),
-                // Bits that name no process count as dead.
-                _ => Ok(self.judge_dead(seen)),
-            },
-            // Replies that had arrived before are returned first.
-            State::Cancelled if self.is_anything_ready() => Ok(Next::LookAgain),
-            // A sweep cancelled it, which found its server dead.
-            State::Cancelled => {
-                self.free_rest();
-                Ok(Next::Over(CallError::ServerDied { begun: true }))
-            }
-            // A sweep took a dead thread's id out after END.
-            State::Over if self.is_anything_ready() => Ok(Next::LookAgain),
-            State::Over => Err(self.damaged()),
-        }
+        self.wake_client();
     }
 
-    fn judge_not_begun(&mut self, seen: Claim) -> Result<Next, CallError> {
-        let server = self.client.service.queue.server()?;
-        let error = match server.state {
-            RoleState::Living(process) => return Ok(Next::Watch(process)),
-            _ if self.client.waits_for_server.get() => return Ok(Next::WaitForServer(server)),
-            RoleState::Nobody => CallError::NoServer,
-            RoleState::Dead => CallError::ServerDied { begun: false },
-        };
-        // From that very word: a new server may have taken it. The caller is told only when no
-        // server will.
-        if !self.slot.words.cancel(seen, self.number) {
-            return Ok(Next::LookAgain);
-        }
-        self.take_back();
-        Ok(Next::Over(error))
-    }
-
-    fn judge_dead(&mut self, seen: Claim) -> Next {
-        // It may have gone on until its death.
-        fence(Ordering::Acquire);
-        if self.is_anything_ready() || !self.slot.words.cancel(seen, self.number) {
-            return Next::LookAgain;
-        }
-        self.free_rest();
-        Next::Over(CallError::ServerDied { begun: true })
-    }
-
-    fn is_anything_ready(&self) -> bool {
-        let ready = self.slot.words.ready();
-        ready.number() == self.number && (ready.beyond(self.taken) > 0 || ready.is_end())
-    }
-
-    /// The call is CANCELLED, and no server had begun it.
-    fn take_back(&mut self) {
-        let freed = match self.slot.question.asked().len() {
-            0..=INLINE_REQUEST => Ok(()),
-            _ => self.client.service.free_request(self.slot),
-        };
-        self.finish_freed(freed);
-    }
-
-    /// The call is CANCELLED: frees the objects in its slot.
-    fn free_rest(&mut self) {
-        let freed = self.client.service.free_objects(self.slot);
-        self.finish_freed(freed);
-    }
-
-    /// An object that could not be freed is freed when the slot is settled: no word leads to it
-    /// once the slot is used again.
-    fn finish_freed(&mut self, freed: Result<(), Error>) {
-        match freed {
-            Ok(()) => self.finish(),
-            Err(_) => self.let_go_damaged(),
-        }
-    }
-
-    /// Lets go of the call; returns whether it was begun.
+    /// Gives the claim back: nothing was written after all.
     #[cold]
-    fn let_go(&mut self) -> bool {
-        if self.is_over {
-            return true;
+    pub(super) fn hand_back(&self, taken: Claim) {
+        self.claim.store(taken.0, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn wake_client(&self) {
+        self.replies.notify_all();
+    }
+
+    /// Wakes a server that waits for space: the client has taken a reply of a stream, or wants no
+    /// more.
+    #[inline]
+    pub(super) fn wake_server(&self) {
+        self.space.notify_all();
+    }
+
+    /// Cancels the call from that very word. After a death just after, it is as if the caller had
+    /// been told.
+    pub(super) fn cancel(&self, seen: Claim, number: u64) -> bool {
+        let done = self.change(seen, Claim::cancelled(number));
+        if done {
+            self.wake_server();
         }
-        let Ok(me) = self.client.enter() else {
-            // A forked child's copy.
-            self.end();
-            return true;
-        };
-        let words = self.slot.words;
-        // A sweep may change the claim in between, and the server take the call or begin to write.
-        // There is a limit because a hostile process could change it for ever.
+        done
+    }
+
+    /// Ends whatever goes on in the slot, for the process that has its client slot: the caller
+    /// frees what objects are left in it.  The number goes on by one: a request that the former
+    /// client sent and no server has begun is not taken for the next
+    /// client's.
+    pub(super) fn settle(&self, me: Me) -> Settled {
         for _ in 0..TRIES {
-            let seen = words.claim();
-            let begun = seen.number() == self.number;
-            let not_begun = next(seen.number()) == self.number;
-            let ended = || {
-                let ready = words.ready();
-                ready.number() == self.number && ready.is_end()
+            let seen = self.claim();
+            let writes = seen.state() == State::Writing && {
+                let ready = self.ready();
+                !(ready.number() == seen.number() && ready.is_end())
             };
-            let is_busy = seen.state() == State::Writing
-                && seen.owner().is_some_and(|thread| me.is_alive(thread));
-            let goes = match seen.state() {
-                _ if not_begun => words.cancel(seen, self.number),
-                // Damaged, or a living thread writes there.
-                _ if !begun => break,
-                State::Writing if ended() => true,
-                State::Writing if is_busy => break,
-                State::Taken | State::Writing => words.cancel(seen, self.number),
-                State::Over | State::Cancelled => true,
-            };
-            if goes && not_begun {
-                self.take_back();
-                return false;
+            if writes && seen.owner().is_some_and(|thread| me.is_alive(thread)) {
+                return Settled::Busy;
             }
-            if goes {
-                self.free_rest();
-                return true;
+            let number = next(seen.number());
+            if self.cancel(seen, number) {
+                return Settled::Over(number);
             }
         }
-        // A server's thread writes there: a stream learns that the client wants no more, and the
-        // slot is settled later.
-        words.taken.store(Ready::new(self.number, self.taken, After::End).0, Ordering::Release);
-        words.wake_server();
-        self.let_go_damaged();
-        true
+        Settled::Busy
     }
 }
 
-/// Ready when [`Call::try_next`] has something to return: a reply or the call's end
-/// ([`Readiness::Readable`](crate::wait::Readiness::Readable)), or that there is no server any more
-/// to reply ([`Readiness::Ended`](crate::wait::Readiness::Ended)). After the last of these it is
-/// not ready again.
-impl<R: Payload + ?Sized> Source for Call<'_, R> {
-    fn watched(&self) -> Result<Watched, Error> {
-        let readiness = self.readiness();
-        let registry = readiness.registry();
-        Ok(Watched::of(readiness, registry))
-    }
-}
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
 
-impl<R: Payload + ?Sized> Drop for Call<'_, R> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.let_go();
+    #[test]
+    fn claims_and_readies_keep_what_they_are_given() {
+        let id = TokenId::new(65_535, 8_191);
+        for claim in [Claim::taken(NUMBERS, id), Claim::writing(NUMBERS, id)] {
+            assert_eq!((claim.number(), claim.owner()), (NUMBERS, Some(id)));
         }
-    }
-}
-
-/// That the time is over is no error: the call goes on.
-fn poll<R: Payload + ?Sized>(
-    waited: Result<Option<Reply<R>>, CallError>,
-) -> Result<Poll<Option<Reply<R>>>, CallError> {
-    match waited {
-        Ok(found) => Ok(Poll::Ready(found)),
-        Err(CallError::TimedOut { .. }) => Ok(Poll::Pending),
-        Err(error) => Err(error),
+        assert_eq!(Claim::taken(1, id).state(), State::Taken);
+        assert_eq!(Claim::writing(1, id).state(), State::Writing);
+        assert_eq!(Claim::cancelled(7).state(), State::Cancelled);
+        assert_eq!(Claim(0), Claim::over(0), "zeroes are a call that is over");
+        assert_eq!(next(NUMBERS), 0, "numbers wrap");
+        let ready = Ready::new(NUMBERS, COUNTS, After::Dropped);
+        assert!(ready.is_end() && ready.is_dropped() && ready.number() == NUMBERS);
+        assert_eq!(Ready::new(1, 2, After::More).beyond(COUNTS), 3, "counts wrap");
+        assert!(!Ready::new(1, 2, After::More).is_end());
     }
 }

@@ -1,14 +1,14 @@
 //! The client.
 //!
 //! A call: a slot of the client's own, its next number, and the request in that slot (asked.rs).
-//! Its claim is one behind, which says "not begun". `call.rs` has the rest of its life.
+//! Its claim is one behind, which says "not begun". `client_call.rs` has the rest of its life.
 
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::asked::Asked;
-use super::call::Call;
-use super::call_words::next;
+use super::call::next;
+use super::client_call::Call;
 use super::error::CallError;
 use super::layout::{CallSlot, INLINE_REQUEST, ServiceFile, Types};
 use super::own_slots::OwnSlots;

@@ -11,7 +11,7 @@
 //! slot over cannot both enter.
 
 use super::asked::pending;
-use super::call_words::{Settled, State};
+use super::call::{Settled, State};
 use super::layout::{CallSlot, SLOTS, ServiceFile};
 use crate::Error;
 use crate::liveness::{Me, TokenId};

@@ -5,13 +5,13 @@
 //! page 0      how many client slots there are; from byte 128 on tickets and bits (asked.rs)
 //! page 1, 2   by client slot: {process, thread inside} (client_slot.rs)
 //! page 3..    client slots: sixteen call slots of 1,536 bytes each
-//!               0     words (call_words.rs)
+//!               0     words (call.rs)
 //!               264   eight replies of 120 bytes: {length, form}, and 112 bytes, or the reference of an object
 //!               1280  words of the request (asked.rs), and 232 bytes, or the reference of an object
 //! ```
 
 use super::asked::{Asked, Asks, Question};
-use super::call_words::CallWords;
+use super::call::CallWords;
 use crate::Error;
 use crate::pool::ObjectRef;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};

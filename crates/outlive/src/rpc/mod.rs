@@ -24,8 +24,8 @@
 mod accept;
 mod asked;
 mod call;
-mod call_words;
 mod client;
+mod client_call;
 mod client_slot;
 mod error;
 mod layout;
@@ -40,8 +40,8 @@ mod service;
 mod stream;
 mod usage;
 
-pub use call::Call;
 pub use client::Client;
+pub use client_call::Call;
 pub use error::CallError;
 pub use reply::Reply;
 pub use request::Request;

@@ -8,7 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::call_words::Settled;
+use super::call::Settled;
 use super::client_slot::ClientWord;
 use super::error::CallError;
 use super::layout::{MOST_CLIENT_SLOTS, SLOTS, ServiceFile};

@@ -17,7 +17,7 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use super::call_words::{After, Claim, Ready};
+use super::call::{After, Claim, Ready};
 use super::layout::{CallSlot, INLINE, ServiceFile, Types};
 use super::reply::Bytes;
 use crate::claim::Holder;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::call_words::{After, Claim, Ready};
+use super::call::{After, Claim, Ready};
 use super::layout::RING;
 use super::request::Request;
 use crate::shim::Ordering;

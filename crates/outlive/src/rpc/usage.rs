@@ -1,6 +1,6 @@
 //! A service seen from outside, and what dead processes left in it.
 
-use super::call_words::{Claim, State};
+use super::call::{Claim, State};
 use super::layout::{SLOTS, ServiceFile};
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};

@@ -385,125 +385,6 @@ impl Semaphore {
         self.got(me, got)
     }
 
-    /// Acquires a permit as [`Semaphore::acquire`] does, which keeps this handle.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-permit-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// use outlive::sync::{OwnedPermit, Semaphore};
-    /// use std::sync::Arc;
-    ///
-    /// /// May run as long as it exists.
-    /// struct Encoder {
-    ///     permit: OwnedPermit,
-    /// }
-    /// let encoders = Arc::new(Semaphore::options(2).open_or_create(&domain, "encoders")?);
-    /// let encoder = Encoder { permit: encoders.acquire_owned()? };
-    /// assert_eq!(encoders.available_permits(), 1);
-    /// drop(encoder);
-    /// assert_eq!(encoders.available_permits(), 2);
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Semaphore::acquire`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::acquire`].
-    pub fn acquire_owned(self: &Arc<Self>) -> Result<OwnedPermit, AcquireError> {
-        Deadline::never(|deadline| self.acquire_owned_until(deadline))
-    }
-
-    /// Acquires a permit as [`Semaphore::try_acquire`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::try_acquire`].
-    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Option<OwnedPermit>, AcquireError> {
-        Ok(self.try_acquire()?.map(|permit| self.own(permit)))
-    }
-
-    /// Acquires a permit as [`Semaphore::acquire_timeout`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::acquire_timeout`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::acquire`].
-    pub fn acquire_owned_timeout(
-        self: &Arc<Self>,
-        timeout: Duration,
-    ) -> Result<Option<OwnedPermit>, AcquireError> {
-        self.acquire_owned_until(Deadline::after(timeout))
-    }
-
-    /// Acquires a permit as [`Semaphore::acquire_until`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::acquire_until`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::acquire`].
-    pub fn acquire_owned_until(
-        self: &Arc<Self>,
-        deadline: Deadline,
-    ) -> Result<Option<OwnedPermit>, AcquireError> {
-        Ok(self.acquire_until(deadline)?.map(|permit| self.own(permit)))
-    }
-
-    /// Takes up a permit as [`Semaphore::take_up`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::take_up`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::take_up`].
-    pub fn take_up_owned(self: &Arc<Self>) -> Result<OwnedPermit, AcquireError> {
-        Deadline::never(|deadline| self.take_up_owned_until(deadline))
-    }
-
-    /// Takes up a permit as [`Semaphore::try_take_up`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::try_take_up`].
-    pub fn try_take_up_owned(self: &Arc<Self>) -> Result<Option<OwnedPermit>, AcquireError> {
-        Ok(self.try_take_up()?.map(|permit| self.own(permit)))
-    }
-
-    /// Takes up a permit as [`Semaphore::take_up_timeout`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::take_up_timeout`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::take_up`].
-    pub fn take_up_owned_timeout(
-        self: &Arc<Self>,
-        timeout: Duration,
-    ) -> Result<Option<OwnedPermit>, AcquireError> {
-        self.take_up_owned_until(Deadline::after(timeout))
-    }
-
-    /// Takes up a permit as [`Semaphore::take_up_until`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::take_up_until`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::take_up`].
-    pub fn take_up_owned_until(
-        self: &Arc<Self>,
-        deadline: Deadline,
-    ) -> Result<Option<OwnedPermit>, AcquireError> {
-        Ok(self.take_up_until(deadline)?.map(|permit| self.own(permit)))
-    }
-
-    /// Makes a permit of this semaphore keep the handle.
-    fn own(self: &Arc<Self>, permit: Permit<'_>) -> OwnedPermit {
-        let Permit { id, index, .. } = *ManuallyDrop::new(permit);
-        Permit { semaphore: Arc::clone(self), id, index, _thread: PhantomData }
-    }
-
     /// Returns the threads that hold permits just now, dead or alive; one entry for each permit.
     pub fn holders(&self) -> Vec<Holder> {
         self.raw()
@@ -565,26 +446,11 @@ impl Semaphore {
 /// The permits of a dead process are free at once.
 #[must_use = "a permit that is dropped is given back"]
 pub struct Permit<'a, S: Deref<Target = Semaphore> = &'a Semaphore> {
-    semaphore: S,
+    pub(super) semaphore: S,
     id: TokenId,
     index: usize,
     /// Neither Send nor Sync: `hand_to` is how it goes to another thread.
     _thread: PhantomData<(*mut (), &'a ())>,
-}
-
-/// Holds a permit as a [`Permit`] does, and keeps the semaphore's handle by an [`Arc`], so that it
-/// borrows nothing: [`Semaphore::acquire_owned`] returns it.
-///
-/// # If a process dies
-/// As with [`Permit`].
-pub type OwnedPermit = Permit<'static, Arc<Semaphore>>;
-
-impl OwnedPermit {
-    /// Returns the semaphore to which it belongs.
-    #[must_use]
-    pub fn semaphore(&self) -> &Arc<Semaphore> {
-        &self.semaphore
-    }
 }
 
 impl<S: Deref<Target = Semaphore>> Permit<'_, S> {
@@ -617,6 +483,13 @@ impl<S: Deref<Target = Semaphore>> Permit<'_, S> {
             self.semaphore.consume(self.index);
         }
         self.abandon();
+    }
+
+    /// Makes it a permit that refers to its semaphore by `semaphore`.
+    pub(super) fn by<'b, R: Deref<Target = Semaphore>>(self, semaphore: R) -> Permit<'b, R> {
+        let (id, index) = (self.id, self.index);
+        self.abandon();
+        Permit { semaphore, id, index, _thread: PhantomData }
     }
 
     /// Ends this without giving the permit back: its thread goes on holding the permit until it

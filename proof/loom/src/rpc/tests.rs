@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::asked::{Asked, Asks, Question, clear_unless, pending};
-use super::call_words::{After, CallWords, Claim, Ready, State};
+use super::call::{After, CallWords, Claim, Ready, State};
 use crate::Deadline;
 use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::shim::{AtomicU32, Ordering};
@@ -113,7 +113,7 @@ enum Told {
     Died { begun: bool },
 }
 
-/// As `call.rs` waits for call 1, whose server is the process above.
+/// As `client_call.rs` waits for call 1, whose server is the process above.
 fn wait(world: &World) -> Told {
     let me = world.registry.me().unwrap();
     let pass = WakeRelay::begin(me.list());

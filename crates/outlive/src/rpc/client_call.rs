@@ -1,0 +1,563 @@
+//! A call in flight: waiting for its replies, and letting go of it.
+//!
+//! 1. `ready` says this number: a reply, or the end.
+//! 2. Spin; then a wait is prepared on `replies` (wake/event_count.rs), and 1 again.
+//! 3. Find the call's owner, by its claim: not begun: the present server; TAKEN: that process;
+//!    WRITING: that thread. If it is dead: 1 once more, then from that very claim → CANCELLED, and
+//!    the caller is told.
+//! 4. Sleep on {`replies`, `relay`, the claim, the owner's token}.
+//!
+//! | the server dies | the client |
+//! | --- | --- |
+//! | before it took the call | sees the claim one behind: told "not begun", or waits for the next server |
+//! | with the call TAKEN, or WRITING | told "begun" |
+//! | after `ready` | has the reply |
+//! | leaves in good order | is woken by it, and told `NoServer` if the call was not begun |
+//!
+//! proof/models/rpc.pml.
+
+use std::cell::OnceCell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::task::Poll;
+use std::time::Duration;
+
+use super::call::{After, Claim, Ready, State, TRIES, next};
+use super::error::CallError;
+use super::layout::{CallSlot, INLINE_REQUEST, RING};
+use super::own_slots::OwnSlots;
+use super::readiness::{CallReadiness, half_of};
+use super::reply::{Bytes, Reply};
+use crate::claim::{RoleState, Standing};
+use crate::liveness::{Me, TokenId};
+use crate::shim::{Ordering, fence};
+use crate::sys::futex::Watch;
+use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, Source, Ticket, Watched};
+use crate::{Deadline, Error, Payload};
+
+/// A call in flight, made by [`Client::begin`](super::Client::begin); it waits for the replies.
+/// Dropping it cancels the call: if no server has begun it, none will.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "count")?;
+/// # let (mut server, client) = (service.server()?, service.client()?);
+/// let mut call = client.begin(b"3")?;
+/// let mut stream = server.next()?.stream();           // in another process, as a rule
+/// for number in 0..3u8 {
+///     stream.send(&[number])?;
+/// }
+/// stream.finish()?;
+/// let mut numbers = Vec::new();
+/// while let Some(reply) = call.next()? {
+///     numbers.push(reply[0]);
+/// }
+/// assert_eq!(numbers, [0, 1, 2]);
+/// assert!(call.is_over());
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// If the server dies, a waiting client is told at once, and another one the next time that it
+/// asks. Replies that had arrived are returned first.
+#[must_use = "a call that is dropped is cancelled"]
+pub struct Call<'c, R: Payload + ?Sized = [u8]> {
+    client: &'c OwnSlots,
+    slot: CallSlot<'c>,
+    number: u64,
+    /// The number of replies taken.
+    taken: u32,
+    is_over: bool,
+    /// Tells wait sets that the call is over.
+    told_over: OnceCell<Arc<AtomicBool>>,
+    _reply: PhantomData<fn(&R)>,
+}
+
+/// What to do about a call that has no reply yet.
+enum Next {
+    LookAgain,
+    Watch(TokenId),
+    WaitForServer(Standing),
+    Over(CallError),
+}
+
+impl<'c, R: Payload + ?Sized> Call<'c, R> {
+    #[inline]
+    pub(super) fn new(
+        client: &'c OwnSlots,
+        slot: u32,
+        number: u64,
+    ) -> Result<Call<'c, R>, CallError> {
+        let slot = client.service.call(slot)?;
+        let (told_over, _reply) = (OnceCell::new(), PhantomData);
+        Ok(Call { client, slot, number, taken: 0, is_over: false, told_over, _reply })
+    }
+
+    /// Waits for the reply and returns it; of several, the first.
+    ///
+    /// # Errors
+    /// The errors of [`Client::call`](super::Client::call).
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::call`](super::Client::call).
+    #[inline]
+    pub fn wait(mut self) -> Result<Reply<R>, CallError> {
+        self.next()?.ok_or(CallError::Dropped)
+    }
+
+    /// Waits for the reply as long as `span` and returns it; then it cancels the call.
+    ///
+    /// # Errors
+    /// The errors of [`Client::call_timeout`](super::Client::call_timeout).
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::call`](super::Client::call).
+    pub fn wait_timeout(self, span: Duration) -> Result<Reply<R>, CallError> {
+        self.wait_until(Deadline::after(span))
+    }
+
+    /// Waits for the reply until the deadline and returns it; then it cancels the call.
+    ///
+    /// # Errors
+    /// The errors of [`Client::call_timeout`](super::Client::call_timeout).
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::call`](super::Client::call).
+    #[inline]
+    pub fn wait_until(mut self, deadline: Deadline) -> Result<Reply<R>, CallError> {
+        match self.next_until(deadline)? {
+            Poll::Ready(reply) => reply.ok_or(CallError::Dropped),
+            // Whether it was begun is known once the call is over.
+            Poll::Pending => Err(CallError::TimedOut { begun: self.cancel() }),
+        }
+    }
+
+    /// Returns the next reply, waiting for one; `None` after the last. A call with a single reply
+    /// has one.
+    ///
+    /// # Errors
+    /// The errors of [`Client::call`](super::Client::call). [`CallError::Dropped`] when the server
+    /// dropped the request, or the stream, without its last reply.
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::call`](super::Client::call).
+    #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Reply<R>>, CallError> {
+        match self.look()? {
+            Some(found) => Ok(found),
+            None => self.wait_slow(Some(Deadline::NEVER)),
+        }
+    }
+
+    /// Looks for the next reply, and never waits: [`Poll::Pending`] when none is there yet, else
+    /// what [`Call::next`] returns. (That the replies have ended and that the next one has not
+    /// come yet are two things, so an `Option` would not do.)
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-try-next-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "count")?;
+    /// # let (mut server, client) = (service.server()?, service.client()?);
+    /// use std::task::Poll;
+    /// let mut call = client.begin(b"2")?;
+    /// assert!(call.try_next()?.is_pending());
+    /// server.next()?.reply(b"4")?;                        // in another process, as a rule
+    /// let Poll::Ready(Some(reply)) = call.try_next()? else { panic!("the reply is there") };
+    /// assert_eq!(*reply, *b"4");
+    /// assert!(matches!(call.try_next()?, Poll::Ready(None)), "it was the last one");
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Call::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Call::next`].
+    pub fn try_next(&mut self) -> Result<Poll<Option<Reply<R>>>, CallError> {
+        match self.look()? {
+            Some(found) => Ok(Poll::Ready(found)),
+            None => poll(self.wait_slow(None)),
+        }
+    }
+
+    /// Returns the next reply, waiting for one as long as `span`; [`Poll::Pending`] when that has
+    /// passed. The call goes on then, and may be waited for again.
+    ///
+    /// # Errors
+    /// The errors of [`Call::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Call::next`].
+    pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply<R>>>, CallError> {
+        self.next_until(Deadline::after(span))
+    }
+
+    /// Returns the next reply, waiting for one until the deadline; [`Poll::Pending`] when that has
+    /// passed. The call goes on then, and may be waited for again.
+    ///
+    /// # Errors
+    /// The errors of [`Call::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Call::next`].
+    #[inline]
+    pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply<R>>>, CallError> {
+        match self.look()? {
+            Some(found) => Ok(Poll::Ready(found)),
+            None => poll(self.wait_slow(Some(deadline))),
+        }
+    }
+
+    /// Returns whether the call is over: its last reply was taken, or it ended by an error.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns whether a server has begun the call. If not, it may do so at any moment.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        self.is_over || next(self.slot.words.claim().number()) != self.number
+    }
+
+    /// Cancels the call, and returns whether a server had begun it. If not, none will.
+    ///
+    /// # If a process dies
+    /// If this process dies, its calls are cancelled.
+    pub fn cancel(mut self) -> bool {
+        self.let_go()
+    }
+
+    /// Does step 1. `None`: nothing yet.
+    #[inline]
+    fn look(&mut self) -> Result<Option<Option<Reply<R>>>, CallError> {
+        if self.is_over {
+            return Ok(Some(None));
+        }
+        let ready = self.slot.words.ready();
+        if ready.number() != self.number {
+            return Ok(None);
+        }
+        match ready.beyond(self.taken) {
+            0 if !ready.is_end() => Ok(None),
+            0 => {
+                self.finish();
+                if ready.is_dropped() { Err(CallError::Dropped) } else { Ok(Some(None)) }
+            }
+            there if there <= RING => self.take(ready, there).map(|reply| Some(Some(reply))),
+            _ => Err(self.damaged()),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, ready: Ready, there: u32) -> Result<Reply<R>, CallError> {
+        let service = &self.client.service;
+        // An error leaves the reply where it is.
+        let Some(found) = service.found(self.slot, self.taken)? else { return Err(self.damaged()) };
+        // SAFETY: `found` has checked that `len` bytes lie there; the server writes there again
+        // only when the reply is taken.
+        let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
+        if let Some(object) = &found.object {
+            // A death just before: the process that settles the slot frees it. Its tag names the
+            // place, so it is freed once.
+            service.queue.free_put(object, self.slot.reply_position(self.taken))?;
+        }
+        self.taken = self.taken.wrapping_add(1);
+        if there == 1 && ready.is_end() && !ready.is_dropped() {
+            self.finish();
+        } else {
+            // Release: the server may write to the place in the ring again. Pairs with the server's
+            // look.
+            let taken = Ready::new(self.number, self.taken, After::More);
+            self.slot.words.taken.store(taken.0, Ordering::Release);
+            self.slot.words.wake_server();
+        }
+        Reply::new(bytes)
+    }
+
+    #[inline]
+    fn end(&mut self) {
+        self.is_over = true;
+        if let Some(told) = self.told_over.get() {
+            told.store(true, StdOrdering::Relaxed);
+        }
+    }
+
+    /// For a wait set.
+    pub(crate) fn readiness(&self) -> CallReadiness {
+        let over = self.told_over.get_or_init(|| Arc::new(AtomicBool::new(self.is_over)));
+        let service = self.client.service.clone();
+        CallReadiness::new(
+            service,
+            self.slot.slot,
+            self.number,
+            self.client.waits_for_server.get(),
+            Arc::clone(over),
+        )
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.end();
+        self.client.give_back(self.slot.slot, self.number);
+    }
+
+    #[cold]
+    fn damaged(&mut self) -> CallError {
+        self.let_go_damaged();
+        self.client.service.segment().damaged("a reply").into()
+    }
+
+    fn let_go_damaged(&mut self) {
+        self.end();
+        self.client.park(self.slot.slot);
+    }
+
+    /// Does steps 2 to 4. Without a deadline it does not wait.
+    #[cold]
+    fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply<R>>, CallError> {
+        let me = self.client.enter()?;
+        let words = self.slot.words;
+        if let Some(deadline) = deadline {
+            let (number, taken) = (self.number, self.taken);
+            let is_there = || {
+                let ready = Ready(words.ready.load(Ordering::Relaxed));
+                ready.number() == number && (ready.beyond(taken) > 0 || ready.is_end())
+            };
+            if self.client.service.queue.spin_wait().spin_until(deadline, is_there)
+                && let Some(found) = self.look()?
+            {
+                return Ok(found);
+            }
+        }
+        let relay = WakeRelay::begin(me.list());
+        let mut out_of_time = deadline.is_none();
+        let deadline = deadline.unwrap_or(Deadline::NEVER);
+        loop {
+            // A stray write: the word's only value is 0.
+            if words.x.load(Ordering::Relaxed) != 0 {
+                words.x.store(0, Ordering::Relaxed);
+            }
+            let ticket = words.replies.prepare_wait();
+            let result = self.look_and_sleep(me, &relay, ticket, out_of_time, deadline);
+            words.replies.cancel_wait(ticket);
+            if let Some(found) = result? {
+                return Ok(found);
+            }
+            if let Some(found) = self.look()? {
+                return Ok(found);
+            }
+            if deadline.has_passed() {
+                out_of_time = true;
+            }
+        }
+    }
+
+    /// Sleeps once, prepared. `None`: look again.
+    fn look_and_sleep(
+        &mut self,
+        me: Me,
+        relay: &WakeRelay,
+        ticket: Ticket,
+        out_of_time: bool,
+        deadline: Deadline,
+    ) -> Result<Option<Option<Reply<R>>>, CallError> {
+        if let Some(found) = self.look()? {
+            return Ok(Some(found));
+        }
+        let words = self.slot.words;
+        let seen = words.claim();
+        let next = self.judge(me, seen)?;
+        if let Next::Over(error) = next {
+            return Err(error);
+        }
+        if out_of_time {
+            return Err(CallError::TimedOut { begun: seen.number() == self.number });
+        }
+        let slice = ticket.until(deadline);
+        let queue = &self.client.service.queue;
+        let replies = words.replies.watch(ticket);
+        let slept = match next {
+            Next::Watch(owner) => {
+                let x = Watch { word: &words.x, expected: 0 };
+                let set = [replies, x, half_of(words, seen)];
+                Sleep::on(queue.registry(), &set).behind(relay, &[owner]).until(slice)
+            }
+            Next::WaitForServer(seen) => {
+                queue.server_role().sleep(relay, Some(replies), seen, slice)
+            }
+            Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
+        };
+        slept.map(|_| None).map_err(|errno| self.client.refused(errno))
+    }
+
+    /// Does step 3.
+    fn judge(&mut self, me: Me, seen: Claim) -> Result<Next, CallError> {
+        if next(seen.number()) == self.number {
+            return self.judge_not_begun(seen);
+        }
+        if seen.number() != self.number {
+            return Err(self.damaged());
+        }
+        match seen.state() {
+            State::Taken | State::Writing => match seen.owner() {
+                Some(owner) if me.is_alive(owner) => Ok(Next::Watch(owner)),
+                // Bits that name no process count as dead.
+                _ => Ok(self.judge_dead(seen)),
+            },
+            // Replies that had arrived before are returned first.
+            State::Cancelled if self.is_anything_ready() => Ok(Next::LookAgain),
+            // A sweep cancelled it, which found its server dead.
+            State::Cancelled => {
+                self.free_rest();
+                Ok(Next::Over(CallError::ServerDied { begun: true }))
+            }
+            // A sweep took a dead thread's id out after END.
+            State::Over if self.is_anything_ready() => Ok(Next::LookAgain),
+            State::Over => Err(self.damaged()),
+        }
+    }
+
+    fn judge_not_begun(&mut self, seen: Claim) -> Result<Next, CallError> {
+        let server = self.client.service.queue.server()?;
+        let error = match server.state {
+            RoleState::Living(process) => return Ok(Next::Watch(process)),
+            _ if self.client.waits_for_server.get() => return Ok(Next::WaitForServer(server)),
+            RoleState::Nobody => CallError::NoServer,
+            RoleState::Dead => CallError::ServerDied { begun: false },
+        };
+        // From that very word: a new server may have taken it. The caller is told only when no
+        // server will.
+        if !self.slot.words.cancel(seen, self.number) {
+            return Ok(Next::LookAgain);
+        }
+        self.take_back();
+        Ok(Next::Over(error))
+    }
+
+    fn judge_dead(&mut self, seen: Claim) -> Next {
+        // It may have gone on until its death.
+        fence(Ordering::Acquire);
+        if self.is_anything_ready() || !self.slot.words.cancel(seen, self.number) {
+            return Next::LookAgain;
+        }
+        self.free_rest();
+        Next::Over(CallError::ServerDied { begun: true })
+    }
+
+    fn is_anything_ready(&self) -> bool {
+        let ready = self.slot.words.ready();
+        ready.number() == self.number && (ready.beyond(self.taken) > 0 || ready.is_end())
+    }
+
+    /// The call is CANCELLED, and no server had begun it.
+    fn take_back(&mut self) {
+        let freed = match self.slot.question.asked().len() {
+            0..=INLINE_REQUEST => Ok(()),
+            _ => self.client.service.free_request(self.slot),
+        };
+        self.finish_freed(freed);
+    }
+
+    /// The call is CANCELLED: frees the objects in its slot.
+    fn free_rest(&mut self) {
+        let freed = self.client.service.free_objects(self.slot);
+        self.finish_freed(freed);
+    }
+
+    /// An object that could not be freed is freed when the slot is settled: no word leads to it
+    /// once the slot is used again.
+    fn finish_freed(&mut self, freed: Result<(), Error>) {
+        match freed {
+            Ok(()) => self.finish(),
+            Err(_) => self.let_go_damaged(),
+        }
+    }
+
+    /// Lets go of the call; returns whether it was begun.
+    #[cold]
+    fn let_go(&mut self) -> bool {
+        if self.is_over {
+            return true;
+        }
+        let Ok(me) = self.client.enter() else {
+            // A forked child's copy.
+            self.end();
+            return true;
+        };
+        let words = self.slot.words;
+        // A sweep may change the claim in between, and the server take the call or begin to write.
+        // There is a limit because a hostile process could change it for ever.
+        for _ in 0..TRIES {
+            let seen = words.claim();
+            let begun = seen.number() == self.number;
+            let not_begun = next(seen.number()) == self.number;
+            let ended = || {
+                let ready = words.ready();
+                ready.number() == self.number && ready.is_end()
+            };
+            let is_busy = seen.state() == State::Writing
+                && seen.owner().is_some_and(|thread| me.is_alive(thread));
+            let goes = match seen.state() {
+                _ if not_begun => words.cancel(seen, self.number),
+                // Damaged, or a living thread writes there.
+                _ if !begun => break,
+                State::Writing if ended() => true,
+                State::Writing if is_busy => break,
+                State::Taken | State::Writing => words.cancel(seen, self.number),
+                State::Over | State::Cancelled => true,
+            };
+            if goes && not_begun {
+                self.take_back();
+                return false;
+            }
+            if goes {
+                self.free_rest();
+                return true;
+            }
+        }
+        // A server's thread writes there: a stream learns that the client wants no more, and the
+        // slot is settled later.
+        words.taken.store(Ready::new(self.number, self.taken, After::End).0, Ordering::Release);
+        words.wake_server();
+        self.let_go_damaged();
+        true
+    }
+}
+
+/// Ready when [`Call::try_next`] has something to return: a reply or the call's end
+/// ([`Readiness::Readable`](crate::wait::Readiness::Readable)), or that there is no server any more
+/// to reply ([`Readiness::Ended`](crate::wait::Readiness::Ended)). After the last of these it is
+/// not ready again.
+impl<R: Payload + ?Sized> Source for Call<'_, R> {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
+    }
+}
+
+impl<R: Payload + ?Sized> Drop for Call<'_, R> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.let_go();
+        }
+    }
+}
+
+/// That the time is over is no error: the call goes on.
+fn poll<R: Payload + ?Sized>(
+    waited: Result<Option<Reply<R>>, CallError>,
+) -> Result<Poll<Option<Reply<R>>>, CallError> {
+    match waited {
+        Ok(found) => Ok(Poll::Ready(found)),
+        Err(CallError::TimedOut { .. }) => Ok(Poll::Pending),
+        Err(error) => Err(error),
+    }
+}
