@@ -32,6 +32,7 @@ mod generations;
 mod growth;
 mod idle;
 mod inversion;
+mod jobs;
 mod keeper;
 mod killed_receivers;
 mod killed_senders;
@@ -181,6 +182,7 @@ const ALL: &[&[runner::Check]] = &[
     wait_bridges::CHECKS,
     wait_sources::CHECKS,
     idle::CHECKS,
+    jobs::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main
