@@ -135,11 +135,11 @@ impl Inner {
 
     /// Returns whether jobs may have so many bytes.
     fn check_len(&self, len: u64) -> Result<(), SendError> {
-        let most = self.job_bytes();
-        let wanted = if self.is_fixed { most } else { len.next_multiple_of(self.unit) };
+        let max = self.job_bytes();
+        let wanted = if self.is_fixed { max } else { len.next_multiple_of(self.unit) };
         match () {
             () if wanted != len => Err(SendError::OtherLength { len, wanted }),
-            () if len > most => Err(SendError::TooLarge { len, most }),
+            () if len > max => Err(SendError::TooLarge { len, max }),
             () => Ok(()),
         }
     }

@@ -453,7 +453,7 @@ fn options_of_a_job_queue(world: &World) {
     let domain = world.domain();
     let options = JobQueue::<[u32]>::options;
     let made = options().max_jobs(3).job_bytes(8).create_new(&domain, "three").expect("made");
-    assert_eq!(made.put(&[1, 2, 3]), Err(SendError::TooLarge { len: 12, most: 8 }));
+    assert_eq!(made.put(&[1, 2, 3]), Err(SendError::TooLarge { len: 12, max: 8 }));
     let bytes = JobQueue::open_as_bytes(&domain, "three").expect("opens");
     assert_eq!(bytes.put(b"123"), Err(SendError::OtherLength { len: 3, wanted: 4 }));
     made.put(&[]).expect("nothing is a slice");
