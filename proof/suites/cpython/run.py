@@ -1,9 +1,10 @@
 """Runs CPython's own tests of locks and queues, unmodified, with Outlive's classes in the place of
 CPython's.
 
-    python run.py [--only TEXT] [--without FILE]
+    python run.py [--only TEXT] [--without FILE] [--verbose]
 
-FILE has a test's name on each line: these do not run. Each test runs in a process of its own, a
+FILE has a test's name on each line: these do not run. What tests write beside their results is
+shown with ``--verbose`` alone. Each test runs in a process of its own, a
 fork of this one, with a domain of its own, and is killed when it takes longer than a minute. Says
 for each, on a line: ``passed NAME``, ``failed NAME: why``, or ``skipped NAME: why``, where the
 test itself says why it does not run here.
@@ -85,7 +86,7 @@ def outcome(test: unittest.TestCase) -> str:
     return "passed"
 
 
-def in_a_process_of_its_own(test: unittest.TestCase) -> str:
+def in_a_process_of_its_own(test: unittest.TestCase, verbose: bool) -> str:
     domain = f"/dev/shm/outlive-suite-{os.getpid()}"
     read, write = os.pipe()
     child = os.fork()
@@ -93,6 +94,8 @@ def in_a_process_of_its_own(test: unittest.TestCase) -> str:
         os.setpgid(0, 0)
         os.environ["OUTLIVE_DOMAIN"] = domain
         os.close(read)
+        if not verbose:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         try:
             said = outcome(test)
         except BaseException as error:  # noqa: BLE001
@@ -131,6 +134,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--only", default="")
     arguments.add_argument("--without")
+    arguments.add_argument("--verbose", action="store_true")
     asked = arguments.parse_args()
     without = set()
     if asked.without:
@@ -141,7 +145,7 @@ def main() -> None:
             name = f"{prefix}.{method}"
             if name in without or asked.only not in name:
                 continue
-            result, _, why = in_a_process_of_its_own(of(method)).partition(" ")
+            result, _, why = in_a_process_of_its_own(of(method), asked.verbose).partition(" ")
             print(f"{result} {name}" + (f": {why}" if why else ""), flush=True)
 
 
