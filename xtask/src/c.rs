@@ -35,8 +35,9 @@ pub(crate) fn header(args: &[String]) -> ExitCode {
     }
 }
 
-/// Runs `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `pages`: the programs
-/// on the project's pages.
+/// Runs `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `installed`: what the
+/// installed files are like, and no test of the library; `pages`: the programs on the project's
+/// pages.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let only = match args {
         [] => None,
@@ -72,6 +73,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         println!("C++: skipped, there is no c++");
         total.add(Count::SKIPPED);
     }
+    if only == Some("installed") {
+        languages.clear();
+    }
     for (tests, built_tests, examples, built_examples) in languages {
         total.add(ctest(&ours.join(tests), &here.join(built_tests), &installed, &[&fake], only));
         if sanitizes {
@@ -89,9 +93,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
         total.add(ctest(&ours.join(examples), &here.join(built_examples), &installed, &[], only));
     }
-    if only.is_none() {
+    if only.is_none_or(|name| name == "installed") {
         total.add(symbols_have_versions(&installed));
         total.add(by_pkg_config(&here, &installed));
+        total.add(thread_sanitizer(&here, &installed));
         total.add(headers_compile(&here));
     }
     if only.is_none_or(|name| name == "pages") {
@@ -177,11 +182,56 @@ fn run_quietly(command: &mut Command) -> (bool, String) {
 }
 
 pub(crate) fn can_sanitize(here: &Path) -> bool {
+    has_sanitizer(here, "address,undefined")
+}
+
+/// Returns whether a program can be compiled with that sanitizer, and runs.
+fn has_sanitizer(here: &Path, sanitizer: &str) -> bool {
     let Ok(empty) = write(here, "empty.c", "int main(void) { return 0; }\n") else { return false };
     let to = here.join("empty");
     let mut compile = Command::new("cc");
-    compile.args(["-fsanitize=address,undefined", "-o"]).arg(&to).arg(empty);
+    compile.arg(format!("-fsanitize={sanitizer}")).arg("-o").arg(&to).arg(empty);
     run_quietly(&mut compile).0 && run_quietly(&mut Command::new(to)).0
+}
+
+/// Tests that ThreadSanitizer has nothing to report of two threads that take turns by the library's
+/// means; and that it has without what outlive.h tells it, and without the suppressions.
+fn thread_sanitizer(here: &Path, installed: &Path) -> Count {
+    if !has_sanitizer(here, "thread") {
+        println!("ThreadSanitizer: skipped, the compiler does not have it");
+        return Count::SKIPPED;
+    }
+    let ours = paths::at(paths::C);
+    let lib = installed.join("lib");
+    let suppressions = format!("suppressions={}", ours.join("share/tsan.supp").display());
+    let mut count = Count::default();
+    for (what, define, options, is_silent) in [
+        ("as users compile it", None, suppressions.as_str(), true),
+        ("without the header's part", Some("-DOUTLIVE_TSAN_H"), suppressions.as_str(), false),
+        ("without suppressions", None, "", false),
+    ] {
+        let to = here.join("threads");
+        let mut compile = Command::new("cc");
+        compile.args(["-g", "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsanitize=thread"]);
+        compile.args(define).arg("-I").arg(installed.join("include"));
+        compile.arg(ours.join("tests/tsan/threads.c")).arg("-o").arg(&to).arg("-L").arg(&lib);
+        compile.arg("-loutlive").arg(format!("-Wl,-rpath,{}", lib.display()));
+        let (is_compiled, mut said) = run_quietly(&mut compile);
+        let mut is_well = is_compiled;
+        if is_compiled {
+            let domain = programs::Domain::new();
+            let mut run = Command::new(&to);
+            (is_well, said) = run_quietly(run.arg(&domain.path).env("TSAN_OPTIONS", options));
+        }
+        let has_report = said.contains("WARNING: ThreadSanitizer: data race");
+        if is_compiled && is_well == is_silent && has_report != is_silent {
+            count.add(Count::PASSED);
+        } else {
+            println!("ThreadSanitizer {what}: {said}");
+            count.add(Count::FAILED);
+        }
+    }
+    count
 }
 
 fn write(here: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
@@ -319,6 +369,8 @@ fn headers_compile(here: &Path) -> Count {
         ("outlive_gpu.h", "c++", "c++11", "c++", "-pedantic"),
         ("outlive.hpp", "c++", "c++20", "c++", "-pedantic"),
         ("outlive.hpp", "c++", "c++20", "c++", "-Weffc++"),
+        ("outlive.h", "cc", "c99", "c", "-fsanitize=thread"),
+        ("outlive.hpp", "c++", "c++20", "c++", "-fsanitize=thread"),
         ("outlive.hpp", "clang++", "c++20", "c++", "-pedantic"),
         ("outlive.hpp", "clang++", "c++20", "c++", "-Weffc++"),
         ("outlive.hpp", "c++", "c++20", "c++", "-fno-exceptions"),
