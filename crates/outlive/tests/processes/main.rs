@@ -51,6 +51,7 @@ mod onces;
 mod order;
 mod owned_guards;
 mod panics;
+mod passed_deadlines;
 mod pi_mutex;
 mod pi_mutex_deaths;
 mod pool_guard_pages;
@@ -181,6 +182,7 @@ const ALL: &[&[runner::Check]] = &[
     wait_bridges::CHECKS,
     wait_sources::CHECKS,
     idle::CHECKS,
+    passed_deadlines::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main
