@@ -45,9 +45,9 @@ const BEGINNING: &str = "\
  *   thread's last message. No function throws.
  * - `X_open(domain, name, how, ...)` returns a handle. `how` says whether the name must exist; the
  *   comment of `outlive_opening_t` lists the codes that all openings return. `X_close` ends a
- *   handle (`X_drop`, `X_release` or `X_free` a message or a call); passing NULL to these has no
- *   effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
- *   NULL where something is needed gives EINVAL.
+ *   handle, and `X_release` what passes through (a loan, sample, call, reply, request, stream or
+ *   shared object); passing NULL to either has no effect. When a call fails, a place for a handle
+ *   holds NULL, and any other place is unchanged. NULL where something is needed gives EINVAL.
  * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
  *   ends when what it waits for can never come because a peer died.
  * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are
@@ -105,6 +105,18 @@ const MACROS: &str = "\
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }";
 
+/// The end of outlive.h.
+const TSAN: &str = "\
+/* ThreadSanitizer is told what the calls put in order. */
+#if defined(__SANITIZE_THREAD__)
+#include \"outlive_tsan.h\"
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#include \"outlive_tsan.h\"
+#endif
+#endif
+";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }
@@ -132,7 +144,11 @@ fn config(beginning: &str, guard: &str) -> cbindgen::Config {
 /// The headers by name.
 fn generated() -> [(&'static str, String); 2] {
     let ours = config(BEGINNING, "OUTLIVE_H");
-    let ours = cbindgen::Config { after_includes: Some(format!("\n{MACROS}")), ..ours };
+    let ours = cbindgen::Config {
+        after_includes: Some(format!("\n{MACROS}")),
+        trailer: Some(TSAN.to_owned()),
+        ..ours
+    };
     let gpu = config(GPU_BEGINNING, "OUTLIVE_GPU_H");
     let gpu = cbindgen::Config {
         sys_includes: Vec::new(),

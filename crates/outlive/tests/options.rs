@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use outlive::Domain;
+use outlive::jobs::JobQueue;
 use outlive::pool::Pool;
 use outlive::queue::{OnReceiverDeath, Queue};
 use outlive::rpc::Service;
@@ -47,6 +48,10 @@ fn the_page_has_the_defaults() {
     assert_eq!(queue.on_receiver_death, OnReceiverDeath::Fail);
     expect("queue", "on_receiver_death", "fail");
     expect_a_quarter("queue", queue.max_bytes, 6 << 30);
+    let jobs = JobQueue::<[u8]>::open_or_create(&domain, "jobs").expect("made").config();
+    expect("job queue", "max_jobs", jobs.max_jobs);
+    expect("job queue", "job_bytes", jobs.job_bytes);
+    expect("job queue", "max_attempts", jobs.max_attempts);
     let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made").config();
     expect("topic", "depth", topic.depth);
     expect("topic", "stamps", topic.stamps);
@@ -60,11 +65,11 @@ fn the_page_has_the_defaults() {
     expect("pool", "huge_pages", pool.huge_pages);
     expect_a_quarter("pool", pool.max_bytes, 8 << 30);
     let semaphore = SemaphoreOptions::default().open_or_create(&domain, "semaphore").expect("made");
-    expect("semaphore", "permits", semaphore.free());
+    expect("semaphore", "permits", semaphore.available_permits());
     let three = Semaphore::options(3).create_new(&domain, "three").expect("made");
-    assert_eq!(three.free(), 3);
+    assert_eq!(three.available_permits(), 3);
     let found = SemaphoreOptions::default().open_or_create(&domain, "three").expect("as it is");
-    assert_eq!(found.free(), 3);
+    assert_eq!(found.available_permits(), 3);
     let subscriber = Subscriber::options();
     expect("subscriber", "reliable", false);
     expect("subscriber", "history", 0);

@@ -13,10 +13,10 @@
 use std::sync::Arc;
 
 use super::Inner;
-use super::copy::copy_in;
 use super::layout::{CELLS, Cell, Latest, MOST_BUFFERS};
 use crate::claim::{HeldRole, Role};
 use crate::liveness::Me;
+use crate::segment::copy_in;
 use crate::shim::{Ordering, fence};
 use crate::{Deadline, Error, SendError};
 
@@ -73,7 +73,7 @@ impl Inner {
         if self.buffers.is_fixed() {
             SendError::OtherLength { len: len as u64, wanted: most }
         } else {
-            SendError::TooLarge { len: len as u64, most }
+            SendError::TooLarge { len: len as u64, max: most }
         }
     }
 
