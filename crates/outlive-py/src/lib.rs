@@ -9,7 +9,7 @@
 //! | `held` | guards, permits and seats, each for the thread that got it |
 //! | `lender` | clients, whose calls are objects of their own; the one place where a lifetime is extended |
 //! | `errors` | the core's errors as Python's |
-//! | `layout`, `bytes`, `dlpack`, `msgpack` | a message's layout besides its bytes, and how bytes come and go |
+//! | `layout`, `record`, `bytes`, `dlpack`, `msgpack` | a message's layout besides its bytes, and how bytes come and go |
 //! | `gpu`, `gpu_topic`, `gpu_array`, `gpu_loan`, `gpu_library` | GPUs, streams; what a topic has for them; arrays in their memory |
 //! | the others | a class or two each, named as in the core |
 
@@ -40,6 +40,7 @@ mod msgpack;
 mod named;
 mod pool;
 mod queue;
+mod record;
 mod rw_lock;
 mod sample;
 mod semaphore;

@@ -68,7 +68,8 @@ impl Loan {
         timeout: Option<f64>,
         publisher: Arc<Turn<Publisher>>,
     ) -> Loan {
-        let (data, len) = (loan.as_mut_ptr(), loan.len());
+        // Behind the array may lie its description, which is not shown.
+        let (data, len) = (loan.as_mut_ptr(), layout.len().unwrap_or(0));
         Loan {
             loan: Mutex::new(Some(loan)),
             is_there: AtomicBool::new(true),

@@ -9,14 +9,14 @@ use outlive::pool;
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3::{ffi, intern};
+use pyo3::ffi;
 
 use crate::domain::{self, Peer};
 use crate::errors::{Raised, raise};
 use crate::layout::{self, Layout};
 use crate::lender::lender;
 use crate::named::{GivenDomain, Named, Reduced};
-use crate::sample::{DTYPE, shown_as_array};
+use crate::sample::shown_as_array;
 use crate::turn::process;
 
 /// Memory in pieces of 0 bytes to 1 GiB, allocated and freed in some hundred nanoseconds, which one
@@ -138,11 +138,7 @@ impl Pool {
                     "without a dtype a block has so many bytes: one number",
                 ));
             }
-            Some(dtype) => {
-                let name: String =
-                    DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
-                Layout::of_numpy(&name, &extents)?
-            }
+            Some(dtype) => Layout::of_type(dtype, &extents)?,
         };
         let len =
             layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than there can be"))?;

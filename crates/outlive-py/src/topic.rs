@@ -8,7 +8,6 @@ use outlive::topic::{
     Header, Publisher as Core, SubscriberOptions, Topic as CoreTopic, TopicOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::bytes::Given;
@@ -21,7 +20,6 @@ use crate::layout::{self, Item, Layout};
 use crate::loan::Loan;
 use crate::msgpack;
 use crate::named::{GivenDomain, Named, Reduced};
-use crate::sample::DTYPE;
 use crate::subscriber::Subscriber;
 use crate::turn::Turn;
 use crate::waiting::{Until, wait};
@@ -282,30 +280,27 @@ pub(crate) struct Publisher {
     turn: Arc<Turn<Core>>,
     /// The type of the last loan, and its item: so numpy need not be asked again. Locked for a
     /// moment.
-    last_type: Mutex<Option<(Py<PyAny>, &'static Item)>>,
+    last_type: Mutex<Option<(Py<PyAny>, Item)>>,
 }
 
 impl Publisher {
     fn layout_of(&self, dtype: &Bound<'_, PyAny>, extents: &[usize]) -> PyResult<Layout> {
-        let py = dtype.py();
         let mut last = self.last_type.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, item)) = &*last
             && known.is(dtype)
         {
-            return Layout::new(item, extents);
+            return Layout::new(item.clone(), extents);
         }
         // Unlocked: a type's own code may come back here.
         let other = last.take();
         drop(last);
         drop(other);
-        let name: String =
-            DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
-        let layout = Layout::of_numpy(&name, extents)?;
+        let layout = Layout::of_type(dtype, extents)?;
         // Types and strings only, which do not change.
         if dtype.is_instance_of::<pyo3::types::PyType>()
             || dtype.is_instance_of::<pyo3::types::PyString>()
         {
-            let known = (dtype.clone().unbind(), layout.item());
+            let known = (dtype.clone().unbind(), layout.item().clone());
             *self.last_type.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
         }
         Ok(layout)
@@ -361,12 +356,16 @@ impl Publisher {
     ) -> PyResult<u64> {
         let until = Until::timeout(timeout)?;
         let given = Given::array_of(data)?;
-        let header = header(given.layout()?.as_ref(), key, frame, stamp, own)?;
+        let layout = given.layout()?;
+        let header = header(layout.as_ref(), key, frame, stamp, own)?;
+        let (len, description) =
+            (given.len(), layout.as_ref().map_or(&[][..], Layout::description));
         let inside = self.turn.enter(py)?;
         make_way(py, &inside, until)?;
-        let mut loan = inside.loan(given.len()).raised(py)?;
-        // SAFETY: the loan has as many bytes, and is this call's alone.
+        let mut loan = inside.loan(len.saturating_add(description.len())).raised(py)?;
+        // SAFETY: the loan has at least as many bytes, and is this call's alone.
         unsafe { given.copy_to(py, loan.as_mut_ptr())? };
+        loan[len..].copy_from_slice(description);
         if let Some(header) = header {
             loan.set_header(header);
         }
@@ -428,7 +427,9 @@ impl Publisher {
             .ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
         let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;
         let inside = self.turn.enter(py)?;
-        let loan = inside.loan(len).raised(py)?;
+        let description = layout.description();
+        let mut loan = inside.loan(len.saturating_add(description.len())).raised(py)?;
+        loan[len..].copy_from_slice(description);
         Ok(Loan::new(loan, header, layout, dtype.is_some(), timeout, Arc::clone(&self.turn)))
     }
 
