@@ -559,9 +559,12 @@ def test_a_publisher_killed_in_a_loan_leaves_nothing_behind(folder, start):
 
 
 def test_a_full_topic_says_so(folder):
-    publisher, _ = pair(folder, max_bytes=1 << 20)
-    with pytest.raises(NoSpace) as raised:
-        publisher.loan(8 << 20)
+    publisher, subscriber = pair(folder, max_bytes=1 << 20)
+    held = []
+    with pytest.raises(NoSpace, match="subscribers hold [1-9]") as raised:
+        for _ in range(9):
+            publisher.publish(bytes(200_000))
+            held.append(subscriber.recv(timeout=5))
     assert isinstance(raised.value, OSError) and raised.value.errno == 28
 
 
