@@ -27,7 +27,7 @@ use crate::waiting::{Until, wait};
 /// True
 /// >>> other.join()
 /// >>> step.leave()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Barrier {
     seats: Kept<OwnedSeat>,
     barrier: Arc<Core>,

@@ -39,7 +39,7 @@ const RELOCK: f64 = 10.0;
 /// ...     delivered.wait_for(lambda: lock.value == 3, timeout=10)
 /// True
 /// >>> supplier.join()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Condition {
     condvar: Condvar,
     lock: Py<Lock>,

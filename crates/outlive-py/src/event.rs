@@ -23,7 +23,7 @@ use crate::waiting::{Until, wait};
 /// >>> bin(ready.wait_bits(0b100))
 /// '0b100'
 /// >>> ready.clear()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Event {
     pub(crate) event: Core,
     named: Named,

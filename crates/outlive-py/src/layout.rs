@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
-use pyo3::prelude::*;
 use pyo3::intern;
-use pyo3::types::{PyMemoryView, PyTuple};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::record::Record;
-use crate::sample::{DTYPE, EMPTY};
+use crate::sample::DTYPE;
 
 const MARK: u8 = 0xA5;
 pub(crate) const MOST_DIMENSIONS: usize = 7;
@@ -84,7 +84,7 @@ static ITEMS: [Number; 14] = [
 static BYTE: &Number = &ITEMS[1];
 
 /// Returns the error of items that cannot be published.
-fn no_items(format: &str) -> PyErr {
+pub(crate) fn no_items(format: &str) -> PyErr {
     PyTypeError::new_err(format!(
         "arrays of items '{format}' cannot be published: numbers and bool in native byte order can, \
          and records of fields; or publish their bytes"
@@ -157,13 +157,7 @@ impl Layout {
             let name: String = dtype.getattr(intern!(py, "str"))?.extract()?;
             return Layout::of_numpy(&name, extents);
         }
-        // Numpy tells the fields as the buffer protocol has them, and so of a buffer only.
-        let one = EMPTY.get(py)?.call1((PyTuple::empty(py), dtype))?;
-        let view = PyMemoryView::from(&one)?;
-        let format: String = view.getattr(intern!(py, "format"))?.extract()?;
-        let bytes = view.getattr(intern!(py, "itemsize"))?.extract()?;
-        let record = Record::new(format.as_bytes(), bytes)
-            .ok_or_else(|| no_items(&format))?;
+        let record = Record::of_type(&dtype)?;
         Layout::new(Item::Record(Arc::new(record)), extents)
     }
 
@@ -196,11 +190,6 @@ impl Layout {
     ) -> PyResult<Option<Layout>> {
         let letters = format.to_bytes();
         let other = || no_items(&format.to_string_lossy());
-        if letters.starts_with(b"T{") {
-            let bytes = u32::try_from(item_bytes).map_err(|_| other())?;
-            let record = Record::new(letters, bytes).ok_or_else(other)?;
-            return Layout::new(Item::Record(Arc::new(record)), extents).map(Some);
-        }
         let letters = match letters {
             [b'@' | b'=', rest @ ..] => rest,
             [b'<', rest @ ..] if cfg!(target_endian = "little") => rest,
@@ -292,8 +281,7 @@ impl Layout {
         for (extent, bytes) in extents.iter_mut().zip(own[4..].as_chunks::<4>().0) {
             *extent = u32::from_le_bytes(*bytes) as usize;
         }
-        let layout =
-            Layout::new(Item::Number(item), &extents[..usize::from(dimensions)]).ok()?;
+        let layout = Layout::new(Item::Number(item), &extents[..usize::from(dimensions)]).ok()?;
         (layout.len() == Some(len)).then_some(layout)
     }
 

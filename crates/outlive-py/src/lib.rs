@@ -6,6 +6,7 @@
 //! | `named` | the three ways to open a thing by its name, and pickling |
 //! | `waiting` | waits without the interpreter, in slices, so that Ctrl-C works |
 //! | `turn` | handles of the core's that one thread at a time may use |
+//! | `open` | handles that all threads share; `close` |
 //! | `held` | guards, permits and seats, each for the thread that got it |
 //! | `lender` | clients, whose calls are objects of their own; the one place where a lifetime is extended |
 //! | `errors` | the core's errors as Python's |
@@ -38,6 +39,7 @@ mod loan;
 mod lock;
 mod msgpack;
 mod named;
+mod open;
 mod pool;
 mod queue;
 mod record;
@@ -61,6 +63,10 @@ use pyo3::prelude::*;
 /// `turn` and `held`.
 #[pymodule(gil_used = false)]
 mod _outlive {
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
     #[pymodule_export]
     use crate::barrier::Barrier;
     #[pymodule_export]

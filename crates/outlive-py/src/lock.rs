@@ -44,7 +44,7 @@ pub(crate) type Given = OwnedMutexGuard<u64>;
 /// >>> lock.locked(), lock.value
 /// (True, 1)
 /// >>> lock.release()
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Lock {
     held: Held<Given>,
     owner_died: AtomicBool,

@@ -19,6 +19,7 @@ use crate::errors::{Raise, Raised};
 pub(crate) type GivenDomain<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// Under which name a thing is open, and in which domain.
+#[derive(Clone)]
 pub(crate) struct Named {
     pub(crate) domain: Domain,
     pub(crate) name: String,
@@ -52,7 +53,18 @@ impl Named {
     }
 
     pub(crate) fn domain(&self) -> domain::Domain {
-        domain::Domain { domain: self.domain.clone() }
+        domain::Domain::of(self.domain.clone())
+    }
+
+    /// Returns how Python shows a thing of that class: with its name, its domain, and its state, of
+    /// which an error says that it is closed.
+    pub(crate) fn repr(&self, class: &str, state: PyResult<String>) -> String {
+        let (name, path) = (&self.name, self.domain.path().display());
+        match state {
+            Ok(state) if state.is_empty() => format!("<{class} '{name}' in '{path}'>"),
+            Ok(state) => format!("<{class} '{name}' in '{path}': {state}>"),
+            Err(_) => format!("<{class} '{name}' in '{path}': closed>"),
+        }
     }
 
     /// Returns the pickle of `thing`, which has this name: unpickled, it is opened with those
@@ -67,4 +79,10 @@ impl Named {
         let class = thing.get_type().into_any();
         Ok((reopen, (class, self.name.clone(), self.domain(), options.into_py_dict(py)?)))
     }
+}
+
+/// Returns so many of them, in words.
+pub(crate) fn counted(count: impl Into<u64>, one: &str) -> String {
+    let count = count.into();
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }

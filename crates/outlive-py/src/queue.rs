@@ -50,7 +50,7 @@ use crate::waiting::{Until, wait};
 /// ...     print("nothing")
 /// nothing
 /// >>> queue.close()
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Queue {
     sender: Turn<End<Sender>>,
     receiver: Turn<End<Receiver>>,
@@ -627,7 +627,7 @@ impl Queue {
 /// (b'weld', False)
 /// >>> queue.try_recv() is None
 /// True
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Peeked {
     queue: Py<Queue>,
     /// The value of the queue's `taken`.

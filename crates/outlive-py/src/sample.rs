@@ -16,6 +16,7 @@ use crate::gpu_library::{self, Where};
 use crate::gpu_topic::OnGpus;
 use crate::layout::{Layout, extents};
 use crate::msgpack;
+use crate::open::{Left, Open};
 
 /// A received message, where it lies in shared memory. It stays as it is as long as this object or
 /// a view of it exists, whatever its publisher and the topic do meanwhile; then its memory can be
@@ -37,13 +38,16 @@ use crate::msgpack;
 /// >>> del sample, subscriber, topic           # the view is enough to keep it
 /// >>> float(eye.trace()), eye.flags.writeable
 /// (3.0, False)
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Sample {
-    /// Shared with copies for a GPU.
-    sample: Arc<topic::Sample>,
+    /// Shared with views, tensors, and copies for a GPU.
+    sample: Open<topic::Sample>,
     layout: Layout,
     is_array: bool,
     header: topic::Header,
+    sequence: u64,
+    order: u64,
+    publisher: Option<u32>,
     gpus: Arc<OnGpus>,
 }
 
@@ -54,7 +58,16 @@ impl Sample {
         let array = Layout::of_message(&header.own, bytes);
         let is_array = array.is_some();
         let layout = array.unwrap_or_else(|| Layout::bytes(bytes.len()));
-        Sample { sample: Arc::new(sample), layout, is_array, header, gpus: Arc::clone(gpus) }
+        Sample {
+            layout,
+            is_array,
+            header,
+            sequence: sample.sequence(),
+            order: sample.order(),
+            publisher: sample.publisher().map(|token| token.as_u32()),
+            sample: Open::new(sample),
+            gpus: Arc::clone(gpus),
+        }
     }
 }
 
@@ -74,6 +87,8 @@ impl Sample {
         shape: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
+        // Of an object without a buffer numpy would make an array of one object.
+        this.sample.get()?;
         if !this.is_array {
             return shown_as_array(slf.as_any(), dtype, shape);
         }
@@ -117,7 +132,7 @@ impl Sample {
         if self.layout.is_of_records() {
             return Err(PyTypeError::new_err("GPUs have no arrays of records: use numpy()"));
         }
-        self.gpus.copy_of(py, &self.sample, &self.layout, stream, device)
+        self.gpus.copy_of(py, &self.sample.get()?, &self.layout, stream, device)
     }
 
     /// Returns the message as a CuPy array: a copy in the memory of the ``device`` (None: CuPy's
@@ -156,26 +171,26 @@ impl Sample {
 
     /// Deserializes the value from msgpack.
     fn msgpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        msgpack::read(py, self.sample.bytes())
+        msgpack::read(py, self.sample.get()?.bytes())
     }
 
     /// Its number among the messages of its publisher's ring, without gaps except for lost
     /// messages.
     #[getter]
     fn sequence(&self) -> u64 {
-        self.sample.sequence()
+        self.sequence
     }
 
     /// Its order among all messages of the topic.
     #[getter]
     fn order(&self) -> u64 {
-        self.sample.order()
+        self.order
     }
 
     /// The token of the process that published it: for ``Domain.peer``.
     #[getter]
     fn publisher(&self) -> Option<u32> {
-        self.sample.publisher().map(|token| token.as_u32())
+        self.publisher
     }
 
     /// When it was published, in nanoseconds since 1970; 0 if that was not given.
@@ -184,6 +199,7 @@ impl Sample {
         self.header.stamp
     }
 
+    /// The number that its publisher gave to what it shows, as ``frame``.
     #[getter]
     fn frame(&self) -> u64 {
         self.header.frame
@@ -221,14 +237,7 @@ impl Sample {
     ) -> PyResult<Bound<'py, PyAny>> {
         // Of a GPU's streams a tensor in the CPU's memory has none.
         let _ = stream;
-        dlpack::export(
-            py,
-            Arc::clone(&self.sample),
-            &self.layout,
-            max_version,
-            dl_device,
-            copy,
-        )
+        dlpack::export(py, self.sample.get()?, &self.layout, max_version, dl_device, copy)
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
@@ -241,19 +250,46 @@ impl Sample {
         flags: c_int,
     ) -> PyResult<()> {
         let this = slf.get();
-        let (data, len) = (this.sample.bytes().as_ptr().cast_mut(), this.__len__());
+        let sample = this.sample.get()?;
+        let (data, len) = (sample.bytes().as_ptr().cast_mut(), this.__len__());
         let layout = &raw const this.layout;
-        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps both sample and
-        // layout.
-        unsafe { (*layout).show(view, flags, slf.into_any(), data, len, true) }
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the layout. The
+        // view keeps the sample.
+        unsafe {
+            (*layout).show(view, flags, slf.into_any(), data, len, true)?;
+            (*view).internal = Arc::into_raw(sample).cast_mut().cast();
+        }
+        Ok(())
+    }
+
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `__getbuffer__` has put it there, and each view is released once.
+        drop(unsafe { Arc::from_raw((*view).internal.cast::<topic::Sample>()) });
+    }
+
+    /// Closes the sample: its message's memory can be reused when the last view of it is gone, and
+    /// using it raises ``ValueError``; what was told of it (``key``, ``shape``) is still there.
+    fn close(&self) {
+        self.sample.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().sample.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
     }
 
     fn __repr__(&self) -> String {
         let what = match self.dtype() {
-            Some(dtype) => format!("{dtype} {:?}", self.layout.shape()),
-            None => format!("{} bytes", self.__len__()),
+            Some(dtype) => format!("message {}, {dtype} {:?}", self.sequence, self.layout.shape()),
+            None => format!("message {}, {} bytes", self.sequence, self.__len__()),
         };
-        format!("<Sample {}, {what}>", self.sample.sequence())
+        self.gpus.named.repr("Sample", self.sample.get().map(|_| what))
     }
 }
 
@@ -294,6 +330,5 @@ impl Function {
 
 pub(crate) static ASARRAY: Function = Function::new("numpy", "asarray");
 pub(crate) static DTYPE: Function = Function::new("numpy", "dtype");
-pub(crate) static EMPTY: Function = Function::new("numpy", "empty");
 static FROMBUFFER: Function = Function::new("numpy", "frombuffer");
 pub(crate) static WEAK_REFERENCE: Function = Function::new("weakref", "ref");

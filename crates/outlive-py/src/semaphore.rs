@@ -30,7 +30,7 @@ use crate::waiting::{Until, wait};
 /// >>> slots.release(2)
 /// >>> slots.free
 /// 2
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Semaphore {
     permits: Kept<OwnedPermit>,
     semaphore: Arc<Core>,

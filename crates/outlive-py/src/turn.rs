@@ -3,18 +3,20 @@
 //!
 //! A thread that enters while another is inside waits without the interpreter, and can be
 //! interrupted. A handle that a thread waits in (`recv` without a timeout) is occupied for that
-//! time.
+//! time. `close` drops the handle: a thread that waits inside is told at the end of its slice, and
+//! each that comes later at once.
 //!
 //! In a forked child a thread that was inside does not exist any more: the thread inside is named
 //! by its process, by a number that `os.fork` changes.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use outlive::futex;
+use outlive::{Deadline, futex};
 use pyo3::prelude::*;
 
+use crate::open::closed;
 use crate::waiting::{Until, wait};
 
 /// This process's number among its forks: never 0.
@@ -35,7 +37,10 @@ pub(crate) struct Turn<T> {
     /// 0: none; else the process of the thread that is inside.
     inside: AtomicU32,
     waiting: AtomicU32,
-    value: UnsafeCell<T>,
+    /// A thread has closed it, or is waiting for its turn to do so.
+    is_closing: AtomicBool,
+    /// `None` once it is closed.
+    value: UnsafeCell<Option<T>>,
 }
 
 // SAFETY: only the thread that is inside reaches the value, one at a time.
@@ -46,7 +51,8 @@ impl<T> Turn<T> {
         Turn {
             inside: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
-            value: UnsafeCell::new(value),
+            is_closing: AtomicBool::new(false),
+            value: UnsafeCell::new(Some(value)),
         }
     }
 
@@ -58,16 +64,37 @@ impl<T> Turn<T> {
         }
     }
 
-    /// Enters; returns `None` when that took too long.
+    /// Enters; returns `None` when that took too long. Raises `ValueError` once it is closed.
     pub(crate) fn enter_until(
         &self,
         py: Python<'_>,
         until: Until,
     ) -> PyResult<Option<Inside<'_, T>>> {
-        match self.try_enter() {
-            Some(inside) => Ok(Some(inside)),
-            None => self.enter_slow(py, until),
+        let inside = match self.try_enter() {
+            Some(inside) => Some(inside),
+            None => self.enter_slow(py, until)?,
+        };
+        match inside {
+            Some(inside) if inside.is_closed() => Err(closed()),
+            None if self.is_closing() => Err(closed()),
+            inside => Ok(inside),
         }
+    }
+
+    /// Closes it, when the thread that is inside leaves, and returns the value. `None`: it was
+    /// closed before.
+    pub(crate) fn close(&self, py: Python<'_>) -> PyResult<Option<T>> {
+        // Relaxed: a thread that does not see it yet waits for one more slice.
+        self.is_closing.store(true, Ordering::Relaxed);
+        let inside = match self.try_enter() {
+            Some(inside) => Some(inside),
+            None => self.enter_slow(py, Until::NEVER)?,
+        };
+        Ok(inside.and_then(|mut inside| inside.value_mut().take()))
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
     }
 
     /// Enters if no thread is inside.
@@ -107,19 +134,59 @@ pub(crate) struct Inside<'t, T> {
     turn: &'t Turn<T>,
 }
 
+impl<T> Inside<'_, T> {
+    fn value_mut(&mut self) -> &mut Option<T> {
+        // SAFETY: this thread is inside, alone, and there is one `Inside`.
+        unsafe { &mut *self.turn.value.get() }
+    }
+
+    fn is_closed(&self) -> bool {
+        // SAFETY: this thread is inside, alone.
+        unsafe { (*self.turn.value.get()).is_none() }
+    }
+
+    /// Waits as [`wait`] does, with the value, and raises `ValueError` when another thread wants to
+    /// close it meanwhile.
+    pub(crate) fn wait<R>(
+        &mut self,
+        py: Python<'_>,
+        until: Until,
+        mut once: impl FnMut(&mut T, Deadline) -> Option<R>,
+    ) -> PyResult<Option<R>> {
+        let turn = self.turn;
+        let found = wait(py, until, |deadline| match once(self, deadline) {
+            None if turn.is_closing() => Some(None),
+            found => found.map(Some),
+        })?;
+        match found {
+            Some(None) => Err(closed()),
+            found => Ok(found.flatten()),
+        }
+    }
+}
+
+/// What keeps [`Deref`] from failing.
+const NOT_CLOSED: &str =
+    "who enters has found that it is not closed, and only one inside closes it";
+
 impl<T> Deref for Inside<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
         // SAFETY: this thread is inside, alone.
-        unsafe { &*self.turn.value.get() }
+        match unsafe { &*self.turn.value.get() } {
+            Some(value) => value,
+            None => unreachable!("{NOT_CLOSED}"),
+        }
     }
 }
 
 impl<T> DerefMut for Inside<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this thread is inside, alone, and there is one `Inside`.
-        unsafe { &mut *self.turn.value.get() }
+        match self.value_mut() {
+            Some(value) => value,
+            None => unreachable!("{NOT_CLOSED}"),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ def test_blocks_are_arrays_bytes_and_come_back(folder):
         array[...] = 1
         del array
         block.free()
-        with pytest.raises(RuntimeError):
+        with pytest.raises(ValueError, match="closed"):
             block.free()
         with pytest.raises(BufferError):
             memoryview(block)
@@ -57,7 +57,7 @@ def test_an_object_is_not_handed_over_while_an_array_writes_to_it(folder):
     assert list(array) == [1, 2, 3, 4]
     del array
     offset = block.offer()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ValueError, match="closed"):
         block.offer()
     with pytest.raises(RuntimeError):
         block.numpy()

@@ -402,7 +402,7 @@ def test_records_arrive_as_they_were(folder, dtype):
 
 def test_structs_of_ctypes_are_records(folder):
     class Point(ctypes.Structure):
-        _fields_ = [("x", ctypes.c_float), ("n", ctypes.c_uint16)]
+        _fields_ = [("x", ctypes.c_float), ("n", ctypes.c_uint32)]
 
     publisher, subscriber = pair(folder)
     publisher.publish((Point * 2)(Point(1.5, 2), Point(2.5, 3)))
@@ -417,7 +417,8 @@ def test_records_of_addresses_are_refused(folder):
             publisher.publish(np.zeros(2, dtype))
         with pytest.raises((TypeError, ValueError)):
             publisher.loan(2, dtype)
-    with pytest.raises(TypeError):
+    with pytest.raises((TypeError, ValueError)):
+
         class Address(ctypes.Structure):
             _fields_ = [("at", ctypes.c_void_p)]
 
