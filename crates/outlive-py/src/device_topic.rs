@@ -17,12 +17,12 @@ use crate::gpu::{OnGpu, on_gpu, stream_number};
 use crate::gpu_array::{GpuArray, Place};
 use crate::gpu_library::{self, Where};
 use crate::gpu_loan::{GpuLoan, Lent};
+use crate::handle_mutex::HandleMutex;
 use crate::layout::Layout;
 use crate::named::{GivenDomain, Named};
 use crate::open::{Left, Open, closed};
 use crate::subscriber::nothing_came;
 use crate::topic::subscriber_options;
-use crate::turn::Turn;
 use crate::waiting::{Until, detached, wait};
 
 /// A topic whose messages stay in a GPU's memory: only a descriptor that says where goes from
@@ -62,8 +62,8 @@ struct End {
     topic: outlive_gpu::DeviceTopic,
     /// Made with the first loan.
     publisher: OnceLock<DevicePublisher>,
-    /// The turn of publishing threads.
-    turn: Arc<Turn<()>>,
+    /// Locked by the thread that publishes.
+    publishing: Arc<HandleMutex<()>>,
 }
 
 impl End {
@@ -75,7 +75,12 @@ impl End {
         open: impl FnOnce() -> Result<Topic<Card<u8>>, outlive::Error> + Send,
     ) -> Result<End, GpuError> {
         let topic = detached(py, || outlive_gpu::DeviceTopic::new(&on.gpu, domain, open()?))?;
-        Ok(End { on, topic, publisher: OnceLock::new(), turn: Arc::new(Turn::new(())) })
+        Ok(End {
+            on,
+            topic,
+            publisher: OnceLock::new(),
+            publishing: Arc::new(HandleMutex::new(())),
+        })
     }
 
     fn publisher(&self) -> Result<&DevicePublisher, GpuError> {
@@ -137,8 +142,8 @@ impl InPlace {
 }
 
 impl Lent for InPlace {
-    fn turn(&self) -> Arc<Turn<()>> {
-        Arc::clone(&self.end.turn)
+    fn publishing(&self) -> Arc<HandleMutex<()>> {
+        Arc::clone(&self.end.publishing)
     }
 
     fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError> {
@@ -277,7 +282,7 @@ impl DeviceTopic {
         on_gpu(py, end.on.number)?;
         let subscriber = end.topic.subscriber_with(options).raised(py)?;
         Ok(DeviceSubscriber {
-            turn: Turn::new(subscriber),
+            handle: HandleMutex::new(subscriber),
             on: Arc::clone(&end.on),
             of: self.named.clone(),
         })
@@ -339,7 +344,7 @@ impl DeviceTopic {
 /// thread may use it, one at a time.
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct DeviceSubscriber {
-    turn: Turn<outlive_gpu::DeviceSubscriber>,
+    handle: HandleMutex<outlive_gpu::DeviceSubscriber>,
     on: Arc<OnGpu>,
     of: Named,
 }
@@ -355,7 +360,7 @@ impl DeviceSubscriber {
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<DeviceSample> {
         on_gpu(py, self.on.number)?;
-        let Some(mut inside) = self.turn.enter_until(py, until)? else {
+        let Some(mut inside) = self.handle.lock_until(py, until)? else {
             return Err(nothing_came(py));
         };
         // A message is there, and its publisher has not answered.
@@ -394,7 +399,7 @@ impl DeviceSubscriber {
     /// Receives the next message, or returns None at once.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<DeviceSample>> {
         on_gpu(py, self.on.number)?;
-        let mut inside = self.turn.enter(py)?;
+        let mut inside = self.handle.lock(py)?;
         let subscriber = &mut *inside;
         Ok(detached(py, || subscriber.try_recv()).raised(py)?.map(|sample| self.sample(sample)))
     }
@@ -402,7 +407,7 @@ impl DeviceSubscriber {
     /// Returns the newest message, taken before or not; None when there is none.
     fn latest(&self, py: Python<'_>) -> PyResult<Option<DeviceSample>> {
         on_gpu(py, self.on.number)?;
-        let mut inside = self.turn.enter(py)?;
+        let mut inside = self.handle.lock(py)?;
         let subscriber = &mut *inside;
         Ok(detached(py, || subscriber.latest()).raised(py)?.map(|sample| self.sample(sample)))
     }
@@ -410,7 +415,7 @@ impl DeviceSubscriber {
     /// Messages that were overwritten or skipped before they were taken.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.turn.enter(py)?.lost())
+        Ok(self.handle.lock(py)?.lost())
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -422,18 +427,18 @@ impl DeviceSubscriber {
     }
 
     fn __repr__(&self) -> String {
-        let state = if self.turn.is_closing() { Err(closed()) } else { Ok(String::new()) };
+        let state = if self.handle.is_closing() { Err(closed()) } else { Ok(String::new()) };
         self.of.repr("DeviceSubscriber", state)
     }
 
     /// Closes the subscriber: it gets no more messages, and using it raises ``ValueError``. Samples
     /// that it returned stay.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.turn.close(py).map(drop)
+        self.handle.close(py).map(drop)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        if slf.get().turn.is_closing() { Err(closed()) } else { Ok(slf) }
+        if slf.get().handle.is_closing() { Err(closed()) } else { Ok(slf) }
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]

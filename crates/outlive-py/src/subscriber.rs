@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 
 use crate::errors::{Raised, raise};
 use crate::gpu_topic::OnGpus;
+use crate::handle_mutex::HandleMutex;
 use crate::named::Named;
 use crate::open::{Left, closed};
 use crate::sample::Sample;
-use crate::turn::Turn;
 use crate::wait_set::descriptor;
 use crate::waiting::Until;
 
@@ -32,9 +32,9 @@ use crate::waiting::Until;
 /// outlive.errors.Timeout: nothing came until the deadline passed
 #[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Subscriber {
-    pub(crate) turn: Turn<Core>,
+    pub(crate) handle: HandleMutex<Core>,
     /// For the descriptor, made when that is first used.
-    set: Turn<Option<WaitSet>>,
+    set: HandleMutex<Option<WaitSet>>,
     of: Named,
     gpus: Arc<OnGpus>,
 }
@@ -46,7 +46,7 @@ pub(crate) fn nothing_came(py: Python<'_>) -> PyErr {
 
 impl Subscriber {
     pub(crate) fn new(subscriber: Core, of: Named, gpus: Arc<OnGpus>) -> Subscriber {
-        Subscriber { turn: Turn::new(subscriber), set: Turn::new(None), of, gpus }
+        Subscriber { handle: HandleMutex::new(subscriber), set: HandleMutex::new(None), of, gpus }
     }
 
     fn sample(&self, sample: outlive::topic::Sample) -> Sample {
@@ -54,7 +54,7 @@ impl Subscriber {
     }
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Sample> {
-        let Some(mut inside) = self.turn.enter_until(py, until)? else {
+        let Some(mut inside) = self.handle.lock_until(py, until)? else {
             return Err(nothing_came(py));
         };
         if let Some(sample) = inside.try_recv().raised(py)? {
@@ -80,32 +80,32 @@ impl Subscriber {
 
     /// Receives the next message, or returns None at once.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
-        let mut inside = self.turn.enter(py)?;
+        let mut inside = self.handle.lock(py)?;
         Ok(inside.try_recv().raised(py)?.map(|sample| self.sample(sample)))
     }
 
     /// Returns the newest message, taken before or not; None when there is none.
     fn latest(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
-        let mut inside = self.turn.enter(py)?;
+        let mut inside = self.handle.lock(py)?;
         Ok(inside.latest().raised(py)?.map(|sample| self.sample(sample)))
     }
 
     /// Messages that were overwritten or skipped before they were taken.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.turn.enter(py)?.lost())
+        Ok(self.handle.lock(py)?.lost())
     }
 
     /// Messages that are waiting for this subscriber.
     #[getter]
     fn lag(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.turn.enter(py)?.lag())
+        Ok(self.handle.lock(py)?.lag())
     }
 
     /// How many living publishers there are.
     #[getter]
     fn publisher_count(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.turn.enter(py)?.publisher_count())
+        Ok(self.handle.lock(py)?.publisher_count())
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -132,16 +132,16 @@ impl Subscriber {
 
     /// A descriptor that is readable when a message is there, for event loops; see ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        descriptor(py, &mut *self.set.enter(py)?, &self.of.domain, |set| {
-            set.add(&*self.turn.enter(py)?).raised(py)
+        descriptor(py, &mut *self.set.lock(py)?, &self.of.domain, |set| {
+            set.add(&*self.handle.lock(py)?).raised(py)
         })
     }
 
     /// Whether a receive is worth a try. The descriptor is readable until this has returned False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.enter(py)? {
+        match &mut *self.set.lock(py)? {
             Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            None => Ok(self.turn.enter(py)?.lag() > 0),
+            None => Ok(self.handle.lock(py)?.lag() > 0),
         }
     }
 
@@ -150,11 +150,11 @@ impl Subscriber {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let set = self.set.close(py)?;
         drop(set);
-        self.turn.close(py).map(drop)
+        self.handle.close(py).map(drop)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        if slf.get().turn.is_closing() {
+        if slf.get().handle.is_closing() {
             return Err(closed());
         }
         Ok(slf)
@@ -174,8 +174,8 @@ impl Subscriber {
 
     fn __repr__(&self) -> String {
         // Without waiting for a thread that receives.
-        let state = match self.turn.try_enter() {
-            _ if self.turn.is_closing() => Err(closed()),
+        let state = match self.handle.try_lock() {
+            _ if self.handle.is_closing() => Err(closed()),
             Some(inside) => Ok(format!("{} waiting, {} lost", inside.lag(), inside.lost())),
             None => Ok("receiving".to_owned()),
         };

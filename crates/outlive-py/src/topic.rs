@@ -16,13 +16,13 @@ use crate::errors::{Raise, Raised, raise};
 use crate::gpu_library;
 use crate::gpu_loan::GpuLoan;
 use crate::gpu_topic::OnGpus;
+use crate::handle_mutex::HandleMutex;
 use crate::layout::{self, Item, Layout};
 use crate::loan::Loan;
 use crate::msgpack;
 use crate::named::{GivenDomain, Named, Reduced, counted};
 use crate::open::{Left, Open, closed};
 use crate::subscriber::Subscriber;
-use crate::turn::Turn;
 use crate::waiting::{Until, wait};
 
 /// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays,
@@ -119,7 +119,8 @@ impl Topic {
             .map(Topic::of)
     }
 
-    /// Opens the existing topic of that name, whatever its messages are; raises ``NotFound`` if there is none.
+    /// Opens the existing topic of that name, whatever its messages are; raises ``NotFound`` if
+    /// there is none.
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Topic> {
@@ -158,7 +159,7 @@ impl Topic {
     fn publisher(&self, py: Python<'_>) -> PyResult<Publisher> {
         let publisher = self.topic.get()?.publisher().raised(py)?;
         Ok(Publisher {
-            turn: Arc::new(Turn::new(publisher)),
+            handle: Arc::new(HandleMutex::new(publisher)),
             last_type: Mutex::default(),
             of: self.named.clone(),
         })
@@ -310,7 +311,7 @@ pub(crate) fn make_way(py: Python<'_>, publisher: &Core, until: Until) -> PyResu
 /// (b'hello', {'pi': 3.14, 'seen': [1, 2, None]})
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Publisher {
-    turn: Arc<Turn<Core>>,
+    handle: Arc<HandleMutex<Core>>,
     /// The type of the last loan, and its item: so numpy need not be asked again. Locked for a
     /// moment.
     last_type: Mutex<Option<(Py<PyAny>, Item)>>,
@@ -394,7 +395,7 @@ impl Publisher {
         let header = header(layout.as_ref(), key, frame, stamp, own)?;
         let (len, description) =
             (given.len(), layout.as_ref().map_or(&[][..], Layout::description));
-        let inside = self.turn.enter(py)?;
+        let inside = self.handle.lock(py)?;
         make_way(py, &inside, until)?;
         let mut loan = inside.loan(len.saturating_add(description.len())).raised(py)?;
         // SAFETY: the loan has at least as many bytes, and is this call's alone.
@@ -415,7 +416,7 @@ impl Publisher {
         timeout: Option<f64>,
     ) -> PyResult<u64> {
         let until = Until::timeout(timeout)?;
-        let inside = self.turn.enter(py)?;
+        let inside = self.handle.lock(py)?;
         make_way(py, &inside, until)?;
         let raised = RefCell::new(None);
         let published = (*inside).publish(outlive::Msgpack(&msgpack::Value::new(value, &raised)));
@@ -460,34 +461,34 @@ impl Publisher {
             .len()
             .ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
         let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;
-        let inside = self.turn.enter(py)?;
+        let inside = self.handle.lock(py)?;
         let description = layout.description();
         let mut loan = inside.loan(len.saturating_add(description.len())).raised(py)?;
         loan[len..].copy_from_slice(description);
-        let (is_array, turn) = (dtype.is_some(), Arc::clone(&self.turn));
-        Ok(Loan::new(loan, header, layout, is_array, timeout, turn, self.of.clone()))
+        let (is_array, handle) = (dtype.is_some(), Arc::clone(&self.handle));
+        Ok(Loan::new(loan, header, layout, is_array, timeout, handle, self.of.clone()))
     }
 
     /// Whether there is a living subscriber.
     #[getter]
     fn has_subscribers(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.turn.enter(py)?.has_subscribers())
+        Ok(self.handle.lock(py)?.has_subscribers())
     }
 
     /// How many living subscribers there are.
     #[getter]
     fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.turn.enter(py)?.subscriber_count())
+        Ok(self.handle.lock(py)?.subscriber_count())
     }
 
     /// Closes the publisher: its place is free for another one, and using it raises ``ValueError``.
     /// What it published stays; a loan that is not published yet can be published no more.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.turn.close(py).map(drop)
+        self.handle.close(py).map(drop)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        drop(slf.get().turn.enter(slf.py())?);
+        drop(slf.get().handle.lock(slf.py())?);
         Ok(slf)
     }
 
@@ -505,8 +506,8 @@ impl Publisher {
 
     fn __repr__(&self) -> String {
         // Without waiting for a thread that publishes.
-        let state = match self.turn.try_enter() {
-            _ if self.turn.is_closing() => Err(closed()),
+        let state = match self.handle.try_lock() {
+            _ if self.handle.is_closing() => Err(closed()),
             Some(inside) => Ok(counted(inside.subscriber_count(), "subscriber")),
             None => Ok("publishing".to_owned()),
         };

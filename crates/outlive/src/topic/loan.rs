@@ -542,10 +542,10 @@ mod tests {
             let publisher = topic.publisher().expect("a ring");
             publisher.publish(&[7; 5000]).expect("published");
             let refused = publisher.loan(5 << 20).map(drop);
-            let Err(SendError::TooLarge { len: 5_242_880, most }) = refused else {
+            let Err(SendError::TooLarge { len: 5_242_880, max: most }) = refused else {
                 panic!("{refused:?}")
             };
-            let text = SendError::TooLarge { len: 5 << 20, most }.to_string();
+            let text = SendError::TooLarge { len: 5 << 20, max: most }.to_string();
             assert!(text.contains("5242880 bytes") && text.contains(&most.to_string()), "{text}");
             // Nothing was given up for it.
             let mut late = topic.subscriber_with(Subscriber::options().history(1)).expect("joined");

@@ -315,11 +315,11 @@ fn as_many_as_there_are_places(world: &World) {
         });
         board.reach(1, round);
         match topic.publisher().map(drop) {
-            Err(Error::TooMany { what: "publishers", most: 62, .. }) => {}
+            Err(Error::TooMany { what: "publishers", max: 62, .. }) => {}
             other => panic!("{other:?}"),
         }
         match topic.subscriber().map(drop) {
-            Err(Error::TooMany { what: "subscribers", most: 64, .. }) => {}
+            Err(Error::TooMany { what: "subscribers", max: 64, .. }) => {}
             other => panic!("{other:?}"),
         }
         assert_eq!((first.subscriber_count(), one.publisher_count()), (64, 62));
@@ -586,7 +586,9 @@ fn memory_that_runs_out(world: &World) {
         publisher.publish(&message(1, 100, 30)).expect("room");
         let too_large = publisher.loan(20 << 20).map(drop);
         // However much is given up, and whatever the reader has in its hand.
-        let Err(SendError::TooLarge { len, most }) = too_large else { panic!("{too_large:?}") };
+        let Err(SendError::TooLarge { len, max: most }) = too_large else {
+            panic!("{too_large:?}")
+        };
         assert!(len == 20 << 20 && (1 << 20..2 << 20).contains(&most), "{len} {most}");
         std::thread::sleep(FAR);
     });
