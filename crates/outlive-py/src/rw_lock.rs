@@ -69,11 +69,13 @@ impl RwLock {
         Named::make(py, name, domain, |d, n| Core::options(value).create_new(d, n)).map(RwLock::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()

@@ -95,6 +95,7 @@ impl Client {
         Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
@@ -266,6 +267,7 @@ impl Server {
         Ok(Server::of(Named::make(py, name, domain, server)?))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
@@ -359,6 +361,7 @@ impl Server {
 /// A request that the server has begun. Dropped without a reply, its client gets ``Dropped``.
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Request {
+    /// The request's bytes.
     #[pyo3(get)]
     data: Py<PyBytes>,
     /// Locked for a moment, never during a wait.

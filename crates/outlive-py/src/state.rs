@@ -102,11 +102,13 @@ impl State {
         Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(State::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()

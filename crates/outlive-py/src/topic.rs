@@ -144,11 +144,13 @@ impl Topic {
     }
 
     /// The topic's name.
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
