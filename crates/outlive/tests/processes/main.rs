@@ -32,6 +32,7 @@ mod generations;
 mod growth;
 mod idle;
 mod inversion;
+mod jobs;
 mod keeper;
 mod killed_receivers;
 mod killed_senders;
@@ -183,6 +184,7 @@ const ALL: &[&[runner::Check]] = &[
     wait_sources::CHECKS,
     idle::CHECKS,
     passed_deadlines::CHECKS,
+    jobs::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main
