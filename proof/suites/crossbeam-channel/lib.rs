@@ -241,7 +241,8 @@ impl<T> Drop for Shared<T> {
         let receiver = self.receiver.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut receiver) = receiver.take() {
             while let Ok(Some(address)) = receiver.try_recv() {
-                // SAFETY: as in `Channel::drop`.
+                // SAFETY: a message is the address of a box of the channel's type, and is received
+                // once.
                 unsafe { (self.channel.drop_value)(address) };
             }
         }
