@@ -1,4 +1,4 @@
-"""What each class has for those who see it for the first time: help, signatures, ``repr``, ``close`` and ``with``."""
+"""What each class has for a user who sees it for the first time: help, signatures, ``repr``, ``close`` and ``with``."""
 
 from __future__ import annotations
 
