@@ -16,7 +16,7 @@ use crate::handle_mutex::{HandleMutex, process};
 use crate::named::{GivenDomain, Named, Reduced, counted};
 use crate::open::Left;
 use crate::queue_ends::{End, Ends};
-use crate::waiting::{Until, wait};
+use crate::waiting::Until;
 
 /// A queue between processes, growing in shared memory, whose messages outlive their senders.
 ///
@@ -324,9 +324,11 @@ impl Queue {
             return Err(SendError::Full { slowest: None }).raised(py);
         };
         let sender = self.ends.sender_in(py, &mut inside)?;
-        let sent = wait(py, until, |deadline| match sender.send_batch_until(&rows, deadline) {
-            Err(SendError::TimedOut { .. }) => None,
-            other => Some(other),
+        let sent = self.ends.wait(py, until, |deadline| {
+            match sender.send_batch_until(&rows, deadline) {
+                Err(SendError::TimedOut { .. }) => None,
+                other => Some(other),
+            }
         })?;
         sent.unwrap_or(Err(SendError::TimedOut { slowest: None })).raised(py)?;
         Ok(given.len())
@@ -377,10 +379,12 @@ impl Queue {
         let receiver = inside.as_mut().and_then(|inside| inside.as_mut());
         let Some((_, receiver)) = receiver else { return some(py, Ok(None)) };
         let found = match receiver.try_peek().map(|found| found.map(look)) {
-            Ok(None) => wait(py, until, |deadline| {
-                receiver.peek_until(deadline).map(|found| found.map(look)).transpose()
-            })?
-            .transpose(),
+            Ok(None) => this
+                .ends
+                .wait(py, until, |deadline| {
+                    receiver.peek_until(deadline).map(|found| found.map(look)).transpose()
+                })?
+                .transpose(),
             found => found,
         };
         let (data, redelivered) = some(py, found)?;
