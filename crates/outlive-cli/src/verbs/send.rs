@@ -68,8 +68,8 @@ pub struct MakeArgs {
     /// If the queue is made: sending fails while it has no receiver
     #[arg(long)]
     need_receiver: bool,
-    /// If the queue is made: what a send does while the receiver is dead [default: keep]. A queue
-    /// that is there and does the other is refused
+    /// For a new queue: what a send does while the receiver is dead [default: keep]. An existing
+    /// queue that does the other is refused
     #[arg(long, value_name = "WHAT")]
     on_receiver_death: Option<ReceiverDeath>,
 }
