@@ -60,6 +60,7 @@ static void fail(int code) {
         {EXDEV, "EXDEV"}, {ESTALE, "ESTALE"}, {EINVAL, "EINVAL"}, {OUTLIVE_DAMAGED, "OUTLIVE_DAMAGED"},
         {OUTLIVE_OTHER_KIND, "OUTLIVE_OTHER_KIND"}, {OUTLIVE_OTHER_TYPE, "OUTLIVE_OTHER_TYPE"},
         {OUTLIVE_BROKEN, "OUTLIVE_BROKEN"}, {OUTLIVE_PANIC, "OUTLIVE_PANIC"},
+        {OUTLIVE_FAILED, "OUTLIVE_FAILED"},
     };
     for (size_t at = 0; at < sizeof names / sizeof *names; at++)
         if (names[at].code == code) {
@@ -998,6 +999,8 @@ static void client(void) {
         TRY(outlive_call_next(call, until(words[1]), &reply));
         if (reply == NULL) puts("ok end");
         else say_reply(reply);
+    } else if (is("client.failure", 0)) {
+        printf("ok %s\n", outlive_failure_text());
     } else usage("client");
 }
 
@@ -1024,6 +1027,16 @@ static void server(void) {
         request = NULL;
         make_message(words[1]);
         TRY(outlive_request_reply(asked, message, message_size));
+        OK();
+    } else if (is("server.fail", 1)) {
+        outlive_request_t *asked = request;
+        request = NULL;
+        TRY(outlive_request_fail(asked, words[1]));
+        OK();
+    } else if (is("server.fail_stream", 1)) {
+        outlive_stream_t *open = stream;
+        stream = NULL;
+        TRY(outlive_stream_fail(open, words[1]));
         OK();
     } else if (is("server.drop", 0)) {
         outlive_request_drop(request);

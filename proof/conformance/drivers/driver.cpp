@@ -112,6 +112,7 @@ string name_of(const std::error_code &code) {
     case OUTLIVE_OTHER_KIND: return "OUTLIVE_OTHER_KIND";
     case OUTLIVE_OTHER_TYPE: return "OUTLIVE_OTHER_TYPE";
     case OUTLIVE_BROKEN: return "OUTLIVE_BROKEN";
+    case OUTLIVE_FAILED: return "OUTLIVE_FAILED";
     default: return std::to_string(code.value());
     }
 }
@@ -866,6 +867,16 @@ private:
     }
 
     string client(const string &verb, const Words &args) {
+        try {
+            return asking(verb, args);
+        } catch (const outlive::ServiceError &error) {
+            failure_ = error.text();
+            throw;
+        }
+    }
+
+    string asking(const string &verb, const Words &args) {
+        if (verb == "failure") return ok(failure_);
         if (verb == "next") {
             auto reply = call_.value().recv(until(args.at(0)));
             return reply.code() == ENODATA ? ok("end") : ok(show(reply.value().bytes()));
@@ -901,6 +912,8 @@ private:
         if (verb == "client") return ok(request_.value().client().value().pid);
         if (verb == "cancelled") return ok(request_.value().is_cancelled() ? "yes" : "no");
         if (verb == "reply") return request().reply(message(args.at(0))).value(), ok();
+        if (verb == "fail") return request().fail(args.at(0)).value(), ok();
+        if (verb == "fail_stream") return std::move(stream_.value()).fail(args.at(0)).value(), ok();
         if (verb == "drop") return request_.reset(), ok();
         if (verb == "stream") return stream_.emplace(request().stream().value()), ok();
         if (verb == "send") return stream_.value().send(message(args.at(0)), until(args.at(1))).value(), ok();
@@ -1026,6 +1039,7 @@ private:
     Named<outlive::Server> servers_;
     std::optional<outlive::Request> request_;
     std::optional<outlive::Stream> stream_;
+    string failure_;
     Named<WaitSet> sets_;
 };
 

@@ -667,8 +667,21 @@ def client_open(name: str, *options: str) -> None:
     things[f"{name} client"] = outlive.Client(name, folder, wait_for_server="wait" in options)
 
 
+def heard(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except outlive.ServiceError as error:
+        last["failure"] = str(error)
+        raise
+
+
+def client_failure() -> str:
+    return said(last["failure"])
+
+
 def client_call(name: str, word: str, span: str) -> str:
-    return said(show(thing(f"{name} client").call(message(word), timeout=seconds(span))))
+    client = thing(f"{name} client")
+    return said(show(heard(lambda: client.call(message(word), timeout=seconds(span)))))
 
 
 def client_begin(name: str, word: str, span: str) -> None:
@@ -676,7 +689,7 @@ def client_begin(name: str, word: str, span: str) -> None:
 
 
 def client_next(span: str) -> str:
-    reply = last["call"].next(timeout=seconds(span))
+    reply = heard(lambda: last["call"].next(timeout=seconds(span)))
     return said("end" if reply is None else show(reply))
 
 
@@ -711,6 +724,14 @@ def server_send(word: str, span: str) -> None:
 
 def server_finish() -> None:
     last["stream"].finish()
+
+
+def server_fail(why: str) -> None:
+    last["request"].fail(why)
+
+
+def server_fail_stream(why: str) -> None:
+    last["stream"].fail(why)
 
 
 def server_drop() -> None:

@@ -42,6 +42,8 @@ public:
     static Failure last(int code) {
         /* These are frequent, and allocate nothing. */
         bool is_ordinary = code == EAGAIN || code == EBUSY || code == ETIMEDOUT;
+        /* The server's own words, without the library's. */
+        if (code == OUTLIVE_FAILED) return Failure(code, outlive_failure_text());
         return Failure(code, is_ordinary ? std::string() : std::string(outlive_last_error()));
     }
 
@@ -75,10 +77,22 @@ private:
     }
 };
 
+/** The exception of a call that the service failed (`Request::fail`): `text()` is why, in the words
+ * of its server. */
+class ServiceError : public Error {
+public:
+    explicit ServiceError(const Failure &failure) : Error(failure), text_(failure.message()) {}
+    const std::string &text() const noexcept { return text_; }
+
+private:
+    std::string text_;
+};
+
 namespace detail {
 
 [[noreturn]] inline void raise(const Failure &failure) {
 #if defined(__cpp_exceptions)
+    if (failure.code() == OUTLIVE_FAILED) throw ServiceError(failure);
     throw Error(failure);
 #else
     std::fprintf(stderr, "outlive: %s\n", failure.message().c_str());

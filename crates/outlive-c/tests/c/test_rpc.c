@@ -1,6 +1,8 @@
 /* Requests and replies: calls, streams; servers and clients are killed. */
 #include "testing.h"
 
+#include <fcntl.h>
+
 static outlive_server_t *server;
 static outlive_client_t *client;
 
@@ -171,4 +173,23 @@ static void bad_arguments(void) {
     outlive_call_drop(NULL);
 }
 
-TESTS(TEST(ordinary), TEST(server_killed), TEST(client_killed), TEST(bad_arguments))
+/* A thread whose token was declared dead can be neither client nor server: the name stays free. */
+static void no_service_is_left_by_one_that_cannot_use_it(void) {
+    uint32_t token = 0, generation = 0;
+    OK(outlive_domain_token(domain, &token));
+    /* The token's slot of the registry, as if it had been given out once more: doc/memory-layout.md. */
+    char path[128];
+    snprintf(path, sizeof path, "%s/.tokens", folder);
+    off_t place = 8192 + (off_t)(token & 0xffff) * 128 + 48;
+    int registry = open(path, O_RDWR);
+    CHECK(registry >= 0 && pread(registry, &generation, sizeof generation, place) == sizeof generation);
+    generation++;
+    CHECK(pwrite(registry, &generation, sizeof generation, place) == sizeof generation);
+    close(registry);
+    IS(EIDRM, outlive_client_open(domain, "new", OUTLIVE_CREATE_NEW, NULL, &client));
+    IS(ENOENT, outlive_domain_remove(domain, "new"));
+    IS(EIDRM, outlive_server_open(domain, "new", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
+    IS(ENOENT, outlive_domain_remove(domain, "new"));
+}
+
+TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(server_killed), TEST(client_killed), TEST(bad_arguments))
