@@ -34,8 +34,12 @@ fn what_can_go_wrong_is_told() {
     stage.run(&["call", "--wait-for-server", "--timeout", "0.05", "nobody", "x"]).expect(5);
     let server = stage.start(&["serve", "fails", "-n", "1", "--", "false"]);
     until("it serves", || serving(&stage, "fails"));
-    stage.run(&["call", "fails", "x"]).expect(1).says("without an answer");
+    stage.run(&["call", "fails", "x"]).expect(1).says("false: exit status: 1");
     server.end().expect(0).says("no answer");
+    let server = stage.start(&["serve", "none", "-n", "1", "--", "/no/such/command"]);
+    until("it serves", || serving(&stage, "none"));
+    stage.run(&["call", "none", "x"]).expect(1).says("cannot run /no/such/command");
+    server.end().expect(6);
     // One that waits gets the next server; one that does not is told of the death.
     let server = stage.start(&["serve", "slow", "--", "sh", "-c", "exec sleep 20 2> slow"]);
     until("it serves", || serving(&stage, "slow"));

@@ -85,7 +85,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
         if !Q::METADATA.fits(raw.payload.len()) {
             let why = Q::METADATA.other_length();
             // A failure: no client waits.
-            let _ = raw.fail(0, &why);
+            let _ = raw.fail(0, &format!("no request of this service: {why}"));
             return Err(RecvError::Encoding(why));
         }
         Ok(Request { raw, _types: PhantomData })
