@@ -9,8 +9,8 @@ use pyo3::types::PyTuple;
 
 use crate::bytes::Given;
 use crate::errors::reply_failed;
+use crate::handle_mutex::HandleMutex;
 use crate::service::why;
-use crate::turn::Turn;
 use crate::waiting::{Until, wait};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
@@ -34,7 +34,7 @@ pub(crate) struct Stream {
 }
 
 /// The core's stream, until it is finished.
-pub(crate) struct Replies(Turn<Option<rpc::Stream>>);
+pub(crate) struct Replies(HandleMutex<Option<rpc::Stream>>);
 
 const LATE: SendError = SendError::TimedOut { slowest: None };
 
@@ -44,12 +44,12 @@ fn over() -> PyErr {
 
 impl Replies {
     pub(crate) fn new(stream: rpc::Stream) -> Replies {
-        Replies(Turn::new(Some(stream)))
+        Replies(HandleMutex::new(Some(stream)))
     }
 
     /// Ends the stream at the end of a block, if it has not been finished: well, or by a failure.
     pub(crate) fn end(&self, py: Python<'_>, failure: Option<&str>) -> PyResult<()> {
-        match (self.0.enter(py)?.take(), failure) {
+        match (self.0.lock(py)?.take(), failure) {
             (Some(stream), None) => stream.finish().map_err(|error| reply_failed(py, error)),
             (Some(stream), Some(why)) => {
                 // No client waits any more: what the block has raised is the news.
@@ -69,7 +69,7 @@ impl Stream {
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
         let data = Given::of(data)?;
-        let Some(mut inside) = self.replies.0.enter_until(py, until)? else {
+        let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
             return Err(reply_failed(py, LATE));
         };
         let stream = inside.as_mut().ok_or_else(over)?;
@@ -92,7 +92,7 @@ impl Stream {
 
     /// Ends the stream: no more replies come.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        let stream = self.replies.0.enter(py)?.take();
+        let stream = self.replies.0.lock(py)?.take();
         stream.ok_or_else(over)?.finish().map_err(|error| reply_failed(py, error))
     }
 
@@ -103,7 +103,7 @@ impl Stream {
     /// Ends the stream without a last reply, and tells the client why: after the replies that were
     /// sent, it gets a ``ServiceError`` with this message. Never waits.
     fn fail(&self, py: Python<'_>, message: &str) -> PyResult<()> {
-        let stream = self.replies.0.enter(py)?.take();
+        let stream = self.replies.0.lock(py)?.take();
         stream.ok_or_else(over)?.fail(message).map_err(|error| reply_failed(py, error))
     }
 

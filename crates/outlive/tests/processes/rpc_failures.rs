@@ -10,7 +10,7 @@ use crate::board::Board;
 use crate::child::{Child, PATIENCE, wait_until};
 use crate::rpc::{make_limited, next};
 use crate::runner::World;
-use crate::services::{client_of, patient_client_of, server_of};
+use crate::services::{client_of, waiting_client_of, server_of};
 
 crate::checks!(
     a_failure_comes_in_its_own_words: 60,
@@ -122,7 +122,7 @@ fn a_sleeping_client_is_told(world: &World) {
             request.fail("asleep").expect("the client lives");
         }
     });
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     for _ in 0..20 {
         let error = client.call_timeout(b"x", PATIENCE).expect_err("failed");
         assert_eq!(text(error), "asleep");
