@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::task::Poll;
 
+use outlive::Opening;
 use outlive::rpc::{Call, CallError, Client, Reply, Request, Server, Service, Stream};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out, text};
@@ -70,10 +71,15 @@ unsafe fn service<T>(
     }
     naming.domain.token()?;
     naming.domain.process_token()?;
-    Ok((open_as!(options, naming)?, given.wait_for_server != 0))
+    let service = match naming.opening {
+        Opening::Open => options.open_as_bytes(naming.domain, naming.name),
+        _ => open_as!(options, naming),
+    }?;
+    Ok((service, given.wait_for_server != 0))
 }
 
-/// Opens the service of that name as a client, or makes it. `options` NULL: none is set.
+/// Opens the service of that name as a client, or makes it. `options` NULL: none is set. With
+/// OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
 ///
 /// Owner: `*client` is the caller's, until `outlive_client_close`.
 ///
@@ -236,7 +242,8 @@ pub unsafe extern "C" fn outlive_reply_release(reply: *mut outlive_reply_t) {
     unsafe { close(reply) }
 }
 
-/// Opens the service of that name as its server, or makes it. `options` NULL: none is set.
+/// Opens the service of that name as its server, or makes it. `options` NULL: none is set. With
+/// OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
 ///
 /// Owner: `*server` is the caller's, until `outlive_server_close`.
 ///

@@ -85,7 +85,7 @@ impl Client {
         domain: GivenDomain<'_, '_>,
         wait_for_server: bool,
     ) -> PyResult<Client> {
-        let client = |d: &_, n: &_| rpc::Service::<[u8], [u8]>::open(d, n)?.client();
+        let client = |d: &_, n: &_| rpc::Service::open_as_bytes(d, n)?.client();
         Ok(Client::of(Named::find(py, name, domain, client)?, wait_for_server))
     }
 
@@ -268,7 +268,7 @@ impl Server {
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Server> {
-        let server = |d: &_, n: &_| rpc::Service::<[u8], [u8]>::open(d, n)?.server();
+        let server = |d: &_, n: &_| rpc::Service::open_as_bytes(d, n)?.server();
         Ok(Server::of(Named::find(py, name, domain, server)?))
     }
 

@@ -646,9 +646,11 @@ static void queue(void) {
         option(2, "max", &options.max_bytes);
         options.need_receiver = (uint32_t)flag(2, "refuse");
         thing->ends_with_senders = flag(2, "ending");
-        TRY(outlive_queue_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &queue));
+        TRY(outlive_queue_open(domain, words[1], flag(2, "existing") ? OUTLIVE_OPEN : OUTLIVE_OPEN_OR_CREATE, &options, &queue));
         thing->main = queue;
         OK();
+    } else if (is("queue.typed", 1)) {
+        puts("error Unsupported queue.typed");
     } else if (is("queue.send", 3)) {
         make_message(words[2]);
         TRY(sender(thing));
@@ -1211,6 +1213,15 @@ static void rest(void) {
         outlive_domain_t *found = NULL;
         TRY(outlive_domain_open_at(words[1], OUTLIVE_OPEN, &found));
         outlive_domain_close(found);
+        OK();
+    } else if (is("domain.create", 1)) {
+        char path[4096];
+        outlive_domain_t *made = NULL;
+        TRY(outlive_domain_path(domain, path, sizeof path));
+        size_t end = strlen(path);
+        snprintf(path + end, sizeof path - end, "/%s", words[1]);
+        TRY(outlive_domain_open_at(path, OUTLIVE_CREATE_NEW, &made));
+        outlive_domain_close(made);
         OK();
     } else if (is("exit", 0)) {
         _exit(0);

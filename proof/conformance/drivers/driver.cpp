@@ -303,6 +303,10 @@ private:
             outlive::Domain::open_at(args.at(0)).value();
             return ok();
         }
+        if (command == "domain.create") {
+            outlive::Domain::create_new_at(domain_.path() + "/" + args.at(0)).value();
+            return ok();
+        }
         if (command == "exit") _exit(0);
         if (command == "crash") std::abort();
         if (command == "hang") return sleep(60), ok();
@@ -660,10 +664,12 @@ private:
             outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
             options.need_receiver = flag(args, "refuse");
-            Queue opened{outlive::Queue::open_or_create(domain_, name, options).value(), flag(args, "ending")};
+            auto open = flag(args, "existing") ? outlive::Queue::open : outlive::Queue::open_or_create;
+            Queue opened{open(domain_, name, options).value(), flag(args, "ending")};
             queues_.insert_or_assign(name, std::move(opened));
             return ok();
         }
+        if (verb == "typed") throw Unsupported{};
         Queue &queue = find(queues_, name);
         if (verb == "send") return queue.sender().send(message(args.at(1)), until(args.at(2))).value(), ok();
         if (verb == "recv") return ok(show(queue.receiver().recv(until(args.at(1))).value().bytes()));

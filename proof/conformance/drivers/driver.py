@@ -330,6 +330,9 @@ def pool_count(name: str, what: str) -> str:
 
 
 def queue_open(name: str, *options: str) -> None:
+    if "existing" in options:
+        things[name] = outlive.Queue.open(name, domain=folder)
+        return
     things[name] = outlive.Queue(
         name,
         folder,
@@ -814,6 +817,10 @@ def open_as(kind: str, how: str, name: str, *number: str) -> str | None:
 
 def domain_find(path: str) -> None:
     outlive.Domain.open(path)
+
+
+def domain_create(name: str) -> None:
+    outlive.Domain.create_new(f"{folder}/{name}")
 
 
 def token() -> str:

@@ -71,7 +71,7 @@ impl MakeArgs {
     pub fn open(&self, domain: &Domain, name: &str, create: bool) -> Result<Queue, Failure> {
         loop {
             // A queue that is there is taken as it is.
-            match Queue::open(domain, name) {
+            match Queue::open_as_bytes(domain, name) {
                 Err(Error::NotFound { .. }) if create => {}
                 opened => return Ok(opened?),
             }

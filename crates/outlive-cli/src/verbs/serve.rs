@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use clap::Args;
-use outlive::SendError;
 use outlive::rpc::{Request, Service};
+use outlive::{Error, SendError};
 
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
@@ -48,8 +48,12 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
     if common.domain.no_create {
         domain.entry(&args.name)?;
     }
-    let mut server = Service::<[u8], [u8]>::open_or_create(&domain, &args.name)
-        .and_then(|service| service.server())?;
+    // An existing service takes bytes, whatever types its Rust programs give them.
+    let service = match Service::open_as_bytes(&domain, &args.name) {
+        Err(Error::NotFound { .. }) => Service::open_or_create(&domain, &args.name)?,
+        other => other?,
+    };
+    let mut server = service.server()?;
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         let request =
             server.next().map_err(|error| Failure::new(Code::System, error.to_string()))?;

@@ -58,3 +58,26 @@ fn what_can_go_wrong_is_told() {
     assert_eq!(second.end().expect(0).text(), "y");
     server.end().expect(0);
 }
+
+#[test]
+fn typed_queues_and_services_are_used_as_bytes() {
+    let stage = Stage::new();
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("made");
+    let queue = outlive::queue::Queue::<[u16]>::open_or_create(&domain, "levels").expect("made");
+    stage.feed(&["send", "levels", "--frame", "4"], b"1\02\0").expect(0);
+    let mut receiver = queue.receiver().expect("free");
+    let levels = receiver.recv_timeout(std::time::Duration::from_secs(30)).expect("no error");
+    assert_eq!(levels, Some(vec![u16::from_le_bytes(*b"1\0"), u16::from_le_bytes(*b"2\0")]));
+    drop(receiver);
+    queue.sender().expect("a sender").send(&[u16::from_le_bytes(*b"ok")]).expect("sent");
+    assert_eq!(stage.run(&["recv", "levels", "-n", "1"]).expect(0).text(), "ok\n");
+
+    let service = outlive::rpc::Service::<u32, u32>::open_or_create(&domain, "turn").expect("made");
+    let server = stage.start(&["serve", "turn", "-n", "1", "--", "tr", "1234", "4321"]);
+    until("it serves", || serving(&stage, "turn"));
+    let client = service.client().expect("a client");
+    let asked = u32::from_le_bytes(*b"1234");
+    let reply = client.call(&asked).expect("answered").value();
+    assert_eq!(reply.to_le_bytes(), *b"4321");
+    server.end().expect(0);
+}
