@@ -101,7 +101,7 @@
 #define OUTLIVE_DRIVER 10010
 
 /**
- * The service could not do what was asked: `outlive_failure_text` has its words.
+ * The service could not do what was asked: `outlive_last_error` has its server's words.
  */
 #define OUTLIVE_FAILED 10011
 
@@ -945,15 +945,6 @@ extern "C" {
 const char *outlive_last_error(void);
 
 /**
- * Returns why a service could not do what was asked, in the words of its server: of the calling
- * thread's last call that returned OUTLIVE_FAILED. It is UTF-8, at most 1023 bytes; never NULL;
- * empty if no call has returned that code yet.
- *
- * Owner: the library. Valid until the thread's next call that returns OUTLIVE_FAILED, or its end.
- */
-const char *outlive_failure_text(void);
-
-/**
  * Returns what a return code means, in a few words: for the library's own codes and for errno
  * numbers.
  *
@@ -1792,7 +1783,8 @@ int outlive_barrier_wait(const struct outlive_barrier_t *barrier, outlive_deadli
 int outlive_barrier_repair(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline);
 
 /**
- * Opens the queue of that name, or makes it. `options` NULL: none is set.
+ * Opens the queue of that name, or makes it. `options` NULL: none is set. With OUTLIVE_OPEN its
+ * messages may be of any type, and are bytes here.
  *
  * Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
  * outlive it.
@@ -2271,7 +2263,8 @@ int outlive_state_writer_now(const struct outlive_state_t *state, struct outlive
 int outlive_state_writer_set(struct outlive_state_writer_t *writer, const void *data, size_t size, uint64_t *version);
 
 /**
- * Opens the service of that name as a client, or makes it. `options` NULL: none is set.
+ * Opens the service of that name as a client, or makes it. `options` NULL: none is set. With
+ * OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
  *
  * Owner: `*client` is the caller's, until `outlive_client_close`.
  *
@@ -2300,7 +2293,7 @@ void outlive_client_close(struct outlive_client_t *client);
  * Errors: EPIPE: the server died, and no server had begun the call. ECONNRESET: the server died
  * after it had begun the call, which may have taken effect. ENOTCONN: there is no server.
  * ECONNABORTED: the server dropped the request. OUTLIVE_FAILED: the server could not do what was
- * asked, and said why: `outlive_failure_text`. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
+ * asked, and said why: `outlive_last_error` returns its words. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
  * (1,024 calls are in flight), EPERM (a forked child needs a client of its own), EINVAL, EUSERS,
  * OUTLIVE_DAMAGED.
  *
@@ -2358,7 +2351,8 @@ size_t outlive_reply_size(const struct outlive_reply_t *reply);
 void outlive_reply_release(struct outlive_reply_t *reply);
 
 /**
- * Opens the service of that name as its server, or makes it. `options` NULL: none is set.
+ * Opens the service of that name as its server, or makes it. `options` NULL: none is set. With
+ * OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
  *
  * Owner: `*server` is the caller's, until `outlive_server_close`.
  *

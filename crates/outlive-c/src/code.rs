@@ -7,7 +7,6 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int};
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::LocalKey;
 
 use outlive::pool::PoolError;
 use outlive::rpc::CallError;
@@ -33,7 +32,7 @@ pub const OUTLIVE_OTHER_PLACE: c_int = 10007;
 pub const OUTLIVE_FAULT: c_int = 10008;
 /// The CUDA driver refused a call: the message has the function, its message and its number.
 pub const OUTLIVE_DRIVER: c_int = 10010;
-/// The service could not do what was asked: `outlive_failure_text` has its words.
+/// The service could not do what was asked: `outlive_last_error` has its server's words.
 pub const OUTLIVE_FAILED: c_int = 10011;
 /// A defect of Outlive itself: report it. The program may go on; what the call was working on may
 /// be lost.
@@ -183,7 +182,7 @@ impl Failure {
     /// Makes a failure of this library's own: mostly an invalid argument.
     #[cold]
     pub(crate) fn new(code: c_int, message: &str) -> Failure {
-        note(&MESSAGE, &message);
+        note(&message);
         Failure(code)
     }
 
@@ -191,15 +190,6 @@ impl Failure {
     #[cold]
     pub(crate) fn timed_out() -> Failure {
         Failure::new(libc::ETIMEDOUT, "the deadline passed before it came; wait again, or give up")
-    }
-
-    /// Makes the failure of a call, and keeps the text with which a service failed it.
-    #[cold]
-    pub(crate) fn of_call(error: CallError) -> Failure {
-        if let CallError::Failed(text) = &error {
-            note(&FAILURE, text);
-        }
-        error.into()
     }
 
     pub(crate) fn code(&self) -> c_int {
@@ -210,7 +200,7 @@ impl Failure {
 impl<E: Code> From<E> for Failure {
     #[cold]
     fn from(error: E) -> Failure {
-        note(&MESSAGE, &error);
+        note(&error);
         Failure(error.code())
     }
 }
@@ -242,19 +232,15 @@ pub(crate) fn entry_or<R>(otherwise: R, act: impl FnOnce() -> Result<R, Failure>
 fn panicked(panic: &(dyn std::any::Any + Send)) -> c_int {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
-    note(&MESSAGE, &format_args!("a defect of Outlive, please report it: {text}"));
+    note(&format_args!("a defect of Outlive, please report it: {text}"));
     OUTLIVE_PANIC
 }
 
 const LONGEST: usize = 1024;
 
-/// A text of a thread's: NUL-terminated.
-type Text = LocalKey<UnsafeCell<[u8; LONGEST]>>;
-
-// Without destructors, so that they exist as long as the thread does.
 thread_local! {
+    /// NUL-terminated. Without a destructor, so that it exists as long as the thread does.
     static MESSAGE: UnsafeCell<[u8; LONGEST]> = const { UnsafeCell::new([0; LONGEST]) };
-    static FAILURE: UnsafeCell<[u8; LONGEST]> = const { UnsafeCell::new([0; LONGEST]) };
 }
 
 struct Message<'a> {
@@ -274,10 +260,10 @@ impl Write for Message<'_> {
     }
 }
 
-/// Stores one of the thread's texts.
+/// Stores the thread's message.
 #[cold]
-fn note(text: &'static Text, error: &dyn fmt::Display) {
-    text.with(|cell| {
+fn note(error: &dyn fmt::Display) {
+    MESSAGE.with(|cell| {
         // SAFETY: this thread's own; nothing called while it is borrowed comes back here: `Display`
         // of errors only formats.
         let bytes = unsafe { &mut *cell.get() };
@@ -297,16 +283,6 @@ fn note(text: &'static Text, error: &dyn fmt::Display) {
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_last_error() -> *const c_char {
     MESSAGE.with(|cell| cell.get().cast_const().cast())
-}
-
-/// Returns why a service could not do what was asked, in the words of its server: of the calling
-/// thread's last call that returned OUTLIVE_FAILED. It is UTF-8, at most 1023 bytes; never NULL;
-/// empty if no call has returned that code yet.
-///
-/// Owner: the library. Valid until the thread's next call that returns OUTLIVE_FAILED, or its end.
-#[unsafe(no_mangle)]
-pub extern "C" fn outlive_failure_text() -> *const c_char {
-    FAILURE.with(|cell| cell.get().cast_const().cast())
 }
 
 /// Returns what a return code means, in a few words: for the library's own codes and for errno

@@ -128,7 +128,7 @@ pub unsafe extern "C" fn outlive_client_close(client: *mut outlive_client_t) {
 /// Errors: EPIPE: the server died, and no server had begun the call. ECONNRESET: the server died
 /// after it had begun the call, which may have taken effect. ENOTCONN: there is no server.
 /// ECONNABORTED: the server dropped the request. OUTLIVE_FAILED: the server could not do what was
-/// asked, and said why: `outlive_failure_text`. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
+/// asked, and said why: `outlive_last_error` returns its words. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
 /// (1,024 calls are in flight), EPERM (a forked child needs a client of its own), EINVAL, EUSERS,
 /// OUTLIVE_DAMAGED.
 ///
@@ -146,8 +146,7 @@ pub unsafe extern "C" fn outlive_client_call(
         let (out, client) = unsafe { (handle_out(reply)?, borrow(client, "a client")?) };
         // SAFETY: the C caller passes `size` readable bytes at `data`.
         let request = unsafe { bytes(data, size) }?;
-        let reply = client.0.call_until(request, moment_or_past(deadline));
-        let reply = reply.map_err(Failure::of_call)?;
+        let reply = client.0.call_until(request, moment_or_past(deadline))?;
         out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
         Ok(())
     })
@@ -197,10 +196,9 @@ pub unsafe extern "C" fn outlive_call_next(
         let (out, call) = unsafe { (handle_out(reply)?, borrow_mut(call, "a call")?) };
         let pending = call.0.part_mut();
         let next = match moment(deadline) {
-            Some(moment) => pending.next_until(moment),
-            None => pending.try_next(),
+            Some(moment) => pending.next_until(moment)?,
+            None => pending.try_next()?,
         };
-        let next = next.map_err(Failure::of_call)?;
         let Poll::Ready(next) = next else {
             return Err(match moment(deadline) {
                 Some(_) => CallError::TimedOut { begun: pending.is_begun() }.into(),

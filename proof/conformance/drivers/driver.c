@@ -1002,7 +1002,7 @@ static void client(void) {
         if (reply == NULL) puts("ok end");
         else say_reply(reply);
     } else if (is("client.failure", 0)) {
-        printf("ok %s\n", outlive_failure_text());
+        printf("ok %s\n", outlive_last_error());
     } else usage("client");
 }
 

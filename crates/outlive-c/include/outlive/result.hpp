@@ -42,8 +42,6 @@ public:
     static Failure last(int code) {
         /* These are frequent, and allocate nothing. */
         bool is_ordinary = code == EAGAIN || code == EBUSY || code == ETIMEDOUT;
-        /* The server's own words, without the library's. */
-        if (code == OUTLIVE_FAILED) return Failure(code, outlive_failure_text());
         return Failure(code, is_ordinary ? std::string() : std::string(outlive_last_error()));
     }
 

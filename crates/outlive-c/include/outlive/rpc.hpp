@@ -99,7 +99,15 @@ private:
 };
 
 /** A request that waits for its reply. Destroyed without one, the client gets ECONNABORTED; `fail`
- * tells it why. */
+ * tells it why. A handler that throws:
+ *
+ *     try {
+ *         auto answer = handle(request.bytes());
+ *         std::move(request).reply(answer).value();
+ *     } catch (const std::exception &error) {
+ *         std::move(request).fail(error.what());
+ *     }
+ */
 class Request {
 public:
     std::span<const std::byte> bytes() const noexcept {

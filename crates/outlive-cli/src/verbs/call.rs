@@ -128,5 +128,9 @@ fn failure(error: &CallError) -> Failure {
         CallError::System(inner) => crate::exit::code_of(inner),
         _ => Code::System,
     };
-    Failure::new(code, error.to_string())
+    let message = match error {
+        CallError::Failed(text) => format!("the service failed: {text}"),
+        other => other.to_string(),
+    };
+    Failure::new(code, message)
 }

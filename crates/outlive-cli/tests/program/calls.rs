@@ -64,10 +64,10 @@ fn typed_queues_and_services_are_used_as_bytes() {
     let stage = Stage::new();
     let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("made");
     let queue = outlive::queue::Queue::<[u16]>::open_or_create(&domain, "levels").expect("made");
-    stage.feed(&["send", "levels", "--frame", "4"], b"1\02\0").expect(0);
+    stage.feed(&["send", "levels"], b"abcd\n").expect(0);
     let mut receiver = queue.receiver().expect("free");
     let levels = receiver.recv_timeout(std::time::Duration::from_secs(30)).expect("no error");
-    assert_eq!(levels, Some(vec![u16::from_le_bytes(*b"1\0"), u16::from_le_bytes(*b"2\0")]));
+    assert_eq!(levels, Some([*b"ab", *b"cd"].map(u16::from_le_bytes).to_vec()));
     drop(receiver);
     queue.sender().expect("a sender").send(&[u16::from_le_bytes(*b"ok")]).expect("sent");
     assert_eq!(stage.run(&["recv", "levels", "-n", "1"]).expect(0).text(), "ok\n");

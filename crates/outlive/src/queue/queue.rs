@@ -215,7 +215,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     }
 
     /// Returns the queue, unless it was made with other options.
-    fn agreed(self, queue: Queue<M>) -> Result<Queue<M>, Error> {
+    fn agreed(&self, queue: Queue<M>) -> Result<Queue<M>, Error> {
         let (slots, slot_bytes) = self.checked()?;
         let (segment, found) = (&queue.inner.ring.segment, queue.config());
         agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;

@@ -58,7 +58,7 @@ impl fmt::Display for CallError {
                 "the server died and had not begun the call; no server will carry it out, so it may be made again",
             ),
             CallError::Dropped => f.write_str("the server let go of the request without an answer"),
-            CallError::Failed(text) => write!(f, "the service failed: {text}"),
+            CallError::Failed(text) => f.write_str(text),
             CallError::TimedOut { begun: true } => {
                 f.write_str("the deadline passed, and the server had begun the call; it may be carried out")
             }

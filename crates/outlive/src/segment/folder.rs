@@ -71,11 +71,7 @@ impl Folder {
     }
 
     /// Opens the folder or makes it, as `opening` says, and checks which other users may enter it.
-    pub(crate) fn open(
-        path: &Path,
-        group: Option<u32>,
-        opening: Opening,
-    ) -> Result<Folder, Error> {
+    pub(crate) fn open(path: &Path, group: Option<u32>, opening: Opening) -> Result<Folder, Error> {
         let asked = group.map_or(Access::Mine, Access::Group);
         let make = || {
             file::make_folder(path, asked.folder_mode(), asked.group())

@@ -10,7 +10,7 @@ use crate::board::Board;
 use crate::child::{Child, PATIENCE, wait_until};
 use crate::rpc::{make_limited, next};
 use crate::runner::World;
-use crate::services::{client_of, waiting_client_of, server_of};
+use crate::services::{client_of, server_of, waiting_client_of};
 
 crate::checks!(
     a_failure_comes_in_its_own_words: 60,
