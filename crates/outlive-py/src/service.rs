@@ -7,13 +7,14 @@ use outlive::rpc::{self, CallError};
 use outlive::wait::WaitSet;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::call::{Call, Lender};
 use crate::errors::{Raise, Raised, raise, reply_failed};
 use crate::handle_mutex::HandleMutex;
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::{Left, Open, closed};
 use crate::stream::{Replies, Stream};
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
@@ -29,9 +30,9 @@ use crate::waiting::{Until, wait};
 /// >>> client.call(b"now")
 /// Traceback (most recent call last):
 /// outlive.errors.NoServer: the service has no server; start one, or wait for one
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Client {
-    lender: Arc<Lender>,
+    lender: Open<Lender>,
     named: Named,
     wait_for_server: bool,
 }
@@ -54,7 +55,7 @@ fn options(max_bytes: Option<u64>) -> rpc::ServiceOptions {
 impl Client {
     fn of((client, named): (rpc::Client, Named), wait_for_server: bool) -> Client {
         client.set_wait_for_server(wait_for_server);
-        Client { lender: Lender::new(client), named, wait_for_server }
+        Client { lender: Open::of(Lender::new(client)), named, wait_for_server }
     }
 }
 
@@ -107,6 +108,7 @@ impl Client {
         Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
@@ -124,7 +126,8 @@ impl Client {
         let until = Until::timeout(timeout)?;
         let request = Given::of(request)?;
         let late = CallError::TimedOut { begun: false };
-        let Some(inside) = self.lender.lock_until(py, until)? else { return Err(late.raise(py)) };
+        let lender = self.lender.get()?;
+        let Some(inside) = lender.lock_until(py, until)? else { return Err(late.raise(py)) };
         let client = &*inside;
         let begun = request.with(py, |bytes| {
             wait(py, until, |deadline| match client.begin_until(bytes, deadline) {
@@ -159,7 +162,7 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Call> {
         let until = Until::timeout(timeout)?;
-        Call::begin(py, &self.lender, &self.named.domain, &Given::of(request)?, until)
+        Call::begin(py, &self.lender.get()?, &self.named, &Given::of(request)?, until)
     }
 
     /// Sends a request and waits for the reply, for ``asyncio``: ``await client.call_async(b"...",
@@ -178,21 +181,37 @@ impl Client {
         this.named.reduce(slf, &[("wait_for_server", this.wait_for_server)])
     }
 
+    /// Closes the client: using it raises ``ValueError``. Its place is free for another one when its
+    /// calls in flight are over.
+    fn close(&self) {
+        self.lender.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().lender.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
+    }
+
     fn __repr__(&self) -> String {
-        format!("<Client of '{}'>", self.named.name)
+        self.named.repr("Client", self.lender.get().map(|_| String::new()))
     }
 }
 
 /// Says what a `with` block has raised, as the last line of a traceback does; `None`: nothing.
-pub(crate) fn why(raised: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Option<String> {
-    if raised.is_none() {
-        return None;
-    }
-    let class = raised.getattr("__name__").map(|name| name.to_string());
-    let class = class.unwrap_or_else(|_| raised.to_string());
+pub(crate) fn why(exc_type: Left<'_, '_>, exc_value: Left<'_, '_>) -> Option<String> {
+    let exc_type = exc_type.filter(|exc_type| !exc_type.is_none())?;
+    let class = exc_type.getattr("__name__").map(|name| name.to_string());
+    let class = class.unwrap_or_else(|_| exc_type.to_string());
     // An exception whose `str` raises has its class alone.
-    match value.str().map(|message| message.to_string_lossy().into_owned()) {
-        Ok(message) if !message.is_empty() => Some(format!("{class}: {message}")),
+    let message = exc_value.and_then(|value| value.str().ok());
+    match message.map(|message| message.to_string_lossy().into_owned()) {
+        Some(message) if !message.is_empty() => Some(format!("{class}: {message}")),
         _ => Some(class),
     }
 }
@@ -219,7 +238,7 @@ pub(crate) fn why(raised: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Option
 /// >>> client.call(b"ab", timeout=10)
 /// b'abab'
 /// >>> answering.join()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Server {
     pub(crate) handle: HandleMutex<rpc::Server>,
     set: HandleMutex<Option<WaitSet>>,
@@ -237,8 +256,8 @@ impl Server {
         let Some(mut inside) = self.handle.lock_until(py, until)? else {
             return Err(raise(py, "Timeout", LATE));
         };
-        let server = &mut *inside;
-        let taken = wait(py, until, |deadline| server.next_until(deadline).transpose())?;
+        let taken =
+            inside.wait(py, until, |server, deadline| server.next_until(deadline).transpose())?;
         match taken {
             Some(request) => Ok(Request::new(py, request.raised(py)?)),
             None => Err(raise(py, "Timeout", LATE)),
@@ -289,6 +308,7 @@ impl Server {
         Ok(Server::of(Named::make(py, name, domain, server)?))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
@@ -346,8 +366,36 @@ impl Server {
         }
     }
 
+    /// Closes the server: the service has none until a process makes another, and using this one
+    /// raises ``ValueError``. Requests that it has begun can still be answered.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let set = self.set.close(py)?;
+        drop(set);
+        self.handle.close(py).map(drop)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if slf.get().handle.is_closing() {
+            return Err(closed());
+        }
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
+    }
+
     fn __repr__(&self) -> String {
-        format!("<Server of '{}'>", self.named.name)
+        let state = if self.handle.is_closing() { Err(closed()) } else { Ok(String::new()) };
+        self.named.repr("Server", state)
     }
 }
 
@@ -368,8 +416,9 @@ impl Server {
 /// >>> call.result(timeout=10)
 /// Traceback (most recent call last):
 /// outlive.errors.ServiceError: ValueError: invalid literal for int() with base 10: b'twelve'
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Request {
+    /// The request's bytes.
     #[pyo3(get)]
     data: Py<PyBytes>,
     /// Locked for a moment, never during a wait.
@@ -421,15 +470,16 @@ impl Request {
         slf
     }
 
-    #[pyo3(signature = (raised, value, *_more))]
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
     fn __exit__(
         &self,
         py: Python<'_>,
-        raised: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-        _more: &Bound<'_, PyTuple>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
     ) -> PyResult<()> {
-        let why = why(raised, value);
+        let _ = traceback;
+        let why = why(exc_type, exc_value);
         let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(request) = request {
             let why = why.as_deref().unwrap_or("no reply");

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use outlive::{SendError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::bytes::Given;
 use crate::errors::reply_failed;
 use crate::handle_mutex::HandleMutex;
+use crate::open::Left;
 use crate::service::why;
 use crate::waiting::{Until, wait};
 
@@ -28,7 +28,7 @@ use crate::waiting::{Until, wait};
 /// ...         replies.send(prime)
 /// >>> list(call)
 /// [b'2', b'3', b'5']
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Stream {
     pub(crate) replies: Arc<Replies>,
 }
@@ -107,14 +107,15 @@ impl Stream {
         stream.ok_or_else(over)?.fail(message).map_err(|error| reply_failed(py, error))
     }
 
-    #[pyo3(signature = (raised, value, *_more))]
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
     fn __exit__(
         &self,
         py: Python<'_>,
-        raised: &Bound<'_, PyAny>,
-        value: &Bound<'_, PyAny>,
-        _more: &Bound<'_, PyTuple>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
     ) -> PyResult<()> {
-        self.replies.end(py, why(raised, value).as_deref())
+        let _ = traceback;
+        self.replies.end(py, why(exc_type, exc_value).as_deref())
     }
 }
