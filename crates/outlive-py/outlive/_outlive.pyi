@@ -4,7 +4,7 @@
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar, final, overload
+from typing import Any, Generic, Literal, Protocol, TypeVar, final, overload
 
 
 import numpy.typing as npt
@@ -651,6 +651,7 @@ class Queue:
         *,
         max_bytes: int | None = None,
         need_receiver: bool | None = None,
+        on_receiver_death: Literal["fail", "keep"] | None = None,
         end_when_senders_gone: bool = False,
     ) -> Self: ...
     @staticmethod
@@ -662,6 +663,7 @@ class Queue:
         *,
         max_bytes: int | None = None,
         need_receiver: bool | None = None,
+        on_receiver_death: Literal["fail", "keep"] | None = None,
         end_when_senders_gone: bool = False,
     ) -> Queue: ...
     @property

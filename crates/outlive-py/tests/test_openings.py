@@ -44,6 +44,7 @@ KINDS: list[tuple[Any, dict[str, Any], dict[str, Any] | None]] = [
     (Barrier, {"parties": 2, "count_out": True}, {"parties": 2, "count_out": False}),
     (Queue, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
     (Queue, {"need_receiver": True}, {"need_receiver": False}),
+    (Queue, {"on_receiver_death": "keep"}, {"on_receiver_death": "fail"}),
     (Topic, {"depth": 4}, {"depth": 8}),
     (Topic, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
     (Topic, {"stamps": False}, {"stamps": True}),

@@ -334,6 +334,7 @@ def queue_open(name: str, *options: str) -> None:
         name,
         folder,
         need_receiver=True if "refuse" in options else None,
+        on_receiver_death="keep" if "keep" in options else None,
         end_when_senders_gone="ending" in options,
         **named(options, max="max_bytes"),
     )
