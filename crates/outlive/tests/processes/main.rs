@@ -52,6 +52,7 @@ mod onces;
 mod order;
 mod owned_guards;
 mod panics;
+mod passed_deadlines;
 mod pi_mutex;
 mod pi_mutex_deaths;
 mod pool_guard_pages;
@@ -182,6 +183,7 @@ const ALL: &[&[runner::Check]] = &[
     wait_bridges::CHECKS,
     wait_sources::CHECKS,
     idle::CHECKS,
+    passed_deadlines::CHECKS,
     jobs::CHECKS,
 ];
 
