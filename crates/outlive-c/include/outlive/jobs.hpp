@@ -17,6 +17,7 @@ public:
         const void *data = outlive_job_data(raw(), &size);
         return {static_cast<const std::byte *>(data), size};
     }
+    size_t size() const noexcept { return bytes().size(); }
     std::string_view text() const noexcept { return text_of(bytes()); }
     /** Returns the job as a value; throws an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
     template <class T> T as() const { return detail::value_of<T>(bytes()); }
