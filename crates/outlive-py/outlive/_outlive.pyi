@@ -24,6 +24,8 @@ __all__ = [
     "Event",
     "GpuArray",
     "GpuLoan",
+    "Job",
+    "JobQueue",
     "Latch",
     "Loan",
     "Lock",
