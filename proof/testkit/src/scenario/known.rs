@@ -53,6 +53,7 @@ const STOPPED: &[(&str, In, &str)] = &[
     // looks again by itself.
     ("queue-peek-commit-large", Off, NOTIFIED),
     ("queue-receiver-comes", Off, NOTIFIED),
+    ("queue-keep-receiver-comes", Off, NOTIFIED),
     ("queue-sender-leaves", Off, NOTIFIED),
     ("jobs-put", Off, NOTIFIED),
     ("jobs-done", Off, NOTIFIED),
