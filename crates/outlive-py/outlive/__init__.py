@@ -27,6 +27,7 @@ share the object::
 | where things are found | ``Domain``, ``Peer`` |
 | locks and their like | ``Lock``, ``RwLock``, ``Semaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
 | objects or bytes to one receiver | ``Queue`` |
+| jobs, each for one of several workers | ``JobQueue`` (``Job``) |
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``) |
 | the latest value | ``State`` |
 | requests and replies | ``Server``, ``Client`` |

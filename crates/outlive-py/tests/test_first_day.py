@@ -16,7 +16,7 @@ import pytest
 
 import outlive
 from outlive import (
-    Barrier, Client, Condition, Domain, Event, Latch, Lock, NotFound, OutliveError, Pool, Queue, RwLock, Semaphore, Server, ServerDied,
+    Barrier, Client, Condition, Domain, Event, JobQueue, Latch, Lock, NotFound, OutliveError, Pool, Queue, RwLock, Semaphore, Server, ServerDied,
     SharedObject, State, Taken, Topic, WaitSet,
 )
 
@@ -30,7 +30,7 @@ def test_help_is_short_and_names_every_class():
     text = pydoc.render_doc(outlive, renderer=pydoc.plaintext)
     assert len(text.splitlines()) < 600
     for thing in OURS:
-        assert thing.__name__ in text or thing.__name__ in {"Call", "Loan", "Peeked", "Request", "RwHold", "Stream", "GpuLoan", "DeviceSubscriber", "DeviceSample"}
+        assert thing.__name__ in text or thing.__name__ in {"Call", "Job", "Loan", "Peeked", "Request", "RwHold", "Stream", "GpuLoan", "DeviceSubscriber", "DeviceSample"}
 
 
 def test_the_version_is_the_workspaces():
@@ -75,12 +75,14 @@ def everything(folder):
     pool = Pool("pool", folder)
     queue = Queue("queue", folder)
     queue.send(b"x")
+    jobs = JobQueue("jobs", folder)
+    jobs.put(b"x")
     lock, rw_lock = Lock("lock", folder), RwLock("rw_lock", folder)
     domain = Domain(folder)
     things = {
         "Barrier": Barrier("barrier", 2, folder), "Block": pool.alloc(3), "Call": call, "Client": client,
         "Condition": Condition("condition", lock), "Domain": domain, "Event": Event("event", folder), "Latch": Latch("latch", 1, folder),
-        "Loan": publisher.loan(3), "Lock": lock, "Peeked": queue.peek(timeout=5), "Peer": domain.peer(domain.token()), "Pool": pool,
+        "Job": jobs.take(timeout=5), "JobQueue": jobs, "Loan": publisher.loan(3), "Lock": lock, "Peeked": queue.peek(timeout=5), "Peer": domain.peer(domain.token()), "Pool": pool,
         "Publisher": publisher, "Queue": queue, "Request": request, "RwHold": rw_lock.read(), "RwLock": rw_lock,
         "Sample": subscriber.recv(timeout=5), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
         "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": server.next(timeout=5).stream(),
@@ -114,6 +116,7 @@ USES = {
     "Condition": lambda it: it.acquire(),
     "Domain": lambda it: it.names(),
     "Event": lambda it: it.set(),
+    "JobQueue": lambda it: it.try_take(),
     "Latch": lambda it: it.arrive(),
     "Lock": lambda it: it.acquire(),
     "Pool": lambda it: it.alloc(3),
