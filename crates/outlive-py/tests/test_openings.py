@@ -65,7 +65,7 @@ def place(kind: Any, folder: str) -> dict[str, Any]:
 def test_no_kind_is_missing_here():
     there = {kind for kind in vars(outlive).values() if hasattr(kind, "create_new")}
     # tests/test_gpu.py has device topics.
-    assert there == {kind for kind, *_ in KINDS} | {DeviceTopic}
+    assert there == {kind for kind, *_ in KINDS} | {Domain, DeviceTopic}
 
 
 @pytest.mark.parametrize("kind, options, _other", KINDS)
