@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::count::Count;
 use crate::install::{self, CC, CMAKE, is_there};
+use crate::installed;
 use crate::paths;
 use crate::prefix::{self, Profile};
 use crate::programs::{self, Language, Tools};
@@ -91,6 +92,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     if only.is_none() {
         total.add(by_pkg_config(&here, &installed));
         total.add(headers_compile(&here));
+        total.add(installed::tests(&here));
     }
     if only.is_none_or(|name| name == "pages") {
         let tools = Tools { installed: Some(installed), python: None };

@@ -203,6 +203,10 @@ fn opened(
         }
     };
     let environment = std::env::var("OUTLIVE_DOMAIN").unwrap_or_default();
+    let options = match (path, name) {
+        (None, None) => options.group_of_environment()?,
+        _ => options,
+    };
     let (path, name) = match (path, name) {
         (None, None) if environment.contains('/') => (Some(&*environment), None),
         (None, None) if !environment.is_empty() => (None, Some(&*environment)),

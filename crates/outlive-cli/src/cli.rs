@@ -9,7 +9,7 @@
 //! | `lock` | `run` (`lock NAME CMD`), `info`, `list` |
 //! | `semaphore` | `run` (`sem`), `info`, `list` |
 //! | `pool` | `list` (`pools`), `info` |
-//! | `domain` | `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
+//! | `domain` | `create`, `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
 //! | none | `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
 //!
 //! Rules, which a test walks all verbs for:
@@ -60,7 +60,7 @@ pub struct Common {
     #[command(flatten)]
     pub domain: DomainArgs,
     /// Print results as JSON, one value a line
-    #[arg(long, global = true, display_order = 902)]
+    #[arg(long, global = true, display_order = 903)]
     pub json: bool,
 }
 
@@ -237,7 +237,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 40] = [
+pub const JSON: [(&str, Json); 41] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -278,6 +278,7 @@ pub const JSON: [(&str, Json); 40] = [
     ("semaphore list", LISTING),
     ("pool info", ONE_ENTRY),
     ("pool list", Json::Line("the domain", "domain, pools, [failed]")),
+    ("domain create", Json::Line("the domain", "domain, made, [group], [budget]")),
     ("domain list", LISTING),
     ("domain info", ONE_ENTRY),
     ("domain wait", Json::Line("the wait, at its end", "target, processes, ended, seconds")),

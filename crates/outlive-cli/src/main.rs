@@ -25,6 +25,7 @@ use cli::Json;
 use exit::{Code, Failure};
 
 fn main() -> ExitCode {
+    verbs::completions::answer();
     let (path, cli) = cli::parse(std::env::args_os().collect());
     let result = match cli::json_of(&path) {
         Some(Json::Refused(why)) if cli.common.json => {

@@ -90,8 +90,7 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
         ("--file", !args.file.is_empty()),
         ("--output", args.output.is_file()),
     ])?;
-    let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
-        .map_err(|error| Failure::system("take over signals", &error))?;
+    let mut signals = Signals::that_end()?;
     let domain = common.domain.open()?;
     let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
     let mut receiver = queue.receiver()?;
@@ -117,7 +116,7 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
         // Not with every message of many: asking costs a system call.
         if looked.is_none_or(|looked| now - looked > SLICE / 4) {
             looked = Some(now);
-            if signals.next().map_err(|error| Failure::system("read a signal", &error))?.is_some() {
+            if signals.came()? {
                 break;
             }
         }

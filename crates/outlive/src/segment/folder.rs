@@ -1,4 +1,9 @@
-//! A domain's folder: which users may make it, and which users' folders are refused.
+//! A domain's folder: which users may make it, and which folders are refused.
+//!
+//! A folder is a domain once it holds the registry's file, which its first opener gives its name in
+//! one step, before there is anything else. So a folder that holds other things and no registry is
+//! somebody's folder of files (`/etc`, `/tmp`, a home): nothing is written there, and no message
+//! advises to change it.
 //!
 //! `/dev/shm` is open to all: another user may have made `/dev/shm/outlive-1000` before user 1000
 //! came. A user can at any moment change what lies in a folder that it owns, so another user's
@@ -44,28 +49,65 @@ impl Access {
     }
 }
 
+/// What is found in the folder of a domain when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// The marking file: it is a domain.
+    Domain,
+    /// Nothing: it may become one.
+    Nothing,
+}
+
 /// An open, checked folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
     fd: KeptFile,
     path: PathBuf,
     access: Access,
+    contents: Contents,
 }
 
 impl Folder {
-    /// Opens the folder of a named domain below the user's own base folder; a group's domain below
-    /// the group's, which all of its members may enter.
-    pub(crate) fn in_base(name: &OsStr, group: Option<u32>, create: bool) -> Result<Folder, Error> {
-        let base = PathBuf::from(match group {
+    /// Returns the folder in which the domains lie that have a name: the user's, or the group's.
+    pub(crate) fn base(group: Option<u32>) -> PathBuf {
+        PathBuf::from(match group {
             None => format!("/dev/shm/outlive-{}", process::user_id()),
             Some(group) => format!("/dev/shm/outlive-group-{group}"),
-        });
-        Folder::open(&base, group, create)?;
-        Folder::open(&base.join(name), group, create)
+        })
     }
 
-    /// Opens the folder, makes it first if asked, and checks which other users may enter it.
-    pub(crate) fn open(path: &Path, group: Option<u32>, create: bool) -> Result<Folder, Error> {
+    /// Opens the folder of a named domain below the user's own base folder; a group's domain below
+    /// the group's, which all of its members may enter.
+    pub(crate) fn in_base(
+        name: &OsStr,
+        group: Option<u32>,
+        create: bool,
+        mark: &str,
+    ) -> Result<Folder, Error> {
+        let base = Folder::base(group);
+        // It holds domains, so it is none.
+        Folder::open_any(&base, group, create, None)?;
+        Folder::open(&base.join(name), group, create, mark)
+    }
+
+    /// Opens the folder, makes it first if asked, and checks which other users may enter it. A
+    /// domain holds a file of the name `mark`; a folder that holds other things without it is
+    /// refused, and so is, unless asked to make a domain, one that holds nothing.
+    pub(crate) fn open(
+        path: &Path,
+        group: Option<u32>,
+        create: bool,
+        mark: &str,
+    ) -> Result<Folder, Error> {
+        Folder::open_any(path, group, create, Some(mark))
+    }
+
+    fn open_any(
+        path: &Path,
+        group: Option<u32>,
+        create: bool,
+        mark: Option<&str>,
+    ) -> Result<Folder, Error> {
         let asked = group.map_or(Access::Mine, Access::Group);
         let fd = match file::open_folder(path) {
             Err(Errno::NOENT) if create => {
@@ -78,6 +120,11 @@ impl Folder {
         .map_err(|errno| Error::from_errno("open", path, errno))?;
         let examine = |fd: BorrowedFd<'_>| {
             file::facts(fd).map_err(|errno| Error::from_errno("examine", path, errno))
+        };
+        // Before the question whose it is: to a folder of other things, neither answer fits.
+        let contents = match mark {
+            Some(mark) => contents(fd.as_fd(), path, mark)?,
+            None => Contents::Nothing,
         };
         let mut facts = examine(fd.as_fd())?;
         let user = process::user_id();
@@ -112,7 +159,20 @@ impl Folder {
             }
             None => return Err(untrusted()),
         };
-        Ok(Folder { fd: KeptFile::new(fd, &facts), path: path.to_path_buf(), access })
+        match mark {
+            Some(mark) if !create && contents == Contents::Nothing => {
+                Err(Error::NotFound { path: path.join(mark) })
+            }
+            _ => {
+                let fd = KeptFile::new(fd, &facts);
+                Ok(Folder { fd, path: path.to_path_buf(), access, contents })
+            }
+        }
+    }
+
+    /// Returns what was there when it was opened.
+    pub(crate) fn contents(&self) -> Contents {
+        self.contents
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -138,4 +198,22 @@ impl Folder {
         file::file_system_bytes(self.fd()?)
             .map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
+}
+
+/// Says what a folder holds; refuses one that holds other things and no marking file.
+fn contents(folder: BorrowedFd<'_>, path: &Path, mark: &str) -> Result<Contents, Error> {
+    let failed = |errno| Error::from_errno("examine", path, errno);
+    let is_marked = || file::is_there(folder, mark).map_err(failed);
+    if is_marked()? {
+        return Ok(Contents::Domain);
+    }
+    if file::names(folder).map_err(failed)?.is_empty() {
+        return Ok(Contents::Nothing);
+    }
+    // Another process may have made the domain just now: the mark has its name before anything else
+    // in a domain has one, so it is there if the names were a domain's.
+    if is_marked()? {
+        return Ok(Contents::Domain);
+    }
+    Err(Error::NotADomain { path: path.to_path_buf() })
 }

@@ -7,7 +7,7 @@ mod name;
 #[expect(clippy::module_inception, reason = "the folder's main thing")]
 mod segment;
 
-pub(crate) use folder::Folder;
+pub(crate) use folder::{Contents, Folder};
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
