@@ -36,7 +36,7 @@ pub(crate) fn header(args: &[String]) -> ExitCode {
 }
 
 /// Runs `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `pages`: the programs
-/// on the project's pages.
+/// on the project's pages; `installed`: what `cargo xtask install` leaves.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let only = match args {
         [] => None,
@@ -52,6 +52,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         return finish(Count::FAILED);
     }
     let here = prefix::target().join("c");
+    if only == Some("installed") {
+        return finish(installed::tests(&here));
+    }
     let installed = here.join("installed");
     if let Err(error) = prefix::install(&installed, Profile::Dev) {
         println!("the C library: {error}");

@@ -27,6 +27,7 @@
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::domain::DomainArgs;
@@ -223,9 +224,10 @@ pub enum Json {
     Refused(&'static str),
 }
 
-const MESSAGE: &str = "sequence, publisher, stamp, key, frame, bytes, text or hex or value";
+const MESSAGE: &str =
+    "sequence, publisher, stamp, key, frame, bytes, [dtype], [shape], text or hex or value";
 const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
-    [figures], [holders], [receiver], [senders], [counters], [publishers], [subscribers], [deadlocks], [lock_orders]";
+    [figures], [holders], [receiver], [senders], [counters], [publishers], [subscribers], [commands], [deadlocks], [lock_orders]";
 const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
     owner_deaths, abandoned, redelivered, sent_again, grown, longest_stall_ms, lost, corrupted, \
     duplicates_not_marked, out_of_order, total_wrong, hung, [frames], [frame_bytes], [looks], \
@@ -405,7 +407,10 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     if let Some(cli) = lock_of_a_verbs_name(&words) {
         return ("lock".to_owned(), cli);
     }
-    let matches = command().get_matches_from(words);
+    let matches = match command().try_get_matches_from(&words) {
+        Err(error) if error.kind() == ErrorKind::MissingSubcommand => show_help(&words),
+        result => result.unwrap_or_else(|error| error.exit()),
+    };
     let mut path = Vec::new();
     let mut at = &matches;
     while let Some((name, inner)) = at.subcommand() {
@@ -421,6 +426,20 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
         _ => path.join(" "),
     };
     (path, cli)
+}
+
+/// Shows the help of what was typed without a verb, and ends as after any command line that is not
+/// valid. (By itself, the parser would name the hidden verbs, too.)
+fn show_help(words: &[OsString]) -> ! {
+    let mut program = command();
+    program.build();
+    let mut at = &program;
+    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+        // Any other word is an option, or the value of one.
+        at = at.find_subcommand(word).unwrap_or(at);
+    }
+    eprint!("{}", at.clone().render_help());
+    std::process::exit(Code::Usage as i32)
 }
 
 /// Reads `lock run -- cmd`: before there were verbs, that meant the lock whose name is `run`, and

@@ -37,33 +37,18 @@ pub struct DomainArgs {
         display_order = 901,
         value_name = "GROUP",
         env = "OUTLIVE_GROUP",
-        hide_env_values = true,
-        value_parser = Group::find
+        hide_env_values = true
     )]
-    pub group: Option<Group>,
+    pub group: Option<String>,
 
     /// Fail when the domain (or the queue or lock) does not exist, rather than make it
     #[arg(long, global = true, display_order = 902)]
     pub no_create: bool,
 }
 
-/// A group as it was given; `None`: an empty variable of the environment.
-#[derive(Clone, Copy, Debug)]
-pub struct Group(pub Option<u32>);
-
-impl Group {
-    fn find(group: &str) -> Result<Group, Error> {
-        if group.is_empty() {
-            return Ok(Group(None));
-        }
-        Ok(Group(Domain::options().group_named(group)?.group_id()))
-    }
-}
-
 impl DomainArgs {
     /// The domain of that name or path, of that group, to be looked at.
-    pub fn named(domain: Option<String>, group: Option<&str>) -> DomainArgs {
-        let group = group.and_then(|group| Group::find(group).ok());
+    pub fn named(domain: Option<String>, group: Option<String>) -> DomainArgs {
         DomainArgs { domain, group, no_create: true }
     }
 
@@ -100,8 +85,9 @@ impl DomainArgs {
             Some(path) if path.contains('/') => PathBuf::from(path),
             name => {
                 let name = name.unwrap_or("default");
-                // What cannot be a name is refused when it is opened.
-                self.options().folder_of(name).unwrap_or_else(|_| PathBuf::from(name))
+                // What cannot be a name, or no group, is refused when it is opened.
+                let folder = self.options().and_then(|options| options.folder_of(name));
+                folder.unwrap_or_else(|_| PathBuf::from(name))
             }
         }
     }
@@ -112,12 +98,16 @@ impl DomainArgs {
     }
 
     /// Returns the id of the group that shares the domain.
-    pub fn group_id(&self) -> Option<u32> {
-        self.group.and_then(|group| group.0)
+    pub fn group_id(&self) -> Result<Option<u32>, Error> {
+        Ok(self.options()?.group_id())
     }
 
-    fn options(&self) -> DomainOptions {
-        Domain::options().group(self.group_id())
+    fn options(&self) -> Result<DomainOptions, Error> {
+        // An empty variable of the environment names none.
+        match self.group.as_deref().filter(|group| !group.is_empty()) {
+            Some(group) => Domain::options().group_named(group),
+            None => Ok(Domain::options()),
+        }
     }
 
     fn name(&self) -> Option<&str> {
@@ -125,11 +115,12 @@ impl DomainArgs {
     }
 
     fn open_or_not(&self, create: bool) -> Result<Domain, Error> {
+        let options = self.options()?;
         match (self.name(), create) {
-            (Some(path), true) if path.contains('/') => self.options().open_or_create_at(path),
-            (Some(path), false) if path.contains('/') => self.options().open_at(path),
-            (name, true) => self.options().open_or_create(name.unwrap_or("default")),
-            (name, false) => self.options().open(name.unwrap_or("default")),
+            (Some(path), true) if path.contains('/') => options.open_or_create_at(path),
+            (Some(path), false) if path.contains('/') => options.open_at(path),
+            (name, true) => options.open_or_create(name.unwrap_or("default")),
+            (name, false) => options.open(name.unwrap_or("default")),
         }
     }
 }

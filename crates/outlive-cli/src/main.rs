@@ -4,6 +4,7 @@
 //! help, completions and man pages. Results go to standard output, talk to standard error, and the
 //! exit code is one of [`exit::TABLE`].
 
+mod array;
 mod cli;
 mod domain;
 mod duration;

@@ -144,5 +144,5 @@ fn typed_domain() -> DomainArgs {
         }
         found
     };
-    DomainArgs::named(after("--domain", "-d"), after("--group", "").as_deref())
+    DomainArgs::named(after("--domain", "-d"), after("--group", ""))
 }

@@ -62,7 +62,7 @@ struct Created {
 
 /// Runs the verb.
 pub fn run(args: &CreateArgs, common: &Common) -> Result<(), Failure> {
-    let group = common.domain.group_id();
+    let group = common.domain.group_id()?;
     let path = common.domain.path();
     let path = std::path::absolute(&path).unwrap_or(path);
     if let Some(budget) = args.budget {
@@ -94,7 +94,7 @@ fn set_budget(path: &Path, budget: u64, common: &Common) -> Result<(), Failure> 
         // For the kernel, that means no limit at all.
         return Err(Failure::new(Code::Usage, "--budget: more than 0 bytes"));
     }
-    let group = common.domain.group_id();
+    let group = common.domain.group_id()?;
     let size = format!("size={budget}");
     if is_mounted(path) {
         return mount_remount(path, FLAGS, size.as_str()).map_err(|errno| match errno {
@@ -154,7 +154,7 @@ fn make_folders(path: &Path, common: &Common) -> Result<(), Failure> {
         && !base.is_dir()
     {
         fs::create_dir(base).map_err(failed(base))?;
-        let mode = match common.domain.group_id() {
+        let mode = match common.domain.group_id()? {
             Some(group) => {
                 chown(base, None, Some(group)).map_err(failed(base))?;
                 0o770

@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod echo;
 pub mod exit_codes;
 pub mod gc;
+mod holding;
 pub mod hz;
 pub mod info;
 pub mod lock;

@@ -85,6 +85,22 @@ fn help_names_each_verb_and_hides_the_hidden() {
 }
 
 #[test]
+fn alone_it_shows_its_help_without_what_is_hidden() {
+    let stage = Stage::new();
+    let help = stage.run(&[]).expect(2).err;
+    for verb in LISTED {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(verb)), "{verb}: {help}");
+    }
+    for hidden in ["become", "demo-member"] {
+        assert!(!help.contains(hidden), "{hidden}: {help}");
+    }
+    let topic = stage.run(&["topic"]).expect(2).err;
+    assert!(topic.contains("Usage: outlive topic") && topic.contains("  echo "), "{topic}");
+    // A short form stands among the short forms only.
+    assert_eq!(help.lines().filter(|line| line.trim_start().starts_with("echo ")).count(), 1);
+}
+
+#[test]
 fn exit_codes_are_listed_for_people_and_programs() {
     let stage = Stage::new();
     let text = stage.run(&["exit-codes"]).expect(0).text();

@@ -66,7 +66,7 @@ fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Fi
         Err(Error::Untrusted { path, mode, owner, user })
             if repair && owner == user && is_domain(&path) =>
         {
-            let right = if args.group_id().is_some() { 0o770 } else { 0o700 };
+            let right = if matches!(args.group_id(), Ok(Some(_))) { 0o770 } else { 0o700 };
             let mended = fs::set_permissions(&path, Permissions::from_mode(right))
                 .map_err(|error| {
                     Finding::fault("domain", error.to_string(), "mend its permissions by hand")
