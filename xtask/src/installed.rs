@@ -73,6 +73,7 @@ pub(crate) fn tests(here: &Path) -> Count {
     }
     if is_there("pkg-config") {
         tried.push(("pkg-config", by_pkg_config(&source, &lib)));
+        tried.push(("pkg-config, static", by_pkg_config_static(&source, &lib)));
     } else {
         println!("installed, pkg-config: skipped, it is not there");
         count.add(Count::SKIPPED);
@@ -115,6 +116,7 @@ fn files(prefix: &Path, lib: &Path) -> Result<(), String> {
         "include/outlive.hpp",
         "include/outlive/domain.hpp",
         "bin/outlive",
+        "share/outlive/tsan.supp",
         "share/man/man1/outlive.1",
         "share/man/man1/outlive-topic-echo.1",
         "share/man/man1/outlive-echo.1",
@@ -172,6 +174,20 @@ fn by_pkg_config(source: &Path, lib: &Path) -> Result<(), String> {
     compile.arg(source.join("main.c")).arg("-o").arg(&to).args(words.split_ascii_whitespace());
     run(&mut compile)?;
     consume(&to, lib)
+}
+
+fn by_pkg_config_static(source: &Path, lib: &Path) -> Result<(), String> {
+    let mut ask = Command::new("pkg-config");
+    ask.args(["--static", "--cflags", "--libs", "outlive"]);
+    let words = run(ask.env("PKG_CONFIG_PATH", lib.join("pkgconfig")))?;
+    let to = source.join("by-pkg-config-static");
+    let mut compile = Command::new("cc");
+    compile.arg(source.join("main.c")).arg("-o").arg(&to);
+    let archive = |word| if word == "-loutlive" { "-l:liboutlive.a" } else { word };
+    compile.args(words.split_ascii_whitespace().map(archive));
+    run(&mut compile)?;
+    // It needs no library of ours where it runs.
+    consume(&to, Path::new("/nonexistent"))
 }
 
 fn stripped(prefix: &Path, lib: &Path) -> Result<(), String> {

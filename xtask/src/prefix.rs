@@ -11,6 +11,10 @@ use crate::install::is_there;
 use crate::paths::{self, root};
 use crate::test::cargo;
 
+/// The name by which programs ask for the library when they start: crates/outlive-c/build.rs has it
+/// too.
+const SONAME: &str = "liboutlive.so.0";
+
 const USAGE: &str = "\
 usage: cargo xtask install --prefix DIR [--libdir DIR] [--no-strip] [--dev]
 
@@ -176,12 +180,19 @@ impl Installation {
             }
         }
         let shared = format!("liboutlive.so.{version}");
-        self.put_binary(&built.join("liboutlive_c.so"), &lib.join(&shared), &lib)?;
+        let linked = beside(&lib.join("linked"));
+        link_shared(&built.join("liboutlive_c.a"), &linked)?;
+        let put_there = self.put_binary(&linked, &lib.join(&shared), &lib);
+        fs::remove_file(linked)?;
+        put_there?;
         self.put_archive(&built.join("liboutlive_c.a"), &lib.join("liboutlive.a"))?;
-        link(&shared, &lib.join("liboutlive.so.0"))?;
-        link("liboutlive.so.0", &lib.join("liboutlive.so"))?;
+        link(&shared, &lib.join(SONAME))?;
+        link(SONAME, &lib.join("liboutlive.so"))?;
         let shim = "liboutlive_pthread.so";
         self.put_binary(&built.join(shim), &lib.join(shim), &lib)?;
+        let share = self.prefix.join("share/outlive");
+        fs::create_dir_all(&share)?;
+        put(&ours.join("share/tsan.supp"), &share.join("tsan.supp"))?;
         // How far it is from the folder of each file up to the prefix, which may be moved.
         let up = |deeper: usize| vec![".."; self.libdir.components().count() + deeper].join("/");
         for (from, to, deeper) in [
@@ -263,6 +274,26 @@ fn said(command: &mut Command) -> io::Result<Vec<u8>> {
     }
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
     Err(io::Error::other(format!("{name}: {why}")))
+}
+
+/// Links the shared library from the archive, with versions for its symbols: rustc's own list of
+/// what a shared library exports leaves no room for them.
+fn link_shared(archive: &Path, to: &Path) -> io::Result<()> {
+    let version_script = paths::at(paths::C).join("outlive.map");
+    let mut link = Command::new("cc");
+    // As the linker does it for rustc: what nothing exports or uses is left out, and the loader
+    // finds all symbols before it runs anything.
+    link.args(["-shared", "-Wl,--gc-sections", "-Wl,-z,relro,-z,now"])
+        .arg(format!("-Wl,-soname,{SONAME}"))
+        .arg(format!("-Wl,--version-script={}", version_script.display()))
+        .arg("-Wl,--whole-archive")
+        .arg(archive)
+        .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm", "-lrt", "-lutil", "-o"])
+        .arg(to);
+    if !link.status()?.success() {
+        return Err(io::Error::other("cc could not link liboutlive.so"));
+    }
+    Ok(())
 }
 
 /// Copies a file under a new inode: a program that runs with the old library goes on with it.
