@@ -60,8 +60,21 @@ pub fn answer() {
 
 /// Returns the command line, with what there is to name.
 fn with_names() -> Command {
-    let command = named(cli::command(), "");
+    let mut command = named(cli::command(), "");
+    if !current_word().starts_with('-') {
+        command = without_options(command);
+    }
     command.mut_arg("domain", |option| option.add(ArgValueCandidates::new(domains)))
+}
+
+/// Hides options, so that one name among them is completed at once: they are offered where nothing
+/// else can come, and behind a dash.
+fn without_options(command: Command) -> Command {
+    let hide = |argument: Arg| {
+        let is_option = !argument.is_positional();
+        argument.hide(is_option)
+    };
+    command.mut_args(hide).mut_subcommands(without_options)
 }
 
 /// Adds the names of things to the arguments that take them.
@@ -127,11 +140,23 @@ fn domains() -> Vec<CompletionCandidate> {
     domains.map(CompletionCandidate::new).collect()
 }
 
+/// Returns the words that have been typed: they stand behind a `--`.
+fn typed() -> Vec<String> {
+    let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    words.map(|word: OsString| word.to_string_lossy().into()).collect()
+}
+
+/// Returns the word that is completed: the last one, unless the shell's script says which.
+fn current_word() -> String {
+    let mut words = typed();
+    let index = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|index| index.parse().ok());
+    let last = words.len().saturating_sub(1);
+    words.drain(..).nth(index.unwrap_or(last)).unwrap_or_default()
+}
+
 /// Returns the domain that the words so far name, else the environment's.
 fn typed_domain() -> DomainArgs {
-    // The words stand behind a `--`.
-    let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
-    let words: Vec<String> = words.map(|word: OsString| word.to_string_lossy().into()).collect();
+    let words = typed();
     let after = |long: &str, short: &str| {
         let mut found = std::env::var(format!("OUTLIVE_{}", long[2..].to_uppercase())).ok();
         for (at, word) in words.iter().enumerate() {

@@ -76,6 +76,14 @@ impl Folder {
         })
     }
 
+    /// Returns the group that shares the domain in a folder, if one does: a member that did not make
+    /// the folder may open it as that group's alone.
+    pub(crate) fn group_of(path: &Path) -> Option<u32> {
+        let fd = file::open_folder(path).ok()?;
+        let facts = file::facts(fd.as_fd()).ok()?;
+        (facts.mode & 0o070 == 0o070).then_some(facts.group)
+    }
+
     /// Opens the folder of a named domain below the user's own base folder; a group's domain below
     /// the group's, which all of its members may enter.
     pub(crate) fn in_base(
@@ -216,4 +224,21 @@ fn contents(folder: BorrowedFd<'_>, path: &Path, mark: &str) -> Result<Contents,
         return Ok(Contents::Domain);
     }
     Err(Error::NotADomain { path: path.to_path_buf() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_tells_its_group() {
+        let folder = std::env::temp_dir().join(format!("outlive-group-{}", std::process::id()));
+        let own = rustix::process::getegid().as_raw();
+        assert_eq!(Folder::group_of(&folder), None);
+        for group in [None, Some(own)] {
+            drop(Folder::open(&folder, group, true, ".mark").expect("made"));
+            assert_eq!(Folder::group_of(&folder), group);
+            std::fs::remove_dir(&folder).expect("removed");
+        }
+    }
 }
