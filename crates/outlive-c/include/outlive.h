@@ -49,7 +49,7 @@
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0 }
-#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0 }
+#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
@@ -196,6 +196,18 @@
  * A participant that dies is counted out, and the others go on.
  */
 #define OUTLIVE_DEATH_COUNTS_OUT 2
+
+/**
+ * For the options of a queue: while the receiver is dead, each send fails with EPIPE, also one that
+ * waits.
+ */
+#define OUTLIVE_RECEIVER_DEATH_FAILS 1
+
+/**
+ * For the options of a queue: while the receiver is dead, the queue goes on taking messages until
+ * it is full, and the next receiver gets them.
+ */
+#define OUTLIVE_RECEIVER_DEATH_KEEPS 2
 
 /**
  * A receive is worth a try.
@@ -596,6 +608,12 @@ typedef struct outlive_queue_options_t {
    * How this process's ends wait: one of the OUTLIVE_WAIT numbers.
    */
   uint32_t wait;
+  /**
+   * What a send does while the receiver is dead, until another process becomes the receiver:
+   * OUTLIVE_RECEIVER_DEATH_FAILS or OUTLIVE_RECEIVER_DEATH_KEEPS; 0: what an existing queue
+   * does, and in a new one as OUTLIVE_RECEIVER_DEATH_FAILS.
+   */
+  uint32_t on_receiver_death;
 } outlive_queue_options_t;
 
 /**

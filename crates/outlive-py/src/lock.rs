@@ -7,12 +7,12 @@ use outlive::WaitError;
 use outlive::sync::{AcquireError, LockError, Mutex, OwnedMutexGuard};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::{Raised, raise};
 use crate::held::{Held, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::Left;
 use crate::waiting::{Until, wait};
 
 pub(crate) type Given = OwnedMutexGuard<u64>;
@@ -45,7 +45,7 @@ pub(crate) type Given = OwnedMutexGuard<u64>;
 /// >>> lock.locked(), lock.value
 /// (True, 1)
 /// >>> lock.release()
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Lock {
     held: Held<Given>,
     owner_died: AtomicBool,
@@ -78,6 +78,7 @@ impl Lock {
     }
 
     fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
+        self.named.check()?;
         match self.mutex.try_lock_owned() {
             Ok(None) => {}
             Err(LockError::Failed(AcquireError::Deadlock)) if until.is_none() => return Ok(false),
@@ -150,12 +151,14 @@ impl Lock {
 
     /// Ends a `with` block. One that an exception ends may have lost the lock: in a wait that did
     /// not get it back.
-    pub(crate) fn leave(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+    pub(crate) fn leave(&self, py: Python<'_>, exc_type: Left<'_, '_>) -> PyResult<()> {
         let thread = this_thread(&self.named.domain).raised(py)?;
         match self.held.take(thread) {
             Some(guard) => drop(guard),
             None if self.forget_marking(thread) => {}
-            None if raised.get_item(0).is_ok_and(|class| !class.is_none()) => {}
+            None if exc_type.is_some() => {}
+            // Closed in the block.
+            None if self.named.check().is_err() => {}
             None => return Err(not_held()),
         }
         Ok(())
@@ -218,11 +221,13 @@ impl Lock {
         Named::make(py, name, domain, |d, n| Mutex::options(value).create_new(d, n)).map(Lock::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -230,7 +235,7 @@ impl Lock {
 
     /// Acquires the lock; returns False when it is held (``blocking=False``), or the timeout, in
     /// seconds, passed.
-    #[pyo3(signature = (blocking=true, timeout=Some(-1.0)))]
+    #[pyo3(signature = (blocking=true, timeout=Some(-1.0)), text_signature = "($self, blocking=True, timeout=-1.0)")]
     pub(crate) fn acquire(
         &self,
         py: Python<'_>,
@@ -327,17 +332,37 @@ impl Lock {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.leave(py, _raised)
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_value, traceback);
+        self.leave(py, exc_type)
+    }
+
+    /// Closes this object: using it raises ``ValueError``. If this thread holds the lock by it, the
+    /// lock is released.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.named.close();
+        let thread = this_thread(&self.named.domain).raised(py)?;
+        drop(self.held.take(thread));
+        Ok(())
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         slf.get().named.reduce(slf, &[])
     }
 
-    fn __repr__(&self) -> String {
-        let state = if self.locked() { "locked" } else { "unlocked" };
-        format!("<Lock '{}', {state}>", self.named.name)
+    pub(crate) fn __repr__(&self) -> String {
+        let state = match self.mutex.holder() {
+            Some(holder) if holder.alive => format!("locked by process {}", holder.pid),
+            Some(holder) => format!("process {} died holding it", holder.pid),
+            None => "unlocked".to_owned(),
+        };
+        self.named.repr("Lock", self.named.check().map(|()| state))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use outlive::queue::{Queue as Core, QueueOptions};
+use outlive::queue::{OnReceiverDeath, Queue as Core, QueueOptions};
 use outlive::wait::WaitSet;
 use outlive::{RecvError, SendError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -13,9 +13,10 @@ use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raised, raise};
 use crate::handle_mutex::{HandleMutex, process};
-use crate::named::{GivenDomain, Named, Reduced};
+use crate::named::{GivenDomain, Named, Reduced, counted};
+use crate::open::Left;
 use crate::queue_ends::{End, Ends};
-use crate::waiting::{Until, wait};
+use crate::waiting::Until;
 
 /// A queue between processes, growing in shared memory, whose messages outlive their senders.
 ///
@@ -29,7 +30,8 @@ use crate::waiting::{Until, wait};
 /// **Bytes**: ``send``, ``recv``, ``send_many``, ``recv_many`` and iteration. The first ``recv``
 /// makes this process the queue's one receiver (``Taken`` while another is alive) until ``close``;
 /// senders are told at once when it dies (``ReceiverDied``), and the messages that they sent before
-/// are there for the next receiver.
+/// are there for the next receiver. A queue that is made with ``on_receiver_death="keep"`` goes on
+/// taking messages instead, until it is full, and the next receiver gets them.
 ///
 /// Pickled, or inherited by ``fork`` or ``spawn``, it is the same queue.
 ///
@@ -50,14 +52,18 @@ use crate::waiting::{Until, wait};
 /// ...     print("nothing")
 /// nothing
 /// >>> queue.close()
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Queue {
     // They are dropped in this order.
     set: HandleMutex<End<WaitSet>>,
     ends: Ends,
 }
 
-fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions {
+fn options(
+    max_bytes: Option<u64>,
+    need_receiver: Option<bool>,
+    on_receiver_death: Option<&str>,
+) -> PyResult<QueueOptions> {
     let mut options = Core::options();
     if let Some(bytes) = max_bytes {
         options = options.max_bytes(bytes);
@@ -65,7 +71,16 @@ fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions 
     if let Some(needed) = need_receiver {
         options = options.need_receiver(needed);
     }
-    options
+    options = match on_receiver_death {
+        None => options,
+        Some("fail") => options.on_receiver_death(OnReceiverDeath::Fail),
+        Some("keep") => options.on_receiver_death(OnReceiverDeath::Keep),
+        Some(other) => {
+            let text = format!("on_receiver_death is 'fail' or 'keep', not '{other}'");
+            return Err(PyValueError::new_err(text));
+        }
+    };
+    Ok(options)
 }
 
 impl Queue {
@@ -93,16 +108,18 @@ fn patience(block: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         need_receiver: Option<bool>,
+        on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        Named::make(py, name, domain, |d, n| options(max_bytes, need_receiver).open_or_create(d, n))
+        let options = options(max_bytes, need_receiver, on_receiver_death)?;
+        Named::make(py, name, domain, |d, n| options.open_or_create(d, n))
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 
@@ -122,24 +139,28 @@ impl Queue {
     /// Makes a new queue of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         need_receiver: Option<bool>,
+        on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        Named::make(py, name, domain, |d, n| options(max_bytes, need_receiver).create_new(d, n))
+        let options = options(max_bytes, need_receiver, on_receiver_death)?;
+        Named::make(py, name, domain, |d, n| options.create_new(d, n))
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.ends.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.ends.named.domain()
@@ -178,10 +199,12 @@ impl Queue {
         py.import("pickle")?.call_method1("loads", (PyBytes::new(py, &bytes),))
     }
 
+    /// Puts an object, as ``put`` with ``block=False``.
     fn put_nowait(&self, py: Python<'_>, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         self.put(py, obj, false, None)
     }
 
+    /// Gets an object, as ``get`` with ``block=False``.
     fn get_nowait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.get(py, false, None)
     }
@@ -221,14 +244,31 @@ impl Queue {
         Ok(dict)
     }
 
-    /// Gives up this process's sender and receiver: this object may not be used any more, others
-    /// may.
+    /// Closes this object, and gives up this process's sender and receiver if it got them by this
+    /// object. Using it raises ``ValueError``; messages stay.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.ends.closed.store(true, Ordering::Relaxed);
         *self.set.lock(py)? = None;
         *self.ends.sender.lock(py)? = None;
         *self.ends.receiver.lock(py)? = None;
         Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().ends.check()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
     }
 
     /// Does nothing: there is no feeder thread to wait for.
@@ -284,9 +324,11 @@ impl Queue {
             return Err(SendError::Full { slowest: None }).raised(py);
         };
         let sender = self.ends.sender_in(py, &mut inside)?;
-        let sent = wait(py, until, |deadline| match sender.send_batch_until(&rows, deadline) {
-            Err(SendError::TimedOut { .. }) => None,
-            other => Some(other),
+        let sent = self.ends.wait(py, until, |deadline| {
+            match sender.send_batch_until(&rows, deadline) {
+                Err(SendError::TimedOut { .. }) => None,
+                other => Some(other),
+            }
         })?;
         sent.unwrap_or(Err(SendError::TimedOut { slowest: None })).raised(py)?;
         Ok(given.len())
@@ -337,10 +379,12 @@ impl Queue {
         let receiver = inside.as_mut().and_then(|inside| inside.as_mut());
         let Some((_, receiver)) = receiver else { return some(py, Ok(None)) };
         let found = match receiver.try_peek().map(|found| found.map(look)) {
-            Ok(None) => wait(py, until, |deadline| {
-                receiver.peek_until(deadline).map(|found| found.map(look)).transpose()
-            })?
-            .transpose(),
+            Ok(None) => this
+                .ends
+                .wait(py, until, |deadline| {
+                    receiver.peek_until(deadline).map(|found| found.map(look)).transpose()
+                })?
+                .transpose(),
             found => found,
         };
         let (data, redelivered) = some(py, found)?;
@@ -412,7 +456,11 @@ impl Queue {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Queue '{}'>", self.ends.named.name)
+        let state = self.ends.check().map(|()| match self.ends.queue.counters() {
+            Ok(counters) => counted(counters.pending, "message"),
+            Err(error) => error.to_string(),
+        });
+        self.ends.named.repr("Queue", state)
     }
 }
 
@@ -441,7 +489,7 @@ impl Queue {
 /// (b'weld', False)
 /// >>> queue.try_recv() is None
 /// True
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Peeked {
     queue: Py<Queue>,
     /// The value of the queue's `taken`.
@@ -499,14 +547,16 @@ impl Peeked {
         slf
     }
 
-    #[pyo3(signature = (raised, *_more))]
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
     fn __exit__(
         &self,
         py: Python<'_>,
-        raised: &Bound<'_, PyAny>,
-        _more: &Bound<'_, pyo3::types::PyTuple>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
     ) -> PyResult<()> {
-        if raised.is_none() && !self.committed.load(Ordering::Relaxed) {
+        let _ = (exc_value, traceback);
+        if exc_type.is_none() && !self.committed.load(Ordering::Relaxed) {
             self.commit(py)
         } else {
             Ok(())
@@ -514,7 +564,11 @@ impl Peeked {
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        format!("<Peeked, {} bytes>", self.__len__(py))
+        let state = match self.committed.load(Ordering::Relaxed) {
+            true => "committed".to_owned(),
+            false => format!("{} bytes", self.__len__(py)),
+        };
+        self.queue.get().ends.named.repr("Peeked", Ok(state))
     }
 }
 

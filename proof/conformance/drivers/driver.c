@@ -644,6 +644,7 @@ static void queue(void) {
         outlive_queue_t *queue = NULL;
         option(2, "max", &options.max_bytes);
         options.need_receiver = (uint32_t)flag(2, "refuse");
+        if (flag(2, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
         thing->ends_with_senders = flag(2, "ending");
         TRY(outlive_queue_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &queue));
         thing->main = queue;

@@ -659,6 +659,7 @@ private:
             outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
             options.need_receiver = flag(args, "refuse");
+            if (flag(args, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
             Queue opened{outlive::Queue::open_or_create(domain_, name, options).value(), flag(args, "ending")};
             queues_.insert_or_assign(name, std::move(opened));
             return ok();

@@ -334,6 +334,7 @@ def queue_open(name: str, *options: str) -> None:
         name,
         folder,
         need_receiver=True if "refuse" in options else None,
+        on_receiver_death="keep" if "keep" in options else None,
         end_when_senders_gone="ending" in options,
         **named(options, max="max_bytes"),
     )
@@ -627,7 +628,9 @@ def state_wait(name: str, version: str, span: str) -> str:
 
 
 def state_close(name: str) -> None:
+    # An object that was closed stays closed; the state is there.
     thing(name).close()
+    things[name] = outlive.State.open(name, domain=folder)
 
 
 def bytes_open(name: str, most: str, word: str) -> None:

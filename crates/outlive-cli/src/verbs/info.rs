@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use outlive::queue::OnReceiverDeath;
 use outlive::sync::{Holder, LockOrder};
 use outlive::topic::{SubscriberUsage, TopicUsage};
 use outlive::{Detail, Domain, Entry, Kind, Waiter};
@@ -59,6 +60,8 @@ pub struct Described {
     senders: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     counters: Option<Counters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<Config>,
     #[serde(skip_serializing_if = "Option::is_none")]
     publishers: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,6 +120,30 @@ impl Asleep {
             offset: waiter.offset,
             holder: waiter.holder.as_ref().map(Owner::new),
             held_seconds: waiter.held.map(|held| held.as_secs_f64()),
+        }
+    }
+}
+
+/// What a queue was made with.
+#[derive(Serialize)]
+struct Config {
+    slots: u32,
+    slot_bytes: u32,
+    need_receiver: bool,
+    on_receiver_death: &'static str,
+}
+
+impl Config {
+    fn new(config: &outlive::queue::QueueConfig) -> Config {
+        let on_receiver_death = match config.on_receiver_death {
+            OnReceiverDeath::Fail => "fail",
+            OnReceiverDeath::Keep => "keep",
+        };
+        Config {
+            slots: config.slots,
+            slot_bytes: config.slot_bytes,
+            need_receiver: config.need_receiver,
+            on_receiver_death,
         }
     }
 }
@@ -202,7 +229,8 @@ impl Described {
                 described.figures =
                     Some(state_figures(*version, *capacity, *buffers, *pins).into_iter().collect());
             }
-            Detail::Queue { counters, receiver, senders, .. } => {
+            Detail::Queue { counters, receiver, senders, config, .. } => {
+                described.config = Some(Config::new(config));
                 described.receiver = Some(receiver.as_ref().map(Owner::new));
                 described.senders = Some(owners(senders));
                 described.counters = Some(Counters::new(counters));
@@ -349,7 +377,12 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             lines.extend(overview.clients.iter().map(|one| ("client", client(one))));
             lines.extend(service_figures(overview).map(|(name, figure)| (name, count(figure))));
         }
-        Detail::Queue { counters, senders, .. } => {
+        Detail::Queue { counters, senders, config, .. } => {
+            let on_death = match config.on_receiver_death {
+                OnReceiverDeath::Fail => "if it dies, sends fail until the next one comes",
+                OnReceiverDeath::Keep => "if it dies, messages are kept for the next one",
+            };
+            lines.push(("receiver", on_death.to_owned()));
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
             let figures = [
                 ("sent", counters.sent),

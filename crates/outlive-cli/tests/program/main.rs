@@ -19,6 +19,7 @@ mod pipes;
 mod pools;
 mod receivers;
 mod sem;
+mod shipping;
 mod stage;
 mod states;
 mod top;

@@ -34,6 +34,7 @@ mod idle;
 mod inversion;
 mod jobs;
 mod keeper;
+mod keeping;
 mod killed_receivers;
 mod killed_senders;
 mod large;
@@ -144,6 +145,7 @@ const ALL: &[&[runner::Check]] = &[
     large::CHECKS,
     large_sets::CHECKS,
     receivers::CHECKS,
+    keeping::CHECKS,
     denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,

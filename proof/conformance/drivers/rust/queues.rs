@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use outlive::queue::{Queue as Core, Receiver, Sender};
+use outlive::queue::{OnReceiverDeath, Queue as Core, Receiver, Sender};
 use outlive::{Deadline, Domain, SendError};
 
 use crate::answer::{self, Answer, Refusal, done, find, refused, said};
@@ -65,6 +65,9 @@ pub(crate) fn act(
             let mut plan = Core::<[u8]>::options();
             if options.contains(&"refuse") {
                 plan = plan.need_receiver(true);
+            }
+            if options.contains(&"keep") {
+                plan = plan.on_receiver_death(OnReceiverDeath::Keep);
             }
             if let Some(bytes) = answer::option(options, "max")? {
                 plan = plan.max_bytes(bytes);

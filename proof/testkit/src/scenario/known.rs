@@ -53,6 +53,7 @@ const STOPPED: &[(&str, In, &str)] = &[
     // looks again by itself.
     ("queue-peek-commit-large", Off, NOTIFIED),
     ("queue-receiver-comes", Off, NOTIFIED),
+    ("queue-keep-receiver-comes", Off, NOTIFIED),
     ("queue-sender-leaves", Off, NOTIFIED),
     ("rpc-reply", Off, NOTIFIED),
     ("rpc-reply-long", Off, NOTIFIED),
