@@ -74,6 +74,7 @@ fn without_options(command: Command) -> Command {
         let is_option = !argument.is_positional();
         argument.hide(is_option)
     };
+    let command = command.disable_help_flag(true).disable_version_flag(true);
     command.mut_args(hide).mut_subcommands(without_options)
 }
 

@@ -59,8 +59,8 @@ fn members_of_a_group_share_a_domain_and_others_are_kept_out() {
     let facts = fs::metadata(&folder).expect("there");
     assert_eq!((facts.mode() & 0o7777, facts.gid()), (0o770, GROUP));
 
-    // Each side uses what the other has made.
-    let of_member = |args: &[&str]| run_as(&program, MEMBER, &[GROUP], &[args, &shared].concat());
+    // Each side uses what the other has made. (Behind a command, options would be the command's.)
+    let of_member = |args: &[&str]| run_as(&program, MEMBER, &[GROUP], &[&shared, args].concat());
     stage.run(&[&["state", "set", "mode", "driving"][..], &shared].concat()).expect(0);
     assert_eq!(of_member(&["state", "get", "mode"]).expect(0).text(), "driving\n");
     of_member(&["state", "set", "speed", "3"]).expect(0);
