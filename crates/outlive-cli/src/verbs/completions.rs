@@ -111,6 +111,7 @@ fn kinds_of(path: &str) -> Option<&'static [Kind]> {
         Some("queue") => &[Kind::Queue],
         Some("state") => &[Kind::State],
         Some("service") => &[Kind::Service],
+        Some("job") => &[Kind::JobQueue],
         Some("lock") if path == "lock run" => &[Kind::RwLock],
         Some("lock") => &LOCKS,
         Some("semaphore") => &[Kind::Semaphore],

@@ -16,6 +16,7 @@ pub mod gc;
 mod holding;
 pub mod hz;
 pub mod info;
+pub mod job;
 pub mod lock;
 pub mod ls;
 pub mod man;

@@ -27,8 +27,8 @@ use crate::signals::Signals;
 
 /// Answer the requests of a service, running a command for each
 ///
-/// A command that fails sends no reply, and its client is told so. The command finds the pid of its
-/// client in OUTLIVE_CLIENT_PID. serve goes on until it is interrupted (exit code 0): it takes no
+/// When a command fails, its client is told with which exit status, in place of a reply. The command
+/// finds the pid of its client in OUTLIVE_CLIENT_PID. serve goes on until it is interrupted (exit code 0): it takes no
 /// further request then, and ends when the commands that run have answered; a second signal ends it
 /// at once. When serve is killed, its clients are told that the server died, and another server may
 /// take over at once; a command that serve had started is not killed with it.
@@ -164,7 +164,14 @@ impl Serving {
         }
         self.signals.spare(&mut command);
         // Started by this thread: a command that cannot be started ends the server.
-        let child = command.spawn().map_err(|error| failed(program, &error))?;
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                // The client may have gone.
+                let _ = request.fail(&format!("cannot run {}: {error}", program.display()));
+                return Err(failed(program, &error));
+            }
+        };
         let (words, done) = (Arc::clone(&self.command), self.done.clone());
         thread::Builder::new()
             .spawn(move || {
@@ -180,8 +187,7 @@ fn failed(program: &OsString, error: &std::io::Error) -> Failure {
     Failure::system(format_args!("run {}", program.display()), error)
 }
 
-/// Feeds the command, and replies with what it says. Without an answer, the client is told that the
-/// request was dropped.
+/// Feeds the command, and replies with what it says. Without an answer, the client is told why.
 fn answer(program: &OsString, mut child: std::process::Child, request: Request) -> Done {
     let input = child.stdin.take();
     let payload = request.to_vec();
@@ -193,10 +199,14 @@ fn answer(program: &OsString, mut child: std::process::Child, request: Request) 
     let output = child.wait_with_output().map_err(|error| failed(program, &error))?;
     let _ = writing.join();
     if !output.status.success() {
-        refuse(request, &format!("{} ended by {}", program.display(), output.status));
-        return Ok(());
+        talk("serve", format_args!("{} ended by {}: no answer", program.display(), output.status));
     }
-    match request.reply(&output.stdout) {
+    let answered = if output.status.success() {
+        request.reply(&output.stdout)
+    } else {
+        request.fail(&format!("{}: {}", program.display(), output.status))
+    };
+    match answered {
         Ok(()) => Ok(()),
         Err(error @ (SendError::Damaged(_) | SendError::System(_))) => {
             Err(Failure::new(Code::System, error.to_string()))
@@ -207,10 +217,4 @@ fn answer(program: &OsString, mut child: std::process::Child, request: Request) 
             Ok(())
         }
     }
-}
-
-/// Tells the client that its request has no answer.
-fn refuse(request: Request, why: &str) {
-    talk("serve", format_args!("{why}: no answer"));
-    drop(request);
 }

@@ -11,6 +11,7 @@ mod ending;
 mod full;
 mod groups;
 mod held;
+mod jobs;
 mod lock;
 mod looking;
 mod manual;

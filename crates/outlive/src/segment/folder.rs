@@ -13,6 +13,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
+use super::Opening;
 use crate::Error;
 use crate::sys::file::{self, KeptFile};
 use crate::sys::{Errno, process};
@@ -89,41 +90,54 @@ impl Folder {
     pub(crate) fn in_base(
         name: &OsStr,
         group: Option<u32>,
-        create: bool,
+        opening: Opening,
         mark: &str,
     ) -> Result<Folder, Error> {
         let base = Folder::base(group);
         // It holds domains, so it is none.
-        Folder::open_any(&base, group, create, None)?;
-        Folder::open(&base.join(name), group, create, mark)
+        let of_base = if opening == Opening::Open { opening } else { Opening::OpenOrCreate };
+        Folder::open_any(&base, group, of_base, None)?;
+        Folder::open(&base.join(name), group, opening, mark)
     }
 
-    /// Opens the folder, makes it first if asked, and checks which other users may enter it. A
+    /// Opens the folder or makes it, as `opening` says, and checks which other users may enter it. A
     /// domain holds a file of the name `mark`; a folder that holds other things without it is
     /// refused, and so is, unless asked to make a domain, one that holds nothing.
     pub(crate) fn open(
         path: &Path,
         group: Option<u32>,
-        create: bool,
+        opening: Opening,
         mark: &str,
     ) -> Result<Folder, Error> {
-        Folder::open_any(path, group, create, Some(mark))
+        Folder::open_any(path, group, opening, Some(mark))
     }
 
     fn open_any(
         path: &Path,
         group: Option<u32>,
-        create: bool,
+        opening: Opening,
         mark: Option<&str>,
     ) -> Result<Folder, Error> {
         let asked = group.map_or(Access::Mine, Access::Group);
-        let fd = match file::open_folder(path) {
-            Err(Errno::NOENT) if create => {
-                file::make_folder(path, asked.folder_mode(), asked.group())
-                    .map_err(|errno| Error::from_errno("make", path, errno))?;
+        let make = || {
+            file::make_folder(path, asked.folder_mode(), asked.group())
+                .map_err(|errno| Error::from_errno("make", path, errno))
+        };
+        let fd = match opening {
+            Opening::Open => file::open_folder(path),
+            Opening::OpenOrCreate => match file::open_folder(path) {
+                Err(Errno::NOENT) => {
+                    make()?;
+                    file::open_folder(path)
+                }
+                other => other,
+            },
+            Opening::CreateNew => {
+                if !make()? {
+                    return Err(Error::AlreadyExists { path: path.to_path_buf() });
+                }
                 file::open_folder(path)
             }
-            other => other,
         }
         .map_err(|errno| Error::from_errno("open", path, errno))?;
         let examine = |fd: BorrowedFd<'_>| {
@@ -140,7 +154,7 @@ impl Folder {
         // rights, and its maker may have died in between. If there is something in it, its owner
         // means to keep it.
         if group.is_some()
-            && create
+            && opening != Opening::Open
             && facts.owner == user
             && facts.mode & 0o077 == 0
             && file::names(fd.as_fd()).is_ok_and(|names| names.is_empty())
@@ -168,7 +182,7 @@ impl Folder {
             None => return Err(untrusted()),
         };
         match mark {
-            Some(mark) if !create && contents == Contents::Nothing => {
+            Some(mark) if opening == Opening::Open && contents == Contents::Nothing => {
                 Err(Error::NotFound { path: path.join(mark) })
             }
             _ => {
@@ -181,6 +195,12 @@ impl Folder {
     /// Returns what was there when it was opened.
     pub(crate) fn contents(&self) -> Contents {
         self.contents
+    }
+
+    /// Removes the folder if there is nothing in it.
+    pub(crate) fn remove_if_empty(&self) {
+        // A failure: there is something in it, or it is gone.
+        let _ = file::remove_empty_folder(&self.path);
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -236,7 +256,7 @@ mod tests {
         let own = rustix::process::getegid().as_raw();
         assert_eq!(Folder::group_of(&folder), None);
         for group in [None, Some(own)] {
-            drop(Folder::open(&folder, group, true, ".mark").expect("made"));
+            drop(Folder::open(&folder, group, Opening::OpenOrCreate, ".mark").expect("made"));
             assert_eq!(Folder::group_of(&folder), group);
             std::fs::remove_dir(&folder).expect("removed");
         }
