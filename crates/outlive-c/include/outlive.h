@@ -101,6 +101,11 @@
 #define OUTLIVE_DRIVER 10010
 
 /**
+ * The service could not do what was asked: `outlive_last_error` has its server's words.
+ */
+#define OUTLIVE_FAILED 10011
+
+/**
  * A defect of Outlive itself: report it. The program may go on; what the call was working on may
  * be lost.
  */
@@ -1002,12 +1007,13 @@ outlive_deadline_t outlive_at_time_of_day(int64_t seconds, uint32_t nanoseconds)
  * Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
  * it.
  *
- * Errors: see `outlive_opening_t`; EINVAL also for OUTLIVE_CREATE_NEW, which is for what is in a
- * domain. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
+ * Errors: see `outlive_opening_t`; EEXIST: there is something at that path. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
  *
  * If a process dies: nothing in a domain depends on the process that made it.
  */
-int outlive_domain_open(const char *name, enum outlive_opening_t how, struct outlive_domain_t **domain);
+int outlive_domain_open(const char *name,
+                        enum outlive_opening_t how,
+                        struct outlive_domain_t **domain);
 
 /**
  * Opens a domain as `outlive_domain_open` does, in any folder, whose parent must exist.
@@ -1795,7 +1801,8 @@ int outlive_barrier_wait(const struct outlive_barrier_t *barrier, outlive_deadli
 int outlive_barrier_repair(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline);
 
 /**
- * Opens the queue of that name, or makes it. `options` NULL: none is set.
+ * Opens the queue of that name, or makes it. `options` NULL: none is set. With OUTLIVE_OPEN its
+ * messages may be of any type, and are bytes here.
  *
  * Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
  * outlive it.
@@ -2276,11 +2283,13 @@ int outlive_state_writer_now(const struct outlive_state_t *state, struct outlive
 int outlive_state_writer_set(struct outlive_state_writer_t *writer, const void *data, size_t size, uint64_t *version);
 
 /**
- * Opens the service of that name as a client, or makes it. `options` NULL: none is set.
+ * Opens the service of that name as a client, or makes it. `options` NULL: none is set. With
+ * OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
  *
  * Owner: `*client` is the caller's, until `outlive_client_close`.
  *
- * Errors: see `outlive_opening_t`.
+ * Errors: see `outlive_opening_t`. ENOSPC: there is no memory for one more client, or it already has
+ * 1,024; a service that this call made stays.
  *
  * If a client dies, no server begins those of its calls that were not begun, and its replies are
  * freed.
@@ -2303,7 +2312,8 @@ void outlive_client_close(struct outlive_client_t *client);
  *
  * Errors: EPIPE: the server died, and no server had begun the call. ECONNRESET: the server died
  * after it had begun the call, which may have taken effect. ENOTCONN: there is no server.
- * ECONNABORTED: the server dropped the request. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
+ * ECONNABORTED: the server dropped the request. OUTLIVE_FAILED: the server could not do what was
+ * asked, and said why: `outlive_last_error` returns its words. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
  * (1,024 calls are in flight), EPERM (a forked child needs a client of its own), EINVAL, EUSERS,
  * OUTLIVE_DAMAGED.
  *
@@ -2361,12 +2371,14 @@ size_t outlive_reply_size(const struct outlive_reply_t *reply);
 void outlive_reply_release(struct outlive_reply_t *reply);
 
 /**
- * Opens the service of that name as its server, or makes it. `options` NULL: none is set.
+ * Opens the service of that name as its server, or makes it. `options` NULL: none is set. With
+ * OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
  *
  * Owner: `*server` is the caller's, until `outlive_server_close`.
  *
- * Errors: see `outlive_opening_t`; EBUSY: another server is alive. EAGAIN: the last one is dead,
- * and one of its threads has not ended within two seconds.
+ * Errors: see `outlive_opening_t`; EBUSY: another server is alive, perhaps of the very service that
+ * this call made: then another process was quicker to serve it, and it stays. EAGAIN: the last
+ * server is dead, and one of its threads has not ended within two seconds.
  *
  * If a process dies while it takes over, the next caller takes over. When a server dies, the calls
  * that it had begun end at once, and the next server takes over those that it had not.
@@ -2431,6 +2443,20 @@ int outlive_request_client(const struct outlive_request_t *request, struct outli
 int outlive_request_reply(struct outlive_request_t *request, const void *data, size_t size);
 
 /**
+ * Tells the client that what it asked for could not be done, and why: it gets OUTLIVE_FAILED with
+ * this text, UTF-8, cut to 64 KiB, or, when the service has no memory for it, to 48 bytes. Never
+ * waits.
+ *
+ * Owner: the request is consumed, also by a call that fails.
+ *
+ * Errors: ECANCELED: the client wants no reply any more. EPIPE: it died. EPERM, EINVAL (also for a
+ * text that is NULL or not UTF-8; then the client gets ECONNABORTED), OUTLIVE_DAMAGED.
+ *
+ * If the process dies: after a return of 0 the client has the text, even if this process dies.
+ */
+int outlive_request_fail(struct outlive_request_t *request, const char *why);
+
+/**
  * Drops a request: the client gets ECONNABORTED. Passing NULL has no effect.
  */
 void outlive_request_release(struct outlive_request_t *request);
@@ -2463,6 +2489,17 @@ int outlive_stream_send(struct outlive_stream_t *stream, const void *data, size_
  * Errors: as `outlive_request_reply`.
  */
 int outlive_stream_finish(struct outlive_stream_t *stream);
+
+/**
+ * Ends a stream without a last reply, and tells the client why: after the replies that were sent,
+ * it gets OUTLIVE_FAILED with this text, as with `outlive_request_fail`. Never waits, not even
+ * while eight replies are under way.
+ *
+ * Owner: the stream is consumed, also by a call that fails.
+ *
+ * Errors: as `outlive_request_fail`.
+ */
+int outlive_stream_fail(struct outlive_stream_t *stream, const char *why);
 
 /**
  * Cuts a stream off: the client gets ECONNABORTED after the last reply. Passing NULL has no

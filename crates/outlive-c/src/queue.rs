@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
+use outlive::Opening;
 use outlive::queue::{OnReceiverDeath, Peeked, Queue, Receiver, Sender};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none};
@@ -96,7 +97,8 @@ pub struct outlive_bytes_t {
     pub size: usize,
 }
 
-/// Opens the queue of that name, or makes it. `options` NULL: none is set.
+/// Opens the queue of that name, or makes it. `options` NULL: none is set. With OUTLIVE_OPEN its
+/// messages may be of any type, and are bytes here.
 ///
 /// Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
 /// outlive it.
@@ -152,7 +154,10 @@ pub unsafe extern "C" fn outlive_queue_open(
         if given.slot_bytes > 0 {
             options = options.slot_bytes(given.slot_bytes);
         }
-        let opened = open_as!(options, naming)?;
+        let opened = match naming.opening {
+            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
+            _ => open_as!(options, naming),
+        }?;
         naming.out.put(Box::into_raw(Box::new(outlive_queue_t(opened))));
         Ok(())
     })

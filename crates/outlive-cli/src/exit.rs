@@ -60,7 +60,7 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::Done, "done; also when the reader of a pipe had enough"),
     (
         Code::CheckFailed,
-        "a check failed: the demo lost something, doctor found a fault; call: the server had no answer",
+        "a check failed: the demo lost something, doctor found a fault; call: the server had no answer, or could not do what was asked",
     ),
     (Code::Usage, "the command line is not valid"),
     (

@@ -132,7 +132,7 @@ impl Queue {
         domain: GivenDomain<'_, '_>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        Named::find(py, name, domain, Core::open)
+        Named::find(py, name, domain, Core::open_as_bytes)
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 

@@ -137,8 +137,13 @@ def test_domains(folder):
     with pytest.raises(NotFound):
         Lock.open("lock", domain=folder + "/new")
     assert not os.path.exists(folder + "/new")
-    made = Domain(folder + "/new")
+    made = Domain.create_new(folder + "/new")
     assert Domain.open(folder + "/new") == made
+    with pytest.raises(AlreadyExists):
+        Domain.create_new(folder + "/new")
+    open(folder + "/file", "w").close()
+    with pytest.raises(AlreadyExists):
+        Domain.create_new(folder + "/file")
 
 
 def test_what_is_unpickled_is_not_made(folder):

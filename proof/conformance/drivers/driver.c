@@ -60,6 +60,7 @@ static void fail(int code) {
         {EXDEV, "EXDEV"}, {ESTALE, "ESTALE"}, {EINVAL, "EINVAL"}, {OUTLIVE_DAMAGED, "OUTLIVE_DAMAGED"},
         {OUTLIVE_OTHER_KIND, "OUTLIVE_OTHER_KIND"}, {OUTLIVE_OTHER_TYPE, "OUTLIVE_OTHER_TYPE"},
         {OUTLIVE_BROKEN, "OUTLIVE_BROKEN"}, {OUTLIVE_PANIC, "OUTLIVE_PANIC"},
+        {OUTLIVE_FAILED, "OUTLIVE_FAILED"},
     };
     for (size_t at = 0; at < sizeof names / sizeof *names; at++)
         if (names[at].code == code) {
@@ -646,9 +647,11 @@ static void queue(void) {
         options.need_receiver = (uint32_t)flag(2, "refuse");
         if (flag(2, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
         thing->ends_with_senders = flag(2, "ending");
-        TRY(outlive_queue_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &queue));
+        TRY(outlive_queue_open(domain, words[1], flag(2, "existing") ? OUTLIVE_OPEN : OUTLIVE_OPEN_OR_CREATE, &options, &queue));
         thing->main = queue;
         OK();
+    } else if (is("queue.typed", 1)) {
+        puts("error Unsupported queue.typed");
     } else if (is("queue.send", 3)) {
         make_message(words[2]);
         TRY(sender(thing));
@@ -999,6 +1002,8 @@ static void client(void) {
         TRY(outlive_call_next(call, until(words[1]), &reply));
         if (reply == NULL) puts("ok end");
         else say_reply(reply);
+    } else if (is("client.failure", 0)) {
+        printf("ok %s\n", outlive_last_error());
     } else usage("client");
 }
 
@@ -1025,6 +1030,16 @@ static void server(void) {
         request = NULL;
         make_message(words[1]);
         TRY(outlive_request_reply(asked, message, message_size));
+        OK();
+    } else if (is("server.fail", 1)) {
+        outlive_request_t *asked = request;
+        request = NULL;
+        TRY(outlive_request_fail(asked, words[1]));
+        OK();
+    } else if (is("server.fail_stream", 1)) {
+        outlive_stream_t *open = stream;
+        stream = NULL;
+        TRY(outlive_stream_fail(open, words[1]));
         OK();
     } else if (is("server.drop", 0)) {
         outlive_request_release(request);
@@ -1199,6 +1214,15 @@ static void rest(void) {
         outlive_domain_t *found = NULL;
         TRY(outlive_domain_open_at(words[1], OUTLIVE_OPEN, &found));
         outlive_domain_close(found);
+        OK();
+    } else if (is("domain.create", 1)) {
+        char path[4096];
+        outlive_domain_t *made = NULL;
+        TRY(outlive_domain_path(domain, path, sizeof path));
+        size_t end = strlen(path);
+        snprintf(path + end, sizeof path - end, "/%s", words[1]);
+        TRY(outlive_domain_open_at(path, OUTLIVE_CREATE_NEW, &made));
+        outlive_domain_close(made);
         OK();
     } else if (is("exit", 0)) {
         _exit(0);

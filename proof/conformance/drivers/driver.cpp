@@ -112,6 +112,7 @@ string name_of(const std::error_code &code) {
     case OUTLIVE_OTHER_KIND: return "OUTLIVE_OTHER_KIND";
     case OUTLIVE_OTHER_TYPE: return "OUTLIVE_OTHER_TYPE";
     case OUTLIVE_BROKEN: return "OUTLIVE_BROKEN";
+    case OUTLIVE_FAILED: return "OUTLIVE_FAILED";
     default: return std::to_string(code.value());
     }
 }
@@ -300,6 +301,10 @@ private:
         if (command == "peer.wait_dead") return domain_.wait_dead(token(), until(args.at(1))).value(), ok();
         if (command == "domain.find") {
             outlive::Domain::open_at(args.at(0)).value();
+            return ok();
+        }
+        if (command == "domain.create") {
+            outlive::Domain::create_new_at(domain_.path() + "/" + args.at(0)).value();
             return ok();
         }
         if (command == "exit") _exit(0);
@@ -660,10 +665,12 @@ private:
             options.max_bytes = option(args, "max", 0);
             options.need_receiver = flag(args, "refuse");
             if (flag(args, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
-            Queue opened{outlive::Queue::open_or_create(domain_, name, options).value(), flag(args, "ending")};
+            auto open = flag(args, "existing") ? outlive::Queue::open : outlive::Queue::open_or_create;
+            Queue opened{open(domain_, name, options).value(), flag(args, "ending")};
             queues_.insert_or_assign(name, std::move(opened));
             return ok();
         }
+        if (verb == "typed") throw Unsupported{};
         Queue &queue = find(queues_, name);
         if (verb == "send") return queue.sender().send(message(args.at(1)), until(args.at(2))).value(), ok();
         if (verb == "recv") return ok(show(queue.receiver().recv(until(args.at(1))).value().bytes()));
@@ -867,6 +874,16 @@ private:
     }
 
     string client(const string &verb, const Words &args) {
+        try {
+            return asking(verb, args);
+        } catch (const outlive::ServiceError &error) {
+            failure_ = error.text();
+            throw;
+        }
+    }
+
+    string asking(const string &verb, const Words &args) {
+        if (verb == "failure") return ok(failure_);
         if (verb == "next") {
             auto reply = call_.value().recv(until(args.at(0)));
             return reply.code() == ENODATA ? ok("end") : ok(show(reply.value().bytes()));
@@ -902,6 +919,8 @@ private:
         if (verb == "client") return ok(request_.value().client().value().pid);
         if (verb == "cancelled") return ok(request_.value().is_cancelled() ? "yes" : "no");
         if (verb == "reply") return request().reply(message(args.at(0))).value(), ok();
+        if (verb == "fail") return request().fail(args.at(0)).value(), ok();
+        if (verb == "fail_stream") return std::move(stream_.value()).fail(args.at(0)).value(), ok();
         if (verb == "drop") return request_.reset(), ok();
         if (verb == "stream") return stream_.emplace(request().stream().value()), ok();
         if (verb == "send") return stream_.value().send(message(args.at(0)), until(args.at(1))).value(), ok();
@@ -1027,6 +1046,7 @@ private:
     Named<outlive::Server> servers_;
     std::optional<outlive::Request> request_;
     std::optional<outlive::Stream> stream_;
+    string failure_;
     Named<WaitSet> sets_;
 };
 

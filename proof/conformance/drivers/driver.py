@@ -330,6 +330,9 @@ def pool_count(name: str, what: str) -> str:
 
 
 def queue_open(name: str, *options: str) -> None:
+    if "existing" in options:
+        things[name] = outlive.Queue.open(name, domain=folder)
+        return
     things[name] = outlive.Queue(
         name,
         folder,
@@ -670,8 +673,21 @@ def client_open(name: str, *options: str) -> None:
     things[f"{name} client"] = outlive.Client(name, folder, wait_for_server="wait" in options)
 
 
+def heard(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except outlive.ServiceError as error:
+        last["failure"] = str(error)
+        raise
+
+
+def client_failure() -> str:
+    return said(last["failure"])
+
+
 def client_call(name: str, word: str, span: str) -> str:
-    return said(show(thing(f"{name} client").call(message(word), timeout=seconds(span))))
+    client = thing(f"{name} client")
+    return said(show(heard(lambda: client.call(message(word), timeout=seconds(span)))))
 
 
 def client_begin(name: str, word: str, span: str) -> None:
@@ -679,7 +695,7 @@ def client_begin(name: str, word: str, span: str) -> None:
 
 
 def client_next(span: str) -> str:
-    reply = last["call"].next(timeout=seconds(span))
+    reply = heard(lambda: last["call"].next(timeout=seconds(span)))
     return said("end" if reply is None else show(reply))
 
 
@@ -714,6 +730,14 @@ def server_send(word: str, span: str) -> None:
 
 def server_finish() -> None:
     last["stream"].finish()
+
+
+def server_fail(why: str) -> None:
+    last["request"].fail(why)
+
+
+def server_fail_stream(why: str) -> None:
+    last["stream"].fail(why)
 
 
 def server_drop() -> None:
@@ -796,6 +820,10 @@ def open_as(kind: str, how: str, name: str, *number: str) -> str | None:
 
 def domain_find(path: str) -> None:
     outlive.Domain.open(path)
+
+
+def domain_create(name: str) -> None:
+    outlive.Domain.create_new(f"{folder}/{name}")
 
 
 def token() -> str:

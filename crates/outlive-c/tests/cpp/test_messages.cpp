@@ -143,8 +143,18 @@ static void calls() {
                 std::move(stream).finish().value();
                 continue;
             }
-            auto [one, two, three] = request.template as<Pose>();
-            std::move(request).reply(one + two + three).value();
+            if (request.text() == "cut") {
+                auto stream = std::move(request).stream().value();
+                stream.send(1, soon).value();
+                std::move(stream).fail("no more").value();
+                continue;
+            }
+            try {
+                auto [one, two, three] = request.template as<Pose>();
+                std::move(request).reply(one + two + three).value();
+            } catch (const std::exception &error) {
+                std::move(request).fail(error.what()).value();
+            }
         }
     });
     child.hear();
@@ -158,6 +168,16 @@ static void calls() {
         sum += reply.as<int>();
     }
     CHECK(sum == 190);
+    try {
+        client.call("odd", soon).value();
+        CHECK(!"reached");
+    } catch (const outlive::ServiceError &error) {
+        CHECK(error.code().value() == OUTLIVE_FAILED && error.text().find("3 bytes") != std::string::npos);
+    }
+    auto cut = client.begin("cut", soon).value();
+    CHECK(cut.recv(soon)->as<int>() == 1);
+    auto failed = cut.recv(soon);
+    CHECK(failed.code() == OUTLIVE_FAILED && failed.error().message() == "no more");
     auto lost = client.begin("die", soon).value();
     CHECK(lost.recv(20ms).code() == ETIMEDOUT);
     child.kill();

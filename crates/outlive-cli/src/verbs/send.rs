@@ -101,7 +101,7 @@ impl MakeArgs {
             if let Some(death) = self.on_receiver_death {
                 there = there.on_receiver_death(death.into());
             }
-            match there.open(domain, name) {
+            match there.open_as_bytes(domain, name) {
                 Err(Error::NotFound { .. }) if create => {}
                 opened => return Ok(opened?),
             }

@@ -231,11 +231,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         types: Recorded,
         annex: Annex,
     ) -> Result<Queue<M>, Error> {
-        check_range("max_bytes", self.max_bytes, LEAST_BYTES..=MOST_BYTES, "64 KiB to 6 GiB")?;
-        check_range("the number of slots", self.slots, 1..=MOST_SLOTS, "1 to 65,536")?;
-        check_range("slot_bytes", self.slot_bytes, 1..=MOST_SLOT_BYTES, "1 to 4,096")?;
-        let slots = self.slots.map(|slots| slots.next_power_of_two().max(4));
-        let slot_bytes = self.slot_bytes.map(|bytes| bytes.next_power_of_two().max(64));
+        let (slots, slot_bytes) = self.checked()?;
         let max_bytes = match self.max_bytes {
             Some(bytes) => bytes,
             // Nothing is made.
@@ -264,7 +260,22 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         };
         let segment =
             domain.open_as(name, opening, &spec, |segment| plan.write(segment, made, annex))?;
-        let queue = Queue::finish_as(segment, domain.registry(), self.wait, kind)?;
+        self.agreed(Queue::finish_as(segment, domain.registry(), self.wait, kind)?)
+    }
+
+    /// Returns the slots and their bytes as a file has them, after a look at all ranges.
+    fn checked(&self) -> Result<(Option<u32>, Option<u32>), Error> {
+        check_range("max_bytes", self.max_bytes, LEAST_BYTES..=MOST_BYTES, "64 KiB to 6 GiB")?;
+        check_range("the number of slots", self.slots, 1..=MOST_SLOTS, "1 to 65,536")?;
+        check_range("slot_bytes", self.slot_bytes, 1..=MOST_SLOT_BYTES, "1 to 4,096")?;
+        let slots = self.slots.map(|slots| slots.next_power_of_two().max(4));
+        let slot_bytes = self.slot_bytes.map(|bytes| bytes.next_power_of_two().max(64));
+        Ok((slots, slot_bytes))
+    }
+
+    /// Returns the queue, unless it was made with other options.
+    fn agreed(&self, queue: Queue<M>) -> Result<Queue<M>, Error> {
+        let (slots, slot_bytes) = self.checked()?;
         let (segment, found) = (&queue.inner.ring.segment, queue.config());
         agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
         agree(segment, "number of slots to begin with", found.slots, slots)?;
@@ -277,6 +288,29 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
             self.on_receiver_death.map(OnReceiverDeath::name),
         )?;
         Ok(queue)
+    }
+}
+
+impl QueueOptions {
+    /// Opens the existing queue of that name as [`Queue::open_as_bytes`] does, with these options.
+    ///
+    /// # Errors
+    /// As [`QueueOptions::open`], without [`Error::OtherType`].
+    pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Queue, Error> {
+        self.open_kind_as_bytes(domain, name, Kind::Queue)
+    }
+
+    /// Does the same for a file of that kind.
+    pub(crate) fn open_kind_as_bytes(
+        self,
+        domain: &Domain,
+        name: &str,
+        kind: Kind,
+    ) -> Result<Queue, Error> {
+        self.checked()?;
+        let segment = domain.open_segment(name)?;
+        let queue = Queue::finish_as(segment, domain.registry(), self.wait, kind)?;
+        self.agreed(queue)
     }
 }
 
@@ -559,6 +593,30 @@ impl<M: Payload + ?Sized> Queue<M> {
 }
 
 impl Queue {
+    /// Opens the existing queue of that name for messages as bytes, whatever type they have.
+    ///
+    /// A message whose length is not the type's is [`RecvError::Encoding`](crate::RecvError::Encoding)
+    /// for a receiver of the type.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-queue-bytes-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::queue::Queue;
+    ///
+    /// let levels = Queue::<u32>::open_or_create(&domain, "levels")?;
+    /// let bytes = Queue::open_as_bytes(&domain, "levels")?;   // in another program, as a rule
+    /// bytes.sender()?.send(&7_u32.to_ne_bytes())?;
+    /// assert_eq!(levels.receiver()?.recv()?, 7);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Queue::open`], [`Error::OtherType`] aside.
+    pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<Queue, Error> {
+        Queue::options().open_as_bytes(domain, name)
+    }
+
     /// Opens a queue of messages of any type, for inspection.
     pub(crate) fn finish(
         segment: Segment,

@@ -71,6 +71,7 @@ mod records;
 mod refusals;
 mod rpc;
 mod rpc_deaths;
+mod rpc_failures;
 mod rpc_values;
 mod runner;
 mod rw_lock;
@@ -153,6 +154,7 @@ const ALL: &[&[runner::Check]] = &[
     killed_receivers::CHECKS,
     rpc::CHECKS,
     rpc_deaths::CHECKS,
+    rpc_failures::CHECKS,
     rpc_values::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,

@@ -116,6 +116,10 @@ impl Driver {
                 Domain::options().open_at(path)?;
                 done()
             }
+            ("domain", "create", [name]) => {
+                Domain::create_new_at(self.domain.path().join(name))?;
+                done()
+            }
             ("token", "", []) => said(self.domain.token()?.as_u32()),
             ("process_token", "", []) => said(self.domain.process_token()?.as_u32()),
             ("peer", "alive", [token]) => {

@@ -72,8 +72,13 @@ pub(crate) fn act(
             if let Some(bytes) = answer::option(options, "max")? {
                 plan = plan.max_bytes(bytes);
             }
+            let queue = if options.contains(&"existing") {
+                plan.open_as_bytes(domain, name)?
+            } else {
+                plan.open_or_create(domain, name)?
+            };
             let queue = Queue {
-                queue: plan.open_or_create(domain, name)?,
+                queue,
                 ends_with_senders: options.contains(&"ending"),
                 sender: None,
                 receiver: None,
@@ -81,6 +86,10 @@ pub(crate) fn act(
                 drained: 0,
             };
             queues.insert((*name).to_owned(), queue);
+            done()
+        }
+        ("typed", [name]) => {
+            Core::<u32>::options().create_new(domain, name)?;
             done()
         }
         ("find", [name]) => {

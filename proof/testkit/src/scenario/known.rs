@@ -58,6 +58,8 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("rpc-reply", Off, NOTIFIED),
     ("rpc-reply-long", Off, NOTIFIED),
     ("rpc-stream", Off, NOTIFIED),
+    ("rpc-fail", Off, NOTIFIED),
+    ("rpc-stream-fail", Off, NOTIFIED),
     ("rpc-takeover", Off, NOTIFIED),
     ("state-set", Off, NOTIFIED),
     ("state-grow", Off, NOTIFIED),
