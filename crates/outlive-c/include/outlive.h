@@ -9,8 +9,8 @@
  *   thread's last message. No function throws.
  * - `X_open(domain, name, how, ...)` returns a handle. `how` says whether the name must exist; the
  *   comment of `outlive_opening_t` lists the codes that all openings return. `X_close` ends a
- *   handle, and `X_release` what passes through (a loan, sample, call, reply, request, stream or
- *   shared object); passing NULL to either has no effect. When a call fails, a place for a handle
+ *   handle, and `X_release` what passes through (a loan, sample, job, call, reply, request, stream
+ *   or shared object); passing NULL to either has no effect. When a call fails, a place for a handle
  *   holds NULL, and any other place is unchanged. NULL where something is needed gives EINVAL.
  * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
  *   ends when what it waits for can never come because a peer died.
@@ -50,6 +50,7 @@
 
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
@@ -215,6 +216,11 @@
 #define OUTLIVE_RECEIVER_DEATH_KEEPS 2
 
 /**
+ * In `max_attempts`: a job may be taken for ever.
+ */
+#define OUTLIVE_NO_LIMIT UINT32_MAX
+
+/**
  * A receive is worth a try.
  */
 #define OUTLIVE_READABLE 1
@@ -292,6 +298,16 @@ typedef struct outlive_client_t outlive_client_t;
  * it at once.
  */
 typedef struct outlive_domain_t outlive_domain_t;
+
+/**
+ * A job queue, open in this process. All threads may use it at once.
+ */
+typedef struct outlive_job_queue_t outlive_job_queue_t;
+
+/**
+ * A job that this process has taken, with a copy of its data. One thread at a time may use it.
+ */
+typedef struct outlive_job_t outlive_job_t;
 
 /**
  * Memory that a publisher has lent for a message, to be written in place.
@@ -680,6 +696,64 @@ typedef struct outlive_bytes_t {
    */
   size_t size;
 } outlive_bytes_t;
+
+/**
+ * Options for opening or making a job queue. Begin with `OUTLIVE_JOB_QUEUE_OPTIONS_INIT`.
+ */
+typedef struct outlive_job_queue_options_t {
+  /**
+   * `sizeof(outlive_job_queue_options_t)`.
+   */
+  size_t size;
+  /**
+   * How many jobs it holds at most, waiting, taken and set aside together, 1 to 65,536. A new
+   * job queue's default: 1,024.
+   */
+  uint32_t max_jobs;
+  /**
+   * The most bytes of a job, 1 to 16 MiB. A new job queue's default: 4,096.
+   */
+  uint32_t job_bytes;
+  /**
+   * How often a job is taken before it is set aside, 1 to 1,000, or OUTLIVE_NO_LIMIT. A new job
+   * queue's default: 5.
+   */
+  uint32_t max_attempts;
+  /**
+   * How this process waits: one of the OUTLIVE_WAIT numbers.
+   */
+  uint32_t wait;
+} outlive_job_queue_options_t;
+
+/**
+ * Counts the jobs of a queue. Exact when it is quiet. Its size never changes.
+ */
+typedef struct outlive_job_counts_t {
+  /**
+   * Jobs to be taken, those of dead workers included.
+   */
+  uint32_t waiting;
+  /**
+   * Jobs that living workers have.
+   */
+  uint32_t taken;
+  /**
+   * Jobs that are set aside.
+   */
+  uint32_t set_aside;
+  /**
+   * Jobs that are being put.
+   */
+  uint32_t being_put;
+  /**
+   * Jobs that have ever been put.
+   */
+  uint64_t put;
+  /**
+   * 0.
+   */
+  uint64_t reserved[5];
+} outlive_job_counts_t;
 
 /**
  * Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
@@ -1951,6 +2025,144 @@ int outlive_receiver_commit(struct outlive_receiver_t *receiver);
 int outlive_receiver_end_when_senders_gone(struct outlive_receiver_t *receiver, uint32_t end);
 
 /**
+ * Opens the job queue of that name, or makes it. `options` NULL: none is set. Jobs are bytes.
+ *
+ * Owner: `*queue` is the caller's, until `outlive_job_queue_close`. Jobs may outlive it.
+ *
+ * Errors: see `outlive_opening_t`.
+ *
+ * If a process dies, the jobs that it has put stay, and those that it has taken go to others.
+ */
+int outlive_job_queue_open(const struct outlive_domain_t *domain,
+                           const char *name,
+                           enum outlive_opening_t how,
+                           const struct outlive_job_queue_options_t *options,
+                           struct outlive_job_queue_t **queue);
+
+/**
+ * Closes a job queue. Its jobs stay. Passing NULL has no effect.
+ */
+void outlive_job_queue_close(struct outlive_job_queue_t *queue);
+
+/**
+ * Puts a copy of a job, waiting until the deadline while the queue holds as many as it can. `*id`
+ * (may be NULL): the job's number, which no other job of this queue has.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a job may be. EPERM:
+ * this process was taken for dead. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the job was not
+ * put.
+ *
+ * If the process dies: after a return of 0 the job is in the queue and outlives this process; if
+ * it dies during the call, the job is there whole, or not at all.
+ */
+int outlive_job_queue_put(const struct outlive_job_queue_t *queue,
+                          const void *data,
+                          size_t size,
+                          outlive_deadline_t deadline,
+                          uint64_t *id);
+
+/**
+ * Takes the next job, waiting for one until the deadline; it may be one that a dead worker had. A
+ * job that came back is taken before all that were put after it.
+ *
+ * Owner: `*job` is the caller's, until `outlive_job_done`, `outlive_job_set_aside` or
+ * `outlive_job_release`.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: there is none. OUTLIVE_DAMAGED: that job's bytes are
+ * damaged, and it is set aside. EINVAL, EUSERS, ENOSPC.
+ *
+ * If the process dies while it has the job, another worker gets it. A stopped process keeps it.
+ */
+int outlive_job_queue_take(const struct outlive_job_queue_t *queue,
+                           outlive_deadline_t deadline,
+                           struct outlive_job_t **job);
+
+/**
+ * Waits until all jobs are done or set aside, including those that are put meanwhile.
+ *
+ * Errors: ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
+ *
+ * If a worker dies, its job is not done: this waits until another worker has done it.
+ */
+int outlive_job_queue_join(const struct outlive_job_queue_t *queue, outlive_deadline_t deadline);
+
+/**
+ * Writes how many jobs are in which state to `*counts`.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_job_queue_counts(const struct outlive_job_queue_t *queue, struct outlive_job_counts_t *counts);
+
+/**
+ * Copies the first job that is set aside and whose number is `from` or more into `buffer`. `*id`:
+ * its number; `*attempts` (may be NULL): how often it was taken; `*size`: its bytes.
+ *
+ * Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `*size` is the room that it needs.
+ * EINVAL, OUTLIVE_DAMAGED.
+ */
+int outlive_job_queue_set_aside(const struct outlive_job_queue_t *queue,
+                                uint64_t from,
+                                uint64_t *id,
+                                uint32_t *attempts,
+                                void *buffer,
+                                size_t capacity,
+                                size_t *size);
+
+/**
+ * Lets the job of that number, which is set aside, be taken again, as if it had never been.
+ *
+ * Errors: ENOENT: it is not set aside. EINVAL.
+ */
+int outlive_job_queue_retry(const struct outlive_job_queue_t *queue, uint64_t id);
+
+/**
+ * Removes the job of that number, which is set aside, for good.
+ *
+ * Errors: ENOENT: it is not set aside. EINVAL.
+ */
+int outlive_job_queue_discard(const struct outlive_job_queue_t *queue, uint64_t id);
+
+/**
+ * Returns the job's data and writes the number of bytes to `*size`; NULL and 0 when there is no
+ * job. They are valid as long as the job is.
+ */
+const void *outlive_job_data(const struct outlive_job_t *job, size_t *size);
+
+/**
+ * Returns the job's number, which no other job of its queue has.
+ */
+uint64_t outlive_job_id(const struct outlive_job_t *job);
+
+/**
+ * Returns how often the job has been taken, this time included. More than 1 means that an
+ * earlier worker died or gave it back, and may have done a part of it.
+ */
+uint32_t outlive_job_attempts(const struct outlive_job_t *job);
+
+/**
+ * Acknowledges the job: it is done, and gone. The handle is gone as well, also after an error.
+ *
+ * Errors: EPERM: this process was taken for dead, or is a forked child: another worker may have
+ * the job. EINVAL.
+ *
+ * If the process dies during the call, the job is done, or another worker gets it.
+ */
+int outlive_job_done(struct outlive_job_t *job);
+
+/**
+ * Sets the job aside, however often it has been taken. The handle is gone, also after an error.
+ *
+ * Errors: as `outlive_job_done`.
+ */
+int outlive_job_set_aside(struct outlive_job_t *job);
+
+/**
+ * Gives the job back: it is taken again, before all that were put after it; or it is set aside, if
+ * it has been taken as often as allowed. Passing NULL has no effect.
+ */
+void outlive_job_release(struct outlive_job_t *job);
+
+/**
  * Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: none is
  * set. With OUTLIVE_OPEN the messages may be of any type, and are bytes here.
  *
@@ -2672,6 +2884,15 @@ void outlive_wait_set_close(struct outlive_wait_set_t *set);
 int outlive_wait_set_add_receiver(struct outlive_wait_set_t *set,
                                   const struct outlive_receiver_t *receiver,
                                   uint64_t *key);
+
+/**
+ * Adds a job queue: OUTLIVE_READABLE when there is a job to be taken, a dead worker's included.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_job_queue(struct outlive_wait_set_t *set,
+                                   const struct outlive_job_queue_t *queue,
+                                   uint64_t *key);
 
 /**
  * Adds a topic's subscriber: OUTLIVE_READABLE.

@@ -735,6 +735,58 @@ static void queue(void) {
     } else usage("queue");
 }
 
+/* --- job queues */
+
+static void jobs(void) {
+    struct thing *thing = find(words[1]);
+    if (strcmp(words[0], "jobs.open") == 0) {
+        outlive_job_queue_options_t options = OUTLIVE_JOB_QUEUE_OPTIONS_INIT;
+        outlive_job_queue_t *queue = NULL;
+        uint64_t given = 0;
+        if (option(2, "max", &given)) options.max_jobs = (uint32_t)given;
+        if (option(2, "attempts", &given)) options.max_attempts = (uint32_t)given;
+        TRY(outlive_job_queue_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &queue));
+        thing->main = queue;
+        OK();
+    } else if (is("jobs.put", 3)) {
+        uint64_t id = 0;
+        make_message(words[2]);
+        TRY(outlive_job_queue_put(thing->main, message, message_size, until(words[3]), &id));
+        say_number(id);
+    } else if (is("jobs.take", 2)) {
+        outlive_job_t *job = NULL;
+        char shown[64];
+        size_t size = 0;
+        TRY(outlive_job_queue_take(thing->main, until(words[2]), &job));
+        thing->in = job;
+        const void *data = outlive_job_data(job, &size);
+        show(shown, data, size);
+        printf("ok %s %u\n", shown, (unsigned)outlive_job_attempts(job));
+    } else if (is("jobs.done", 1) || is("jobs.aside", 1) || is("jobs.release", 1)) {
+        outlive_job_t *job = thing->in;
+        thing->in = NULL;
+        if (strcmp(words[0], "jobs.done") == 0) TRY(outlive_job_done(job));
+        else if (strcmp(words[0], "jobs.aside") == 0) TRY(outlive_job_set_aside(job));
+        else outlive_job_release(job);
+        OK();
+    } else if (is("jobs.join", 2)) {
+        TRY(outlive_job_queue_join(thing->main, until(words[2])));
+        OK();
+    } else if (is("jobs.retry", 2)) {
+        int code = outlive_job_queue_retry(thing->main, number(words[2]));
+        if (code != 0 && code != ENOENT) fail(code);
+        else say_number(code == 0);
+    } else if (is("jobs.count", 2)) {
+        outlive_job_counts_t counts;
+        TRY(outlive_job_queue_counts(thing->main, &counts));
+        if (strcmp(words[2], "waiting") == 0) say_number(counts.waiting);
+        else if (strcmp(words[2], "taken") == 0) say_number(counts.taken);
+        else if (strcmp(words[2], "set_aside") == 0) say_number(counts.set_aside);
+        else if (strcmp(words[2], "put") == 0) say_number(counts.put);
+        else usage("jobs.count");
+    } else usage("jobs");
+}
+
 /* --- topics */
 
 static int publish_pattern(struct thing *thing, size_t size) {
@@ -1237,7 +1289,7 @@ static void rest(void) {
 static void act(void) {
     static const struct { const char *prefix; void (*act)(void); } families[] = {
         {"lock.", lock}, {"rw.", rw}, {"sem.", semaphore}, {"event.", event}, {"cond.", condition}, {"barrier.", barrier},
-        {"latch.", latch}, {"queue.", queue}, {"topic.", topic}, {"sample.", of_sample}, {"state.", state}, {"bytes.", state},
+        {"latch.", latch}, {"queue.", queue}, {"jobs.", jobs}, {"topic.", topic}, {"sample.", of_sample}, {"state.", state}, {"bytes.", state},
         {"client.", client}, {"server.", server}, {"set.", set}, {"misuse.", misuse},
         {"pi.", pi}, {"ceiling.", ceiling}, {"once.", once}, {"record.", record}, {"pool.", pool}, {"open.", opening},
     };

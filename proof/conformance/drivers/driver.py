@@ -326,6 +326,49 @@ def pool_count(name: str, what: str) -> str:
     return said(thing(name).usage()[what])
 
 
+# --- job queues
+
+
+def jobs_open(name: str, *options: str) -> None:
+    things[name] = outlive.JobQueue(name, folder, **named(options, max="max_jobs", attempts="max_attempts"))
+
+
+def jobs_put(name: str, word: str, patience: str) -> str:
+    data = message(word)
+    return said(thing(name).try_put(data) if patience == "try" else thing(name).put(data, timeout=seconds(patience)))
+
+
+def jobs_take(name: str, patience: str) -> str:
+    jobs = thing(name)
+    job = truly(jobs.try_take() if patience == "try" else jobs.take(timeout=seconds(patience)))
+    last[f"job of {name}"] = job
+    return said(f"{show(job.data)} {job.attempts}")
+
+
+def jobs_done(name: str) -> None:
+    last.pop(f"job of {name}").done()
+
+
+def jobs_release(name: str) -> None:
+    last.pop(f"job of {name}").release()
+
+
+def jobs_aside(name: str) -> None:
+    last.pop(f"job of {name}").set_aside()
+
+
+def jobs_join(name: str, span: str) -> None:
+    thing(name).join(timeout=seconds(span))
+
+
+def jobs_retry(name: str, id: str) -> str:
+    return said(thing(name).retry(int(id)))
+
+
+def jobs_count(name: str, what: str) -> str:
+    return said(thing(name).counts()[what])
+
+
 # --- queues
 
 

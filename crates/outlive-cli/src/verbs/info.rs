@@ -238,6 +238,11 @@ impl Described {
                 described.counters = Some(Counters::new(&overview.requests));
                 described.figures = Some(service_figures(overview).into_iter().collect());
             }
+            Detail::Jobs(usage) => {
+                described.holders =
+                    Some(usage.taken.iter().map(|job| Owner::new(&job.worker)).collect());
+                described.figures = Some(job_figures(usage).into_iter().collect());
+            }
             Detail::Topic(usage) => {
                 let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
                 described.publishers = Some(publishers.map(Owner::new).collect());
@@ -381,6 +386,13 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             ];
             lines.extend(figures.map(|(name, figure)| (name, count(figure))));
         }
+        Detail::Jobs(usage) => {
+            let has = |job: &outlive::jobs::TakenJob| {
+                format!("{}, job {}, attempt {}", who(&job.worker), job.id, job.attempts)
+            };
+            lines.extend(usage.taken.iter().map(|job| ("worker", has(job))));
+            lines.extend(job_figures(usage).map(|(name, figure)| (name, count(figure))));
+        }
         Detail::Topic(usage) => {
             let publishers =
                 usage.rings.iter().filter_map(|ring| Some((ring, ring.publisher.as_ref()?)));
@@ -403,6 +415,19 @@ fn state_figures(version: u64, capacity: u64, buffers: u32, pins: u32) -> [(&'st
         ("capacity", capacity),
         ("buffers", buffers.into()),
         ("pins", pins.into()),
+    ]
+}
+
+/// Returns what there is of a job queue's jobs.
+fn job_figures(usage: &outlive::jobs::JobsUsage) -> [(&'static str, u64); 7] {
+    [
+        ("put", usage.counts.put),
+        ("waiting", usage.counts.waiting.into()),
+        ("taken", usage.counts.taken.into()),
+        ("set aside", usage.counts.set_aside.into()),
+        ("max jobs", usage.max_jobs.into()),
+        ("job bytes", usage.job_bytes.into()),
+        ("attempts", usage.max_attempts.into()),
     ]
 }
 

@@ -9,6 +9,7 @@ mod calls;
 mod demo;
 mod full;
 mod held;
+mod jobs;
 mod lock;
 mod looking;
 mod manual;
