@@ -1895,7 +1895,9 @@ int outlive_queue_open(const struct outlive_domain_t *domain,
                        struct outlive_queue_t **queue);
 
 /**
- * Closes a queue. Its senders and receivers stay. Passing NULL has no effect.
+ * Closes a queue. Its senders and receivers stay, and so do messages that were not received: they
+ * wait in the queue until a receiver takes them, or the name is removed (`outlive_domain_remove`).
+ * Passing NULL has no effect.
  */
 void outlive_queue_close(struct outlive_queue_t *queue);
 
