@@ -232,7 +232,7 @@ pub enum Json {
 
 const MESSAGE: &str = "sequence, publisher, stamp, key, frame, bytes, text or hex or value";
 const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
-    [figures], [holders], [receiver], [senders], [counters], [publishers], [subscribers], [deadlocks], [lock_orders]";
+    [figures], [holders], [receiver], [senders], [counters], [config], [publishers], [subscribers], [deadlocks], [lock_orders]";
 const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
     owner_deaths, abandoned, redelivered, sent_again, grown, longest_stall_ms, lost, corrupted, \
     duplicates_not_marked, out_of_order, total_wrong, hung, [frames], [frame_bytes], [looks], \
