@@ -204,11 +204,6 @@
 #define OUTLIVE_DEATH_COUNTS_OUT 2
 
 /**
- * In `max_attempts`: a job may be taken for ever.
- */
-#define OUTLIVE_NO_LIMIT UINT32_MAX
-
-/**
  * For the options of a queue: while the receiver is dead, each send fails with EPIPE, also one that
  * waits.
  */
@@ -219,6 +214,11 @@
  * it is full, and the next receiver gets them.
  */
 #define OUTLIVE_RECEIVER_DEATH_KEEPS 2
+
+/**
+ * In `max_attempts`: a job may be taken for ever.
+ */
+#define OUTLIVE_NO_LIMIT UINT32_MAX
 
 /**
  * A receive is worth a try.
