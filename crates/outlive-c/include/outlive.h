@@ -2046,11 +2046,12 @@ void outlive_job_queue_close(struct outlive_job_queue_t *queue);
  * Puts a copy of a job, waiting until the deadline while the queue holds as many as it can. `*id`
  * (may be NULL): the job's number, which no other job of this queue has.
  *
- * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a job may be. EPERM: this
- * process was taken for dead. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the job was not put.
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a job may be. EPERM:
+ * this process was taken for dead. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the job was not
+ * put.
  *
- * If the process dies: after a return of 0 the job is in the queue and outlives this process; if it
- * dies during the call, the job is there whole, or not at all.
+ * If the process dies: after a return of 0 the job is in the queue and outlives this process; if
+ * it dies during the call, the job is there whole, or not at all.
  */
 int outlive_job_queue_put(const struct outlive_job_queue_t *queue,
                           const void *data,
@@ -2059,8 +2060,8 @@ int outlive_job_queue_put(const struct outlive_job_queue_t *queue,
                           uint64_t *id);
 
 /**
- * Takes the next job, waiting for one until the deadline: those of dead workers too, and those that
- * came back before all that were put after them.
+ * Takes the next job, waiting for one until the deadline; it may be one that a dead worker had. A
+ * job that came back is taken before all that were put after it.
  *
  * Owner: `*job` is the caller's, until `outlive_job_done`, `outlive_job_set_aside` or
  * `outlive_job_release`.
@@ -2075,7 +2076,7 @@ int outlive_job_queue_take(const struct outlive_job_queue_t *queue,
                            struct outlive_job_t **job);
 
 /**
- * Waits until all jobs are done or set aside, those too that are put meanwhile.
+ * Waits until all jobs are done or set aside, including those that are put meanwhile.
  *
  * Errors: ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
  *
@@ -2131,16 +2132,16 @@ const void *outlive_job_data(const struct outlive_job_t *job, size_t *size);
 uint64_t outlive_job_id(const struct outlive_job_t *job);
 
 /**
- * Returns how often the job has been taken, this time included. More than 1: a worker before has
- * died or given it back, and may have done a part of it.
+ * Returns how often the job has been taken, this time included. More than 1 means that an
+ * earlier worker died or gave it back, and may have done a part of it.
  */
 uint32_t outlive_job_attempts(const struct outlive_job_t *job);
 
 /**
  * Acknowledges the job: it is done, and gone. The handle is gone as well, also after an error.
  *
- * Errors: EPERM: this process was taken for dead, or is a forked child: another worker may have the
- * job. EINVAL.
+ * Errors: EPERM: this process was taken for dead, or is a forked child: another worker may have
+ * the job. EINVAL.
  *
  * If the process dies during the call, the job is done, or another worker gets it.
  */

@@ -123,6 +123,7 @@ from .errors import (
     Refused as Refused,
     SendersGone as SendersGone,
     ServerDied as ServerDied,
+    ServiceError as ServiceError,
     Taken as Taken,
     Timeout as Timeout,
     TooLarge as TooLarge,

@@ -64,8 +64,8 @@ def place(kind: Any, folder: str) -> dict[str, Any]:
 
 def test_no_kind_is_missing_here():
     there = {kind for kind in vars(outlive).values() if hasattr(kind, "create_new")}
-    # tests/test_gpu.py has device topics.
-    assert there == {kind for kind, *_ in KINDS} | {DeviceTopic}
+    # tests/test_gpu.py has device topics, `test_domains` domains.
+    assert there == {kind for kind, *_ in KINDS} | {DeviceTopic, Domain}
 
 
 @pytest.mark.parametrize("kind, options, _other", KINDS)

@@ -24,8 +24,8 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 ///
 /// A queue has any number of [`Sender`]s and one [`Receiver`] at a time. Messages are bytes
 /// (`Queue<[u8]>`), values of a [`Plain`](crate::Plain) type, or slices of one, of any length from
-/// 0 bytes to 1 GiB; the messages of one sender arrive in the order in which it sent them. The queue
-/// begins with 32 KiB of memory and doubles as needed, in steps of at most 2 MiB, up to
+/// 0 bytes to 1 GiB; the messages of one sender arrive in the order in which it sent them. The
+/// queue begins with 32 KiB of memory and doubles as needed, in steps of at most 2 MiB, up to
 /// `max_bytes`. Then it is full, and a send fails or waits, as the caller chooses. Sending and
 /// receiving make no system call unless the other side sleeps or memory is added.
 ///
@@ -50,7 +50,7 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 ///
 /// # If a process dies
 /// Sent messages stay in the queue; see [`Sender`] and [`Receiver`]. If the receiver dies, sends
-/// fail or go on, as the queue was made ([`OnReceiverDeath`]).
+/// fail or go on: [`OnReceiverDeath`] chooses.
 pub struct Queue<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     _message: PhantomData<fn(&M)>,
