@@ -5,9 +5,10 @@ use std::fs;
 use crate::stage::Stage;
 
 /// What the help of the program lists, in its order.
-const LISTED: [&str; 16] = [
+const LISTED: [&str; 17] = [
     "topic",
     "queue",
+    "job",
     "state",
     "service",
     "lock",
@@ -24,9 +25,9 @@ const LISTED: [&str; 16] = [
     "help",
 ];
 
-const SHORT_FORMS: [&str; 16] = [
-    "send", "recv", "call", "serve", "pub", "echo", "hz", "bw", "delay", "sem", "wait", "ls",
-    "info", "pools", "rm", "gc",
+const SHORT_FORMS: [&str; 17] = [
+    "send", "recv", "work", "call", "serve", "pub", "echo", "hz", "bw", "delay", "sem", "wait",
+    "ls", "info", "pools", "rm", "gc",
 ];
 
 /// Verbs of nouns, one of each noun at least.
