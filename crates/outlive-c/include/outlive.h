@@ -1088,9 +1088,7 @@ outlive_deadline_t outlive_at_time_of_day(int64_t seconds, uint32_t nanoseconds)
  *
  * If a process dies: nothing in a domain depends on the process that made it.
  */
-int outlive_domain_open(const char *name,
-                        enum outlive_opening_t how,
-                        struct outlive_domain_t **domain);
+int outlive_domain_open(const char *name, enum outlive_opening_t how, struct outlive_domain_t **domain);
 
 /**
  * Opens a domain as `outlive_domain_open` does, in any folder, whose parent must exist.
