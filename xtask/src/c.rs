@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::count::Count;
 use crate::install::{self, CC, CMAKE, is_there};
+use crate::installed;
 use crate::paths;
 use crate::prefix::{self, Profile};
 use crate::programs::{self, Language, Tools};
@@ -53,6 +54,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         return finish(Count::FAILED);
     }
     let here = prefix::target().join("c");
+    if only == Some("installed") {
+        return finish(installed::tests(&here));
+    }
     let installed = here.join("installed");
     if let Err(error) = prefix::install(&installed, Profile::Dev) {
         println!("the C library: {error}");
@@ -98,6 +102,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         total.add(by_pkg_config(&here, &installed));
         total.add(thread_sanitizer(&here, &installed));
         total.add(headers_compile(&here));
+        total.add(installed::tests(&here));
     }
     if only.is_none_or(|name| name == "pages") {
         let tools = Tools { installed: Some(installed), python: None };

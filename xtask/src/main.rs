@@ -13,6 +13,7 @@ mod faults;
 mod fuzz;
 mod gpu;
 mod install;
+mod installed;
 #[cfg(test)]
 mod links;
 mod loaded;
@@ -56,7 +57,8 @@ usage: cargo xtask VERB [OPTIONS]
   book [--no-install]     the pages of doc/ as a book in target/book; installs mdBook into target/mdbook if it is missing
   c [NAME]                the C library's tests and examples, and the pages' programs in C and C++, against a copy installed into the target folder; installs gcc and cmake if missing
   header [--check]        writes crates/outlive-c/include/outlive.h anew
-  install --prefix DIR    outlive.h, liboutlive.so and .a, pkg-config and CMake files
+  install --prefix DIR [--libdir DIR] [--no-strip] [--dev]
+                          the program, its man pages and completions; outlive.h, liboutlive.so and .a, pkg-config and CMake files
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
   gpu [--fake] [--out FILE]  all checks and benchmarks that need a GPU, their figures in target/gpu.md; --fake: a driver without one
   python [--maturin] [--no-install]  builds the Python package into target/python and runs its tests

@@ -1,12 +1,13 @@
-//! `cargo xtask install --prefix DIR`: headers, libraries, pkg-config and CMake files, where C and
-//! C++ programs find them.
+//! `cargo xtask install --prefix DIR`: the program with its man pages and completions; headers,
+//! libraries, pkg-config and CMake files, where C and C++ programs find them.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 
+use crate::install::is_there;
 use crate::paths::{self, root};
 use crate::test::cargo;
 
@@ -14,20 +15,23 @@ use crate::test::cargo;
 /// too.
 const SONAME: &str = "liboutlive.so.0";
 
-const USAGE: &str = "usage: cargo xtask install --prefix DIR [--dev]";
+const USAGE: &str = "\
+usage: cargo xtask install --prefix DIR [--libdir DIR] [--no-strip] [--dev]
+
+  --prefix DIR   where to, as in /usr/local
+  --libdir DIR   where libraries go, below the prefix [default: lib]; as in lib/x86_64-linux-gnu
+  --no-strip     leave what debuggers read in the libraries and the program, which is five times as
+                 large then; without this it lies beside each of them, in a file of its own
+  --dev          build quickly, without optimization";
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let (prefix, profile) = match args {
-        [flag, prefix] if flag == "--prefix" => (prefix, Profile::Release),
-        [flag, prefix, dev] if flag == "--prefix" && dev == "--dev" => (prefix, Profile::Dev),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let Some(installation) = Installation::of(args) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
     };
-    match install(Path::new(prefix), profile) {
+    match installation.run() {
         Ok(()) => {
-            println!("installed into {prefix}");
+            println!("installed into {}", installation.prefix.display());
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -37,7 +41,49 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What is installed, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Installation {
+    pub(crate) prefix: PathBuf,
+    /// Below the prefix.
+    pub(crate) libdir: PathBuf,
+    pub(crate) profile: Profile,
+    /// Whether what debuggers read goes into files of its own.
+    pub(crate) strips: bool,
+    /// Whether the program is installed, too.
+    pub(crate) has_program: bool,
+}
+
+impl Installation {
+    /// Reads the command line; `None` when it makes no sense.
+    fn of(args: &[String]) -> Option<Installation> {
+        let mut installation = Installation {
+            prefix: PathBuf::new(),
+            libdir: PathBuf::from("lib"),
+            profile: Profile::Release,
+            strips: true,
+            has_program: true,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--prefix" => installation.prefix = PathBuf::from(args.next()?),
+                "--libdir" => installation.libdir = PathBuf::from(args.next()?),
+                "--no-strip" => installation.strips = false,
+                "--dev" => installation.profile = Profile::Dev,
+                _ => return None,
+            }
+        }
+        let is_below = |path: &Path| {
+            path.components().all(|part| matches!(part, Component::Normal(_)))
+                && path.components().next().is_some()
+        };
+        let is_given = !installation.prefix.as_os_str().is_empty();
+        (is_given && is_below(&installation.libdir)).then_some(installation)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
     Release,
     /// For tests: quick to build.
@@ -71,60 +117,168 @@ pub(crate) fn build_all() -> io::Result<()> {
     }
 }
 
-/// Builds the C library and puts it there, with all that goes with it, and the shim for
-/// `LD_PRELOAD`.
+/// Installs what the tests of the languages use: no program, and libraries with all that debuggers
+/// read.
 pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
-    if profile == Profile::Dev {
-        build_all()?;
-    } else if !cargo(&["build", "--quiet", "--release", "-p", "outlive-c", "-p", "outlive-pthread"])
-        .status()?
-        .success()
-    {
-        return Err(io::Error::other("outlive-c and outlive-pthread could not be built"));
+    Installation {
+        prefix: prefix.to_owned(),
+        libdir: PathBuf::from("lib"),
+        profile,
+        strips: false,
+        has_program: false,
     }
-    let built = target().join(if profile == Profile::Release { "release" } else { "debug" });
-    let version = env!("CARGO_PKG_VERSION");
-    let [include, lib] = ["include", "lib"].map(|folder| prefix.join(folder));
-    for folder in [&include, &lib.join("pkgconfig"), &lib.join("cmake/outlive")] {
-        fs::create_dir_all(folder)?;
+    .run()
+}
+
+impl Installation {
+    /// Builds the C library and the shim for `LD_PRELOAD`, and the program if it is asked for, and
+    /// puts them there with all that goes with them.
+    pub(crate) fn run(&self) -> io::Result<()> {
+        self.build()?;
+        let folder = if self.profile == Profile::Release { "release" } else { "debug" };
+        let built = target().join(folder);
+        self.install_library(&built)?;
+        if self.has_program { self.install_program(&built) } else { Ok(()) }
     }
-    let ours = paths::at(paths::C);
-    // outlive.h and outlive.hpp, and the folder of what the latter includes.
-    for folder in ["", "outlive"] {
-        fs::create_dir_all(include.join(folder))?;
-        for header in fs::read_dir(ours.join("include").join(folder))? {
-            let header = header?;
-            if header.file_type()?.is_file() {
-                put(&header.path(), &include.join(folder).join(header.file_name()))?;
-            }
+
+    fn build(&self) -> io::Result<()> {
+        if self.profile == Profile::Dev {
+            return build_all();
+        }
+        let mut words =
+            vec!["build", "--quiet", "--release", "-p", "outlive-c", "-p", "outlive-pthread"];
+        if self.has_program {
+            words.extend(["-p", "outlive-cli"]);
+        }
+        if cargo(&words).status()?.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("'cargo {}' failed", words.join(" "))))
         }
     }
-    let shared = format!("liboutlive.so.{version}");
-    link_shared(&built.join("liboutlive_c.a"), &lib.join(&shared))?;
-    put(&built.join("liboutlive_c.a"), &lib.join("liboutlive.a"))?;
-    link(&shared, &lib.join(SONAME))?;
-    link(SONAME, &lib.join("liboutlive.so"))?;
-    put(&built.join("liboutlive_pthread.so"), &lib.join("liboutlive_pthread.so"))?;
-    let filled_in = |from: &str, to: &Path| -> io::Result<()> {
-        replace(
-            to,
-            fs::read_to_string(ours.join("cmake").join(from))?
+
+    /// Returns the folder of the libraries.
+    pub(crate) fn lib(&self) -> PathBuf {
+        self.prefix.join(&self.libdir)
+    }
+
+    fn install_library(&self, built: &Path) -> io::Result<()> {
+        let version = env!("CARGO_PKG_VERSION");
+        let (include, lib) = (self.prefix.join("include"), self.lib());
+        for folder in [&include, &lib.join("pkgconfig"), &lib.join("cmake/outlive")] {
+            fs::create_dir_all(folder)?;
+        }
+        let ours = paths::at(paths::C);
+        // outlive.h and outlive.hpp, and the folder of what the latter includes.
+        for folder in ["", "outlive"] {
+            fs::create_dir_all(include.join(folder))?;
+            for header in fs::read_dir(ours.join("include").join(folder))? {
+                let header = header?;
+                if header.file_type()?.is_file() {
+                    put(&header.path(), &include.join(folder).join(header.file_name()))?;
+                }
+            }
+        }
+        let shared = format!("liboutlive.so.{version}");
+        let linked = beside(&lib.join("linked"));
+        link_shared(&built.join("liboutlive_c.a"), &linked)?;
+        let put_there = self.put_binary(&linked, &lib.join(&shared), &lib);
+        fs::remove_file(linked)?;
+        put_there?;
+        self.put_archive(&built.join("liboutlive_c.a"), &lib.join("liboutlive.a"))?;
+        link(&shared, &lib.join(SONAME))?;
+        link(SONAME, &lib.join("liboutlive.so"))?;
+        let shim = "liboutlive_pthread.so";
+        self.put_binary(&built.join(shim), &lib.join(shim), &lib)?;
+        let share = self.prefix.join("share/outlive");
+        fs::create_dir_all(&share)?;
+        put(&ours.join("share/tsan.supp"), &share.join("tsan.supp"))?;
+        // How far it is from the folder of each file up to the prefix, which may be moved.
+        let up = |deeper: usize| vec![".."; self.libdir.components().count() + deeper].join("/");
+        for (from, to, deeper) in [
+            ("outlive.pc.in", "pkgconfig/outlive.pc", 1),
+            ("outlive-config-version.cmake.in", "cmake/outlive/outlive-config-version.cmake", 2),
+            ("outlive-config.cmake.in", "cmake/outlive/outlive-config.cmake", 2),
+        ] {
+            let text = fs::read_to_string(ours.join("cmake").join(from))?
                 .replace("@VERSION@", version)
-                .as_bytes(),
-        )
-    };
-    filled_in("outlive.pc.in", &lib.join("pkgconfig/outlive.pc"))?;
-    filled_in(
-        "outlive-config-version.cmake.in",
-        &lib.join("cmake/outlive/outlive-config-version.cmake"),
-    )?;
-    put(&ours.join("cmake/outlive-config.cmake"), &lib.join("cmake/outlive/outlive-config.cmake"))
+                .replace("@UP@", &up(deeper))
+                .replace("@LIBDIR@", &self.libdir.to_string_lossy());
+            replace(&lib.join(to), text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn install_program(&self, built: &Path) -> io::Result<()> {
+        let (bin, share) = (self.prefix.join("bin"), self.prefix.join("share"));
+        fs::create_dir_all(&bin)?;
+        let program = built.join("outlive");
+        self.put_binary(&program, &bin.join("outlive"), &bin.join(".debug"))?;
+        let pages = share.join("man/man1");
+        fs::create_dir_all(&pages)?;
+        said(Command::new(&program).arg("man").arg(&pages))?;
+        for (shell, place) in [
+            ("bash", "bash-completion/completions/outlive"),
+            ("zsh", "zsh/site-functions/_outlive"),
+            ("fish", "fish/vendor_completions.d/outlive.fish"),
+        ] {
+            let place = share.join(place);
+            fs::create_dir_all(place.parent().unwrap_or(&share))?;
+            replace(&place, &said(Command::new(&program).args(["completions", shell]))?)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a library or program there. What debuggers read goes into the folder `debug`, into a
+    /// file that the library or program names, so that gdb finds it.
+    fn put_binary(&self, from: &Path, to: &Path, debug: &Path) -> io::Result<()> {
+        if !self.strips || !has_objcopy() {
+            return put(from, to);
+        }
+        let mut name = to.file_name().unwrap_or_default().to_owned();
+        name.push(".debug");
+        let (stripped, apart) = (beside(to), debug.join(name));
+        fs::create_dir_all(debug)?;
+        let objcopy = || Command::new("objcopy");
+        said(objcopy().arg("--only-keep-debug").arg(from).arg(&apart))?;
+        let link = format!("--add-gnu-debuglink={}", apart.display());
+        said(objcopy().args(["--strip-unneeded", &link]).arg(from).arg(&stripped))?;
+        fs::rename(stripped, to)
+    }
+
+    /// Puts a static library there, without what debuggers read.
+    fn put_archive(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if !self.strips || !has_objcopy() {
+            return put(from, to);
+        }
+        let stripped = beside(to);
+        said(Command::new("objcopy").arg("--strip-debug").arg(from).arg(&stripped))?;
+        fs::rename(stripped, to)
+    }
+}
+
+fn has_objcopy() -> bool {
+    let there = is_there("objcopy");
+    if !there {
+        println!("not stripped: there is no objcopy (Debian: binutils)");
+    }
+    there
+}
+
+/// Runs a program; returns what it wrote, or why it failed.
+fn said(command: &mut Command) -> io::Result<Vec<u8>> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(io::Error::other(format!("{name}: {why}")))
 }
 
 /// Links the shared library from the archive, with versions for its symbols: rustc's own list of
 /// what a shared library exports leaves no room for them.
 fn link_shared(archive: &Path, to: &Path) -> io::Result<()> {
-    let new = beside(to);
     let version_script = paths::at(paths::C).join("outlive.map");
     let mut link = Command::new("cc");
     // As the linker does it for rustc: what nothing exports or uses is left out, and the loader
@@ -135,11 +289,11 @@ fn link_shared(archive: &Path, to: &Path) -> io::Result<()> {
         .arg("-Wl,--whole-archive")
         .arg(archive)
         .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm", "-lrt", "-lutil", "-o"])
-        .arg(&new);
+        .arg(to);
     if !link.status()?.success() {
         return Err(io::Error::other("cc could not link liboutlive.so"));
     }
-    fs::rename(new, to)
+    Ok(())
 }
 
 /// Copies a file under a new inode: a program that runs with the old library goes on with it.
@@ -167,4 +321,34 @@ fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", std::process::id()));
     path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Option<Installation> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Installation::of(&words)
+    }
+
+    #[test]
+    fn the_command_line_is_read() {
+        let plain = of("--prefix /usr/local").expect("read");
+        assert_eq!(plain.lib(), Path::new("/usr/local/lib"));
+        assert!(plain.strips && plain.has_program && plain.profile == Profile::Release);
+        let other = of("--dev --libdir lib/x86_64-linux-gnu --prefix p --no-strip").expect("read");
+        assert_eq!(other.lib(), Path::new("p/lib/x86_64-linux-gnu"));
+        assert!(!other.strips && other.profile == Profile::Dev);
+        for wrong in [
+            "",
+            "--prefix",
+            "--libdir lib",
+            "--prefix p --libdir /lib",
+            "--prefix p --libdir ../lib",
+            "--prefix p more",
+        ] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
 }

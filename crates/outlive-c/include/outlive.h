@@ -1076,12 +1076,15 @@ outlive_deadline_t outlive_at_time_of_day(int64_t seconds, uint32_t nanoseconds)
 /**
  * Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; with
  * OUTLIVE_OPEN_OR_CREATE it is made when missing. `name` NULL: the domain that the environment's
- * `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`.
+ * `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`, shared with the group that
+ * `OUTLIVE_GROUP` names, if it is set.
  *
  * Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
  * it.
  *
- * Errors: see `outlive_opening_t`; EEXIST: there is something at that path. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
+ * Errors: see `outlive_opening_t`; EEXIST: there is something at that path. EPERM: the folder is
+ * another user's, or others may enter it. ENOTEMPTY: it holds other things than a domain, and is
+ * left as it is. ENOTDIR, EMFILE.
  *
  * If a process dies: nothing in a domain depends on the process that made it.
  */
@@ -1892,7 +1895,9 @@ int outlive_queue_open(const struct outlive_domain_t *domain,
                        struct outlive_queue_t **queue);
 
 /**
- * Closes a queue. Its senders and receivers stay. Passing NULL has no effect.
+ * Closes a queue. Its senders and receivers stay, and so do messages that were not received: they
+ * wait in the queue until a receiver takes them, or the name is removed (`outlive_domain_remove`).
+ * Passing NULL has no effect.
  */
 void outlive_queue_close(struct outlive_queue_t *queue);
 

@@ -67,6 +67,7 @@ codes! {
         Error::NotFound { .. } => libc::ENOENT,
         Error::Untrusted { .. } | Error::NoRealTime { .. } => libc::EPERM,
         Error::NotAFolder { .. } => libc::ENOTDIR,
+        Error::NotADomain { .. } => libc::ENOTEMPTY,
         Error::NotASegment { .. } => OUTLIVE_NOT_OURS,
         Error::OtherVersion { .. } => OUTLIVE_OTHER_VERSION,
         Error::OtherKind { .. } => OUTLIVE_OTHER_KIND,

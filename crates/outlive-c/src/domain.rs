@@ -108,12 +108,15 @@ impl outlive_peer_info_t {
 
 /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; with
 /// OUTLIVE_OPEN_OR_CREATE it is made when missing. `name` NULL: the domain that the environment's
-/// `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`.
+/// `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`, shared with the group that
+/// `OUTLIVE_GROUP` names, if it is set.
 ///
 /// Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
 /// it.
 ///
-/// Errors: see `outlive_opening_t`; EEXIST: there is something at that path. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
+/// Errors: see `outlive_opening_t`; EEXIST: there is something at that path. EPERM: the folder is
+/// another user's, or others may enter it. ENOTEMPTY: it holds other things than a domain, and is
+/// left as it is. ENOTDIR, EMFILE.
 ///
 /// If a process dies: nothing in a domain depends on the process that made it.
 #[unsafe(no_mangle)]
@@ -195,6 +198,10 @@ fn opened(
 ) -> Result<*mut outlive_domain_t, Failure> {
     let how = opening(how)?;
     let environment = std::env::var("OUTLIVE_DOMAIN").unwrap_or_default();
+    let options = match (path, name) {
+        (None, None) => options.group_of_environment()?,
+        _ => options,
+    };
     let (path, name) = match (path, name) {
         (None, None) if environment.contains('/') => (Some(&*environment), None),
         (None, None) if !environment.is_empty() => (None, Some(&*environment)),

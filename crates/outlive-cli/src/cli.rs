@@ -10,7 +10,7 @@
 //! | `lock` | `run` (`lock NAME CMD`), `info`, `list` |
 //! | `semaphore` | `run` (`sem`), `info`, `list` |
 //! | `pool` | `list` (`pools`), `info` |
-//! | `domain` | `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
+//! | `domain` | `create`, `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
 //! | none | `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
 //!
 //! Rules, which a test walks all verbs for:
@@ -28,6 +28,7 @@
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::domain::DomainArgs;
@@ -61,7 +62,7 @@ pub struct Common {
     #[command(flatten)]
     pub domain: DomainArgs,
     /// Print results as JSON, one value a line
-    #[arg(long, global = true, display_order = 902)]
+    #[arg(long, global = true, display_order = 903)]
     pub json: bool,
 }
 
@@ -230,9 +231,10 @@ pub enum Json {
     Refused(&'static str),
 }
 
-const MESSAGE: &str = "sequence, publisher, stamp, key, frame, bytes, text or hex or value";
+const MESSAGE: &str =
+    "sequence, publisher, stamp, key, frame, bytes, [dtype], [shape], text or hex or value";
 const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
-    [figures], [holders], [receiver], [senders], [counters], [publishers], [subscribers], [deadlocks], [lock_orders]";
+    [figures], [holders], [receiver], [senders], [counters], [config], [publishers], [subscribers], [commands], [deadlocks], [lock_orders]";
 const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
     owner_deaths, abandoned, redelivered, sent_again, grown, longest_stall_ms, lost, corrupted, \
     duplicates_not_marked, out_of_order, total_wrong, hung, [frames], [frame_bytes], [looks], \
@@ -244,7 +246,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 45] = [
+pub const JSON: [(&str, Json); 46] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -290,6 +292,7 @@ pub const JSON: [(&str, Json); 45] = [
     ("semaphore list", LISTING),
     ("pool info", ONE_ENTRY),
     ("pool list", Json::Line("the domain", "domain, pools, [failed]")),
+    ("domain create", Json::Line("the domain", "domain, made, [group], [budget]")),
     ("domain list", LISTING),
     ("domain info", ONE_ENTRY),
     ("domain wait", Json::Line("the wait, at its end", "target, processes, ended, seconds")),
@@ -416,7 +419,10 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     if let Some(cli) = lock_of_a_verbs_name(&words) {
         return ("lock".to_owned(), cli);
     }
-    let matches = command().get_matches_from(words);
+    let matches = match command().try_get_matches_from(&words) {
+        Err(error) if error.kind() == ErrorKind::MissingSubcommand => show_help(&words),
+        result => result.unwrap_or_else(|error| error.exit()),
+    };
     let mut path = Vec::new();
     let mut at = &matches;
     while let Some((name, inner)) = at.subcommand() {
@@ -432,6 +438,20 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
         _ => path.join(" "),
     };
     (path, cli)
+}
+
+/// Shows the help of what was typed without a verb, and ends as after any command line that is not
+/// valid. (By itself, the parser would name the hidden verbs, too.)
+fn show_help(words: &[OsString]) -> ! {
+    let mut program = command();
+    program.build();
+    let mut at = &program;
+    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+        // Any other word is an option, or the value of one.
+        at = at.find_subcommand(word).unwrap_or(at);
+    }
+    eprint!("{}", at.clone().render_help());
+    std::process::exit(Code::Usage as i32)
 }
 
 /// Reads `lock run -- cmd`: before there were verbs, that meant the lock whose name is `run`, and

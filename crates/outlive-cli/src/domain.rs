@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use outlive::{Domain, Error};
+use outlive::{Domain, DomainOptions, Error};
 
 use crate::exit::Failure;
 
@@ -13,7 +13,9 @@ pub struct DomainArgs {
     /// The domain to work in: a name, or (with a '/') a folder's path
     ///
     /// A domain is a folder on a memory file system in which processes meet. A name means a folder
-    /// below /dev/shm/outlive-UID; it is made when it is not there.
+    /// below /dev/shm/outlive-UID, or with --group below /dev/shm/outlive-group-GID. Verbs that make
+    /// something make the folder when it is not there; those that look do not. A folder that holds
+    /// other things is refused.
     #[arg(
         long,
         short = 'd',
@@ -25,12 +27,31 @@ pub struct DomainArgs {
     )]
     pub domain: Option<String>,
 
+    /// The group that shares the domain: a name or a number
+    ///
+    /// All members of the group may then use the domain: its folder gets mode 0770, its files 0660.
+    /// Without a group a domain is its user's alone. 'outlive domain create --group' makes one.
+    #[arg(
+        long,
+        global = true,
+        display_order = 901,
+        value_name = "GROUP",
+        env = "OUTLIVE_GROUP",
+        hide_env_values = true
+    )]
+    pub group: Option<String>,
+
     /// Fail when the domain (or the queue or lock) does not exist, rather than make it
-    #[arg(long, global = true, display_order = 901)]
+    #[arg(long, global = true, display_order = 902)]
     pub no_create: bool,
 }
 
 impl DomainArgs {
+    /// The domain of that name or path, of that group, to be looked at.
+    pub fn named(domain: Option<String>, group: Option<String>) -> DomainArgs {
+        DomainArgs { domain, group, no_create: true }
+    }
+
     /// Opens the domain for a verb that makes things.
     pub fn open(&self) -> Result<Domain, Failure> {
         Ok(self.open_or_not(!self.no_create)?)
@@ -40,7 +61,7 @@ impl DomainArgs {
     ///
     /// `None`: the default domain, which no process has used yet. A named one must be there.
     pub fn look(&self) -> Result<Option<Domain>, Failure> {
-        match self.open_or_not(false) {
+        match self.open_existing() {
             Ok(domain) => Ok(Some(domain)),
             Err(Error::NotFound { .. }) if self.name().is_none() => Ok(None),
             Err(error) => Err(error.into()),
@@ -49,7 +70,13 @@ impl DomainArgs {
 
     /// Opens the domain for a verb that needs something in it to be there.
     pub fn existing(&self) -> Result<Domain, Failure> {
-        Ok(self.open_or_not(false)?)
+        Ok(self.open_existing()?)
+    }
+
+    /// Opens the domain as [`DomainArgs::existing`] does, for a verb that waits for one that is not
+    /// there.
+    pub fn open_existing(&self) -> Result<Domain, Error> {
+        self.open_or_not(false)
     }
 
     /// Returns the folder that would be opened.
@@ -57,9 +84,29 @@ impl DomainArgs {
         match self.name() {
             Some(path) if path.contains('/') => PathBuf::from(path),
             name => {
-                let base = format!("/dev/shm/outlive-{}", rustix::process::geteuid().as_raw());
-                PathBuf::from(base).join(name.unwrap_or("default"))
+                let name = name.unwrap_or("default");
+                // What cannot be a name, or no group, is refused when it is opened.
+                let folder = self.options().and_then(|options| options.folder_of(name));
+                folder.unwrap_or_else(|_| PathBuf::from(name))
             }
+        }
+    }
+
+    /// Returns whether the domain was named by a path.
+    pub fn is_path(&self) -> bool {
+        self.name().is_some_and(|name| name.contains('/'))
+    }
+
+    /// Returns the id of the group that shares the domain.
+    pub fn group_id(&self) -> Result<Option<u32>, Error> {
+        Ok(self.options()?.group_id())
+    }
+
+    fn options(&self) -> Result<DomainOptions, Error> {
+        // An empty variable of the environment names none.
+        match self.group.as_deref().filter(|group| !group.is_empty()) {
+            Some(group) => Domain::options().group_named(group),
+            None => Ok(Domain::options()),
         }
     }
 
@@ -68,11 +115,12 @@ impl DomainArgs {
     }
 
     fn open_or_not(&self, create: bool) -> Result<Domain, Error> {
+        let options = self.options()?;
         match (self.name(), create) {
-            (Some(path), true) if path.contains('/') => Domain::open_or_create_at(path),
-            (Some(path), false) if path.contains('/') => Domain::open_at(path),
-            (name, true) => Domain::open_or_create(name.unwrap_or("default")),
-            (name, false) => Domain::open(name.unwrap_or("default")),
+            (Some(path), true) if path.contains('/') => options.open_or_create_at(path),
+            (Some(path), false) if path.contains('/') => options.open_at(path),
+            (name, true) => options.open_or_create(name.unwrap_or("default")),
+            (name, false) => options.open(name.unwrap_or("default")),
         }
     }
 }

@@ -74,7 +74,10 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::TimedOut, "the time given by --timeout was over"),
     (Code::NotFound, "no such domain, name or file"),
     (Code::Mismatch, "the name is in use for a thing of another kind or type"),
-    (Code::NotOurs, "the file was not made by Outlive, or by a version with another memory layout"),
+    (
+        Code::NotOurs,
+        "the file was not made by Outlive, or by a version with another memory layout; the folder holds other things than a domain",
+    ),
     (Code::Permission, "no permission, or the folder belongs to another user or is open to others"),
     (
         Code::NoSpace,
@@ -175,9 +178,10 @@ pub fn code_of(error: &Error) -> Code {
         Error::Untrusted { .. } | Error::Permission { .. } | Error::NoRealTime { .. } => {
             Code::Permission
         }
-        Error::NotAFolder { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => {
-            Code::NotOurs
-        }
+        Error::NotAFolder { .. }
+        | Error::NotADomain { .. }
+        | Error::NotASegment { .. }
+        | Error::OtherVersion { .. } => Code::NotOurs,
         Error::OtherKind { .. }
         | Error::OtherType { .. }
         | Error::OtherEnvironment { .. }

@@ -4,6 +4,7 @@
 //! help, completions and man pages. Results go to standard output, talk to standard error, and the
 //! exit code is one of [`exit::TABLE`].
 
+mod array;
 mod cli;
 mod domain;
 mod duration;
@@ -25,6 +26,7 @@ use cli::Json;
 use exit::{Code, Failure};
 
 fn main() -> ExitCode {
+    verbs::completions::answer();
     let (path, cli) = cli::parse(std::env::args_os().collect());
     let result = match cli::json_of(&path) {
         Some(Json::Refused(why)) if cli.common.json => {

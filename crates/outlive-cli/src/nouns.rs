@@ -7,8 +7,8 @@ use outlive::Kind;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::verbs::{
-    bw, call, delay, echo, gc, hz, info, job, lock, ls, pools, publish, recv, rm, sem, send, serve,
-    state, topic, wait, waiters,
+    bw, call, create, delay, echo, gc, hz, info, job, lock, ls, pools, publish, recv, rm, sem,
+    send, serve, state, topic, wait, waiters,
 };
 
 /// Publish and subscribe: messages for every subscriber
@@ -178,6 +178,7 @@ pub enum Pool {
     outlive domain list\n  \
     outlive domain waiters")]
 pub enum Domain {
+    Create(create::CreateArgs),
     List(ls::LsArgs),
     Info(info::InfoArgs),
     Wait(wait::WaitArgs),
@@ -270,7 +271,7 @@ impl Service {
 }
 
 /// What a thread holds to keep others out. A record counts when there are locks in it.
-const LOCKS: [Kind; 5] =
+pub const LOCKS: [Kind; 5] =
     [Kind::Mutex, Kind::RwLock, Kind::PiMutex, Kind::CeilingMutex, Kind::Record];
 
 impl LockNoun {
@@ -309,6 +310,7 @@ impl Domain {
     /// Runs the verb.
     pub fn run(self, common: &Common) -> Result<(), Failure> {
         match self {
+            Domain::Create(args) => create::run(&args, common),
             Domain::List(args) => ls::run(&args, common),
             Domain::Info(args) => info::run(&args, common),
             Domain::Wait(args) => wait::run(&args, common),

@@ -25,6 +25,44 @@ pub fn program(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
+/// Returns its command line as typed, in one line, without what a terminal would obey; its
+/// beginning, if it is long.
+pub fn command_line(pid: u32) -> Option<String> {
+    const SHOWN: usize = 120;
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = words.strip_suffix(b"\0").unwrap_or(&words);
+    if words.is_empty() {
+        return None;
+    }
+    let text = String::from_utf8_lossy(words).replace('\0', " ").escape_debug().to_string();
+    let text = text.replace("\\'", "'").replace("\\\"", "\"");
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => Some(format!("{}…", &text[..end])),
+        None => Some(text),
+    }
+}
+
+/// Returns the processes that it has started and not waited for; none where the kernel does not
+/// list them.
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let lists: Vec<String> = lists.collect();
+    lists
+        .iter()
+        .flat_map(|list| list.split(' '))
+        .filter_map(|pid| pid.trim().parse().ok())
+        .collect()
+}
+
+/// Returns how long ago it was started.
+pub fn age(pid: u32) -> Option<Duration> {
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
+    let started = start_time(pid)? as f64 / rustix::param::clock_ticks_per_second() as f64;
+    Some(Duration::from_secs_f64((uptime - started).max(0.0)))
+}
+
 /// Returns which pid namespace this process lives in: pids of another one mean nothing here.
 pub fn pid_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())

@@ -6,10 +6,14 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 use std::{io, mem, ptr};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::exit::Failure;
 
 /// A signal that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +25,23 @@ pub struct Came {
     pub sent_by_process: bool,
 }
 
-/// Signals that are read from here as long as this lives.
+/// What asks a program that goes on and on to end.
+const ENDING: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Signals that are read from here, from now until the process ends: one that comes when the verb
+/// ends already changes nothing about its exit code.
 pub struct Signals {
     fd: File,
     before: libc::sigset_t,
 }
 
 impl Signals {
+    /// Takes over the signals that ask a program to end, for a verb that goes on until one comes.
+    /// To be called before any thread is started.
+    pub fn that_end() -> Result<Signals, Failure> {
+        Signals::take(&ENDING).map_err(|error| Failure::system("take over signals", &error))
+    }
+
     /// Takes these signals over. To be called before any thread is started.
     pub fn take(signals: &[i32]) -> io::Result<Signals> {
         // SAFETY: sets are plain bits, filled by sigemptyset before use; every pointer is to a
@@ -53,6 +67,27 @@ impl Signals {
             }
             Ok(Signals { fd: File::from(OwnedFd::from_raw_fd(fd)), before })
         }
+    }
+
+    /// Has a command that is started from now on heed the signals as this process did before.
+    pub fn spare(&self, command: &mut Command) {
+        let before = self.before;
+        // SAFETY: in the child, between fork and exec: pthread_sigmask is async-signal-safe, and
+        // the set is the closure's own.
+        unsafe {
+            command.pre_exec(move || {
+                match libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) {
+                    0 => Ok(()),
+                    error => Err(io::Error::from_raw_os_error(error)),
+                }
+            });
+        }
+    }
+
+    /// Returns whether a signal has come.
+    pub fn came(&mut self) -> Result<bool, Failure> {
+        let next = self.next().map_err(|error| Failure::system("read a signal", &error))?;
+        Ok(next.is_some())
     }
 
     /// Returns the next signal, if one has come.
@@ -83,14 +118,6 @@ impl Signals {
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        // SAFETY: the set is what pthread_sigmask gave us. A signal that came and was not read is
-        // delivered now.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
     }
 }
 

@@ -48,6 +48,11 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
+    /// The folder holds other things and no domain: Outlive leaves it as it is.
+    NotADomain {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The file was not made by Outlive, or was damaged before it could be opened.
     NotASegment {
         /// The file.
@@ -251,7 +256,7 @@ impl fmt::Display for Error {
             Error::Untrusted { path, owner, user, .. } if owner != user => write!(
                 f,
                 "{} belongs to user {owner}, not to you (user {user}), who could change all that is in it; \
-                 remove it, or choose another folder by OUTLIVE_DOMAIN",
+                 choose another folder by OUTLIVE_DOMAIN, or ask user {owner} for this one",
                 path.display()
             ),
             Error::Untrusted { path, mode, .. } if mode & 0o077 == 0 => write!(
@@ -260,9 +265,15 @@ impl fmt::Display for Error {
                  ('chgrp', 'chmod 0770'), or choose another folder",
                 path.display()
             ),
+            Error::Untrusted { path, mode, .. } if mode & 0o1000 != 0 => write!(
+                f,
+                "{} is a folder for all users' files (mode {mode:04o}); choose another one, which may lie in it",
+                path.display()
+            ),
             Error::Untrusted { path, mode, .. } => write!(
                 f,
-                "{} may be entered by others (mode {mode:04o}); run 'chmod 0700' on it, or open it as a group's domain",
+                "{} may be entered by others (mode {mode:04o}); choose another folder, or, if this one was made for a domain \
+                 alone, run 'chmod 0700' on it, or open it as a group's domain",
                 path.display()
             ),
             Error::NotAFolder { path } => {
@@ -272,6 +283,11 @@ impl fmt::Display for Error {
                     path.display()
                 )
             }
+            Error::NotADomain { path } => write!(
+                f,
+                "{} holds other things and is not a domain; name another folder, an empty one or one that does not exist",
+                path.display()
+            ),
             Error::NotASegment { path, why } => write!(
                 f,
                 "{} was not made by Outlive ({why}); move it out of the domain, or choose another name",

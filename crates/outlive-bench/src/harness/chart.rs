@@ -5,6 +5,7 @@
 //! scale is logarithmic when the rows are far apart, and says so. Each colour means one thing, so a
 //! page that shows the chart in the dark can put others in their places: see `page.css`.
 
+use super::crossing::EXPLAINED;
 use super::error::Error;
 use super::lines;
 use super::report::{Part, Report, Row, figure, ratio};
@@ -18,7 +19,7 @@ pub(super) const MARGIN: i32 = 28;
 const NAMES: i32 = 180;
 const FIGURES: i32 = 190;
 /// Room for the heading, or without one.
-const TOP: [i32; 2] = [112, 12];
+const TOP: [i32; 2] = [152, 12];
 const ROW: i32 = 38;
 const BAR: i32 = 22;
 const BOTTOM: i32 = 56;
@@ -150,13 +151,21 @@ pub(super) fn heading(area: &Area<'_>, report: &Report) -> Drawn {
     let title = format!("outlive bench {} · {}", report.title.bench, report.title.mode);
     area.draw(&Text::new(title, (MARGIN, 34), bold.pos(Pos::new(HPos::Left, VPos::Center))))?;
     let machine = format!(
-        "{}, Linux {}; {}; medians of interleaved rounds, lines from min to max",
-        report.machine.cpu,
-        report.machine.kernel,
-        report.machine.crossing()
+        "{}, Linux {}; medians of interleaved rounds, lines from min to max",
+        report.machine.cpu, report.machine.kernel
     );
+    let counted = match &report.parts[..] {
+        [part] => format!("; {}", part.counted()),
+        _ => String::new(),
+    };
+    let crossing = format!("{}{counted}", report.machine.crossing());
     text(area, &report.subtitle(), (MARGIN, 60), 15, INK, HPos::Left)?;
-    text(area, &machine, (MARGIN, 82), 13, PALE_INK, HPos::Left)
+    text(area, &machine, (MARGIN, 82), 13, PALE_INK, HPos::Left)?;
+    text(area, &crossing, (MARGIN, 102), 13, PALE_INK, HPos::Left)?;
+    if report.tells_kinds() {
+        text(area, EXPLAINED, (MARGIN, 122), 13, PALE_INK, HPos::Left)?;
+    }
+    Ok(())
 }
 
 fn draw_bars(report: &Report, part: &Part, with_heading: bool, svg: &mut String) -> Drawn {

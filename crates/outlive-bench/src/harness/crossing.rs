@@ -37,6 +37,10 @@ pub struct Cores {
     pub second: usize,
 }
 
+/// What those words mean, in one line.
+pub const EXPLAINED: &str = "A core complex is a group of cores that share a cache; between two of them a cache line takes several \
+     times as long. Only rounds with the same answer are compared.";
+
 /// What a turn was, by the crossings before and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -49,12 +53,21 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns its name, as printed and in JSON.
+    /// Returns its name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Near => "near",
             Self::Far => "far",
             Self::Mixed => "mixed",
+        }
+    }
+
+    /// Returns it in words, as printed.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Near => "same core complex: yes",
+            Self::Far => "same core complex: no",
+            Self::Mixed => "same core complex: for a part of the turn",
         }
     }
 

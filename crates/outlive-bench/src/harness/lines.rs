@@ -9,7 +9,7 @@ use plotters::style::text_anchor::HPos;
 
 const FIELD: i32 = 330;
 /// Room for the heading, or without one.
-const TOP: [i32; 2] = [112, 16];
+const TOP: [i32; 2] = [152, 16];
 const BOTTOM: i32 = 58;
 const AXIS: i32 = 74;
 const NAMES: i32 = 150;

@@ -59,7 +59,10 @@ impl Machine {
     pub fn crossing(&self) -> String {
         self.crossing_ns.map_or("one core: nothing crosses".to_owned(), |crossing| {
             let Crossing { min, median, max, threshold, .. } = crossing;
-            format!("crossing {min:.0} / {median:.0} / {max:.0} ns, near below {threshold:.0}")
+            format!(
+                "a cache line crosses in {min:.0} / {median:.0} / {max:.0} ns; below {threshold:.0} ns it is the same \
+                 core complex"
+            )
         })
     }
 }

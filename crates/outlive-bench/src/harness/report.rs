@@ -1,6 +1,6 @@
 //! From turns to what is told: the JSON document and the table.
 
-use super::crossing::{self, Kind};
+use super::crossing::{self, EXPLAINED, Kind};
 use super::machine::Machine;
 use super::round::{Run, Setting, Track, Tracks};
 use super::statistics::{Summary, median, paired_ratio};
@@ -101,6 +101,9 @@ pub struct Rounds {
     /// The kind that is compared: `near`, `far`; `all` where one process is measured, or if no kind
     /// had a round for each row.
     pub kind: &'static str,
+    /// The same in words.
+    #[serde(skip)]
+    pub words: &'static str,
     /// Rounds run.
     pub run: usize,
     /// Rounds of that kind in which every row had a figure beside the baseline's; rows may have a
@@ -158,6 +161,9 @@ pub struct Absent {
 pub struct OtherKind {
     /// `near` or `far`.
     pub kind: &'static str,
+    /// The same in words.
+    #[serde(skip)]
+    pub words: &'static str,
     /// Rounds of that kind with a figure for each row.
     pub compared: usize,
     /// The rows.
@@ -180,6 +186,7 @@ impl Part {
         let mixed = |track| all.kinds(track, threshold).filter(|kind| *kind == Kind::Mixed).count();
         let rounds = Rounds {
             kind: kind.map_or("all", Kind::name),
+            words: kind.map_or("all", Kind::words),
             run,
             compared: if kind.is_some() { compared } else { run },
             mixed_turns: all.tracks.iter().map(mixed).sum(),
@@ -192,6 +199,7 @@ impl Part {
             rows: rows(all, kind, threshold),
             other_kind: (other_compared > 0).then(|| OtherKind {
                 kind: other.name(),
+                words: other.words(),
                 compared: other_compared,
                 rows: rows(all, Some(other), threshold),
             }),
@@ -206,7 +214,7 @@ impl Part {
     pub fn counted(&self) -> String {
         format!(
             "{} of {} rounds compared ({})",
-            self.rounds.compared, self.rounds.run, self.rounds.kind
+            self.rounds.compared, self.rounds.run, self.rounds.words
         )
     }
 }
@@ -273,6 +281,11 @@ impl Report {
         [first, second]
     }
 
+    /// Returns whether it says of its rounds how far apart the cores were.
+    pub fn tells_kinds(&self) -> bool {
+        self.parts.iter().any(|part| part.rounds.kind != "all")
+    }
+
     /// Returns the table that a person reads.
     pub fn table(&self) -> String {
         let [first, second] = self.heading();
@@ -287,11 +300,14 @@ impl Report {
             if let Some(other) = &part.other_kind {
                 let _ = write!(
                     text,
-                    "\nthe same in {} rounds that were {}:\n",
-                    other.compared, other.kind
+                    "\nthe same in {} other rounds ({}):\n",
+                    other.compared, other.words
                 );
                 self.push_rows(&mut text, &other.rows);
             }
+        }
+        if self.tells_kinds() {
+            let _ = writeln!(text, "\n{EXPLAINED}");
         }
         for absent in &self.absent {
             let _ = writeln!(text, "\n{} did not take part: {}", absent.name, absent.why);
@@ -541,7 +557,9 @@ mod tests {
             "base",
             "baseline",
             "0.62",
-            "near below",
+            "ns it is the same core complex",
+            "same core complex: yes",
+            "A core complex is",
             "2 of 3 rounds",
             "gone did not take part: no",
         ] {

@@ -37,8 +37,8 @@ pub(super) fn write(entries: &[Entry], quick: bool) -> Result<String, Error> {
     page.push_str(
         "<p>Costs in nanoseconds: less is better. Contenders took turns within one run; given is the median of the turns, \
          with the least and the greatest, and the median of the rounds’ ratios to the baseline. The crossing is how long \
-         a cache line takes from one core to the other, one way; only turns with the cores equally far apart are \
-         compared. Ratios carry over to other machines, absolute times do not.</p>\n",
+         a cache line takes from one core to the other, one way; only turns with the cores equally far apart, of one \
+         core complex or of two, are compared. Ratios carry over to other machines, absolute times do not.</p>\n",
     );
     if quick {
         page.push_str("<p class=\"note\">A quick run: few rounds of short turns. A first look, not a result.</p>\n");

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Command;
-use clap::error::ErrorKind;
 
 use super::*;
 

@@ -9,6 +9,7 @@ use outlive::topic::{Sample, Subscriber};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::array::Array;
 use crate::cli::Common;
 use crate::duration;
 use crate::exit::{Code, Failure};
@@ -22,7 +23,8 @@ use crate::verbs::subscribing::{Came, Subscribing};
 ///
 /// echo goes on until it is interrupted (exit code 0), or as its options say; publishers may
 /// come, die and come back meanwhile. On a terminal and in a pipe each message is a line: text as
-/// it is, anything else as hexadecimal, its first 64 bytes. In a file (standard output redirected
+/// it is, an array of Python's as its type, shape and first items, anything else as hexadecimal,
+/// its first 64 bytes. In a file (standard output redirected
 /// to one) text is a line each, and any other message is its bytes, whole and nothing else. With
 /// --output or --raw, every message is its bytes and nothing else. Messages that were overwritten
 /// before echo had taken them are counted on standard error.
@@ -121,6 +123,11 @@ struct Told<'a> {
     key: u64,
     frame: u64,
     bytes: usize,
+    /// Of an array, as numpy calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dtype: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shape: Option<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
     /// What is no UTF-8, two digits a byte.
@@ -195,6 +202,7 @@ fn write(
             .filter(|_| value.is_none() && !matches!(form, Form::Hex));
         let hex = (text.is_none() && value.is_none()).then(|| hex(bytes));
         let header = sample.header();
+        let array = Array::of(&header.own, bytes.len());
         let told = Told {
             sequence: sample.sequence(),
             publisher,
@@ -202,6 +210,8 @@ fn write(
             key: header.key,
             frame: header.frame,
             bytes: bytes.len(),
+            dtype: array.as_ref().map(|array| array.dtype),
+            shape: array.map(|array| array.shape),
             text,
             hex,
             value,
@@ -215,7 +225,10 @@ fn write(
         Form::Kept => output.with(|out| write_record(out, Framing::Raw, bytes)),
         Form::Hex => line(&hex(bytes)),
         Form::Msgpack => line(&value()?.to_string()),
-        Form::Shown => line(&shown(bytes)),
+        Form::Shown => line(&match Array::of(&sample.header().own, bytes.len()) {
+            Some(array) => array.shown(bytes),
+            None => shown(bytes),
+        }),
     }
 }
 

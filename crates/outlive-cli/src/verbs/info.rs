@@ -15,6 +15,7 @@ use crate::exit::{Code, Failure};
 use crate::output::{self, bytes, count};
 use crate::process;
 use crate::verbs::doctor::locks::cycle;
+use crate::verbs::holding::{Command, type_for_people};
 use crate::verbs::ls;
 use crate::verbs::topic::list;
 
@@ -72,6 +73,9 @@ pub struct Described {
 struct Alone {
     #[serde(flatten)]
     entry: Described,
+    /// What the holders of a lock run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<Command>,
     /// Deadlock cycles of threads, one of which waits for this.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     deadlocks: Vec<String>,
@@ -290,6 +294,7 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     if common.json {
         return output::print_json(&Alone {
             entry: Described::new(&entry),
+            commands: holders(&entry).iter().filter_map(Command::of).collect(),
             deadlocks: cycles,
             lock_orders: orders,
         });
@@ -302,6 +307,15 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     )
 }
 
+/// Returns the holders of locks.
+fn holders(entry: &Entry) -> &[Holder] {
+    match &entry.detail {
+        Detail::Lock(lock) => &lock.holders,
+        Detail::Record { holders, .. } => holders,
+        _ => &[],
+    }
+}
+
 /// Returns all that is known about one thing by itself, a line each, with what the line is about.
 pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
     let mut lines = vec![
@@ -311,7 +325,7 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
         ("size", size(entry.bytes, entry.max_bytes)),
     ];
     if !entry.type_name.is_empty() {
-        lines.push(("type", entry.type_name.escape_debug().to_string()));
+        lines.push(("type", type_for_people(&entry.type_name).escape_debug().to_string()));
     }
     lines.push(("state", ls::state(entry)));
     lines.extend(entry.users.iter().map(|&pid| ("user", user(pid))));
@@ -323,11 +337,11 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
     }
     match &entry.detail {
         Detail::Lock(lock) => {
-            lines.extend(lock.holders.iter().map(|holder| ("holder", held(holder, entry))));
+            lines.extend(lock.holders.iter().flat_map(|holder| holder_lines(holder, entry)));
             lines.extend(lock.figures.iter().map(|&(name, figure)| (name, count(figure))));
         }
         Detail::Record { holders, .. } => {
-            lines.extend(holders.iter().map(|holder| ("holder", held(holder, entry))))
+            lines.extend(holders.iter().flat_map(|holder| holder_lines(holder, entry)))
         }
         Detail::Pool(usage) => {
             let has = |holder: &outlive::pool::HolderUsage| {
@@ -480,6 +494,16 @@ pub fn subscribes(one: &SubscriberUsage) -> String {
         .map(|(figure, word)| format!(", {} {word}", count(*figure)))
         .collect();
     format!("{}{kind}, {} to take{figures}", who(&one.who), count(one.lag))
+}
+
+/// Returns a holder of a lock, and what it runs.
+fn holder_lines(holder: &Holder, entry: &Entry) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("holder", held(holder, entry))];
+    if let Some(command) = Command::of(holder) {
+        let told = format!("{}: {}{}", command.pid, command.command, command.since());
+        lines.push(("command", told));
+    }
+    lines
 }
 
 /// Returns a holder, and since when it has been one as far as its waiters can tell.

@@ -10,11 +10,12 @@ use clap::Args;
 use outlive::Domain;
 use outlive::sync::{LockError, ReadGuard, RwLock, WriteGuard};
 
+use super::holding::held_by;
 use super::running::{self, ALONE, Running};
 use super::under::{Under, UnderArgs, exit_as, failed};
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
-use crate::output::{counted, is_watched};
+use crate::output::is_watched;
 
 /// Run a command while holding a lock
 ///
@@ -152,17 +153,22 @@ fn settle<'a, G>(
     let mut result = take(false);
     if matches!(result, Ok(None)) && !under.is_nonblocking() {
         if is_watched() {
-            under.say(format_args!("waiting{}", in_the_way(lock)));
+            match in_the_way(lock) {
+                Some(held) => under.say(format_args!("waiting: it is {held}")),
+                None => under.say("waiting"),
+            }
         }
         result = take(true);
     }
     match result {
         Ok(Some(guard)) => Ok(Got::Clean(guard)),
         Ok(None) if under.is_nonblocking() => {
-            Err(under.gave_up("another process holds the lock; wait for it, or try later"))
+            let held = in_the_way(lock).unwrap_or_else(|| "not free".to_owned());
+            Err(under.gave_up(format_args!("the lock is {held}; wait for it, or try later")))
         }
         Ok(None) => {
-            Err(under.gave_up("another process still held the lock when the deadline passed"))
+            let held = in_the_way(lock).unwrap_or_else(|| "not free".to_owned());
+            Err(under.gave_up(format_args!("the time is over, and the lock is {held}")))
         }
         Err(LockError::OwnerDied(mut guard)) => {
             let text = "the last holder died while it held the lock; what the lock guards may be half done";
@@ -175,14 +181,9 @@ fn settle<'a, G>(
     }
 }
 
-fn in_the_way(lock: &RwLock<Running>) -> String {
-    match lock.holders().as_slice() {
-        [] => String::new(),
-        [holder] => {
-            format!(": process {} ({}) holds it", holder.pid, holder.program.escape_debug())
-        }
-        holders => format!(": {} hold it or wait for it", counted(holders.len() as u64, "thread")),
-    }
+/// Returns by which processes the lock is held; `None` when none can be seen any more.
+fn in_the_way(lock: &RwLock<Running>) -> Option<String> {
+    held_by(&lock.holders())
 }
 
 /// Holders are dead, their commands perhaps not yet: they must not run beside this one's.

@@ -1,9 +1,11 @@
 //! The verbs, one file each; `under` and `running` are what `lock` and `sem` share, `subscribing`
-//! and `measuring` what those that subscribe do.
+//! and `measuring` what those that subscribe do, `awaited` what those that follow a name do.
 
+mod awaited;
 pub mod bw;
 pub mod call;
 pub mod completions;
+pub mod create;
 pub mod delay;
 #[cfg(feature = "demo")]
 pub mod demo;
@@ -11,6 +13,7 @@ pub mod doctor;
 pub mod echo;
 pub mod exit_codes;
 pub mod gc;
+mod holding;
 pub mod hz;
 pub mod info;
 pub mod job;

@@ -136,8 +136,7 @@ struct Sum {
 /// Runs the verb.
 pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
     let framing = args.form.framing()?;
-    let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
-        .map_err(|error| Failure::system("take over signals", &error))?;
+    let signals = Signals::that_end()?;
     let domain = common.domain.open()?;
     let topic = open(args, &domain, !common.domain.no_create)?;
     let publisher = topic.publisher()?;

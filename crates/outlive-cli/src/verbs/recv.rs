@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use outlive::queue::Receiver;
-use outlive::{Deadline, RecvError};
+use outlive::queue::{Queue, Receiver};
+use outlive::{Deadline, Error, RecvError};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -90,13 +90,21 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
         ("--file", !args.file.is_empty()),
         ("--output", args.output.is_file()),
     ])?;
-    let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
-        .map_err(|error| Failure::system("take over signals", &error))?;
+    let mut signals = Signals::that_end()?;
     let domain = common.domain.open()?;
+    let is_new = matches!(Queue::<[u8]>::open(&domain, &args.queue), Err(Error::NotFound { .. }));
     let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
     let mut receiver = queue.receiver()?;
     // Not before the queue is ours: the receiver that has it may be writing into the same file.
     let output = args.output.open()?;
+    if is_new {
+        // A misspelt name would wait for ever without a word.
+        let name = args.queue.escape_debug();
+        talk(
+            "recv",
+            format_args!("made the queue '{name}', which was not there; it waits for senders"),
+        );
+    }
     receiver.end_when_senders_gone(args.until_senders_gone);
     let most = match args.file.len() as u64 {
         0 => args.count.unwrap_or(u64::MAX),
@@ -117,7 +125,7 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
         // Not with every message of many: asking costs a system call.
         if looked.is_none_or(|looked| now - looked > SLICE / 4) {
             looked = Some(now);
-            if signals.next().map_err(|error| Failure::system("read a signal", &error))?.is_some() {
+            if signals.came()? {
                 break;
             }
         }

@@ -16,6 +16,7 @@ use clap::Args;
 use outlive::Domain;
 use outlive::sync::{Permit, Record, Semaphore};
 
+use super::holding::held_by;
 use super::running::Entry;
 use super::under::{LeftOver, Under, UnderArgs, exit_as};
 use crate::cli::Common;
@@ -107,8 +108,8 @@ fn acquire<'a>(
     let mut result = semaphore.try_acquire();
     if matches!(result, Ok(None)) && !under.is_nonblocking() {
         if is_watched() {
-            let holders = counted(semaphore.holders().len() as u64, "thread");
-            under.say(format_args!("waiting for a permit: {holders} hold one"));
+            let held = held_by(&semaphore.holders()).unwrap_or_else(|| "held".to_owned());
+            under.say(format_args!("waiting for a permit: all are {held}"));
         }
         result = semaphore.acquire_until(under.deadline());
     }
@@ -126,11 +127,13 @@ fn acquire<'a>(
             },
             Ok(None) => {
                 let Some((_, left_over)) = held_back.first() else {
-                    return Err(under.gave_up(if under.is_nonblocking() {
-                        "all permits are held; wait for one, or try later"
+                    let held = held_by(&semaphore.holders()).unwrap_or_else(|| "held".to_owned());
+                    return Err(if under.is_nonblocking() {
+                        let text = "wait for one, or try later";
+                        under.gave_up(format_args!("all permits are {held}; {text}"))
                     } else {
-                        "all permits were still held when the deadline passed"
-                    }));
+                        under.gave_up(format_args!("the time is over, and all permits are {held}"))
+                    });
                 };
                 if under.until.is_some_and(|until| until <= Instant::now()) {
                     return Err(under.still_runs(left_over));

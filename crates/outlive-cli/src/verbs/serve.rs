@@ -2,84 +2,193 @@
 //! standard input.
 //!
 //! Killed at any moment, it is a dead server: its clients are told at once, and the next one takes
-//! over. So it needs no handling of signals.
+//! over. Told to end by a signal, it takes no further request, and ends when the commands that run
+//! have answered; a second signal ends it at once.
+//!
+//! Each command has a thread that feeds it, reads its answer and replies. The main thread takes
+//! requests, as long as there is a thread for one, and heeds signals.
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use clap::Args;
-use outlive::rpc::{Request, Service};
+use outlive::rpc::{Request, Server, Service};
 use outlive::{Error, SendError};
 
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::talk;
+use crate::signals::Signals;
 
 /// Answer the requests of a service, running a command for each
 ///
-/// serve answers one request after the other. When a command fails, its client is told with which
-/// exit status, in place of a reply. The command finds the pid of its client in OUTLIVE_CLIENT_PID. When serve is
-/// killed, its clients are told that the server died, and another server may take over at once; a
-/// command that serve had started is not killed with it.
+/// When a command fails, its client is told with which exit status, in place of a reply. The command
+/// finds the pid of its client in OUTLIVE_CLIENT_PID. serve goes on until it is interrupted (exit code 0): it takes no
+/// further request then, and ends when the commands that run have answered; a second signal ends it
+/// at once. When serve is killed, its clients are told that the server died, and another server may
+/// take over at once; a command that serve had started is not killed with it.
 ///
 /// What follows the first word of the command belongs to the command, options too; options of
 /// serve come before it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive service serve upper tr a-z A-Z\n  \
-    outlive service serve --count 1 resize convert - -resize 50% -")]
+    outlive service serve --jobs 4 resize convert - -resize 50% -")]
 pub struct ServeArgs {
     /// The service's name; it is made when it is not there
     name: String,
     /// End after N requests
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
+    /// Run up to N commands at a time, for as many requests
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: u16,
     /// The command that answers: it reads a request from standard input and writes the reply to
     /// standard output
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
+/// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
+/// and an end that was asked for is noticed between two.
+const SLICE: Duration = Duration::from_millis(100);
+
 /// Runs the verb.
 pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
+    let signals = Signals::that_end()?;
     let domain = common.domain.open()?;
-    if common.domain.no_create {
-        domain.entry(&args.name)?;
-    }
     // An existing service takes bytes, whatever types its Rust programs give them.
     let service = match Service::open_as_bytes(&domain, &args.name) {
-        Err(Error::NotFound { .. }) => Service::open_or_create(&domain, &args.name)?,
+        Err(Error::NotFound { .. }) if !common.domain.no_create => {
+            Service::open_or_create(&domain, &args.name)?
+        }
         other => other?,
     };
-    let mut server = service.server()?;
-    for _ in 0..args.count.unwrap_or(u64::MAX) {
-        let request =
-            server.next().map_err(|error| Failure::new(Code::System, error.to_string()))?;
-        answer(args, request)?;
+    let (done, ended) = channel();
+    Serving {
+        server: service.server()?,
+        left: args.count.unwrap_or(u64::MAX),
+        jobs: args.jobs.into(),
+        command: Arc::new(args.command.clone()),
+        signals,
+        told_to_end: 0,
+        running: 0,
+        done,
+        ended,
     }
-    Ok(())
+    .run()
 }
 
-/// Without an answer, the client is told why.
-fn answer(args: &ServeArgs, request: Request) -> Result<(), Failure> {
-    let (program, arguments) =
-        args.command.split_first().ok_or_else(|| Failure::new(Code::Usage, "no command"))?;
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-    if let Some(client) = request.client() {
-        command.env("OUTLIVE_CLIENT_PID", client.pid.to_string());
-    }
-    let doing = format!("run {}", program.display());
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            // The client may have gone.
-            let _ = request.fail(&format!("cannot {doing}: {error}"));
-            return Err(Failure::system(&doing, &error));
+/// What a command's thread comes to.
+type Done = Result<(), Failure>;
+
+struct Serving {
+    server: Server,
+    /// Requests that may still be taken.
+    left: u64,
+    /// Commands that may run at a time.
+    jobs: usize,
+    command: Arc<Vec<OsString>>,
+    signals: Signals,
+    /// By so many signals.
+    told_to_end: u32,
+    /// Commands that run.
+    running: usize,
+    done: Sender<Done>,
+    ended: Receiver<Done>,
+}
+
+impl Serving {
+    fn run(mut self) -> Result<(), Failure> {
+        loop {
+            self.heed_signals()?;
+            while let Ok(done) = self.ended.try_recv() {
+                self.running -= 1;
+                done?;
+            }
+            let takes_more = self.left > 0 && self.told_to_end == 0;
+            if takes_more && self.running < self.jobs {
+                let request = self
+                    .server
+                    .next_timeout(SLICE)
+                    .map_err(|error| Failure::new(Code::System, error.to_string()))?;
+                if let Some(request) = request {
+                    self.left -= 1;
+                    self.start(request)?;
+                }
+            } else if self.running > 0 {
+                match self.ended.recv_timeout(SLICE) {
+                    Ok(done) => {
+                        self.running -= 1;
+                        done?;
+                    }
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+                }
+            } else {
+                return Ok(());
+            }
         }
-    };
+    }
+
+    /// The first signal ends the taking of requests, the second one the program.
+    fn heed_signals(&mut self) -> Result<(), Failure> {
+        let failed = |error| Failure::system("read a signal", &error);
+        while let Some(came) = self.signals.next().map_err(failed)? {
+            self.told_to_end += 1;
+            if self.told_to_end > 1 {
+                return Err(Failure::Silent(128 + came.signal as u8));
+            }
+            if self.running > 0 {
+                let text =
+                    "ends when the running commands have answered; a second signal ends it now";
+                talk("serve", text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a command for a request, and a thread that replies with what it says.
+    fn start(&mut self, request: Request) -> Result<(), Failure> {
+        let Some((program, arguments)) = self.command.split_first() else {
+            return Err(Failure::new(Code::Usage, "no command"));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(client) = request.client() {
+            command.env("OUTLIVE_CLIENT_PID", client.pid.to_string());
+        }
+        self.signals.spare(&mut command);
+        // Started by this thread: a command that cannot be started ends the server.
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                // The client may have gone.
+                let _ = request.fail(&format!("cannot run {}: {error}", program.display()));
+                return Err(failed(program, &error));
+            }
+        };
+        let (words, done) = (Arc::clone(&self.command), self.done.clone());
+        thread::Builder::new()
+            .spawn(move || {
+                let _ = done.send(answer(&words[0], child, request));
+            })
+            .map_err(|error| Failure::system("start a thread", &error))?;
+        self.running += 1;
+        Ok(())
+    }
+}
+
+fn failed(program: &OsString, error: &std::io::Error) -> Failure {
+    Failure::system(format_args!("run {}", program.display()), error)
+}
+
+/// Feeds the command, and replies with what it says. Without an answer, the client is told why.
+fn answer(program: &OsString, mut child: std::process::Child, request: Request) -> Done {
     let input = child.stdin.take();
     let payload = request.to_vec();
     // Beside the reading of its output: it may write before it has read all.
@@ -87,7 +196,7 @@ fn answer(args: &ServeArgs, request: Request) -> Result<(), Failure> {
         // A command that does not want its input may leave it.
         let _ = input.map(|mut input| input.write_all(&payload));
     });
-    let output = child.wait_with_output().map_err(|error| Failure::system(&doing, &error))?;
+    let output = child.wait_with_output().map_err(|error| failed(program, &error))?;
     let _ = writing.join();
     if !output.status.success() {
         talk("serve", format_args!("{} ended by {}: no answer", program.display(), output.status));

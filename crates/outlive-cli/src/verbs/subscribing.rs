@@ -4,17 +4,16 @@
 //! what its messages are. It leaves a topic that is removed, and waits for the next of that name.
 //! Publishers come, go and die; none of that ends the verb.
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain, Error};
-use rustix::fs::inotify;
 
+use super::awaited::{Awaited, Found};
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{counted, talk};
-use crate::signals::{Signals, wait_readable};
+use crate::signals::Signals;
 
 /// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
 /// and an end that was asked for is noticed between two.
@@ -26,8 +25,7 @@ pub struct Subscribing {
     name: String,
     options: SubscriberOptions,
     timeout: Option<Duration>,
-    no_create: bool,
-    domain: Domain,
+    awaited: Awaited,
     signals: Signals,
     here: Option<Here>,
     /// When signals were last looked at.
@@ -53,7 +51,7 @@ pub enum Came {
 }
 
 impl Subscribing {
-    /// Takes signals over and opens the domain; the topic is looked for by [`Subscribing::next`].
+    /// Takes signals over and opens the topic, if it is there; [`Subscribing::next`] waits for it.
     pub fn begin(
         verb: &'static str,
         name: &str,
@@ -61,26 +59,23 @@ impl Subscribing {
         timeout: Option<Duration>,
         common: &Common,
     ) -> Result<Subscribing, Failure> {
-        let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
-            .map_err(|error| Failure::system("take over signals", &error))?;
-        let domain = common.domain.open()?;
+        let signals = Signals::that_end()?;
+        let mut awaited = Awaited::new(verb, "a publisher", name, &common.domain);
+        let here = awaited.open(subscribe(&options, false))?;
         let now = Instant::now();
-        let mut subscribing = Subscribing {
+        Ok(Subscribing {
             verb,
             name: name.to_owned(),
             options,
             timeout,
-            no_create: common.domain.no_create,
-            domain,
+            awaited,
             signals,
-            here: None,
+            here,
             looked: None,
             since: now,
             lost_before: 0,
             lost_told: (0, now),
-        };
-        subscribing.open(false)?;
-        Ok(subscribing)
+        })
     }
 
     /// Returns the next message, waited for until that moment.
@@ -90,11 +85,7 @@ impl Subscribing {
             // Not with every message of many: asking costs a system call.
             if self.looked.is_none_or(|looked| now - looked > SLICE / 4) {
                 self.looked = Some(now);
-                let signal = self
-                    .signals
-                    .next()
-                    .map_err(|error| Failure::system("read a signal", &error))?;
-                if signal.is_some() {
+                if self.signals.came()? {
                     return Ok(Came::End);
                 }
                 self.tell_lost(false);
@@ -115,13 +106,9 @@ impl Subscribing {
                     return Ok(Came::Sample(sample));
                 }
                 Ok(None) if topic.is_removed() => {
-                    talk(
-                        self.verb,
-                        format_args!("'{}' has been removed", self.name.escape_debug()),
-                    );
                     self.lost_before += subscriber.lost();
                     self.here = None;
-                    self.open(true)?;
+                    self.awaited.removed();
                 }
                 Ok(None) => self.give_up_in_time()?,
                 Err(error) => return Err(error.into()),
@@ -150,52 +137,18 @@ impl Subscribing {
         }
     }
 
-    /// Opens the topic if it is there. One that was waited for is taken from its beginning.
-    fn open(&mut self, waited: bool) -> Result<(), Failure> {
-        match Topic::open_as_bytes(&self.domain, &self.name) {
-            Ok(topic) => {
-                let options = self.options.clone();
-                let options = if waited { options.history(u32::MAX) } else { options };
-                let subscriber = topic.subscriber_with(options)?;
-                self.here = Some((topic, subscriber));
-                Ok(())
-            }
-            Err(Error::NotFound { .. }) if !self.no_create => {
-                talk(
-                    self.verb,
-                    format_args!("waiting for a publisher to make '{}'", self.name.escape_debug()),
-                );
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Sleeps until the topic may be there, or that moment has come. False: a signal came.
+    /// Sleeps until the topic is there, or that moment has come. False: a signal came.
     fn wait_for_topic(&mut self, until: Option<Instant>) -> Result<bool, Failure> {
-        let failed = |error: std::io::Error| Failure::system("watch the domain's folder", &error);
-        let watch =
-            inotify::init(inotify::CreateFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
-        let news = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
-        inotify::add_watch(&watch, self.domain.path(), news)
-            .map_err(|errno| failed(errno.into()))?;
-        // Made before the watch began, it is there.
-        if self.is_there() {
-            return self.open(true).map(|()| true);
-        }
         let end = self.timeout.map(|timeout| self.since + timeout);
         let moment = [until, end].into_iter().flatten().min();
-        let left = moment.map(|moment| moment.saturating_duration_since(Instant::now()));
-        let ready = wait_readable(&[self.signals.as_fd(), watch.as_fd()], left).map_err(failed)?;
-        self.give_up_in_time()?;
-        if self.is_there() {
-            self.open(true)?;
+        // One that was waited for is taken from its beginning.
+        let open = subscribe(&self.options, true);
+        match self.awaited.wait(&mut self.signals, moment, open)? {
+            Found::Thing(here) => self.here = Some(here),
+            Found::Late => self.give_up_in_time()?,
+            Found::End => return Ok(false),
         }
-        Ok(!ready[0])
-    }
-
-    fn is_there(&self) -> bool {
-        self.domain.path().join(&self.name).symlink_metadata().is_ok()
+        Ok(true)
     }
 
     fn give_up_in_time(&self) -> Result<(), Failure> {
@@ -210,5 +163,19 @@ impl Subscribing {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Returns what opens a topic and our end of it, with all that was published before or without.
+fn subscribe(
+    options: &SubscriberOptions,
+    from_beginning: bool,
+) -> impl Fn(&Domain, &str) -> Result<Here, Error> {
+    let options = options.clone();
+    let options = if from_beginning { options.history(u32::MAX) } else { options };
+    move |domain, name| {
+        let topic = Topic::open_as_bytes(domain, name)?;
+        let subscriber = topic.subscriber_with(options.clone())?;
+        Ok((topic, subscriber))
     }
 }

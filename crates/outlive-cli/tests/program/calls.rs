@@ -60,6 +60,48 @@ fn what_can_go_wrong_is_told() {
 }
 
 #[test]
+fn several_commands_answer_at_a_time() {
+    let stage = Stage::new();
+    // Each waits for the other one: only commands that run at the same time can answer.
+    let meet = "mkdir meet-$$ && until [ $(ls -d meet-* | wc -l) = 2 ]; do sleep 0.01; done; cat";
+    let server = stage.start(&["serve", "--jobs", "2", "-n", "2", "pair", "sh", "-c", meet]);
+    until("it serves", || serving(&stage, "pair"));
+    let (first, second) =
+        (stage.start(&["call", "pair", "a"]), stage.start(&["call", "pair", "b"]));
+    assert_eq!(first.end().expect(0).text(), "a");
+    assert_eq!(second.end().expect(0).text(), "b");
+    server.end().expect(0);
+    stage.run(&["serve", "--jobs", "0", "pair", "cat"]).expect(2);
+}
+
+#[test]
+fn a_server_that_is_told_to_end_answers_first() {
+    let stage = Stage::new();
+    let script = "exec 2> /dev/null; cat; until [ -e go ]; do sleep 0.01; done";
+    for more in [false, true] {
+        let server = stage.start(&["serve", "slow", "sh", "-c", script]);
+        until("it serves", || serving(&stage, "slow"));
+        let client = stage.start(&["call", "slow", "x"]);
+        until("it is begun", || {
+            stage.entry("slow").is_some_and(|entry| entry["figures"]["begun"] == 1)
+        });
+        server.signal(libc::SIGTERM);
+        if more {
+            until("the first has been read", || !server.is_pending(libc::SIGTERM));
+            server.signal(libc::SIGINT);
+            assert_eq!(server.end().code(), 128 + libc::SIGINT);
+            client.end().expect(3);
+        } else {
+            std::fs::write(stage.path("go"), "").expect("written");
+            assert_eq!(client.end().expect(0).text(), "x");
+            server.end().expect(0);
+            std::fs::remove_file(stage.path("go")).expect("removed");
+        }
+    }
+    std::fs::write(stage.path("go"), "").expect("written");
+}
+
+#[test]
 fn typed_queues_and_services_are_used_as_bytes() {
     let stage = Stage::new();
     let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("made");

@@ -61,7 +61,7 @@ fn a_killed_holder_blocks_nobody_and_its_command_is_gone() {
     stage
         .run(&["lock", "L", "--nonblock", "--", "true"])
         .expect(124)
-        .says("somebody holds the lock");
+        .says("the lock is held by process ");
     stage.run(&["lock", "L", "--timeout", "0.01", "--", "true"]).expect(124);
     holder.kill();
     let ended = waiting.end().expect(0).says("the last holder died");
@@ -132,19 +132,19 @@ fn shared_holders_run_beside_each_other_and_exclusive_ones_alone() {
     );
     assert!(stage.run(&["ls"]).expect(0).text().contains("held by 2 readers"));
     // Others that may not: an exclusive one, at once, in time, and with a code of its own.
-    stage.run(&["lock", "-n", "L", "--", "true"]).expect(124).says("somebody holds the lock");
+    stage.run(&["lock", "-n", "L", "--", "true"]).expect(124).says("the lock is held by process ");
     stage
         .run(&["lock", "-n", "-E", "9", "L", "--", "true"])
         .expect(9)
-        .says("somebody holds the lock");
+        .says("the lock is held by process ");
     stage
         .run(&["lock", "-w", "0.05", "-x", "L", "--", "true"])
         .expect(124)
-        .says("still held the lock");
+        .says("the time is over, and the lock is held by process ");
     stage
         .run(&["lock", "-w", "0.05", "-E", "0", "-e", "L", "--", "true"])
         .expect(0)
-        .says("still held the lock");
+        .says("the time is over, and the lock is held by process ");
     stage.run(&["lock", "-s", "-x", "L", "--", "true"]).expect(2);
     stage.run(&["lock", "-E", "256", "L", "--", "true"]).expect(2);
     assert_eq!(

@@ -154,6 +154,34 @@ fn the_doctor_looks_and_mends_only_when_asked() {
 }
 
 #[test]
+fn a_lock_tells_what_its_holder_runs() {
+    let stage = Stage::new();
+    let holder = stage.start(&["lock", "L", "sleep", "1000"]);
+    until("it runs", || stage.run(&["info", "L"]).text().contains(": sleep 1000, for "));
+    let info = stage.run(&["lock", "info", "L"]).expect(0).text();
+    let line = |name: &str| info.lines().find(|line| line.starts_with(name)).expect("told");
+    assert!(line("holder").contains(&format!("{} (outlive)", holder.pid())), "{info}");
+    assert!(line("type").ends_with(" [[AtomicU64; 2]; 512]"), "{info}");
+    let told = stage.run(&["info", "L", "--json"]).expect(0).json();
+    let command = &told["commands"][0];
+    assert_eq!(
+        (&command["holder"], &command["command"]),
+        (&holder.pid().into(), &"sleep 1000".into())
+    );
+    assert!(command["seconds"].is_f64() && command["pid"] != command["holder"], "{told}");
+    assert_eq!(told["type"], "[[core::sync::atomic::AtomicU64; 2]; 512]");
+    // One that is refused is told the same.
+    for refused in [&["lock", "-n", "L", "true"][..], &["lock", "-w", "10ms", "L", "true"]] {
+        let ended = stage.run(refused).expect(124);
+        let by = format!("held by process {} (sleep 1000, for ", holder.pid());
+        assert!(ended.err.contains(&by), "{}", ended.err);
+    }
+    holder.signal(15);
+    holder.end();
+    assert!(!stage.run(&["info", "L"]).expect(0).text().contains("command"));
+}
+
+#[test]
 fn who_waits_is_named() {
     let stage = Stage::new();
     let holder = stage.start(&["lock", "L", "--", "sleep", "1000"]);

@@ -5,9 +5,10 @@ use std::fs;
 use crate::stage::Stage;
 
 /// What the help of the program lists, in its order.
-const LISTED: [&str; 16] = [
+const LISTED: [&str; 17] = [
     "topic",
     "queue",
+    "job",
     "state",
     "service",
     "lock",
@@ -24,9 +25,9 @@ const LISTED: [&str; 16] = [
     "help",
 ];
 
-const SHORT_FORMS: [&str; 16] = [
-    "send", "recv", "call", "serve", "pub", "echo", "hz", "bw", "delay", "sem", "wait", "ls",
-    "info", "pools", "rm", "gc",
+const SHORT_FORMS: [&str; 17] = [
+    "send", "recv", "work", "call", "serve", "pub", "echo", "hz", "bw", "delay", "sem", "wait",
+    "ls", "info", "pools", "rm", "gc",
 ];
 
 /// Verbs of nouns, one of each noun at least.
@@ -85,6 +86,22 @@ fn help_names_each_verb_and_hides_the_hidden() {
 }
 
 #[test]
+fn alone_it_shows_its_help_without_what_is_hidden() {
+    let stage = Stage::new();
+    let help = stage.run(&[]).expect(2).err;
+    for verb in LISTED {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(verb)), "{verb}: {help}");
+    }
+    for hidden in ["become", "demo-member"] {
+        assert!(!help.contains(hidden), "{hidden}: {help}");
+    }
+    let topic = stage.run(&["topic"]).expect(2).err;
+    assert!(topic.contains("Usage: outlive topic") && topic.contains("  echo "), "{topic}");
+    // A short form stands among the short forms only.
+    assert_eq!(help.lines().filter(|line| line.trim_start().starts_with("echo ")).count(), 1);
+}
+
+#[test]
 fn exit_codes_are_listed_for_people_and_programs() {
     let stage = Stage::new();
     let text = stage.run(&["exit-codes"]).expect(0).text();
@@ -104,10 +121,62 @@ fn completions_are_made_for_each_shell() {
     let stage = Stage::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = stage.run(&["completions", shell]).expect(0).text();
-        for word in ["until-senders-gone", "doctor", "nonblock", "permits"] {
-            assert!(script.contains(word), "{shell} lacks {word}");
-        }
+        assert!(script.contains("OUTLIVE_COMPLETE"), "{shell}: {script}");
     }
+}
+
+/// Returns what bash would offer behind these words.
+fn completed(stage: &Stage, words: &[&str]) -> Vec<String> {
+    let script = stage.run(&["completions", "bash"]).expect(0).text();
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let asks = format!(
+        "{script}\nCOMP_WORDS=({})\nCOMP_CWORD={}\nCOMP_TYPE=9\n\
+         _clap_complete_outlive outlive \"${{COMP_WORDS[COMP_CWORD]}}\" ''\n\
+         IFS=$'\\n'\necho \"${{COMPREPLY[*]}}\"",
+        quoted.join(" "),
+        words.len() - 1
+    );
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_outlive"));
+    let folder = program.parent().expect("it lies in a folder").display().to_string();
+    let mut command = std::process::Command::new("bash");
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    command.args(["--norc", "-c", &asks]).env("PATH", path).env("OUTLIVE_DOMAIN", stage.domain());
+    let ended = crate::stage::Running::new(command).end().expect(0);
+    assert_eq!(ended.err, "");
+    ended.text().lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn completions_know_the_verbs_and_the_names_of_things() {
+    let stage = Stage::new();
+    if std::process::Command::new("bash").arg("--version").output().is_err() {
+        crate::stage::skip("there is no bash here");
+        return;
+    }
+    let offers = |words: &[&str]| completed(&stage, words);
+    // Nothing is there, and asking makes nothing.
+    assert!(offers(&["outlive", "echo", ""]).iter().all(|word| word.starts_with('-')));
+    assert!(!stage.domain().exists());
+    for topic in ["camera", "camera-left", "pose"] {
+        stage.feed(&["topic", "pub", topic], b"x\n").expect(0);
+    }
+    stage.feed(&["queue", "send", "log"], b"x\n").expect(0);
+    stage.run(&["lock", "backup", "true"]).expect(0);
+    // Options are not among the names, so that the only name is completed at once.
+    let names = offers;
+    assert_eq!(names(&["outlive", "echo", ""]), ["camera", "camera-left", "pose"]);
+    assert_eq!(names(&["outlive", "topic", "hz", "cam"]), ["camera", "camera-left"]);
+    assert_eq!(names(&["outlive", "recv", ""]), ["log"]);
+    assert_eq!(names(&["outlive", "lock", "info", ""]), ["backup"]);
+    assert_eq!(names(&["outlive", "rm", "pose", "lo"]), ["log"]);
+    assert!(names(&["outlive", "lock", ""]).contains(&"backup".to_owned()));
+    assert_eq!(names(&["outlive", "topic", "ec"]), ["echo"]);
+    assert_eq!(names(&["outlive", "ec"]), ["echo"]);
+    assert!(offers(&["outlive", "recv", "--until"]).contains(&"--until-idle".to_owned()));
+    let other = stage.path("other").display().to_string();
+    stage.feed(&["topic", "pub", "elsewhere", "--domain", &other], b"x\n").expect(0);
+    assert_eq!(names(&["outlive", "--domain", &other, "echo", ""]), ["elsewhere"]);
+    assert_eq!(names(&["outlive", "echo", "-d", &other, ""]), ["elsewhere"]);
 }
 
 #[test]

@@ -38,6 +38,16 @@ fn waiting_sender(stage: &Stage) -> Running {
 }
 
 #[test]
+fn a_queue_that_recv_makes_is_told() {
+    let stage = Stage::new();
+    let first = stage.run(&["recv", "typo", "--until-idle", "0"]).expect(0);
+    assert!(first.err.contains("made the queue 'typo', which was not there"), "{}", first.err);
+    assert_eq!(stage.run(&["recv", "typo", "--until-idle", "0"]).expect(0).err, "");
+    stage.run(&["recv", "other", "--no-create"]).expect(6);
+    assert!(stage.entry("other").is_none());
+}
+
+#[test]
 fn a_waiting_sender_is_told_when_the_receiver_is_killed() {
     let stage = Stage::new();
     let mut receiver = stuck_receiver(&stage);

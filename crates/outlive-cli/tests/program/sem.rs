@@ -105,7 +105,7 @@ fn a_killed_holders_permit_comes_back_and_its_command_is_gone() {
     let (first, one) = held(&stage, "pid1", &sleeper("pid1"));
     let (second, two) = held(&stage, "pid2", &sleeper("pid2"));
     assert!(is_alive(one) && is_alive(two));
-    expect_no_room(&stage, "all permits are held");
+    expect_no_room(&stage, "all permits are held by process ");
     let waiting = stage.start(&["sem", "S", "-p", "2", "--", "sh", "-c", &check(one)]);
     see_waiting(&waiting);
     first.kill();
@@ -125,7 +125,7 @@ fn many_killed_holders_in_a_row_lose_no_permit() {
     let (bystander, _) = held(&stage, "pid0", &sleeper("pid0"));
     for _ in 0..10 {
         let (holder, command) = held(&stage, "pid", &sleeper("pid"));
-        expect_no_room(&stage, "all permits are held");
+        expect_no_room(&stage, "all permits are held by process ");
         holder.kill();
         holder.end();
         fs::remove_file(stage.path("pid")).expect("removed");
@@ -134,7 +134,7 @@ fn many_killed_holders_in_a_row_lose_no_permit() {
     bystander.signal(15);
     bystander.end().expect(128 + 15);
     let both: Vec<_> = ["pid1", "pid2"].map(|file| held(&stage, file, &sleeper(file))).into();
-    expect_no_room(&stage, "all permits are held");
+    expect_no_room(&stage, "all permits are held by process ");
     drop(both);
 }
 

@@ -145,6 +145,29 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Returns whether it reads the signals that ask it to end, and sleeps: it waits for something.
+    pub fn is_waiting(&self) -> bool {
+        let Ok(status) = fs::read_to_string(format!("/proc/{}/status", self.pid())) else {
+            return false;
+        };
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap_or_default().trim().to_owned()
+        };
+        let blocked = u64::from_str_radix(&field("SigBlk:"), 16).unwrap_or(0);
+        field("State:").starts_with('S') && blocked & (1 << (libc::SIGTERM - 1)) != 0
+    }
+
+    /// Returns whether a signal has come that it has not read.
+    pub fn is_pending(&self, signal: i32) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let pending = status.lines().filter_map(|line| {
+            line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))
+        });
+        let mut sets = pending.filter_map(|set| u64::from_str_radix(set.trim(), 16).ok());
+        sets.any(|set| set & (1 << (signal - 1)) != 0)
+    }
+
     /// Closes its input and waits for its end.
     pub fn end(mut self) -> Ended {
         drop(self.input.take());

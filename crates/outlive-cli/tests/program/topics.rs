@@ -35,6 +35,30 @@ fn json_lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
+fn an_array_is_shown_by_its_type_and_shape() {
+    use outlive::topic::{Header, Topic};
+    let stage = Stage::new();
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("opens");
+    let topic = Topic::<[u8]>::open_or_create(&domain, "t").expect("made");
+    let publisher = topic.publisher().expect("the first");
+    let payload: Vec<u8> = (0..12).flat_map(|n| (n as f32 / 2.0).to_ne_bytes()).collect();
+    let mut loan = publisher.loan(payload.len()).expect("room");
+    loan.copy_from_slice(&payload);
+    let mut own = [0; 32];
+    own[..4].copy_from_slice(&[0xa5, 2, b'f', 4]);
+    own[4..12].copy_from_slice(&[3, 0, 0, 0, 4, 0, 0, 0]);
+    loan.set_header(Header { own, ..Header::now() });
+    publisher.publish(loan).expect("published");
+    let latest = ["echo", "t", "--history", "1", "--count", "1"];
+    let shown = stage.run(&latest).expect(0).text();
+    assert_eq!(shown, "float32 (3, 4): 0 0.5 1 1.5 2 2.5 …\n");
+    assert_eq!(stage.run(&[&latest[..], &["--raw"]].concat()).expect(0).out, payload);
+    let told = stage.run(&[&latest[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!((&told["dtype"], &told["shape"]), (&"float32".into(), &serde_json::json!([3, 4])));
+    assert!(told["hex"].is_string() || told["text"].is_string());
+}
+
+#[test]
 fn lines_reach_all_who_wait_for_the_topic_to_be_made() {
     let stage = Stage::new();
     let echoes: Vec<Running> =

@@ -1,5 +1,6 @@
 //! The domain: a folder that holds named things.
 
+mod group;
 mod options;
 
 use std::ffi::OsStr;
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::liveness::{Me, Peer, Registry, TokenId, TokenInfo};
+use crate::liveness::{Me, Peer, REGISTRY_FILE, Registry, TokenId, TokenInfo};
 use crate::segment::{Folder, Opening, Segment, Spec, check_name};
 use crate::wake::WaitError;
 use crate::{Deadline, Error};
@@ -19,7 +20,7 @@ pub(crate) use options::{agree, check_range, three_openings};
 /// Nothing needs to be started or set up. The default domain is `/dev/shm/outlive-UID/default`;
 /// `OUTLIVE_DOMAIN` names another one, by name or (with a `/`) by path. Outlive makes folders with
 /// mode 0700 and files with 0600, or 0770 and 0660 for a group. It refuses a folder that belongs to
-/// another user.
+/// another user, and one that holds other things than a domain.
 ///
 /// Cloning is cheap. All clones, and all openings of one folder in a process, share one registry of
 /// tokens.
@@ -86,6 +87,42 @@ impl DomainOptions {
         self
     }
 
+    /// Shares the domain as [`DomainOptions::group`] does, with a group given by its name or, in
+    /// decimal, its id.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] when `/etc/group` has no such name. For a group that another name
+    /// service knows, give its id.
+    pub fn group_named(self, group: &str) -> Result<DomainOptions, Error> {
+        Ok(self.group(Some(group::id_of(group)?)))
+    }
+
+    /// Shares the domain with the group that `OUTLIVE_GROUP` names, by name or id. Changes nothing
+    /// when that is not set, or when these options name a group already.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::group_named`].
+    pub fn group_of_environment(self) -> Result<DomainOptions, Error> {
+        match std::env::var("OUTLIVE_GROUP") {
+            Ok(group) if self.group.is_none() && !group.is_empty() => self.group_named(&group),
+            _ => Ok(self),
+        }
+    }
+
+    /// Returns the id of the group that shares the domain, if one does.
+    pub fn group_id(&self) -> Option<u32> {
+        self.group
+    }
+
+    /// Returns the folder in which the domain of that name lies, whether it exists or not.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`].
+    pub fn folder_of(&self, name: &str) -> Result<PathBuf, Error> {
+        check_name(name)?;
+        Ok(Folder::base(self.group).join(name))
+    }
+
     /// Sets how long a sleeper of this process sleeps before it looks again by itself (default 1
     /// s), each time; `None` turns that off. It concerns sleepers that wait for the end of a thread
     /// or process, or for what one holds.
@@ -122,16 +159,16 @@ impl DomainOptions {
     /// the group's folder, and makes it if it does not exist.
     ///
     /// # Errors
-    /// [`Error::InvalidName`], [`Error::Untrusted`], [`Error::NoSpace`] and
+    /// [`Error::InvalidName`], [`Error::NotADomain`], [`Error::Untrusted`], [`Error::NoSpace`] and
     /// errors of the system.
     pub fn open_or_create(self, name: &str) -> Result<Domain, Error> {
         self.open_named(name, Opening::OpenOrCreate)
     }
 
-    /// Opens the existing domain of that name.
+    /// Opens the existing domain of that name. Neither a folder nor a file is made.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; otherwise as [`DomainOptions::open_or_create`].
+    /// [`Error::NotFound`], also when the folder is empty; otherwise as [`DomainOptions::open_or_create`].
     pub fn open(self, name: &str) -> Result<Domain, Error> {
         self.open_named(name, Opening::Open)
     }
@@ -145,7 +182,8 @@ impl DomainOptions {
     }
 
     /// Opens the domain in any folder, and makes the folder if it does not exist; its parent must
-    /// exist.
+    /// exist. An empty folder becomes a domain; one that holds other things is
+    /// [`Error::NotADomain`], and is left as it is.
     ///
     /// # Errors
     /// As [`DomainOptions::open_or_create`].
@@ -170,27 +208,31 @@ impl DomainOptions {
     }
 
     /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one
-    /// named `default`, and makes it if it does not exist.
+    /// named `default`, and makes it if it does not exist. Unless these options name a group,
+    /// `OUTLIVE_GROUP` does, by name or id.
     ///
     /// # Errors
-    /// As [`DomainOptions::open_or_create`].
+    /// As [`DomainOptions::open_or_create`]; [`Error::InvalidOption`] when there is no group of
+    /// that name.
     pub fn open_default(self) -> Result<Domain, Error> {
+        let options = self.group_of_environment()?;
         match std::env::var("OUTLIVE_DOMAIN") {
-            Ok(path) if path.contains('/') => self.open_or_create_at(path),
-            Ok(name) if !name.is_empty() => self.open_or_create(&name),
-            _ => self.open_or_create("default"),
+            Ok(path) if path.contains('/') => options.open_or_create_at(path),
+            Ok(name) if !name.is_empty() => options.open_or_create(&name),
+            _ => options.open_or_create("default"),
         }
     }
 
     fn open_named(&self, name: &str, opening: Opening) -> Result<Domain, Error> {
         check_name(name)?;
-        self.finish(Folder::in_base(OsStr::new(name), self.group, opening)?, opening)
+        let folder = Folder::in_base(OsStr::new(name), self.group, opening, REGISTRY_FILE)?;
+        self.finish(folder, opening)
     }
 
     fn open_folder(&self, path: &Path, opening: Opening) -> Result<Domain, Error> {
         // Absolute, so that messages and later look-ups do not depend on the working directory.
         let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-        self.finish(Folder::open(&path, self.group, opening)?, opening)
+        self.finish(Folder::open(&path, self.group, opening, REGISTRY_FILE)?, opening)
     }
 
     fn finish(&self, folder: Folder, opening: Opening) -> Result<Domain, Error> {
@@ -280,10 +322,11 @@ impl Domain {
     }
 
     /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one
-    /// named `default`, and makes it if it does not exist.
+    /// named `default`, and makes it if it does not exist. `OUTLIVE_GROUP` names the group that
+    /// shares it, by name or id.
     ///
     /// # Errors
-    /// As [`DomainOptions::open_or_create`].
+    /// As [`DomainOptions::open_default`].
     pub fn open_default() -> Result<Domain, Error> {
         Domain::options().open_default()
     }

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::queue::Queue;
-use crate::segment::Segment;
+use crate::segment::{Folder, Segment};
 use crate::state::State;
 use crate::sync::primitives;
 use crate::sys::file;
@@ -201,7 +201,8 @@ fn owner_of_extension(name: &str) -> Option<TokenId> {
 #[cold]
 pub(crate) fn sweep_quarantined(folder: &Path) {
     // Failed: the slots stay in quarantine, and the registry grows meanwhile.
-    let _ = Domain::options().open_at(folder).and_then(|domain| domain.sweep(false));
+    let options = Domain::options().group(Folder::group_of(folder));
+    let _ = options.open_at(folder).and_then(|domain| domain.sweep(false));
 }
 
 #[cfg(test)]

@@ -19,6 +19,6 @@ pub(crate) use exit::{End, Ends};
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
 pub use peer::{Peer, TokenInfo, TokenKind};
-pub(crate) use registry::Registry;
+pub(crate) use registry::{FILE as REGISTRY_FILE, Registry};
 pub(crate) use slot::{OWN_RELAY, SHARED_RELAY, Slot};
 pub(crate) use thread::Me;

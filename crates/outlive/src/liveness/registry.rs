@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::id::TokenId;
 use super::slot::Slot;
-use crate::segment::{BODY, Folder, Segment, SharedLayout, Spec};
+use crate::segment::{BODY, Contents, Folder, Opening, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{barrier, identity, libc_mutex};
 use crate::{Error, Kind};
@@ -93,7 +93,13 @@ impl Registry {
             max_bytes: SLOTS_AT + u64::from(MOST_SLOTS) * SLOT,
             initial: SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT,
         };
-        let segment = Segment::create_or_open(folder, FILE, &spec, |_| Ok(()))?;
+        // What was a domain is not made anew when its registry has been removed meanwhile: the
+        // tokens in its other files are of the old one.
+        let opening = match folder.contents() {
+            Contents::Domain => Opening::Open,
+            Contents::Nothing => Opening::OpenOrCreate,
+        };
+        let (segment, ()) = Segment::open_as(folder, FILE, opening, &spec, |_| Ok(()), |_| Ok(()))?;
         segment.exists(SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT)?;
         // The owner of a slot that this process had not mapped would read dead.
         segment.expect_mapped(SLOTS_AT + u64::from(MOST_SLOTS) * SLOT)?;

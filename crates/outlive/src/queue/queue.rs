@@ -48,6 +48,12 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # Unread messages
+/// Messages lie in the queue's file, not in a handle. They stay there when the last handle is
+/// dropped and when the last process ends, for whichever process opens that name next: until a
+/// receiver takes them, until [`Domain::remove`](crate::Domain::remove) removes the name and the
+/// last process that has the queue open has ended, or until the machine restarts.
+///
 /// # If a process dies
 /// Sent messages stay in the queue; see [`Sender`] and [`Receiver`]. If the receiver dies, sends
 /// fail or go on: [`OnReceiverDeath`] chooses.

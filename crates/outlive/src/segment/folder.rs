@@ -1,4 +1,9 @@
-//! A domain's folder: which users may make it, and which users' folders are refused.
+//! A domain's folder: which users may make it, and which folders are refused.
+//!
+//! A folder is a domain once it holds the registry's file, which its first opener gives its name in
+//! one step, before there is anything else. So a folder that holds other things and no registry is
+//! somebody's folder of files (`/etc`, `/tmp`, a home): nothing is written there, and no message
+//! advises to change it.
 //!
 //! `/dev/shm` is open to all: another user may have made `/dev/shm/outlive-1000` before user 1000
 //! came. A user can at any moment change what lies in a folder that it owns, so another user's
@@ -45,33 +50,74 @@ impl Access {
     }
 }
 
+/// What is found in the folder of a domain when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// The marking file: it is a domain.
+    Domain,
+    /// Nothing: it may become one.
+    Nothing,
+}
+
 /// An open, checked folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
     fd: KeptFile,
     path: PathBuf,
     access: Access,
+    contents: Contents,
 }
 
 impl Folder {
+    /// Returns the folder in which the domains lie that have a name: the user's, or the group's.
+    pub(crate) fn base(group: Option<u32>) -> PathBuf {
+        PathBuf::from(match group {
+            None => format!("/dev/shm/outlive-{}", process::user_id()),
+            Some(group) => format!("/dev/shm/outlive-group-{group}"),
+        })
+    }
+
+    /// Returns the group that shares the domain in a folder, if one does: a member that did not make
+    /// the folder may open it as that group's alone.
+    pub(crate) fn group_of(path: &Path) -> Option<u32> {
+        let fd = file::open_folder(path).ok()?;
+        let facts = file::facts(fd.as_fd()).ok()?;
+        (facts.mode & 0o070 == 0o070).then_some(facts.group)
+    }
+
     /// Opens the folder of a named domain below the user's own base folder; a group's domain below
     /// the group's, which all of its members may enter.
     pub(crate) fn in_base(
         name: &OsStr,
         group: Option<u32>,
         opening: Opening,
+        mark: &str,
     ) -> Result<Folder, Error> {
-        let base = PathBuf::from(match group {
-            None => format!("/dev/shm/outlive-{}", process::user_id()),
-            Some(group) => format!("/dev/shm/outlive-group-{group}"),
-        });
+        let base = Folder::base(group);
+        // It holds domains, so it is none.
         let of_base = if opening == Opening::Open { opening } else { Opening::OpenOrCreate };
-        Folder::open(&base, group, of_base)?;
-        Folder::open(&base.join(name), group, opening)
+        Folder::open_any(&base, group, of_base, None)?;
+        Folder::open(&base.join(name), group, opening, mark)
     }
 
-    /// Opens the folder or makes it, as `opening` says, and checks which other users may enter it.
-    pub(crate) fn open(path: &Path, group: Option<u32>, opening: Opening) -> Result<Folder, Error> {
+    /// Opens the folder or makes it, as `opening` says, and checks which other users may enter it. A
+    /// domain holds a file of the name `mark`; a folder that holds other things without it is
+    /// refused, and so is, unless asked to make a domain, one that holds nothing.
+    pub(crate) fn open(
+        path: &Path,
+        group: Option<u32>,
+        opening: Opening,
+        mark: &str,
+    ) -> Result<Folder, Error> {
+        Folder::open_any(path, group, opening, Some(mark))
+    }
+
+    fn open_any(
+        path: &Path,
+        group: Option<u32>,
+        opening: Opening,
+        mark: Option<&str>,
+    ) -> Result<Folder, Error> {
         let asked = group.map_or(Access::Mine, Access::Group);
         let make = || {
             file::make_folder(path, asked.folder_mode(), asked.group())
@@ -96,6 +142,11 @@ impl Folder {
         .map_err(|errno| Error::from_errno("open", path, errno))?;
         let examine = |fd: BorrowedFd<'_>| {
             file::facts(fd).map_err(|errno| Error::from_errno("examine", path, errno))
+        };
+        // Before the question whose it is: to a folder of other things, neither answer fits.
+        let contents = match mark {
+            Some(mark) => contents(fd.as_fd(), path, mark)?,
+            None => Contents::Nothing,
         };
         let mut facts = examine(fd.as_fd())?;
         let user = process::user_id();
@@ -130,7 +181,20 @@ impl Folder {
             }
             None => return Err(untrusted()),
         };
-        Ok(Folder { fd: KeptFile::new(fd, &facts), path: path.to_path_buf(), access })
+        match mark {
+            Some(mark) if opening == Opening::Open && contents == Contents::Nothing => {
+                Err(Error::NotFound { path: path.join(mark) })
+            }
+            _ => {
+                let fd = KeptFile::new(fd, &facts);
+                Ok(Folder { fd, path: path.to_path_buf(), access, contents })
+            }
+        }
+    }
+
+    /// Returns what was there when it was opened.
+    pub(crate) fn contents(&self) -> Contents {
+        self.contents
     }
 
     /// Removes the folder if there is nothing in it.
@@ -161,5 +225,40 @@ impl Folder {
     pub(crate) fn file_system_bytes(&self) -> Result<u64, Error> {
         file::file_system_bytes(self.fd()?)
             .map_err(|errno| Error::from_errno("examine", &self.path, errno))
+    }
+}
+
+/// Says what a folder holds; refuses one that holds other things and no marking file.
+fn contents(folder: BorrowedFd<'_>, path: &Path, mark: &str) -> Result<Contents, Error> {
+    let failed = |errno| Error::from_errno("examine", path, errno);
+    let is_marked = || file::is_there(folder, mark).map_err(failed);
+    if is_marked()? {
+        return Ok(Contents::Domain);
+    }
+    if file::names(folder).map_err(failed)?.is_empty() {
+        return Ok(Contents::Nothing);
+    }
+    // Another process may have made the domain just now: the mark has its name before anything else
+    // in a domain has one, so it is there if the names were a domain's.
+    if is_marked()? {
+        return Ok(Contents::Domain);
+    }
+    Err(Error::NotADomain { path: path.to_path_buf() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_tells_its_group() {
+        let folder = std::env::temp_dir().join(format!("outlive-group-{}", std::process::id()));
+        let own = rustix::process::getegid().as_raw();
+        assert_eq!(Folder::group_of(&folder), None);
+        for group in [None, Some(own)] {
+            drop(Folder::open(&folder, group, Opening::OpenOrCreate, ".mark").expect("made"));
+            assert_eq!(Folder::group_of(&folder), group);
+            std::fs::remove_dir(&folder).expect("removed");
+        }
     }
 }

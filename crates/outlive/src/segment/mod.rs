@@ -9,7 +9,7 @@ mod name;
 mod segment;
 
 pub(crate) use copy::{copy_in, copy_out};
-pub(crate) use folder::Folder;
+pub(crate) use folder::{Contents, Folder};
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;

@@ -236,6 +236,15 @@ pub(crate) fn unlink(folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     fs::unlinkat(folder, name, AtFlags::empty())
 }
 
+/// Returns whether the folder holds something of that name, of whatever kind.
+pub(crate) fn is_there(folder: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
+    match fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// Returns the names in a folder, without `.` and `..`.
 pub(crate) fn names(folder: BorrowedFd<'_>) -> Result<Vec<String>, Errno> {
     let mut names = Vec::new();
@@ -289,6 +298,12 @@ pub(crate) fn file_system_bytes(folder: BorrowedFd<'_>) -> Result<u64, Errno> {
 /// Returns whether an errno of [`allocate`] says that there is no room.
 pub(crate) fn is_no_space(error: Errno) -> bool {
     matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::NOMEM)
+}
+
+/// Reads a file of the system's whole.
+pub(crate) fn read_text(path: &str) -> Result<String, Errno> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ILSEQ))
 }
 
 /// Reads exactly so many bytes; fails behind the file's end.

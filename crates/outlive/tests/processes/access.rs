@@ -18,6 +18,8 @@ crate::checks!(
     folders_and_files_are_the_owners_alone,
     a_groups_domain_is_the_groups,
     a_folder_that_is_too_open_is_refused,
+    a_folder_of_other_things_is_left_as_it_is,
+    what_only_opens_makes_nothing,
     somebody_elses_folder_is_refused,
     a_stranger_has_no_permission,
     a_member_of_the_group_may,
@@ -118,8 +120,70 @@ fn a_folder_that_is_too_open_is_refused(world: &World) {
         let user = unsafe { libc::geteuid() };
         assert_eq!(error, Error::Untrusted { path, owner: user, user, mode: bits });
         let text = error.to_string();
-        assert!(text.contains("chmod 0700") && text.contains(&format!("{bits:04o}")), "{text}");
+        assert!(text.contains(&format!("{bits:04o}")), "{text}");
+        // A folder for all users, as /tmp is, stays one.
+        assert_eq!(text.contains("chmod 0700"), bits != 0o1777, "{text}");
     }
+}
+
+/// Returns what lies in a folder.
+fn names(folder: &Path) -> Vec<std::ffi::OsString> {
+    let entries = fs::read_dir(folder).expect("there");
+    let mut names: Vec<_> = entries.map(|entry| entry.expect("read").file_name()).collect();
+    names.sort();
+    names
+}
+
+/// `/etc`, `/tmp`, a home: neither a file is put there nor a word said of its permissions.
+fn a_folder_of_other_things_is_left_as_it_is(world: &World) {
+    for bits in [0o700, 0o755, 0o1777, 0o770] {
+        let path = world.folder().join(format!("{bits:o}"));
+        fs::create_dir(&path).expect("made");
+        fs::write(path.join("passwd"), "text").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(bits)).expect("set");
+        // SAFETY: always.
+        let own_group = unsafe { libc::getegid() };
+        for group in [None, Some(own_group)] {
+            for create in [true, false] {
+                let options = Domain::options().group(group);
+                let result =
+                    if create { options.open_or_create_at(&path) } else { options.open_at(&path) };
+                let error = result.expect_err("refused");
+                assert_eq!(error, Error::NotADomain { path: path.clone() });
+                let text = error.to_string();
+                assert!(text.contains("name another folder"), "{text}");
+                assert!(!text.contains("chmod") && !text.contains("remove"), "{text}");
+            }
+        }
+        assert_eq!(names(&path), ["passwd"]);
+        assert_eq!(mode(&path), bits);
+    }
+    // A folder of domains is none either.
+    let domain = world.domain();
+    let parent = domain.path().parent().expect("it lies somewhere").to_owned();
+    let before = names(&parent);
+    let error = Domain::open_or_create_at(&parent).expect_err("refused");
+    assert_eq!(error, Error::NotADomain { path: parent.clone() });
+    assert_eq!(names(&parent), before);
+    // A domain whose registry somebody removed: its files' tokens are of that registry.
+    make_some(&domain);
+    fs::remove_file(domain.path().join(".tokens")).expect("removed");
+    let error = Domain::open_or_create_at(domain.path()).expect_err("refused");
+    assert_eq!(error, Error::NotADomain { path: domain.path().to_owned() });
+}
+
+fn what_only_opens_makes_nothing(world: &World) {
+    let path = world.folder().join("empty");
+    fs::create_dir(&path).expect("made");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("set");
+    let error = Domain::options().open_at(&path).expect_err("no domain yet");
+    assert_eq!(error, Error::NotFound { path: path.join(".tokens") });
+    assert!(names(&path).is_empty());
+    // An empty folder of one's own becomes a domain when that is asked for.
+    Domain::open_or_create_at(&path).expect("opens");
+    assert_eq!(names(&path), [".tokens"]);
+    Domain::open_at(&path).expect("opens");
+    Domain::open(&format!("outlive-test-{}", std::process::id())).expect_err("not there");
 }
 
 fn somebody_elses_folder_is_refused(world: &World) {

@@ -39,8 +39,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// Runs the demo.
 pub fn run(args: &DemoArgs) -> Result<Verdict, Failure> {
     // Before anything that must be removed again.
-    let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
-        .map_err(|error| Failure::system("take over signals", &error))?;
+    let signals = Signals::that_end()?;
     let place = Place::make()?;
     let material = material::gather(place.path(), &args.files)?;
     let robot = if args.no_robot { "" } else { "; and a robot" };

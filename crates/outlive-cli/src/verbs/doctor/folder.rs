@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 
 use outlive::{Domain, Error};
 
@@ -53,38 +54,53 @@ fn base_folder() -> Finding {
 
 /// Returns the domain, if there is one, opened; its permissions mended if asked.
 fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Finding> {
-    let path = args.path();
     let good = |domain: Domain| {
         let mode = fs::metadata(domain.path()).map_or(0, |facts| facts.mode() & 0o7777);
         let finding =
             Finding::good("domain", format!("{}, mode {mode:04o}, yours", domain.path().display()));
         Some((domain, finding))
     };
-    match Domain::open_at(&path) {
+    match args.open_existing() {
         Ok(domain) => Ok(good(domain)),
         Err(Error::NotFound { .. }) => Ok(None),
-        Err(Error::Untrusted { path, mode, owner, user }) if repair && owner == user => {
-            let mended = fs::set_permissions(&path, Permissions::from_mode(0o700))
+        Err(Error::Untrusted { path, mode, owner, user })
+            if repair && owner == user && is_domain(&path) =>
+        {
+            let right = if matches!(args.group_id(), Ok(Some(_))) { 0o770 } else { 0o700 };
+            let mended = fs::set_permissions(&path, Permissions::from_mode(right))
                 .map_err(|error| {
                     Finding::fault("domain", error.to_string(), "mend its permissions by hand")
                 })
                 .and_then(|()| {
-                    Domain::open_at(&path)
+                    args.open_existing()
                         .map_err(|error| Finding::fault("domain", error.to_string(), "see above"))
                 })?;
             let finding = Finding::mended(
                 "domain",
-                format!("{}: mode {mode:04o} is 0700 now", path.display()),
+                format!("{}: mode {mode:04o} is {right:04o} now", path.display()),
             );
             Ok(Some((mended, finding)))
         }
-        Err(ref error @ Error::Untrusted { owner, user, .. }) if owner == user => Err(
-            Finding::fault("domain", error.to_string(), "'outlive doctor --repair' sets mode 0700"),
-        ),
+        Err(ref error @ Error::Untrusted { owner, user, ref path, .. })
+            if owner == user && is_domain(path) =>
+        {
+            let advice = "'outlive doctor --repair' sets its mode";
+            Err(Finding::fault("domain", error.to_string(), advice))
+        }
+        Err(error @ Error::NotADomain { .. }) => {
+            let advice = "choose another folder by --domain or OUTLIVE_DOMAIN";
+            Err(Finding::fault("domain", error.to_string(), advice))
+        }
         Err(error) => {
             Err(Finding::fault("domain", error.to_string(), "nothing in it can be used as it is"))
         }
     }
+}
+
+/// Returns whether there is a domain in the folder: permissions of any other are its owner's
+/// business.
+fn is_domain(folder: &Path) -> bool {
+    folder.join(".tokens").symlink_metadata().is_ok()
 }
 
 fn things(domain: &Domain, repair: bool) -> Vec<Finding> {

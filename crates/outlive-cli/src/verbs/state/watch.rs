@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use outlive::state::{Change, State};
+use outlive::Domain;
+use outlive::state::{Change, State, Watch};
 
 use super::Form;
 use crate::cli::Common;
@@ -11,20 +12,22 @@ use crate::exit::Failure;
 use crate::output::talk;
 use crate::payload::Output;
 use crate::signals::Signals;
+use crate::verbs::awaited::{Awaited, Found};
 
 /// Print the value whenever it changes
 ///
 /// watch begins with the present value, and goes on until it is interrupted (exit code 0), or has
-/// printed as many values as --count says. Values that follow each other faster than watch can
-/// print are skipped: it prints the latest one. When the writer dies, watch says so on standard
-/// error and waits for the next writer. It takes no processor time meanwhile.
+/// printed as many values as --count says. A state that is not there is waited for, and so is the
+/// next of its name when it is removed. Values that follow each other faster than watch can print
+/// are skipped: it prints the latest one. When the writer dies, watch says so on standard error and
+/// waits for the next writer. It takes no processor time meanwhile.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive state watch mode\n  \
     outlive state watch --json mode | jq .text\n  \
     outlive state watch --count 2 mode | tail -n 1")]
 pub struct WatchArgs {
-    /// The state's name
+    /// The state's name; it is waited for when it is not there
     state: String,
     #[command(flatten)]
     form: Form,
@@ -40,16 +43,25 @@ const SLICE: Duration = Duration::from_millis(100);
 /// Runs it.
 pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
     args.form.check(common)?;
-    let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
-        .map_err(|error| Failure::system("take over signals", &error))?;
-    let state = State::open_as_bytes(&common.domain.existing()?, &args.state)?;
-    let mut watch = state.watch();
+    let mut signals = Signals::that_end()?;
+    let mut awaited = Awaited::new("state", "a writer", &args.state, &common.domain);
+    let mut here: Option<(State<[u8]>, Watch)> = None;
     let mut value = Vec::new();
     let (mut printed, mut last) = (0, 0);
-    while args.count.is_none_or(|count| printed < count) {
-        if signals.next().map_err(|error| Failure::system("read a signal", &error))?.is_some() {
-            break;
-        }
+    while args.count.is_none_or(|count| printed < count) && !signals.came()? {
+        let Some((state, watch)) = &mut here else {
+            let open = |domain: &Domain, name: &str| {
+                State::open_as_bytes(domain, name).map(|state| {
+                    let watch = state.watch();
+                    (state, watch)
+                })
+            };
+            match awaited.wait(&mut signals, None, open)? {
+                Found::Thing(found) => (here, last) = (Some(found), 0),
+                Found::Late | Found::End => break,
+            }
+            continue;
+        };
         match watch.changed_timeout(SLICE)? {
             Some(Change::Value { .. }) => {
                 let version = state.get_into(&mut value)?;
@@ -64,6 +76,10 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
                 "state",
                 format_args!("the writer of {} died; this was its last value", args.state),
             ),
+            None if state.is_removed() => {
+                here = None;
+                awaited.removed();
+            }
             None => {}
         }
     }

@@ -73,8 +73,7 @@ fn once(interval: Duration, common: &Common) -> Result<(), Failure> {
 
 fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::system("use the terminal", &error);
-    let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
-        .map_err(|error| Failure::system("take over signals", &error))?;
+    let mut signals = Signals::that_end()?;
     let with = match with {
         Some(pid) => match Process::find(pid, None)
             .map_err(|error| Failure::system("watch a process", &error))?
@@ -85,7 +84,7 @@ fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), F
         None => None,
     };
     // What cannot be opened is told on an ordinary screen.
-    let domain = common.domain.open()?;
+    let domain = common.domain.existing()?;
     let mut scene = Scene::look(&domain, None)?;
     let mut state = State::default();
     let mut next = Instant::now() + interval.min(Duration::from_millis(250));

@@ -1,0 +1,163 @@
+//! Domains of a group, and domains with a budget. Only root can play several users, or mount.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::stage::{Ended, Running, Stage, skip, until};
+
+const GROUP: u32 = 2_345_678;
+const MEMBER: u32 = 3_456_789;
+const STRANGER: u32 = 3_456_790;
+
+/// Returns the program as a copy that any user may run, or says that the test is skipped.
+fn for_everybody(stage: &Stage) -> Option<PathBuf> {
+    if !rustix::process::geteuid().is_root() {
+        skip("only root can play several users");
+        return None;
+    }
+    let copy = stage.path("outlive");
+    fs::copy(env!("CARGO_BIN_EXE_outlive"), &copy).expect("copied");
+    for path in [&copy, &stage.path("")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
+    }
+    Some(copy)
+}
+
+/// Runs that program as a user with these groups.
+fn run_as(program: &Path, user: u32, groups: &[u32], args: &[&str]) -> Ended {
+    let groups = groups.to_vec();
+    let mut command = Command::new(program);
+    command.args(args).current_dir("/").env_remove("TERM");
+    // SAFETY: system calls alone, with a list that was made before the fork.
+    unsafe {
+        command.pre_exec(move || {
+            let done = libc::setgroups(groups.len(), groups.as_ptr()) == 0
+                && libc::setgid(user) == 0
+                && libc::setuid(user) == 0;
+            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        });
+    }
+    Running::new(command).end()
+}
+
+#[test]
+fn members_of_a_group_share_a_domain_and_others_are_kept_out() {
+    let stage = Stage::new();
+    let Some(program) = for_everybody(&stage) else { return };
+    let group = GROUP.to_string();
+    let folder = stage.path("robot").display().to_string();
+    let shared = ["--domain", &folder, "--group", &group];
+    let create = [&["domain", "create", "--json"][..], &shared].concat();
+    let told = stage.run(&create).expect(0).json();
+    assert_eq!((&told["made"], &told["group"]), (&true.into(), &GROUP.into()));
+    assert_eq!(stage.run(&create).expect(0).json()["made"], false);
+    let facts = fs::metadata(&folder).expect("there");
+    assert_eq!((facts.mode() & 0o7777, facts.gid()), (0o770, GROUP));
+
+    // Each side uses what the other has made. (Behind a command, options would be the command's.)
+    let of_member = |args: &[&str]| run_as(&program, MEMBER, &[GROUP], &[&shared, args].concat());
+    stage.run(&[&["state", "set", "mode", "driving"][..], &shared].concat()).expect(0);
+    assert_eq!(of_member(&["state", "get", "mode"]).expect(0).text(), "driving\n");
+    of_member(&["state", "set", "speed", "3"]).expect(0);
+    let got = stage.run(&[&["state", "get", "speed"][..], &shared].concat()).expect(0);
+    assert_eq!(got.text(), "3\n");
+    assert_eq!(fs::metadata(Path::new(&folder).join("speed")).expect("there").gid(), GROUP);
+    of_member(&["lock", "run", "L", "true"]).expect(0);
+    of_member(&["ls"]).expect(0);
+    let mut command = stage.command(["state", "get", "mode"]);
+    command.env("OUTLIVE_DOMAIN", &folder).env("OUTLIVE_GROUP", &group);
+    Running::new(command).end().expect(0);
+
+    // Without the group's number the folder is another user's; outside of the group it is closed.
+    let alone = ["state", "get", "mode", "--domain", &folder];
+    run_as(&program, MEMBER, &[GROUP], &alone).expect(9).says("belongs to user 0");
+    let stranger = run_as(&program, STRANGER, &[], &[&["ls"][..], &shared].concat());
+    stranger.expect(9).says("no permission");
+}
+
+#[test]
+fn a_group_has_a_number_or_a_name() {
+    let stage = Stage::new();
+    let own = rustix::process::getegid().as_raw().to_string();
+    stage.run(&["state", "set", "s", "x", "--group", &own]).expect(0);
+    assert_eq!(fs::metadata(stage.domain()).expect("there").mode() & 0o7777, 0o770);
+    for wrong in ["no such group", "-1", "4294967296"] {
+        let group = format!("--group={wrong}");
+        stage.run(&["ls", &group]).expect(2).says("/etc/group");
+    }
+    let list = fs::read_to_string("/etc/group").unwrap_or_default();
+    let named = list.lines().find(|line| line.split(':').nth(2) == Some(&own));
+    match named.and_then(|line| line.split(':').next()) {
+        Some(name) => drop(stage.run(&["state", "get", "s", "--group", name]).expect(0)),
+        None => skip("/etc/group has no name for this user's group"),
+    }
+    let mut command = stage.command(["state", "get", "s"]);
+    command.env("OUTLIVE_GROUP", "");
+    Running::new(command).end().expect(0);
+}
+
+/// Takes a mounted file system away.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_budget_is_the_most_that_a_domain_takes() {
+    let stage = Stage::new();
+    let group = rustix::process::getegid().as_raw().to_string();
+    let create = |budget: &str| {
+        stage.run(&["domain", "create", "--group", &group, "--budget", budget, "--json"])
+    };
+    let first = create("8M");
+    let mounted = Mounted(stage.domain());
+    if first.code() == 9 {
+        assert!(first.err.contains("only root can mount"), "{}", first.err);
+        assert!(!mounted.0.exists(), "nothing is left of it");
+        skip("mounting is not permitted here");
+        return;
+    }
+    let told = first.expect(0).json();
+    assert_eq!((&told["made"], &told["budget"]), (&true.into(), &(8 << 20).into()));
+    let facts = fs::metadata(stage.domain()).expect("there");
+    assert_eq!((facts.mode() & 0o7777, facts.gid().to_string()), (0o770, group.clone()));
+    let line = "a line of some length, so that few of them fill it\n".repeat(300_000);
+    let send = ["send", "q", "--max-bytes", "1G", "--timeout", "0.1", "--group", &group];
+    stage.feed(&send, line.as_bytes()).expect(5).says("still no room");
+    // It may grow while it is used; it does not shrink below what is in it.
+    assert_eq!(create("64M").expect(0).json()["made"], false);
+    stage.feed(&send, line.as_bytes()).expect(0);
+    create("1M").expect(10).says("holds more than 1.0 MiB");
+    create("0").expect(2);
+    drop(mounted);
+    // A domain that shares its file system gets no budget after the fact.
+    let shared = stage.path("shared").display().to_string();
+    stage.run(&["state", "set", "s", "x", "--domain", &shared]).expect(0);
+    let late = ["domain", "create", "--domain", &shared, "--budget", "8M"];
+    stage.run(&late).expect(12).says("choose another name");
+}
+
+#[test]
+fn what_one_member_leaves_another_takes_over() {
+    let stage = Stage::new();
+    let Some(program) = for_everybody(&stage) else { return };
+    let group = GROUP.to_string();
+    let folder = stage.path("robot").display().to_string();
+    let shared = ["--domain", &folder, "--group", &group];
+    let holder = stage.start(&[&["lock", "run", "L"][..], &shared, &["sleep", "1000"]].concat());
+    let listing =
+        || run_as(&program, MEMBER, &[GROUP], &[&["lock", "info", "L"][..], &shared].concat());
+    until("the member sees it held", || listing().text().contains("holder"));
+    holder.kill();
+    holder.end();
+    let next = [&["lock", "run", "L"][..], &shared, &["true"]].concat();
+    run_as(&program, MEMBER, &[GROUP], &next).expect(0).says("the last holder died");
+}
