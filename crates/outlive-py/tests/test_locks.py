@@ -282,6 +282,26 @@ def test_an_event_wakes(folder, start):
     assert once.wait(1) and not once.wait(0)
 
 
+@pytest.mark.parametrize("wait", ["wait(timeout=20)", "wait_bits(5, timeout=20)", "wait_bits(3, all=True, timeout=20)"])
+def test_all_who_wait_when_an_event_is_set_go_on_though_it_is_cleared(folder, start, wait):
+    event = Event("event", folder)
+    threads, results = [], []
+    program = start(f"say('waits'); say(bool(Event('event', folder).{wait}))")
+    assert program.line() == "waits"
+    for _ in range(20):
+        waiter = threading.Thread(target=lambda: results.append(bool(eval("event." + wait, {"event": event}))))
+        waiter.start()
+        threads.append(waiter)
+    time.sleep(0.3)
+    for _ in range(2):
+        event.set(3)
+        event.clear()
+    for waiter in threads:
+        waiter.join(20)
+    assert results == [True] * 20 and program.line() == "True"
+    assert not event.is_set() and not event.wait(timeout=0.01)
+
+
 def test_a_latch_opens_once_and_arrivals_outlive(folder, start):
     latch = Latch("latch", 3, folder)
     program = start("say('waits'); say(Latch('latch', 3, folder).wait(timeout=20))")

@@ -48,6 +48,8 @@ pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, CondvarOptions, EmbeddedCondvar, Woke};
 pub use embedded::{Embed, Embedded, Place, Record, RecordOptions, RecordType, SharedField};
 pub use error::{AcquireError, LockError, UpgradeError};
+#[doc(hidden)]
+pub use event::BegunWait;
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, EventOptions, Latch, LatchOptions, Reset};
 pub use guard::Guard;
 pub use lock::{Lock, LockOptions};
