@@ -21,14 +21,14 @@
  * unlock   1. a panic: state consistent -> inconsistent
  *          2. compare-exchange me -> 0; W is set: 0 and wake all on L in one step of the kernel's
  *             (FUTEX_WAKE_OP; mutex_wake_op.pml has that step beside stopped threads)
- * give up  1. state := not recoverable   2. as unlock, 2
- * A caller that was told repairs and marks the state consistent, or leaves all as it is, or gives
- * up; one that was not told finishes its change, or panics in the middle of it.
- * Death: the thread leaves every queue, its token is marked and one waiter there is woken, then one
- * waiter on the pending X.
+ * mark     not recoverable: 1. state := not recoverable   2. as unlock, 2 A caller that was told
+ * repairs and marks the state consistent, or leaves all as it is, or marks the lock not
+ * recoverable; one that was not told finishes its change, or panics in the middle of it. Death: the
+ * thread leaves every queue, its token is marked and one waiter there is woken, then one waiter on
+ * the pending X.
  *
  * Checked: never two owners; no thread enters torn data without being told; only an owner writes
- * the state; a lock is refused only after an owner has given it up; a sweep leaves no dead owner's
+ * the state; a lock is refused only after an owner has marked it so; a sweep leaves no dead owner's
  * name that it saw; no thread sleeps for ever (an invalid end state).
  * Switches: -DD=deaths -DR=rounds -DR2=rounds of thread 2
  *   -DNL=2 -DNEST  thread 0 takes locks 0 and 1, thread 1 takes 0, thread 2 takes 1
@@ -53,9 +53,9 @@
  *   NOWAKEALL   a thread that finds the owner dead after a sleep does not wake the others
  *   TAKESTORE   a dead owner's lock is taken over by a store
  *   NOMARK      the taker of a dead owner's lock does not make the state inconsistent
- *   NRLATE      giving up releases the word before it says "not recoverable"
+ *   NRLATE      the marking releases the word before it says "not recoverable"
  *   NOTAGAIN    a lock that comes free and inconsistent is entered, and the caller is not told
- *   DROPGIVESUP unlock without a repair gives the lock up
+ *   DROPGIVESUP unlock without a repair marks the lock not recoverable
  *   PANICQUIET  a panic leaves the state as it is
  *   PANICLATE   a panic releases the word before it says "inconsistent"
  *   SWEEPFREE   a sweep leaves the word free
@@ -236,7 +236,7 @@ end_sleep:
 	fi
 }
 
-/* giving up; what the holder wants is decided before it writes */
+/* marking; what the holder wants is decided before it writes */
 inline give_up(l) {
 	gaveup[l]=1;
 #ifdef NRLATE

@@ -14,20 +14,19 @@
  *          3. told: st consistent -> inconsistent                   4. told: lst := 0
  *          5. st not recoverable -> unlock and say so; inconsistent -> the caller is told
  * work     torn := true, torn := false; a holder that was told repairs and marks st, or does not,
- *          or gives up; one that was not told may panic
+ *          or marks it not recoverable; one that was not told may panic
  * unlock   1. a panic in the middle of the work: st := inconsistent   2. the word := 0
- * give up  1. st := not recoverable   2. the word := 0
+ * mark     not recoverable: 1. st := not recoverable   2. the word := 0
  * reset    lock 1 to 4, torn := false, st := consistent, unlock 2
  *
  * Checked: no thread enters torn data without being told; libc's mutex is never lost; only its
- * holder writes st; a lock is refused only after a holder has given it up; every living thread gets
- * through (an invalid end state).
- * Switches: -DN=threads -DD=deaths -DR=rounds
- * Mutations, each must be caught:
- *   NOSTATE     st is not written after a death: only libc reports the death, and forgets that no
+ * holder writes st; a lock is refused only after a holder has marked it so; every living thread
+ * gets through (an invalid end state). Switches: -DN=threads -DD=deaths -DR=rounds Mutations, each
+ * must be caught: NOSTATE     st is not written after a death: only libc reports the death, and
+ * forgets that no
  *               holder has repaired
- *   NRLATE      giving up releases the word before it says "not recoverable"
- *   DROPGIVESUP unlock without a repair gives the lock up
+ *   NRLATE      the marking releases the word before it says "not recoverable"
+ *   DROPGIVESUP unlock without a repair marks the lock not recoverable
  *   PANICQUIET  a panic leaves st as it is
  *   NOLIBC      libc is not told at all
  * A stop can add nothing here, so there is no switch for it. The one statement that waits is lock
@@ -107,7 +106,7 @@ again:
         if
         :: torn = false; STEP; SET(CONSISTENT)                              /* repairs */
         :: goto release                                                     /* does not */
-        :: gaveup = true;                                                   /* gives up */
+        :: gaveup = true;                                                   /* not recoverable */
 #ifdef NRLATE
             STEP; own = 0; STEP
 #else

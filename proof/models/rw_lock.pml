@@ -29,21 +29,20 @@
  *          it is.
  *          Then ins = 1, the change, ins = 0, unlock; told, and not repaired: ins and the state
  *          stay, the next is told; a panic in the middle of the change: state := inconsistent, ins
- *          stays; giving up: state := not recoverable
+ *          stays; marking it so: state := not recoverable
  * down     ins = 0, a readers' word -> me, then give the writers' word back
  * up       keeping the readers' word, compare-exchange the writers' word 0 -> me, dead -> me;
  *          alive: refused. Wait for the other readers, then give the own word back
  *
  * Checked: never a writer beside another thread; no thread reads or writes torn data without being
- * told; told only after a death or a panic inside, refused only after a writer has given the lock
- * up; no thread takes a living reader's word; none sleeps for ever (an invalid end state).
- * Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
- *   -DDOOR  a reader that would wait may go to step 4
- *   -DUP -DDOWN  readers may upgrade, writers downgrade
- *   -DTIMEOUT  a sleeper may give up at any time
- *   -DSWEEP    thread 2 sweeps; a dead writer's name becomes DIED, see mutex.pml
- *   -DPANIC    a writer may panic      -DPAIR  thread 2 is not there
- *   -DDIES=i   with -DD=1: only thread i may die. The runs for all threads together cover the run
+ * told; told only after a death or a panic inside, refused only after a writer has marked the lock
+ * not recoverable; no thread takes a living reader's word; none sleeps for ever (an invalid end
+ * state). Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
+ * -DDOOR  a reader that would wait may go to step 4 -DUP -DDOWN  readers may upgrade, writers
+ * downgrade -DTIMEOUT  a sleeper may give up at any time -DSWEEP    thread 2 sweeps; a dead
+ * writer's name becomes DIED, see mutex.pml -DPANIC    a writer may panic      -DPAIR  thread 2 is
+ * not there -DDIES=i   with -DD=1: only thread i may die. The runs for all threads together cover
+ * the run
  *              without DIES. Where the writer dies beside two readers, more than one readers' word
  *              needs more than 10 GB
  *   -DSTOP  one thread is stopped at any step, takes no further step and is not dead. A wake-up
@@ -74,7 +73,7 @@
  *   DOWNLATE    a downgrade gives the writers' word back before it claims a reader's
  *   UPWAIT      a reader that upgrades waits for another writer
  *   UPLEAVE     a reader that upgrades gives its readers' word back before it has the writers' word
- *   DROPGIVESUP a writer that was told and does not repair gives the lock up
+ *   DROPGIVESUP a writer that was told and does not repair marks the lock not recoverable
  *   DROPENDS    a writer that was told and does not repair says that it is no longer inside
  *   PANICQUIET  a panic leaves the state as it is
  * and with STOP:
@@ -120,7 +119,7 @@ byte pend[N];
 bool killed[N];
 byte nr, nw; bool inr[N], inw[N];       /* ghost: the threads that are inside */
 bool torn;                              /* ghost: the data are in the middle of a change */
-bool wdied, gaveup;                     /* ghost: a writer has died or panicked after ins = 1; one has given up */
+bool wdied, gaveup;                     /* ghost: a writer has died or panicked after ins = 1; one has marked it not recoverable */
 byte budget;
 
 #ifdef STOP

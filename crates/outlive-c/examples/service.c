@@ -65,7 +65,7 @@ int main(void) {
         memcpy(&length, outlive_reply_data(reply), sizeof length);
         printf("'%s' has %d letters\n", words[at], (int)length);
         wrong += length != strlen(words[at]);
-        outlive_reply_free(reply);
+        outlive_reply_release(reply);
     }
     while (wait(NULL) > 0) {}
     outlive_client_close(client);

@@ -9,9 +9,9 @@
  *   thread's last message. No function throws.
  * - `X_open(domain, name, how, ...)` returns a handle. `how` says whether the name must exist; the
  *   comment of `outlive_opening_t` lists the codes that all openings return. `X_close` ends a
- *   handle (`X_drop`, `X_release` or `X_free` a message or a call); passing NULL to these has no
- *   effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
- *   NULL where something is needed gives EINVAL.
+ *   handle, and `X_release` what passes through (a loan, sample, call, reply, request, stream or
+ *   shared object); passing NULL to either has no effect. When a call fails, a place for a handle
+ *   holds NULL, and any other place is unchanged. NULL where something is needed gives EINVAL.
  * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
  *   ends when what it waits for can never come because a peer died.
  * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are
@@ -1154,7 +1154,7 @@ void outlive_mutex_close(struct outlive_mutex_t *mutex);
  *
  * Errors: EOWNERDEAD: the caller has the lock, but an owner died with it: repair what it guards,
  * call `outlive_mutex_consistent`, and unlock; unlocked without that call, the next locker gets
- * EOWNERDEAD again. ENOTRECOVERABLE: a holder gave it up (`outlive_mutex_give_up`;
+ * EOWNERDEAD again. ENOTRECOVERABLE: a holder marked it so (`outlive_mutex_mark_not_recoverable`;
  * `outlive_mutex_lock_to_reset` makes it usable again). EDEADLK: this thread holds it already.
  * EINVAL: no mutex that this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
  *
@@ -1200,15 +1200,16 @@ int outlive_mutex_unlock(struct outlive_mutex_t *mutex);
 int outlive_mutex_consistent(struct outlive_mutex_t *mutex);
 
 /**
- * Unlocks the mutex and gives it up: what it guards cannot be made whole. Every later locker gets
- * ENOTRECOVERABLE, until a thread calls `outlive_mutex_lock_to_reset`. The caller holds the lock,
- * with EOWNERDEAD or without.
+ * Marks the mutex not recoverable, because what it guards cannot be made whole, and unlocks it.
+ * Every later locker gets ENOTRECOVERABLE, until a thread calls `outlive_mutex_lock_to_reset`. The
+ * caller holds the lock, with EOWNERDEAD or without.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  *
- * If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
+ * If a process dies during the call, the lock is not recoverable, or the next locker gets
+ * EOWNERDEAD.
  */
-int outlive_mutex_give_up(struct outlive_mutex_t *mutex);
+int outlive_mutex_mark_not_recoverable(struct outlive_mutex_t *mutex);
 
 /**
  * Returns whether the calling thread holds it, its last owner died with it, and no holder has
@@ -1218,14 +1219,14 @@ int outlive_mutex_give_up(struct outlive_mutex_t *mutex);
 bool outlive_mutex_owner_died(const struct outlive_mutex_t *mutex);
 
 /**
- * Takes a mutex in any state, given up (ENOTRECOVERABLE) or not, waiting for a living owner until
+ * Takes a mutex in any state, recoverable or not, waiting for a living owner until
  * the deadline. Make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked
- * without that call, a mutex that was given up stays so.
+ * without that call, a mutex that was not recoverable stays so.
  *
  * Errors: as `outlive_mutex_lock_until`, except EOWNERDEAD and ENOTRECOVERABLE.
  *
- * If a process dies in the middle of the repair, the mutex stays given up, or the next locker gets
- * EOWNERDEAD.
+ * If a process dies in the middle of the repair, the mutex stays not recoverable, or the next
+ * locker gets EOWNERDEAD.
  */
 int outlive_mutex_lock_to_reset(struct outlive_mutex_t *mutex, outlive_deadline_t deadline);
 
@@ -1270,7 +1271,7 @@ void outlive_condvar_close(struct outlive_condvar_t *condvar);
  * Errors with the mutex held again: EOWNERDEAD: an owner died holding it meanwhile (or had died
  * before, and no holder has declared it consistent): repair, call `outlive_mutex_consistent`, and
  * notify all. ETIMEDOUT (`outlive_condvar_wait_until`). Errors without it: ENOTRECOVERABLE: a
- * holder gave it up. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
+ * holder marked it so. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
  * happened.
  *
  * If a process dies: a dead waiter's notification goes to another waiter. If a notifier dies in
@@ -1357,9 +1358,9 @@ void outlive_rwlock_close(struct outlive_rwlock_t *lock);
  * Errors: EOWNERDEAD: a writer died, and the caller has the lock alone, *as its writer*, to repair
  * what that one left: call `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`;
  * unlocked without that call, the next locker gets EOWNERDEAD again. ENOTRECOVERABLE: a holder
- * gave it up (`outlive_rwlock_give_up`). EDEADLK: this thread writes, or reads already while a
- * writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock that this process
- * has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
+ * marked it so (`outlive_rwlock_mark_not_recoverable`). EDEADLK: this thread writes, or reads
+ * already while a writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock
+ * that this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
  *
  * If a reader dies, writers go on at once, without a report. If a writer dies, exactly one locker
  * is told, the next one.
@@ -1393,15 +1394,16 @@ int outlive_rwlock_unlock(struct outlive_rwlock_t *lock);
 int outlive_rwlock_consistent(struct outlive_rwlock_t *lock);
 
 /**
- * Unlocks the lock and gives it up: what it guards cannot be made whole. All later lockers,
- * readers and writers, get ENOTRECOVERABLE, until a thread calls `outlive_rwlock_reset`. The
- * caller has the lock as its writer.
+ * Marks the lock not recoverable, because what it guards cannot be made whole, and unlocks it. All
+ * later lockers, readers and writers, get ENOTRECOVERABLE, until a thread calls
+ * `outlive_rwlock_reset`. The caller has the lock as its writer.
  *
  * Errors: EPERM: this thread does not hold it as its writer. EINVAL.
  *
- * If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
+ * If a process dies during the call, the lock is not recoverable, or the next locker gets
+ * EOWNERDEAD.
  */
-int outlive_rwlock_give_up(struct outlive_rwlock_t *lock);
+int outlive_rwlock_mark_not_recoverable(struct outlive_rwlock_t *lock);
 
 /**
  * Returns whether the calling thread holds it, its last owner died with it, and no holder has
@@ -1429,8 +1431,8 @@ int outlive_rwlock_upgrade(struct outlive_rwlock_t *lock, outlive_deadline_t dea
 int outlive_rwlock_downgrade(struct outlive_rwlock_t *lock);
 
 /**
- * Makes a lock that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
- * what it guards whole before.
+ * Makes a lock usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
+ * agreed on making what it guards whole before.
  *
  * Errors: as `outlive_rwlock_write`, except EOWNERDEAD and ENOTRECOVERABLE.
  */
@@ -1596,8 +1598,8 @@ int outlive_once_do(struct outlive_once_t *once, outlive_make_t make, void *argu
 int outlive_once_is_done(const struct outlive_once_t *once);
 
 /**
- * Opens the semaphore of that name, or makes it with so many permits. `most`: the most permits
- * that there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
+ * Opens the semaphore of that name, or makes it with so many permits. `max_permits`: how many
+ * there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
  * existing semaphore has, and in a new one no more than `permits`. `permits` 0, with OUTLIVE_OPEN:
  * whatever number it began with.
  *
@@ -1612,16 +1614,16 @@ int outlive_semaphore_open(const struct outlive_domain_t *domain,
                            const char *name,
                            enum outlive_opening_t how,
                            uint32_t permits,
-                           uint32_t most,
+                           uint32_t max_permits,
                            struct outlive_semaphore_t **semaphore);
 
 /**
- * Sets, in a record's initialiser, how many of the permits are free at first: `permits` of `most`,
- * for which the struct and its place have room. Without this call all are free.
+ * Sets, in a record's initialiser, how many of the permits are free at first: `permits` of
+ * `max_permits`, for which the struct and its place have room. Without this call all are free.
  *
  * Errors: EINVAL.
  */
-int outlive_semaphore_init(struct outlive_semaphore_t *semaphore, uint32_t permits, uint32_t most);
+int outlive_semaphore_init(struct outlive_semaphore_t *semaphore, uint32_t permits, uint32_t max_permits);
 
 /**
  * Closes this opening of a named semaphore: its address is invalid from then on. Permits that
@@ -1691,9 +1693,9 @@ int outlive_semaphore_take_up(const struct outlive_semaphore_t *semaphore,
 int outlive_semaphore_add(const struct outlive_semaphore_t *semaphore);
 
 /**
- * Returns how many permits are free now. 0 for what is no semaphore.
+ * Returns how many permits no thread holds now. 0 for what is no semaphore.
  */
-uint32_t outlive_semaphore_free(const struct outlive_semaphore_t *semaphore);
+uint32_t outlive_semaphore_available_permits(const struct outlive_semaphore_t *semaphore);
 
 /**
  * Writes the present holders of permits to `infos`, as many as fit; `*count` is how many there
@@ -1991,7 +1993,7 @@ void outlive_subscriber_close(struct outlive_subscriber_t *subscriber);
  * aligned to 8, or to 64 if it has more than 168 bytes. Its contents are arbitrary.
  *
  * Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or
- * `outlive_loan_drop`.
+ * `outlive_loan_release`.
  *
  * Errors: ENOSPC: the topic is at its largest, and subscribers hold its messages. EMSGSIZE,
  * EINVAL, EPERM (a forked child needs a publisher of its own), EUSERS, OUTLIVE_DAMAGED.
@@ -2013,7 +2015,7 @@ int outlive_loan_set_header(struct outlive_loan_t *loan, const struct outlive_he
 /**
  * Gives a loan back unpublished. Passing NULL has no effect.
  */
-void outlive_loan_drop(struct outlive_loan_t *loan);
+void outlive_loan_release(struct outlive_loan_t *loan);
 
 /**
  * Publishes a loan. It waits, until the deadline, only for a reliable subscriber that has not
@@ -2137,19 +2139,20 @@ uint32_t outlive_sample_publisher(const struct outlive_sample_t *sample);
 void outlive_sample_release(struct outlive_sample_t *sample);
 
 /**
- * Opens the state of that name, or makes one with this value in it, for values of at most `most`
- * bytes, 128 MiB at most; a new state's default: 4 KiB, or `size` if that is more. An existing
- * state keeps its value. With OUTLIVE_OPEN its values may be of any type, and are bytes here.
+ * Opens the state of that name, or makes one with this value in it, for values of at most
+ * `capacity` bytes, 128 MiB at most; a new state's default: 4 KiB, or `size` if that is more. An
+ * existing state keeps its value. With OUTLIVE_OPEN its values may be of any type, and are bytes
+ * here.
  *
  * Owner: `*state` is the caller's, until `outlive_state_close`.
  *
  * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values are of one fixed size. ENOSPC:
- * also for a first value that is larger than `most`.
+ * also for a first value that is larger than `capacity`.
  */
 int outlive_state_open(const struct outlive_domain_t *domain,
                        const char *name,
                        enum outlive_opening_t how,
-                       size_t most,
+                       size_t capacity,
                        const void *initial,
                        size_t size,
                        struct outlive_state_t **state);
@@ -2278,7 +2281,7 @@ void outlive_client_close(struct outlive_client_t *client);
 /**
  * Sends a request, and waits for the reply until the deadline.
  *
- * Owner: `*reply` is the caller's, until `outlive_reply_free`.
+ * Owner: `*reply` is the caller's, until `outlive_reply_release`.
  *
  * Errors: EPIPE: the server died, and no server had begun the call. ECONNRESET: the server died
  * after it had begun the call, which may have taken effect. ENOTCONN: there is no server.
@@ -2298,7 +2301,7 @@ int outlive_client_call(struct outlive_client_t *client,
  * Sends a request without waiting for the reply; the deadline is for memory for a long request,
  * and, with `wait_for_server`, for a server.
  *
- * Owner: `*call` is the caller's, until `outlive_call_drop`.
+ * Owner: `*call` is the caller's, until `outlive_call_release`.
  *
  * Errors: as `outlive_client_call`.
  */
@@ -2312,7 +2315,7 @@ int outlive_client_begin(struct outlive_client_t *client,
  * Returns the next reply of a call, waiting for it until the deadline; `*reply` is NULL when there
  * are no more.
  *
- * Owner: `*reply` is the caller's, until `outlive_reply_free`.
+ * Owner: `*reply` is the caller's, until `outlive_reply_release`.
  *
  * Errors: as `outlive_client_call`; ETIMEDOUT does not cancel the call; EAGAIN with OUTLIVE_TRY:
  * not yet.
@@ -2322,7 +2325,7 @@ int outlive_call_next(struct outlive_call_t *call, outlive_deadline_t deadline, 
 /**
  * Drops a call; one that is not over is cancelled. Passing NULL has no effect.
  */
-void outlive_call_drop(struct outlive_call_t *call);
+void outlive_call_release(struct outlive_call_t *call);
 
 /**
  * Returns a reply's bytes. NULL for NULL. Owner: the reply.
@@ -2337,7 +2340,7 @@ size_t outlive_reply_size(const struct outlive_reply_t *reply);
 /**
  * Frees a reply. Passing NULL has no effect.
  */
-void outlive_reply_free(struct outlive_reply_t *reply);
+void outlive_reply_release(struct outlive_reply_t *reply);
 
 /**
  * Opens the service of that name as its server, or makes it. `options` NULL: none is set.
@@ -2412,13 +2415,13 @@ int outlive_request_reply(struct outlive_request_t *request, const void *data, s
 /**
  * Drops a request: the client gets ECONNABORTED. Passing NULL has no effect.
  */
-void outlive_request_drop(struct outlive_request_t *request);
+void outlive_request_release(struct outlive_request_t *request);
 
 /**
  * Begins a stream: several replies to one request.
  *
  * Owner: the request is consumed; `*stream` is the caller's, until `outlive_stream_finish` or
- * `outlive_stream_drop`.
+ * `outlive_stream_release`.
  *
  * Errors: EINVAL.
  */
@@ -2447,7 +2450,7 @@ int outlive_stream_finish(struct outlive_stream_t *stream);
  * Cuts a stream off: the client gets ECONNABORTED after the last reply. Passing NULL has no
  * effect.
  */
-void outlive_stream_drop(struct outlive_stream_t *stream);
+void outlive_stream_release(struct outlive_stream_t *stream);
 
 /**
  * Opens the pool of that name, or makes it. `options` NULL: none is set.
@@ -2823,12 +2826,12 @@ int outlive_pi_mutex_unlock(struct outlive_pi_mutex_t *mutex);
 int outlive_pi_mutex_consistent(struct outlive_pi_mutex_t *mutex);
 
 /**
- * Gives the mutex up as `outlive_mutex_give_up` does; `outlive_pi_mutex_reset` makes it usable
- * again.
+ * Unlocks the mutex as `outlive_mutex_mark_not_recoverable` does; `outlive_pi_mutex_reset` makes
+ * it usable again.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
-int outlive_pi_mutex_give_up(struct outlive_pi_mutex_t *mutex);
+int outlive_pi_mutex_mark_not_recoverable(struct outlive_pi_mutex_t *mutex);
 
 /**
  * Returns whether the calling thread holds it, its last owner died with it, and no holder has
@@ -2838,8 +2841,8 @@ int outlive_pi_mutex_give_up(struct outlive_pi_mutex_t *mutex);
 bool outlive_pi_mutex_owner_died(const struct outlive_pi_mutex_t *mutex);
 
 /**
- * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
- * what it guards whole before.
+ * Makes a mutex usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
+ * agreed on making what it guards whole before.
  *
  * Errors: as `outlive_pi_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE.
  */
@@ -2910,12 +2913,12 @@ int outlive_ceiling_mutex_unlock(struct outlive_ceiling_mutex_t *mutex);
 int outlive_ceiling_mutex_consistent(struct outlive_ceiling_mutex_t *mutex);
 
 /**
- * Gives the mutex up as `outlive_mutex_give_up` does, then lowers the thread's priority;
- * `outlive_ceiling_mutex_reset` makes it usable again.
+ * Unlocks the mutex as `outlive_mutex_mark_not_recoverable` does, then lowers the thread's
+ * priority; `outlive_ceiling_mutex_reset` makes it usable again.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
-int outlive_ceiling_mutex_give_up(struct outlive_ceiling_mutex_t *mutex);
+int outlive_ceiling_mutex_mark_not_recoverable(struct outlive_ceiling_mutex_t *mutex);
 
 /**
  * Returns whether EOWNERDEAD was reported and not repaired, as `outlive_mutex_owner_died`.
@@ -2923,8 +2926,8 @@ int outlive_ceiling_mutex_give_up(struct outlive_ceiling_mutex_t *mutex);
 bool outlive_ceiling_mutex_owner_died(const struct outlive_ceiling_mutex_t *mutex);
 
 /**
- * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
- * what it guards whole before.
+ * Makes a mutex usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
+ * agreed on making what it guards whole before.
  *
  * Errors: as `outlive_ceiling_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE.
  */

@@ -236,7 +236,7 @@ void outlive_pinned_publisher_close(struct outlive_pinned_publisher_t *publisher
  * Lends memory for a message of `size` bytes, from 0 to 1 GiB. Its contents are arbitrary.
  *
  * Owner: `*loan` is the caller's, until `outlive_pinned_publisher_publish_on` or
- * `outlive_pinned_loan_drop`.
+ * `outlive_pinned_loan_release`.
  *
  * Errors: as `outlive_publisher_loan`.
  *
@@ -273,7 +273,7 @@ int outlive_pinned_loan_copy_from_device(struct outlive_pinned_loan_t *loan,
  * Gives a loan back unpublished; it is reused once all copies into it have completed. Passing NULL
  * has no effect.
  */
-void outlive_pinned_loan_drop(struct outlive_pinned_loan_t *loan);
+void outlive_pinned_loan_release(struct outlive_pinned_loan_t *loan);
 
 /**
  * Publishes a loan when the stream has completed all work enqueued so far; returns at once. The
@@ -421,7 +421,7 @@ void outlive_device_publisher_close(struct outlive_device_publisher_t *publisher
  * for kernels and copies to write to. Its contents are arbitrary.
  *
  * Owner: `*loan` and `*address` are the caller's, until `outlive_device_publisher_publish_on` or
- * `outlive_device_loan_drop`.
+ * `outlive_device_loan_release`.
  *
  * Errors: as `outlive_publisher_loan`. OUTLIVE_DRIVER: usually the GPU has no memory left.
  *
@@ -451,7 +451,7 @@ int outlive_device_loan_written_on(struct outlive_device_loan_t *loan, const str
  * Gives a loan back unpublished; it is reused once the streams of `outlive_device_loan_written_on`
  * have completed their work on it. Passing NULL has no effect.
  */
-void outlive_device_loan_drop(struct outlive_device_loan_t *loan);
+void outlive_device_loan_release(struct outlive_device_loan_t *loan);
 
 /**
  * Publishes a loan when the stream has completed all work enqueued so far; returns at once.

@@ -139,16 +139,16 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(
     })
 }
 
-/// Gives the mutex up as `outlive_mutex_give_up` does, then lowers the thread's priority;
-/// `outlive_ceiling_mutex_reset` makes it usable again.
+/// Unlocks the mutex as `outlive_mutex_mark_not_recoverable` does, then lowers the thread's
+/// priority; `outlive_ceiling_mutex_reset` makes it usable again.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_ceiling_mutex_give_up(
+pub unsafe extern "C" fn outlive_ceiling_mutex_mark_not_recoverable(
     mutex: *mut outlive_ceiling_mutex_t,
 ) -> c_int {
     entry(|| {
-        held::take::<Guard>(&find::<Handle>(mutex)?.0)?.give_up();
+        held::take::<Guard>(&find::<Handle>(mutex)?.0)?.mark_not_recoverable();
         Ok(())
     })
 }
@@ -166,8 +166,8 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(
     })
 }
 
-/// Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
-/// what it guards whole before.
+/// Makes a mutex usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
+/// agreed on making what it guards whole before.
 ///
 /// Errors: as `outlive_ceiling_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE.
 #[unsafe(no_mangle)]
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_holder(
         let holder = find::<Handle>(mutex)?
             .0
             .holder()
-            .ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
+            .ok_or_else(|| Failure::new(libc::ESRCH, "no thread holds the lock"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
         Ok(())
     })

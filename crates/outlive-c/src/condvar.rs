@@ -99,7 +99,7 @@ fn ended<'a>(
 /// Errors with the mutex held again: EOWNERDEAD: an owner died holding it meanwhile (or had died
 /// before, and no holder has declared it consistent): repair, call `outlive_mutex_consistent`, and
 /// notify all. ETIMEDOUT (`outlive_condvar_wait_until`). Errors without it: ENOTRECOVERABLE: a
-/// holder gave it up. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
+/// holder marked it so. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
 /// happened.
 ///
 /// If a process dies: a dead waiter's notification goes to another waiter. If a notifier dies in

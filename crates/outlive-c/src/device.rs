@@ -150,7 +150,7 @@ pub unsafe extern "C" fn outlive_device_publisher_close(
 /// for kernels and copies to write to. Its contents are arbitrary.
 ///
 /// Owner: `*loan` and `*address` are the caller's, until `outlive_device_publisher_publish_on` or
-/// `outlive_device_loan_drop`.
+/// `outlive_device_loan_release`.
 ///
 /// Errors: as `outlive_publisher_loan`. OUTLIVE_DRIVER: usually the GPU has no memory left.
 ///
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn outlive_device_loan_written_on(
 /// Gives a loan back unpublished; it is reused once the streams of `outlive_device_loan_written_on`
 /// have completed their work on it. Passing NULL has no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_device_loan_drop(loan: *mut outlive_device_loan_t) {
+pub unsafe extern "C" fn outlive_device_loan_release(loan: *mut outlive_device_loan_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(loan) }
 }

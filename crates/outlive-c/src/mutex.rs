@@ -192,7 +192,7 @@ pub unsafe extern "C" fn outlive_mutex_close(mutex: *mut outlive_mutex_t) {
 ///
 /// Errors: EOWNERDEAD: the caller has the lock, but an owner died with it: repair what it guards,
 /// call `outlive_mutex_consistent`, and unlock; unlocked without that call, the next locker gets
-/// EOWNERDEAD again. ENOTRECOVERABLE: a holder gave it up (`outlive_mutex_give_up`;
+/// EOWNERDEAD again. ENOTRECOVERABLE: a holder marked it so (`outlive_mutex_mark_not_recoverable`;
 /// `outlive_mutex_lock_to_reset` makes it usable again). EDEADLK: this thread holds it already.
 /// EINVAL: no mutex that this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
 ///
@@ -299,17 +299,18 @@ pub unsafe extern "C" fn outlive_mutex_consistent(mutex: *mut outlive_mutex_t) -
     })
 }
 
-/// Unlocks the mutex and gives it up: what it guards cannot be made whole. Every later locker gets
-/// ENOTRECOVERABLE, until a thread calls `outlive_mutex_lock_to_reset`. The caller holds the lock,
-/// with EOWNERDEAD or without.
+/// Marks the mutex not recoverable, because what it guards cannot be made whole, and unlocks it.
+/// Every later locker gets ENOTRECOVERABLE, until a thread calls `outlive_mutex_lock_to_reset`. The
+/// caller holds the lock, with EOWNERDEAD or without.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL.
 ///
-/// If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
+/// If a process dies during the call, the lock is not recoverable, or the next locker gets
+/// EOWNERDEAD.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_mutex_give_up(mutex: *mut outlive_mutex_t) -> c_int {
+pub unsafe extern "C" fn outlive_mutex_mark_not_recoverable(mutex: *mut outlive_mutex_t) -> c_int {
     entry(|| {
-        find::<Handle>(mutex)?.guard()?.give_up();
+        find::<Handle>(mutex)?.guard()?.mark_not_recoverable();
         Ok(())
     })
 }
@@ -328,14 +329,14 @@ pub unsafe extern "C" fn outlive_mutex_owner_died(mutex: *const outlive_mutex_t)
     })
 }
 
-/// Takes a mutex in any state, given up (ENOTRECOVERABLE) or not, waiting for a living owner until
+/// Takes a mutex in any state, recoverable or not, waiting for a living owner until
 /// the deadline. Make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked
-/// without that call, a mutex that was given up stays so.
+/// without that call, a mutex that was not recoverable stays so.
 ///
 /// Errors: as `outlive_mutex_lock_until`, except EOWNERDEAD and ENOTRECOVERABLE.
 ///
-/// If a process dies in the middle of the repair, the mutex stays given up, or the next locker gets
-/// EOWNERDEAD.
+/// If a process dies in the middle of the repair, the mutex stays not recoverable, or the next
+/// locker gets EOWNERDEAD.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_lock_to_reset(
     mutex: *mut outlive_mutex_t,
@@ -361,7 +362,7 @@ pub unsafe extern "C" fn outlive_mutex_holder(
         // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
         let holder = find::<Handle>(mutex)?.mutex.holder();
-        let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
+        let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "no thread holds the lock"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
         Ok(())
     })

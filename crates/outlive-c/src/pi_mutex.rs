@@ -124,14 +124,16 @@ pub unsafe extern "C" fn outlive_pi_mutex_consistent(mutex: *mut outlive_pi_mute
     })
 }
 
-/// Gives the mutex up as `outlive_mutex_give_up` does; `outlive_pi_mutex_reset` makes it usable
-/// again.
+/// Unlocks the mutex as `outlive_mutex_mark_not_recoverable` does; `outlive_pi_mutex_reset` makes
+/// it usable again.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pi_mutex_give_up(mutex: *mut outlive_pi_mutex_t) -> c_int {
+pub unsafe extern "C" fn outlive_pi_mutex_mark_not_recoverable(
+    mutex: *mut outlive_pi_mutex_t,
+) -> c_int {
     entry(|| {
-        held::take::<Guard>(&find::<Handle>(mutex)?.0)?.give_up();
+        held::take::<Guard>(&find::<Handle>(mutex)?.0)?.mark_not_recoverable();
         Ok(())
     })
 }
@@ -149,8 +151,8 @@ pub unsafe extern "C" fn outlive_pi_mutex_owner_died(mutex: *const outlive_pi_mu
     })
 }
 
-/// Makes a mutex that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
-/// what it guards whole before.
+/// Makes a mutex usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
+/// agreed on making what it guards whole before.
 ///
 /// Errors: as `outlive_pi_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE.
 #[unsafe(no_mangle)]
@@ -178,7 +180,7 @@ pub unsafe extern "C" fn outlive_pi_mutex_holder(
         // SAFETY: the C caller passes a place for `info`.
         let out = unsafe { out(info) }?;
         let holder = find::<Handle>(mutex)?.0.holder();
-        let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
+        let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "no thread holds the lock"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
         Ok(())
     })

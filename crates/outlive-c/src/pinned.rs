@@ -119,7 +119,7 @@ pub unsafe extern "C" fn outlive_pinned_publisher_close(
 /// Lends memory for a message of `size` bytes, from 0 to 1 GiB. Its contents are arbitrary.
 ///
 /// Owner: `*loan` is the caller's, until `outlive_pinned_publisher_publish_on` or
-/// `outlive_pinned_loan_drop`.
+/// `outlive_pinned_loan_release`.
 ///
 /// Errors: as `outlive_publisher_loan`.
 ///
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn outlive_pinned_loan_copy_from_device(
 /// Gives a loan back unpublished; it is reused once all copies into it have completed. Passing NULL
 /// has no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_pinned_loan_drop(loan: *mut outlive_pinned_loan_t) {
+pub unsafe extern "C" fn outlive_pinned_loan_release(loan: *mut outlive_pinned_loan_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(loan) }
 }

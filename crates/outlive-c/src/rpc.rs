@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::task::Poll;
 
-use outlive::rpc::{CallError, Client, Pending, Reply, Request, Server, Service, Stream};
+use outlive::rpc::{Call, CallError, Client, Reply, Request, Server, Service, Stream};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out};
 use crate::code::{Failure, entry, entry_or};
@@ -19,7 +19,7 @@ use crate::wait::wait;
 pub struct outlive_client_t(Arc<Client>);
 
 /// A call that is in flight.
-pub struct outlive_call_t(pub(crate) Owned<Pending<'static>, Client>);
+pub struct outlive_call_t(pub(crate) Owned<Call<'static>, Client>);
 
 /// A reply. All threads may use it at once.
 pub struct outlive_reply_t(Reply);
@@ -91,9 +91,9 @@ pub unsafe extern "C" fn outlive_client_open(
         // name.
         let naming = unsafe { naming(domain, name, how, client) }?;
         // SAFETY: the C caller passes NULL or options of the size that they say.
-        let (service, is_patient) = unsafe { service(&naming, options) }?;
+        let (service, waits_for_server) = unsafe { service(&naming, options) }?;
         let client = service.client()?;
-        client.set_patient(is_patient);
+        client.set_wait_for_server(waits_for_server);
         #[expect(
             clippy::arc_with_non_send_sync,
             reason = "C's threads take turns with a client and its calls"
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn outlive_client_close(client: *mut outlive_client_t) {
 
 /// Sends a request, and waits for the reply until the deadline.
 ///
-/// Owner: `*reply` is the caller's, until `outlive_reply_free`.
+/// Owner: `*reply` is the caller's, until `outlive_reply_release`.
 ///
 /// Errors: EPIPE: the server died, and no server had begun the call. ECONNRESET: the server died
 /// after it had begun the call, which may have taken effect. ENOTCONN: there is no server.
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn outlive_client_call(
 /// Sends a request without waiting for the reply; the deadline is for memory for a long request,
 /// and, with `wait_for_server`, for a server.
 ///
-/// Owner: `*call` is the caller's, until `outlive_call_drop`.
+/// Owner: `*call` is the caller's, until `outlive_call_release`.
 ///
 /// Errors: as `outlive_client_call`.
 #[unsafe(no_mangle)]
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn outlive_client_begin(
 /// Returns the next reply of a call, waiting for it until the deadline; `*reply` is NULL when there
 /// are no more.
 ///
-/// Owner: `*reply` is the caller's, until `outlive_reply_free`.
+/// Owner: `*reply` is the caller's, until `outlive_reply_release`.
 ///
 /// Errors: as `outlive_client_call`; ETIMEDOUT does not cancel the call; EAGAIN with OUTLIVE_TRY:
 /// not yet.
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn outlive_call_next(
 
 /// Drops a call; one that is not over is cancelled. Passing NULL has no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_call_drop(call: *mut outlive_call_t) {
+pub unsafe extern "C" fn outlive_call_release(call: *mut outlive_call_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(call) }
 }
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn outlive_reply_size(reply: *const outlive_reply_t) -> us
 
 /// Frees a reply. Passing NULL has no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_reply_free(reply: *mut outlive_reply_t) {
+pub unsafe extern "C" fn outlive_reply_release(reply: *mut outlive_reply_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(reply) }
 }
@@ -367,7 +367,7 @@ pub unsafe extern "C" fn outlive_request_reply(
 
 /// Drops a request: the client gets ECONNABORTED. Passing NULL has no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_request_drop(request: *mut outlive_request_t) {
+pub unsafe extern "C" fn outlive_request_release(request: *mut outlive_request_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(request) }
 }
@@ -375,7 +375,7 @@ pub unsafe extern "C" fn outlive_request_drop(request: *mut outlive_request_t) {
 /// Begins a stream: several replies to one request.
 ///
 /// Owner: the request is consumed; `*stream` is the caller's, until `outlive_stream_finish` or
-/// `outlive_stream_drop`.
+/// `outlive_stream_release`.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -428,7 +428,7 @@ pub unsafe extern "C" fn outlive_stream_finish(stream: *mut outlive_stream_t) ->
 /// Cuts a stream off: the client gets ECONNABORTED after the last reply. Passing NULL has no
 /// effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_stream_drop(stream: *mut outlive_stream_t) {
+pub unsafe extern "C" fn outlive_stream_release(stream: *mut outlive_stream_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(stream) }
 }

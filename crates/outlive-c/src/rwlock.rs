@@ -123,9 +123,9 @@ pub unsafe extern "C" fn outlive_rwlock_close(lock: *mut outlive_rwlock_t) {
 /// Errors: EOWNERDEAD: a writer died, and the caller has the lock alone, *as its writer*, to repair
 /// what that one left: call `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`;
 /// unlocked without that call, the next locker gets EOWNERDEAD again. ENOTRECOVERABLE: a holder
-/// gave it up (`outlive_rwlock_give_up`). EDEADLK: this thread writes, or reads already while a
-/// writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock that this process
-/// has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
+/// marked it so (`outlive_rwlock_mark_not_recoverable`). EDEADLK: this thread writes, or reads
+/// already while a writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock
+/// that this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
 ///
 /// If a reader dies, writers go on at once, without a report. If a writer dies, exactly one locker
 /// is told, the next one.
@@ -200,23 +200,24 @@ pub unsafe extern "C" fn outlive_rwlock_consistent(lock: *mut outlive_rwlock_t) 
     })
 }
 
-/// Unlocks the lock and gives it up: what it guards cannot be made whole. All later lockers,
-/// readers and writers, get ENOTRECOVERABLE, until a thread calls `outlive_rwlock_reset`. The
-/// caller has the lock as its writer.
+/// Marks the lock not recoverable, because what it guards cannot be made whole, and unlocks it. All
+/// later lockers, readers and writers, get ENOTRECOVERABLE, until a thread calls
+/// `outlive_rwlock_reset`. The caller has the lock as its writer.
 ///
 /// Errors: EPERM: this thread does not hold it as its writer. EINVAL.
 ///
-/// If a process dies during the call, the lock is given up, or the next locker gets EOWNERDEAD.
+/// If a process dies during the call, the lock is not recoverable, or the next locker gets
+/// EOWNERDEAD.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_rwlock_give_up(lock: *mut outlive_rwlock_t) -> c_int {
+pub unsafe extern "C" fn outlive_rwlock_mark_not_recoverable(lock: *mut outlive_rwlock_t) -> c_int {
     entry(|| match take(lock)? {
         Held::Writing(guard) => {
-            guard.give_up();
+            guard.mark_not_recoverable();
             Ok(())
         }
         reading => {
             held::keep(reading);
-            Err(Failure::new(libc::EPERM, "only a writer gives a lock up"))
+            Err(Failure::new(libc::EPERM, "only a writer marks a lock not recoverable"))
         }
     })
 }
@@ -279,7 +280,7 @@ fn refused_upgrade<G>(error: &UpgradeError<G>) -> Failure {
     let told = match error {
         UpgradeError::Failed(_, error) => return error.clone().into(),
         UpgradeError::TimedOut(_) => return Failure::timed_out(),
-        _ => "somebody else reads, or waits to write: give the lock back and take it as a writer",
+        _ => "another thread reads, or waits to write: give the lock back and take it as a writer",
     };
     Failure::new(libc::EBUSY, told)
 }
@@ -306,8 +307,8 @@ pub unsafe extern "C" fn outlive_rwlock_downgrade(lock: *mut outlive_rwlock_t) -
     })
 }
 
-/// Makes a lock that was given up (ENOTRECOVERABLE) usable again. Its users have agreed on making
-/// what it guards whole before.
+/// Makes a lock usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
+/// agreed on making what it guards whole before.
 ///
 /// Errors: as `outlive_rwlock_write`, except EOWNERDEAD and ENOTRECOVERABLE.
 #[unsafe(no_mangle)]

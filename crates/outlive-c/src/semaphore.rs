@@ -48,8 +48,8 @@ impl Primitive for Handle {
 
 held_by_thread!(OwnedPermit, Semaphore, OwnedPermit::semaphore);
 
-/// Opens the semaphore of that name, or makes it with so many permits. `most`: the most permits
-/// that there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
+/// Opens the semaphore of that name, or makes it with so many permits. `max_permits`: how many
+/// there may be at a time, of 65,536, if `outlive_semaphore_add` adds some; 0: as many as an
 /// existing semaphore has, and in a new one no more than `permits`. `permits` 0, with OUTLIVE_OPEN:
 /// whatever number it began with.
 ///
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn outlive_semaphore_open(
     name: *const c_char,
     how: MaybeUninit<outlive_opening_t>,
     permits: u32,
-    most: u32,
+    max_permits: u32,
     semaphore: *mut *mut outlive_semaphore_t,
 ) -> c_int {
     entry(|| {
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn outlive_semaphore_open(
             0 if naming.opening == Opening::Open => SemaphoreOptions::default(),
             permits => Semaphore::options(permits),
         };
-        if most != 0 {
-            options = options.most(most);
+        if max_permits != 0 {
+            options = options.max_permits(max_permits);
         }
         open_as!(options, naming)?;
         let untyped = Untyped::named(naming.domain, naming.name, Kind::Semaphore)?;
@@ -86,28 +86,28 @@ pub unsafe extern "C" fn outlive_semaphore_open(
     })
 }
 
-/// Sets, in a record's initialiser, how many of the permits are free at first: `permits` of `most`,
-/// for which the struct and its place have room. Without this call all are free.
+/// Sets, in a record's initialiser, how many of the permits are free at first: `permits` of
+/// `max_permits`, for which the struct and its place have room. Without this call all are free.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_init(
     semaphore: *mut outlive_semaphore_t,
     permits: u32,
-    most: u32,
+    max_permits: u32,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live semaphore that no other thread uses.
         let at = unsafe { borrow_mut(semaphore, "a semaphore") }?;
-        if most == 0 || most > 1 << 16 || permits > most {
+        if max_permits == 0 || max_permits > 1 << 16 || permits > max_permits {
             return Err(Failure::new(
                 libc::EINVAL,
                 "a semaphore has room for 1 to 65,536 permits, and no more than fit",
             ));
         }
-        // SAFETY: the C caller passes a semaphore of a new record with room for `most`, which no
-        // other process sees yet.
-        unsafe { Untyped::set_permits(core::ptr::from_mut(at).cast(), most, permits) };
+        // SAFETY: the C caller passes a semaphore of a new record with room for `max_permits`,
+        // which no other process sees yet.
+        unsafe { Untyped::set_permits(core::ptr::from_mut(at).cast(), max_permits, permits) };
         Ok(())
     })
 }
@@ -247,10 +247,12 @@ pub unsafe extern "C" fn outlive_semaphore_add(semaphore: *const outlive_semapho
     })
 }
 
-/// Returns how many permits are free now. 0 for what is no semaphore.
+/// Returns how many permits no thread holds now. 0 for what is no semaphore.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_semaphore_free(semaphore: *const outlive_semaphore_t) -> u32 {
-    entry_or(0, || Ok(find::<Handle>(semaphore)?.0.free() as u32))
+pub unsafe extern "C" fn outlive_semaphore_available_permits(
+    semaphore: *const outlive_semaphore_t,
+) -> u32 {
+    entry_or(0, || Ok(find::<Handle>(semaphore)?.0.available_permits() as u32))
 }
 
 /// Writes the present holders of permits to `infos`, as many as fit; `*count` is how many there

@@ -19,20 +19,21 @@ pub struct outlive_state_t(pub(crate) State);
 /// Sets the values of a state. One thread at a time may use it.
 pub struct outlive_state_writer_t(Writer);
 
-/// Opens the state of that name, or makes one with this value in it, for values of at most `most`
-/// bytes, 128 MiB at most; a new state's default: 4 KiB, or `size` if that is more. An existing
-/// state keeps its value. With OUTLIVE_OPEN its values may be of any type, and are bytes here.
+/// Opens the state of that name, or makes one with this value in it, for values of at most
+/// `capacity` bytes, 128 MiB at most; a new state's default: 4 KiB, or `size` if that is more. An
+/// existing state keeps its value. With OUTLIVE_OPEN its values may be of any type, and are bytes
+/// here.
 ///
 /// Owner: `*state` is the caller's, until `outlive_state_close`.
 ///
 /// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its values are of one fixed size. ENOSPC:
-/// also for a first value that is larger than `most`.
+/// also for a first value that is larger than `capacity`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_state_open(
     domain: *const outlive_domain_t,
     name: *const c_char,
     how: MaybeUninit<outlive_opening_t>,
-    most: usize,
+    capacity: usize,
     initial: *const c_void,
     size: usize,
     state: *mut *mut outlive_state_t,
@@ -43,8 +44,8 @@ pub unsafe extern "C" fn outlive_state_open(
         let naming = unsafe { naming(domain, name, how, state) }?;
         // SAFETY: the C caller passes `size` readable bytes at `initial`.
         let mut options = State::<[u8]>::options().initial(unsafe { bytes(initial, size) }?);
-        if most > 0 {
-            options = options.capacity(most);
+        if capacity > 0 {
+            options = options.capacity(capacity);
         }
         let opened = match naming.opening {
             Opening::Open => options.open_as_bytes(naming.domain, naming.name),
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn outlive_state_wait_changed(
         if died {
             Err(Failure::new(
                 libc::EPIPE,
-                "the state's writer died; the value is what it set last, and somebody may take over",
+                "the state's writer died; the value is what it set last, and another process may take over",
             ))
         } else {
             Ok(())
@@ -239,7 +240,7 @@ pub unsafe extern "C" fn outlive_state_writer_now(
         let holder = state
             .0
             .current_writer()
-            .ok_or_else(|| Failure::new(libc::ESRCH, "nobody has the writer"))?;
+            .ok_or_else(|| Failure::new(libc::ESRCH, "no process is the writer"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
         Ok(())
     })

@@ -329,7 +329,7 @@ pub unsafe extern "C" fn outlive_subscriber_close(subscriber: *mut outlive_subsc
 /// aligned to 8, or to 64 if it has more than 168 bytes. Its contents are arbitrary.
 ///
 /// Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or
-/// `outlive_loan_drop`.
+/// `outlive_loan_release`.
 ///
 /// Errors: ENOSPC: the topic is at its largest, and subscribers hold its messages. EMSGSIZE,
 /// EINVAL, EPERM (a forked child needs a publisher of its own), EUSERS, OUTLIVE_DAMAGED.
@@ -378,7 +378,7 @@ pub unsafe extern "C" fn outlive_loan_set_header(
 
 /// Gives a loan back unpublished. Passing NULL has no effect.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_loan_drop(loan: *mut outlive_loan_t) {
+pub unsafe extern "C" fn outlive_loan_release(loan: *mut outlive_loan_t) {
     entry(|| {
         // SAFETY: the C caller passes a loan of this library's, which it gives up.
         drop(NonNull::new(loan).map(|handle| unsafe { self::loan(handle) }));

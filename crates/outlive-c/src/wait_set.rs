@@ -356,7 +356,10 @@ pub unsafe extern "C" fn outlive_wait_set_take_state(
         match watch.try_changed()? {
             Some(Change::WriterDied { version }) => {
                 out.put(version);
-                Err(Failure::new(libc::EPIPE, "the state's writer died; somebody may take over"))
+                Err(Failure::new(
+                    libc::EPIPE,
+                    "the state's writer died; another process may take over",
+                ))
             }
             Some(Change::Value { version }) => {
                 out.put(version);
@@ -408,8 +411,9 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
             return Err(Failure::new(libc::EINVAL, "no topic of this set has that key"));
         };
         let present = presence.try_changed()?;
-        let present =
-            present.ok_or_else(|| Failure::new(libc::EAGAIN, "nobody has come or gone"))?;
+        let present = present.ok_or_else(|| {
+            Failure::new(libc::EAGAIN, "no publisher or subscriber has come or gone")
+        })?;
         publishers.put(present.publishers.len() as u32);
         subscribers.put(present.subscribers.len() as u32);
         Ok(())

@@ -45,9 +45,9 @@ const BEGINNING: &str = "\
  *   thread's last message. No function throws.
  * - `X_open(domain, name, how, ...)` returns a handle. `how` says whether the name must exist; the
  *   comment of `outlive_opening_t` lists the codes that all openings return. `X_close` ends a
- *   handle (`X_drop`, `X_release` or `X_free` a message or a call); passing NULL to these has no
- *   effect. When a call fails, a place for a handle holds NULL, and any other place is unchanged.
- *   NULL where something is needed gives EINVAL.
+ *   handle, and `X_release` what passes through (a loan, sample, call, reply, request, stream or
+ *   shared object); passing NULL to either has no effect. When a call fails, a place for a handle
+ *   holds NULL, and any other place is unchanged. NULL where something is needed gives EINVAL.
  * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
  *   ends when what it waits for can never come because a peer died.
  * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are

@@ -39,7 +39,7 @@ pub enum Code {
     Busy = 12,
     /// Not a name.
     BadName = 13,
-    /// A lock was given up.
+    /// A lock is not recoverable.
     NotRecoverable = 14,
     /// The system refused for a reason of its own.
     System = 15,
@@ -87,7 +87,7 @@ pub const TABLE: &[(Code, &str)] = &[
          of what is to be removed",
     ),
     (Code::BadName, "not a name: see 'outlive help domain list'"),
-    (Code::NotRecoverable, "the lock was given up, or its owner died"),
+    (Code::NotRecoverable, "the lock is not recoverable, or its owner died"),
     (Code::System, "the system refused"),
     (
         Code::BadInput,

@@ -92,7 +92,7 @@ impl fmt::Display for GpuError {
                 write!(f, "process {owner} has closed its topic, and with it a message that was not mapped here yet")
             }
             GpuError::NoCard => {
-                f.write_str("a message says no place on a GPU; somebody wrote over it: look for the stray write")
+                f.write_str("a message says no place on a GPU; a process wrote over it: look for the stray write")
             }
             GpuError::System { what, errno } => write!(f, "{what}: {}", std::io::Error::from_raw_os_error(*errno)),
             GpuError::OtherGpu => {

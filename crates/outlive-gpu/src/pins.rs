@@ -42,7 +42,7 @@ struct Registered {
 type Table = BTreeMap<usize, Unit>;
 
 struct Unit {
-    life: u64,
+    generation: u64,
     /// Where the unit ends, including the part that may get pages.
     end: usize,
     /// Where its first piece begins and each one ends.
@@ -152,8 +152,8 @@ impl Registered {
         to: usize,
     ) -> Result<&'t [usize], GpuError> {
         let Some(flags) = self.gpu.flags(memory.is_writable) else { return Ok(&[]) };
-        let (start, end) = (memory.start.addr(), memory.start.addr() + memory.most);
-        let is_known = |unit: &Unit| unit.life == memory.life && unit.end == end;
+        let (start, end) = (memory.start.addr(), memory.start.addr() + memory.max_bytes);
+        let is_known = |unit: &Unit| unit.generation == memory.generation && unit.end == end;
         if !table.get(&start).is_some_and(|unit| is_known(unit) && unit.borders.last() >= Some(&to))
         {
             // Other units at this place are over: a copy under way would keep its object, and so
@@ -166,7 +166,7 @@ impl Registered {
                 let unit = table.remove(&at);
                 unit.map_or(Ok(()), |unit| self.unregister(current, &unit))?;
             }
-            let fresh = || Unit { life: memory.life, end, borders: vec![start] };
+            let fresh = || Unit { generation: memory.generation, end, borders: vec![start] };
             let unit = table.entry(start).or_insert_with(fresh);
             let until = unit.borders.last().copied().unwrap_or(start);
             let page = rustix::param::page_size();

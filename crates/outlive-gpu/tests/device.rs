@@ -217,7 +217,7 @@ fn a_span_that_was_taken_apart_is_registered_anew() {
         );
         drop(loan);
         topic.wait_over_timeout(SOON).expect("over");
-        let before = last.replace(memory.life);
+        let before = last.replace(memory.generation);
         assert_ne!(before, last, "it was taken apart");
         assert_eq!(
             fake.count(What::EverRegistered),

@@ -295,7 +295,7 @@ unsafe fn note(mutex: *mut pthread_mutex_t) {
 }
 
 /// Handles what libc reports of a lock whose owner died: this thread has the lock now; or the lock
-/// has been given up, by an unlock without `pthread_mutex_consistent`, because these mutexes are
+/// is not recoverable, by an unlock without `pthread_mutex_consistent`, because these mutexes are
 /// libc's and keep libc's meaning.
 #[cold]
 unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
@@ -308,7 +308,7 @@ unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
     }
     if got == libc::ENOTRECOVERABLE {
         let why = format_args!(
-            "somebody was told of a death and gave it back without repair (ENOTRECOVERABLE)"
+            "a thread was told of a death and gave it back without repair (ENOTRECOVERABLE)"
         );
         return log::refuse("mutex", mutex as usize, got, why);
     }

@@ -133,10 +133,10 @@ fn a_program_that_asked_for_robustness_is_told_as_before() {
             repaired,
             format!("lock-robust {told}, consistent-robust 0, unlock-robust 0, lock-robust 0")
         );
-        // It ended with the lock in hand; the next one gives it up.
-        let given_up = place.run("lock-robust unlock-robust lock-robust");
+        // It ended with the lock in hand; the next one unlocks without a repair.
+        let unrepaired = place.run("lock-robust unlock-robust lock-robust");
         assert_eq!(
-            given_up,
+            unrepaired,
             format!("lock-robust {told}, unlock-robust 0, lock-robust {}", libc::ENOTRECOVERABLE)
         );
         assert!(!place.log().contains("died"), "{}", place.log());
@@ -159,7 +159,7 @@ fn strict_tells_the_caller() {
     assert_eq!(told, expected);
     let line = format!("thread {dead}, died; EOWNERDEAD is returned");
     assert!(place.log().contains(&line), "{}", place.log());
-    // Told and not repaired: given up, and the log says why it is refused from then on.
+    // Told and not repaired: not recoverable, and the log says why it is refused from then on.
     place.start("lock-plain pause").until("pause");
     place.run("lock-plain unlock-plain");
     assert_eq!(place.run("lock-plain"), format!("lock-plain {}", libc::ENOTRECOVERABLE));

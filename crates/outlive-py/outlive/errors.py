@@ -58,7 +58,7 @@ class OwnerDied(OutliveError):
 
 
 class NotRecoverable(OutliveError):
-    """A holder gave the lock up (``give_up``): ``reset`` it once what it guards is whole."""
+    """A holder marked the lock so (``mark_not_recoverable``): ``reset`` it once what it guards is whole."""
 
 
 class Deadlock(OutliveError, RuntimeError):

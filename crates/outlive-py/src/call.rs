@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use outlive::rpc::{self, CallError, Pending, Reply};
+use outlive::rpc::{self, CallError, Reply};
 use outlive::wait::{Key, WaitSet};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -16,8 +16,8 @@ use pyo3::types::{PyBytes, PyTuple};
 
 use crate::bytes::Given;
 use crate::errors::{Raise, Raised, raise};
+use crate::handle_mutex::HandleMutex;
 use crate::lender;
-use crate::turn::Turn;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, detached, passed, wait};
 
@@ -26,7 +26,7 @@ pub(crate) type Lender = lender::Lender<rpc::Client, Begun>;
 
 /// A call of the core's, and its end once it was reported, which is reported again.
 pub(crate) struct Begun {
-    pending: Pending<'static>,
+    call: rpc::Call<'static>,
     failed: Option<CallError>,
 }
 
@@ -36,9 +36,9 @@ impl Begun {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
-        match self.pending.next_until(passed()) {
+        match self.call.next_until(passed()) {
             Ok(Poll::Ready(found)) => Ok(found),
-            Ok(Poll::Pending) => Err(CallError::TimedOut { begun: self.pending.is_begun() }),
+            Ok(Poll::Pending) => Err(CallError::TimedOut { begun: self.call.is_begun() }),
             Err(error) => {
                 self.failed = Some(error.clone());
                 Err(error)
@@ -72,8 +72,8 @@ impl Begun {
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Call {
     // They are dropped in this order.
-    set: Turn<Option<WaitSet>>,
-    pending: lender::Lent<rpc::Client, Begun>,
+    set: HandleMutex<Option<WaitSet>>,
+    begun: lender::Lent<rpc::Client, Begun>,
     /// The first reply.
     answer: PyOnceLock<Py<PyBytes>>,
     cancelled: AtomicBool,
@@ -89,8 +89,8 @@ impl Call {
         until: Until,
     ) -> PyResult<Call> {
         let late = CallError::TimedOut { begun: false };
-        let Some(inside) = lender.enter_until(py, until)? else { return Err(late.raise(py)) };
-        // SAFETY: a `Lent` keeps the lender, and calls of the call are made inside.
+        let Some(inside) = lender.lock_until(py, until)? else { return Err(late.raise(py)) };
+        // SAFETY: a `Lent` keeps the lender, and calls of this one are made inside.
         let client = unsafe { inside.lender() };
         let begun = request.with(py, |bytes| {
             wait(py, until, |deadline| match client.begin_until(bytes, deadline) {
@@ -98,10 +98,10 @@ impl Call {
                 other => Some(other),
             })
         })??;
-        let pending = begun.unwrap_or(Err(late)).raised(py)?;
+        let call = begun.unwrap_or(Err(late)).raised(py)?;
         Ok(Call {
-            set: Turn::new(None),
-            pending: lender::Lent::new(Begun { pending, failed: None }, lender),
+            set: HandleMutex::new(None),
+            begun: lender::Lent::new(Begun { call, failed: None }, lender),
             answer: PyOnceLock::new(),
             cancelled: AtomicBool::new(false),
             domain: domain.clone(),
@@ -122,7 +122,7 @@ impl Call {
                 Err(other) => return Err(other.raise(py)),
             }
             // After the client, never inside it: a thread that waits has the set.
-            let Some(mut set) = self.set.enter_until(py, until)? else { continue };
+            let Some(mut set) = self.set.lock_until(py, until)? else { continue };
             let set = match &mut *set {
                 Some(set) => set,
                 none => {
@@ -147,10 +147,10 @@ impl Call {
         py: Python<'py>,
         until: Until,
     ) -> PyResult<Result<Option<Bound<'py, PyBytes>>, CallError>> {
-        let Some(mut pending) = self.pending.enter_until(py, until)? else {
+        let Some(mut begun) = self.begun.lock_until(py, until)? else {
             return Ok(Err(CallError::TimedOut { begun: false }));
         };
-        let Some(begun) = pending.as_mut() else {
+        let Some(begun) = begun.as_mut() else {
             return Err(raise(py, "Cancelled", "the call was cancelled"));
         };
         let found = detached(py, || begun.look());
@@ -164,8 +164,8 @@ impl Call {
 
     /// Adds the call to a set.
     pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Key> {
-        match self.pending.enter_until(py, Until::NEVER)?.as_deref() {
-            Some(Some(begun)) => set.add(&begun.pending).raised(py),
+        match self.begun.lock_until(py, Until::NEVER)?.as_deref() {
+            Some(Some(begun)) => set.add(&begun.call).raised(py),
             _ => Err(raise(py, "Cancelled", "the call was cancelled")),
         }
     }
@@ -214,13 +214,13 @@ impl Call {
     /// Cancels the call. True: no server had begun it, and none will. False: a server had, or it
     /// was over; replies that are still to come are discarded.
     fn cancel(&self, py: Python<'_>) -> PyResult<bool> {
-        let Some(mut pending) = self.pending.enter_until(py, Until::NEVER)? else {
+        let Some(mut begun) = self.begun.lock_until(py, Until::NEVER)? else {
             return Ok(false);
         };
-        match pending.take() {
+        match begun.take() {
             None => Ok(false),
             Some(begun) => {
-                let was_begun = begun.pending.cancel();
+                let was_begun = begun.call.cancel();
                 // A waiting thread looks again at the end of its slice.
                 self.cancelled.store(true, Ordering::Relaxed);
                 Ok(!was_begun)
@@ -244,13 +244,13 @@ impl Call {
     /// A descriptor that is readable when there is a reply or the call's end, for event loops; see
     /// ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| self.watch(py, set))
+        descriptor(py, &mut *self.set.lock(py)?, &self.domain, |set| self.watch(py, set))
     }
 
     /// Whether a look for a reply is worth it. The descriptor is readable until this has returned
     /// False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.enter(py)? {
+        match &mut *self.set.lock(py)? {
             Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
             // A look finds out.
             None => Ok(true),

@@ -16,11 +16,11 @@ use crate::gpu::{OnGpu, on_gpu, stream_number};
 use crate::gpu_array::{GpuArray, Place};
 use crate::gpu_library::{self, Where};
 use crate::gpu_loan::{GpuLoan, Lent};
+use crate::handle_mutex::HandleMutex;
 use crate::layout::Layout;
 use crate::named::{GivenDomain, Named};
 use crate::subscriber::nothing_came;
 use crate::topic::subscriber_options;
-use crate::turn::Turn;
 use crate::waiting::{Until, detached, wait};
 
 /// A topic whose messages stay in a GPU's memory: only a descriptor that says where goes from
@@ -59,8 +59,8 @@ struct End {
     topic: outlive_gpu::DeviceTopic,
     /// Made with the first loan.
     publisher: OnceLock<DevicePublisher>,
-    /// The turn of publishing threads.
-    turn: Arc<Turn<()>>,
+    /// Locked by the thread that publishes.
+    publishing: Arc<HandleMutex<()>>,
 }
 
 impl End {
@@ -72,7 +72,12 @@ impl End {
         open: impl FnOnce() -> Result<Topic<Card<u8>>, outlive::Error> + Send,
     ) -> Result<End, GpuError> {
         let topic = detached(py, || outlive_gpu::DeviceTopic::new(&on.gpu, domain, open()?))?;
-        Ok(End { on, topic, publisher: OnceLock::new(), turn: Arc::new(Turn::new(())) })
+        Ok(End {
+            on,
+            topic,
+            publisher: OnceLock::new(),
+            publishing: Arc::new(HandleMutex::new(())),
+        })
     }
 
     fn publisher(&self) -> Result<&DevicePublisher, GpuError> {
@@ -134,8 +139,8 @@ impl InPlace {
 }
 
 impl Lent for InPlace {
-    fn turn(&self) -> Arc<Turn<()>> {
-        Arc::clone(&self.end.turn)
+    fn publishing(&self) -> Arc<HandleMutex<()>> {
+        Arc::clone(&self.end.publishing)
     }
 
     fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError> {
@@ -266,7 +271,7 @@ impl DeviceTopic {
         on_gpu(py, self.end.on.number)?;
         let subscriber = self.end.topic.subscriber_with(options).raised(py)?;
         Ok(DeviceSubscriber {
-            turn: Turn::new(subscriber),
+            handle: HandleMutex::new(subscriber),
             on: Arc::clone(&self.end.on),
             name: self.named.name.clone(),
         })
@@ -310,7 +315,7 @@ impl DeviceTopic {
 /// thread may use it, one at a time.
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct DeviceSubscriber {
-    turn: Turn<outlive_gpu::DeviceSubscriber>,
+    handle: HandleMutex<outlive_gpu::DeviceSubscriber>,
     on: Arc<OnGpu>,
     name: String,
 }
@@ -326,7 +331,7 @@ impl DeviceSubscriber {
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<DeviceSample> {
         on_gpu(py, self.on.number)?;
-        let Some(mut inside) = self.turn.enter_until(py, until)? else {
+        let Some(mut inside) = self.handle.lock_until(py, until)? else {
             return Err(nothing_came(py));
         };
         let subscriber = &mut *inside;
@@ -364,7 +369,7 @@ impl DeviceSubscriber {
     /// Receives the next message, or returns None at once.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<DeviceSample>> {
         on_gpu(py, self.on.number)?;
-        let mut inside = self.turn.enter(py)?;
+        let mut inside = self.handle.lock(py)?;
         let subscriber = &mut *inside;
         Ok(detached(py, || subscriber.try_recv()).raised(py)?.map(|sample| self.sample(sample)))
     }
@@ -372,7 +377,7 @@ impl DeviceSubscriber {
     /// Returns the newest message, taken before or not; None when there is none.
     fn latest(&self, py: Python<'_>) -> PyResult<Option<DeviceSample>> {
         on_gpu(py, self.on.number)?;
-        let mut inside = self.turn.enter(py)?;
+        let mut inside = self.handle.lock(py)?;
         let subscriber = &mut *inside;
         Ok(detached(py, || subscriber.latest()).raised(py)?.map(|sample| self.sample(sample)))
     }
@@ -380,7 +385,7 @@ impl DeviceSubscriber {
     /// Messages that were overwritten or skipped before they were taken.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.turn.enter(py)?.lost())
+        Ok(self.handle.lock(py)?.lost())
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {

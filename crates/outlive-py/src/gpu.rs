@@ -11,7 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::errors::{Raised, raise};
-use crate::turn::process;
+use crate::handle_mutex::process;
 use crate::waiting::detached;
 
 /// In the environment: the path of a driver's library other than the machine's own.

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::errors::Raised;
 use crate::gpu_array::GpuArray;
-use crate::turn::Turn;
+use crate::handle_mutex::HandleMutex;
 use crate::waiting::{Until, detached, wait};
 
 /// No subscriber was in the way at the last look: time for one that came since.
@@ -18,8 +18,8 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 /// What is lent. Dropped, it is given back.
 pub(crate) trait Lent: Send {
-    /// Returns the turn of the threads that publish by the same publisher.
-    fn turn(&self) -> Arc<Turn<()>>;
+    /// Returns the mutex of the threads that publish by the same publisher.
+    fn publishing(&self) -> Arc<HandleMutex<()>>;
     /// Waits until no reliable subscriber is in the way.
     fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError>;
     /// Publishes it when the stream has completed all work enqueued so far.
@@ -75,9 +75,10 @@ impl GpuLoan {
         let over = || PyRuntimeError::new_err("the loan was published or given back already");
         let lent = self.take().ok_or_else(over)?;
         // Interrupted or timed out: the loan is still there, and may be published later.
-        let turn = lent.turn();
-        let inside =
-            turn.enter(py).and_then(|inside| make_way(py, &*lent, self.timeout).map(|()| inside));
+        let publishing = lent.publishing();
+        let inside = publishing
+            .lock(py)
+            .and_then(|inside| make_way(py, &*lent, self.timeout).map(|()| inside));
         let _inside = match inside {
             Ok(inside) => inside,
             Err(error) => {

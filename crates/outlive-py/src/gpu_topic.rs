@@ -13,8 +13,8 @@ use crate::errors::Raised;
 use crate::gpu::{Buffer, OnGpu, on_gpu, stream_number};
 use crate::gpu_array::GpuArray;
 use crate::gpu_loan::{GpuLoan, Lent};
+use crate::handle_mutex::HandleMutex;
 use crate::layout::Layout;
-use crate::turn::Turn;
 use crate::waiting::{Until, detached, wait};
 
 /// The state of one open topic for each GPU's number.
@@ -29,8 +29,8 @@ struct End {
     topic: PinnedTopic,
     /// Made with the first loan.
     publisher: OnceLock<PinnedPublisher>,
-    /// The turn of publishing threads.
-    turn: Arc<Turn<()>>,
+    /// Locked by the thread that publishes.
+    publishing: Arc<HandleMutex<()>>,
 }
 
 impl End {
@@ -53,8 +53,8 @@ struct Pinned {
 }
 
 impl Lent for Pinned {
-    fn turn(&self) -> Arc<Turn<()>> {
-        Arc::clone(&self.end.turn)
+    fn publishing(&self) -> Arc<HandleMutex<()>> {
+        Arc::clone(&self.end.publishing)
     }
 
     fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError> {
@@ -86,7 +86,7 @@ impl OnGpus {
                 on: Arc::clone(&on),
                 topic,
                 publisher: OnceLock::new(),
-                turn: Arc::new(Turn::new(())),
+                publishing: Arc::new(HandleMutex::new(())),
             })
         };
         Ok(Arc::clone(ends.entry(device).or_insert_with(make)))

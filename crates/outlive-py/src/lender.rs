@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 
-use crate::turn::{Inside, Turn, process};
+use crate::handle_mutex::{HandleGuard, HandleMutex, process};
 use crate::waiting::Until;
 
 /// Returns the lender, for as long as what it lends exists: the one place where a lifetime is
@@ -33,25 +33,25 @@ pub(crate) struct Lender<T, L> {
     /// Before the lender, which they borrow. Locked for a moment, never during a wait, with nothing
     /// of Python's inside.
     strays: Mutex<Vec<Stray<L>>>,
-    turn: Turn<T>,
+    handle: HandleMutex<T>,
 }
 
 impl<T, L> Lender<T, L> {
     pub(crate) fn new(value: T) -> Arc<Lender<T, L>> {
-        Arc::new(Lender { strays: Mutex::new(Vec::new()), turn: Turn::new(value) })
+        Arc::new(Lender { strays: Mutex::new(Vec::new()), handle: HandleMutex::new(value) })
     }
 
-    /// Enters; returns `None` when that took too long. The lender is given by shared reference only:
-    /// what is lent refers to it.
-    pub(crate) fn enter_until(
+    /// Enters; returns `None` when that took too long. The lender is given by shared reference
+    /// only: what is lent refers to it.
+    pub(crate) fn lock_until(
         &self,
         py: Python<'_>,
         until: Until,
     ) -> PyResult<Option<Alone<'_, T>>> {
-        Ok(self.turn.enter_until(py, until)?.map(|inside| self.let_in(inside)))
+        Ok(self.handle.lock_until(py, until)?.map(|inside| self.let_in(inside)))
     }
 
-    fn let_in<'l>(&'l self, inside: Inside<'l, T>) -> Alone<'l, T> {
+    fn let_in<'l>(&'l self, inside: HandleGuard<'l, T>) -> Alone<'l, T> {
         let strays =
             std::mem::take(&mut *self.strays.lock().unwrap_or_else(PoisonError::into_inner));
         drop(strays);
@@ -60,7 +60,7 @@ impl<T, L> Lender<T, L> {
 
     /// Drops what was lent, now or when the next thread enters.
     pub(crate) fn give_back(&self, lent: L) {
-        match self.turn.try_enter() {
+        match self.handle.try_lock() {
             Some(inside) => {
                 drop(lent);
                 drop(inside);
@@ -68,14 +68,14 @@ impl<T, L> Lender<T, L> {
             None => {
                 self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(Stray(lent));
                 // The thread that was inside may have left before it was put aside.
-                drop(self.turn.try_enter().map(|inside| self.let_in(inside)));
+                drop(self.handle.try_lock().map(|inside| self.let_in(inside)));
             }
         }
     }
 }
 
 /// Access to a lender, for the thread that is inside.
-pub(crate) struct Alone<'l, T>(Inside<'l, T>);
+pub(crate) struct Alone<'l, T>(HandleGuard<'l, T>);
 
 impl<T> Alone<'_, T> {
     /// Returns the lender, to borrow from for longer than this exists.
@@ -117,12 +117,12 @@ impl<T, L> Lent<T, L> {
     }
 
     /// Enters with its lender; returns `None` when that took too long.
-    pub(crate) fn enter_until(
+    pub(crate) fn lock_until(
         &self,
         py: Python<'_>,
         until: Until,
     ) -> PyResult<Option<With<'_, T, L>>> {
-        Ok(self.lender.enter_until(py, until)?.map(|alone| With { lent: self, _alone: alone }))
+        Ok(self.lender.lock_until(py, until)?.map(|alone| With { lent: self, _alone: alone }))
     }
 }
 

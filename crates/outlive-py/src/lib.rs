@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `named` | the three ways to open a thing by its name, and pickling |
 //! | `waiting` | waits without the interpreter, in slices, so that Ctrl-C works |
-//! | `turn` | handles of the core's that one thread at a time may use |
+//! | `handle_mutex` | handles of the core's that one thread at a time may use |
 //! | `held` | guards, permits and seats, each for the thread that got it |
 //! | `lender` | clients, whose calls are objects of their own; the one place where a lifetime is extended |
 //! | `errors` | the core's errors as Python's |
@@ -30,6 +30,7 @@ mod gpu_array;
 mod gpu_library;
 mod gpu_loan;
 mod gpu_topic;
+mod handle_mutex;
 mod held;
 mod latch;
 mod layout;
@@ -40,6 +41,7 @@ mod msgpack;
 mod named;
 mod pool;
 mod queue;
+mod queue_ends;
 mod rw_lock;
 mod sample;
 mod semaphore;
@@ -48,7 +50,6 @@ mod state;
 mod stream;
 mod subscriber;
 mod topic;
-mod turn;
 mod wait_set;
 mod waiting;
 
@@ -57,7 +58,7 @@ use pyo3::prelude::*;
 /// The classes; users import `outlive/__init__.py`.
 ///
 /// The module also works without the interpreter's lock: every class is Sync by its parts, see
-/// `turn` and `held`.
+/// `handle_mutex` and `held`.
 #[pymodule(gil_used = false)]
 mod _outlive {
     #[pymodule_export]
@@ -76,6 +77,8 @@ mod _outlive {
     use crate::gpu_array::GpuArray;
     #[pymodule_export]
     use crate::gpu_loan::GpuLoan;
+    #[pymodule_export]
+    use crate::handle_mutex::_after_fork;
     #[pymodule_export]
     use crate::latch::Latch;
     #[pymodule_export]
@@ -102,8 +105,6 @@ mod _outlive {
     use crate::subscriber::Subscriber;
     #[pymodule_export]
     use crate::topic::{Publisher, Topic};
-    #[pymodule_export]
-    use crate::turn::_after_fork;
     #[pymodule_export]
     use crate::wait_set::WaitSet;
 }

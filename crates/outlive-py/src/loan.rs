@@ -15,10 +15,10 @@ use pyo3::types::PyMemoryView;
 use pyo3::{ffi, intern};
 
 use crate::errors::Raised;
+use crate::handle_mutex::{HandleMutex, process};
 use crate::layout::Layout;
 use crate::sample::{ASARRAY, WEAK_REFERENCE};
 use crate::topic::make_way;
-use crate::turn::{Turn, process};
 use crate::waiting::Until;
 
 /// Memory for a message, made by ``Publisher.loan``.
@@ -49,14 +49,14 @@ pub(crate) struct Loan {
     process: u32,
     /// What the block got: a weak reference to the array, or the memoryview.
     shown: Mutex<Option<Py<PyAny>>>,
-    publisher: Arc<Turn<Publisher>>,
+    publisher: Arc<HandleMutex<Publisher>>,
 }
 
-// SAFETY: `data` points to the loan's bytes, which the user writes by Python's means; a mutex and an
-// atomic guard the rest.
+// SAFETY: `data` points to the loan's bytes, which the user writes by Python's means; a mutex and
+// an atomic guard the rest.
 unsafe impl Send for Loan {}
-// SAFETY: `data` points to the loan's bytes, which the user writes by Python's means; a mutex and an
-// atomic guard the rest.
+// SAFETY: `data` points to the loan's bytes, which the user writes by Python's means; a mutex and
+// an atomic guard the rest.
 unsafe impl Sync for Loan {}
 
 impl Loan {
@@ -66,7 +66,7 @@ impl Loan {
         layout: Layout,
         is_array: bool,
         timeout: Option<f64>,
-        publisher: Arc<Turn<Publisher>>,
+        publisher: Arc<HandleMutex<Publisher>>,
     ) -> Loan {
         let (data, len) = (loan.as_mut_ptr(), loan.len());
         Loan {
@@ -117,7 +117,7 @@ impl Loan {
         if !self.is_there.load(Ordering::Acquire) {
             return Err(over());
         }
-        let inside = self.publisher.enter(py)?;
+        let inside = self.publisher.lock(py)?;
         // Interrupted or timed out: the loan is still there, and may be published later.
         make_way(py, &inside, Until::timeout(self.timeout)?)?;
         if !self.take() {

@@ -24,7 +24,8 @@ pub(crate) type Given = OwnedMutexGuard<u64>;
 /// next ``acquire`` succeeds all the same, and ``owner_died`` is set: check what the lock guards,
 /// repair it, and call ``mark_consistent``; after a release without that call, the next ``acquire``
 /// is told again. A program that cannot repair it calls ``check``, and leaves the lock to those
-/// that can, or ``give_up``: then all others get ``NotRecoverable`` until a thread calls ``reset``.
+/// that can, or ``mark_not_recoverable``: then all others get ``NotRecoverable`` until a thread
+/// calls ``reset``.
 ///
 /// An exception that ends a ``with`` block is no death: the lock is released as usual, as with
 /// ``threading.Lock``, and the next holder is not told. Repair half-made changes in an ``except``
@@ -48,11 +49,11 @@ pub(crate) type Given = OwnedMutexGuard<u64>;
 pub(crate) struct Lock {
     held: Held<Given>,
     owner_died: AtomicBool,
-    /// The threads that gave the lock up inside a ``with`` block: the end of that block must not
-    /// raise. There can be several, since another thread may reset the lock, acquire it and give it
-    /// up before the first thread's block ends. A thread takes its number out when its block ends
-    /// or when it acquires the lock again; one that ends before leaves its number.
-    gave_up: std::sync::Mutex<Vec<u32>>,
+    /// The threads that marked the lock not recoverable inside a ``with`` block: the end of that
+    /// block must not raise. There can be several, since another thread may reset the lock, acquire
+    /// it and mark it so before the first thread's block ends. A thread takes its number out when
+    /// its block ends or when it acquires the lock again; one that ends before leaves its number.
+    marked_by: std::sync::Mutex<Vec<u32>>,
     mutex: Arc<Mutex<u64>>,
     named: Named,
 }
@@ -72,8 +73,8 @@ pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> PyResult<Option<
 
 impl Lock {
     fn of((mutex, named): (Mutex<u64>, Named)) -> Lock {
-        let (owner_died, gave_up) = (AtomicBool::new(false), std::sync::Mutex::default());
-        Lock { held: Held::nothing(), owner_died, gave_up, mutex: Arc::new(mutex), named }
+        let (owner_died, marked_by) = (AtomicBool::new(false), std::sync::Mutex::default());
+        Lock { held: Held::nothing(), owner_died, marked_by, mutex: Arc::new(mutex), named }
     }
 
     fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
@@ -106,17 +107,17 @@ impl Lock {
         };
         let thread = this_thread(&self.named.domain).raised(py)?;
         self.owner_died.store(owner_died, Ordering::Relaxed);
-        self.forget_giving_up(thread);
+        self.forget_marking(thread);
         self.held.put(thread, guard);
         Ok(true)
     }
 
     /// Takes the thread's number out of the list. Returns whether it was there: whether the thread
-    /// gave the lock up, and has neither acquired it nor ended a block since.
-    fn forget_giving_up(&self, thread: u32) -> bool {
-        let mut gave_up = self.gave_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = gave_up.iter().position(|&one| one == thread);
-        at.map(|at| gave_up.swap_remove(at)).is_some()
+    /// marked the lock not recoverable, and has neither acquired it nor ended a block since.
+    fn forget_marking(&self, thread: u32) -> bool {
+        let mut marked_by = self.marked_by.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = marked_by.iter().position(|&one| one == thread);
+        at.map(|at| marked_by.swap_remove(at)).is_some()
     }
 
     pub(crate) fn core_domain(&self) -> &outlive::Domain {
@@ -134,10 +135,10 @@ impl Lock {
         if self.take(py, Some(until))? {
             return Ok(());
         }
-        let who = self
-            .mutex
-            .holder()
-            .map_or_else(|| "somebody".to_owned(), |holder| format!("process {}", holder.pid));
+        let who = self.mutex.holder().map_or_else(
+            || "another thread".to_owned(),
+            |holder| format!("process {}", holder.pid),
+        );
         Err(raise(
             py,
             "Timeout",
@@ -153,7 +154,7 @@ impl Lock {
         let thread = this_thread(&self.named.domain).raised(py)?;
         match self.held.take(thread) {
             Some(guard) => drop(guard),
-            None if self.forget_giving_up(thread) => {}
+            None if self.forget_marking(thread) => {}
             None if raised.get_item(0).is_ok_and(|class| !class.is_none()) => {}
             None => return Err(not_held()),
         }
@@ -271,14 +272,14 @@ impl Lock {
         Ok(())
     }
 
-    /// Releases the lock and gives it up: what it guards cannot be made whole. Later calls of
-    /// ``acquire`` raise ``NotRecoverable``, until a thread calls ``reset``. The end of a ``with``
-    /// block does not raise then.
-    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+    /// Marks the lock not recoverable, because what it guards cannot be made whole, and releases
+    /// it. Later calls of ``acquire`` raise ``NotRecoverable``, until a thread calls ``reset``. The
+    /// end of a ``with`` block does not raise then.
+    fn mark_not_recoverable(&self, py: Python<'_>) -> PyResult<()> {
         let thread = this_thread(&self.named.domain).raised(py)?;
-        self.held.take(thread).ok_or_else(not_held)?.give_up();
+        self.held.take(thread).ok_or_else(not_held)?.mark_not_recoverable();
         // The number is not there yet: the thread's acquisition took it out.
-        self.gave_up.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        self.marked_by.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
 
@@ -295,7 +296,7 @@ impl Lock {
         Ok(())
     }
 
-    /// Makes a lock that was given up usable again, with this value.
+    /// Makes a lock usable again that was marked not recoverable, with this value.
     #[pyo3(signature = (value=0, timeout=None))]
     fn reset(&self, py: Python<'_>, value: u64, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;

@@ -13,11 +13,11 @@ use pyo3::{ffi, intern};
 
 use crate::domain::{self, Peer};
 use crate::errors::{Raised, raise};
+use crate::handle_mutex::process;
 use crate::layout::{self, Layout};
 use crate::lender::lender;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::sample::{DTYPE, shown_as_array};
-use crate::turn::process;
 
 /// Memory in pieces of 0 bytes to 1 GiB, allocated and freed in some hundred nanoseconds, which one
 /// process may hand over to another without a copy. What a process had is free once it has ended,
@@ -358,8 +358,8 @@ impl Drop for Block {
         let data = NonNull::new(*self.data.get_mut());
         // In a forked child it belongs to the parent.
         if let Some(data) = data.filter(|_| process() == self.process) {
-            // SAFETY: the pointer came from `into_raw`, and `take` leaves none behind, so it is taken
-            // once. The process's end makes up for a free that fails.
+            // SAFETY: the pointer came from `into_raw`, and `take` leaves none behind, so it is
+            // taken once. The process's end makes up for a free that fails.
             drop(unsafe { self.pool.from_raw(data) });
         }
     }

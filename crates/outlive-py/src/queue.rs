@@ -1,9 +1,8 @@
 //! `Queue`: `multiprocessing.Queue`'s methods for objects, and plain ones for bytes.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use outlive::queue::{Queue as Core, QueueOptions, Receiver, Sender};
-use outlive::sync::{LockError, Mutex};
+use outlive::queue::{Queue as Core, QueueOptions};
 use outlive::wait::WaitSet;
 use outlive::{RecvError, SendError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -13,8 +12,9 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raised, raise};
+use crate::handle_mutex::{HandleMutex, process};
 use crate::named::{GivenDomain, Named, Reduced};
-use crate::turn::{Inside, Turn, process};
+use crate::queue_ends::{End, Ends};
 use crate::waiting::{Until, wait};
 
 /// A queue between processes, growing in shared memory, whose messages outlive their senders.
@@ -52,22 +52,10 @@ use crate::waiting::{Until, wait};
 /// >>> queue.close()
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Queue {
-    sender: Turn<End<Sender>>,
-    receiver: Turn<End<Receiver>>,
-    set: Turn<End<WaitSet>>,
-    /// The mutex by which processes get objects, one at a time: made when first needed.
-    getters: Turn<Option<Mutex<u64>>>,
-    closed: AtomicBool,
-    /// How often the receiver took a message, or became this process's: what was peeked at before
-    /// is not the next message.
-    taken: AtomicU64,
-    end_when_senders_gone: bool,
-    queue: Core,
-    named: Named,
+    // They are dropped in this order.
+    set: HandleMutex<End<WaitSet>>,
+    ends: Ends,
 }
-
-/// An end, once it is needed, and the process that has it.
-type End<T> = Option<(u32, T)>;
 
 fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions {
     let mut options = Core::options();
@@ -82,182 +70,8 @@ fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions 
 
 impl Queue {
     fn of((queue, named): (Core, Named), end_when_senders_gone: bool) -> Queue {
-        Queue {
-            sender: Turn::new(None),
-            receiver: Turn::new(None),
-            set: Turn::new(None),
-            getters: Turn::new(None),
-            closed: AtomicBool::new(false),
-            taken: AtomicU64::new(0),
-            end_when_senders_gone,
-            queue,
-            named,
-        }
-    }
-
-    fn check(&self) -> PyResult<()> {
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(PyValueError::new_err(format!("Queue '{}' is closed", self.named.name)));
-        }
-        Ok(())
-    }
-
-    fn send_bytes(
-        &self,
-        py: Python<'_>,
-        bytes: &[u8],
-        until: Option<Until>,
-    ) -> PyResult<Result<(), SendError>> {
-        let Some(mut inside) = self.sender(py, until.unwrap_or_else(Until::now))? else {
-            return Ok(Err(SendError::Full { slowest: None }));
-        };
-        let sender = self.sender_in(py, &mut inside)?;
-        match (sender.try_send(bytes), until) {
-            (Err(SendError::Full { .. }), Some(until)) => {
-                let sent = wait(py, until, |deadline| match sender.send_until(bytes, deadline) {
-                    Err(SendError::TimedOut { .. }) => None,
-                    other => Some(other),
-                })?;
-                Ok(sent.unwrap_or(Err(SendError::TimedOut { slowest: None })))
-            }
-            (sent, _) => Ok(sent),
-        }
-    }
-
-    /// Enters to send. `None`: another thread was inside until then.
-    fn sender(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, End<Sender>>>> {
-        self.check()?;
-        self.sender.enter_until(py, until)
-    }
-
-    fn sender_in<'e>(&self, py: Python<'_>, end: &'e mut End<Sender>) -> PyResult<&'e mut Sender> {
-        // None yet, or a forked child's copy.
-        if end.as_ref().is_none_or(|(of, _)| *of != process()) {
-            *end = Some((process(), self.queue.sender().raised(py)?));
-        }
-        match end {
-            Some((_, sender)) => Ok(sender),
-            None => unreachable!("just put there"),
-        }
-    }
-
-    /// Returns the receiver, which becomes this process's unless it is. `None`: another thread was
-    /// inside until then.
-    fn receiver(
-        &self,
-        py: Python<'_>,
-        until: Until,
-    ) -> PyResult<Option<Inside<'_, End<Receiver>>>> {
-        self.check()?;
-        let Some(mut inside) = self.receiver.enter_until(py, until)? else { return Ok(None) };
-        if inside.as_ref().is_none_or(|(of, _)| *of != process()) {
-            // A forked child's copy is dropped first.
-            *inside = None;
-            let receiver = self.queue.receiver().raised(py)?;
-            receiver.end_when_senders_gone(self.end_when_senders_gone);
-            *inside = Some((process(), receiver));
-            self.taken.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(Some(inside))
-    }
-
-    fn recv_bytes(
-        &self,
-        py: Python<'_>,
-        until: Option<Until>,
-    ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
-        let Some(mut inside) = self.receiver(py, until.unwrap_or_else(Until::now))? else {
-            return Ok(Ok(None));
-        };
-        match &mut *inside {
-            Some((_, receiver)) => self.receive(py, receiver, until),
-            None => Ok(Err(RecvError::NotOwner)),
-        }
-    }
-
-    /// Returns the next object's bytes: by the receiver that this process is, or by one that it
-    /// becomes for that time.
-    fn get_bytes(
-        &self,
-        py: Python<'_>,
-        until: Option<Until>,
-    ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
-        self.check()?;
-        let patience = until.unwrap_or_else(Until::now);
-        let Some(mut inside) = self.receiver.enter_until(py, patience)? else {
-            return Ok(Ok(None));
-        };
-        if let Some((of, receiver)) = &mut *inside
-            && *of == process()
-        {
-            return self.receive(py, receiver, until);
-        }
-        *inside = None;
-        let mut getters = self.getters.enter(py)?;
-        let getters = match &mut *getters {
-            Some(getters) => getters,
-            none => none.insert(
-                Mutex::options(0)
-                    .open_or_create(&self.named.domain, &format!("{}.getters", self.named.name))
-                    .raised(py)?,
-            ),
-        };
-        let mut turn = match (getters.try_lock(), until) {
-            (Ok(None), None) => return Ok(Ok(None)),
-            (Ok(None), Some(until)) => {
-                let turn = wait(py, until, |deadline| getters.lock_until(deadline).transpose())?;
-                match turn {
-                    Some(turn) => turn,
-                    None => return Ok(Ok(None)),
-                }
-            }
-            (Ok(Some(guard)), _) => Ok(guard),
-            (Err(error), _) => Err(error),
-        };
-        if let Err(LockError::OwnerDied(guard)) = &mut turn {
-            // It guards only whose turn it is.
-            guard.mark_consistent();
-        }
-        let _turn = match turn {
-            Ok(guard) | Err(LockError::OwnerDied(guard)) => guard,
-            Err(other) => return Err(other).raised(py),
-        };
-        let mut receiver = self.queue.receiver().raised(py)?;
-        receive(py, &mut receiver, until)
-    }
-
-    /// Receives by the receiver that this process is; the caller is inside with it.
-    fn receive(
-        &self,
-        py: Python<'_>,
-        receiver: &mut Receiver,
-        until: Option<Until>,
-    ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
-        let received = receive(py, receiver, until)?;
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        Ok(received)
-    }
-
-    /// A receiver died in the middle: this makes the queue accept messages again, since another
-    /// process gets what is there.
-    #[cold]
-    fn get_over_a_death(&self) {
-        // Taken over and given back; or another process has done so.
-        drop(self.queue.receiver());
-    }
-}
-
-fn receive(
-    py: Python<'_>,
-    receiver: &mut Receiver,
-    until: Option<Until>,
-) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
-    match (receiver.try_recv(), until) {
-        (Ok(None), Some(until)) => {
-            let received = wait(py, until, |deadline| receiver.recv_until(deadline).transpose())?;
-            Ok(received.transpose())
-        }
-        (received, _) => Ok(received),
+        let ends = Ends::new(queue, named, end_when_senders_gone);
+        Queue { set: HandleMutex::new(None), ends }
     }
 }
 
@@ -323,12 +137,12 @@ impl Queue {
 
     #[getter]
     fn name(&self) -> &str {
-        &self.named.name
+        &self.ends.named.name
     }
 
     #[getter]
     fn domain(&self) -> domain::Domain {
-        self.named.domain()
+        self.ends.named.domain()
     }
 
     /// Puts an object, pickled. Raises ``queue.Full`` when the queue may not grow any more.
@@ -343,10 +157,10 @@ impl Queue {
         let until = patience(block, timeout)?;
         let pickled = pickler(py)?.call_method1("dumps", (obj,))?;
         let given = Given::of(&pickled)?;
-        let send = || given.with(py, |bytes| self.send_bytes(py, bytes, until))?;
+        let send = || given.with(py, |bytes| self.ends.send_bytes(py, bytes, until))?;
         let mut sent = send()?;
         if sent == Err(SendError::ReceiverDied) {
-            self.get_over_a_death();
+            self.ends.get_over_a_death();
             sent = send()?;
         }
         sent.raised(py)
@@ -360,7 +174,7 @@ impl Queue {
         block: bool,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = some(py, self.get_bytes(py, patience(block, timeout)?)?)?;
+        let bytes = some(py, self.ends.get_bytes(py, patience(block, timeout)?)?)?;
         py.import("pickle")?.call_method1("loads", (PyBytes::new(py, &bytes),))
     }
 
@@ -374,7 +188,7 @@ impl Queue {
 
     /// Returns how many messages are in the queue now.
     fn qsize(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.queue.counters().raised(py)?.pending)
+        Ok(self.ends.queue.counters().raised(py)?.pending)
     }
 
     /// Whether the queue is empty now.
@@ -384,14 +198,14 @@ impl Queue {
 
     /// Whether the queue has grown as large as it may; a short message may still fit.
     fn full(&self, py: Python<'_>) -> PyResult<bool> {
-        let counters = self.queue.counters().raised(py)?;
+        let counters = self.ends.queue.counters().raised(py)?;
         Ok(counters.pending > 0 && counters.bytes >= counters.max_bytes)
     }
 
     /// Returns what has happened to the queue: sent, received, pending, abandoned, redelivered,
     /// bytes, max_bytes.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counters = self.queue.counters().raised(py)?;
+        let counters = self.ends.queue.counters().raised(py)?;
         let dict = PyDict::new(py);
         for (name, count) in [
             ("sent", counters.sent),
@@ -410,10 +224,10 @@ impl Queue {
     /// Gives up this process's sender and receiver: this object may not be used any more, others
     /// may.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.closed.store(true, Ordering::Relaxed);
-        *self.set.enter(py)? = None;
-        *self.sender.enter(py)? = None;
-        *self.receiver.enter(py)? = None;
+        self.ends.closed.store(true, Ordering::Relaxed);
+        *self.set.lock(py)? = None;
+        *self.ends.sender.lock(py)? = None;
+        *self.ends.receiver.lock(py)? = None;
         Ok(())
     }
 
@@ -429,25 +243,25 @@ impl Queue {
     #[pyo3(signature = (data, timeout=None))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
-        Given::of(data)?.with(py, |bytes| self.send_bytes(py, bytes, Some(until)))??.raised(py)
+        Given::of(data)?.with(py, |bytes| self.ends.send_bytes(py, bytes, Some(until)))??.raised(py)
     }
 
     /// Sends bytes if there is room, else raises ``Full`` at once.
     fn try_send(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        Given::of(data)?.with(py, |bytes| self.send_bytes(py, bytes, None))??.raised(py)
+        Given::of(data)?.with(py, |bytes| self.ends.send_bytes(py, bytes, None))??.raised(py)
     }
 
     /// Receives bytes, as the queue's one receiver; raises ``Empty`` when none came for so many
     /// seconds.
     #[pyo3(signature = (timeout=None))]
     fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = some(py, self.recv_bytes(py, Some(Until::timeout(timeout)?))?)?;
+        let bytes = some(py, self.ends.recv_bytes(py, Some(Until::timeout(timeout)?))?)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// Receives bytes, or returns None at once.
     fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let bytes = self.recv_bytes(py, None)?.raised(py)?;
+        let bytes = self.ends.recv_bytes(py, None)?.raised(py)?;
         Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
     }
 
@@ -466,10 +280,10 @@ impl Queue {
             .map(|message| Given::of(&message?))
             .collect::<PyResult<Vec<_>>>()?;
         let rows = given.iter().map(|given| given.row(py)).collect::<PyResult<Vec<_>>>()?;
-        let Some(mut inside) = self.sender(py, until)? else {
+        let Some(mut inside) = self.ends.sender(py, until)? else {
             return Err(SendError::Full { slowest: None }).raised(py);
         };
-        let sender = self.sender_in(py, &mut inside)?;
+        let sender = self.ends.sender_in(py, &mut inside)?;
         let sent = wait(py, until, |deadline| match sender.send_batch_until(&rows, deadline) {
             Err(SendError::TimedOut { .. }) => None,
             other => Some(other),
@@ -481,32 +295,32 @@ impl Queue {
     /// Receives the messages that are there, at most so many, as the queue's one receiver; waits
     /// for the first as ``recv``. They are taken out of the queue: use ``peek`` where they must not
     /// be lost with this process.
-    #[pyo3(signature = (most=1024, timeout=None))]
+    #[pyo3(signature = (max_messages=1024, timeout=None))]
     fn recv_many<'py>(
         &self,
         py: Python<'py>,
-        most: usize,
+        max_messages: usize,
         timeout: Option<f64>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let until = Until::timeout(timeout)?;
-        if most == 0 {
-            return Err(PyValueError::new_err("most must be one or more"));
+        if max_messages == 0 {
+            return Err(PyValueError::new_err("max_messages must be one or more"));
         }
-        let Some(mut inside) = self.receiver(py, until)? else {
+        let Some(mut inside) = self.ends.receiver(py, until)? else {
             return some(py, Ok(None));
         };
         let Some((_, receiver)) = &mut *inside else {
             return Err(RecvError::NotOwner).raised(py);
         };
-        let mut received = vec![some(py, self.receive(py, receiver, Some(until))?)?];
+        let mut received = vec![some(py, self.ends.receive(py, receiver, Some(until))?)?];
         // An error, or the end, is reported by the next receive.
-        while received.len() < most
+        while received.len() < max_messages
             && let Ok(Some(message)) = receiver.try_recv()
         {
             received.push(message);
         }
         // The first is counted.
-        self.taken.fetch_add(received.len() as u64 - 1, Ordering::Relaxed);
+        self.ends.taken.fetch_add(received.len() as u64 - 1, Ordering::Relaxed);
         Ok(received.iter().map(|message| PyBytes::new(py, message)).collect())
     }
 
@@ -519,7 +333,7 @@ impl Queue {
         let (py, this) = (slf.py(), slf.get());
         let until = Until::timeout(timeout)?;
         let look = |found: outlive::queue::Peeked<'_>| (found.to_vec(), found.redelivered());
-        let mut inside = this.receiver(py, until)?;
+        let mut inside = this.ends.receiver(py, until)?;
         let receiver = inside.as_mut().and_then(|inside| inside.as_mut());
         let Some((_, receiver)) = receiver else { return some(py, Ok(None)) };
         let found = match receiver.try_peek().map(|found| found.map(look)) {
@@ -531,7 +345,7 @@ impl Queue {
         };
         let (data, redelivered) = some(py, found)?;
         let data = PyBytes::new(py, &data).unbind();
-        let at = this.taken.load(Ordering::Relaxed);
+        let at = this.ends.taken.load(Ordering::Relaxed);
         Ok(Peeked {
             queue: slf.clone().unbind(),
             at,
@@ -547,7 +361,7 @@ impl Queue {
 
     /// Waits for each message; with ``end_when_senders_gone``, ends when the senders are.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        match self.recv_bytes(py, Some(Until::NEVER))? {
+        match self.ends.recv_bytes(py, Some(Until::NEVER))? {
             Err(RecvError::Closed) => Ok(None),
             other => Ok(Some(PyBytes::new(py, &some(py, other)?))),
         }
@@ -572,11 +386,11 @@ impl Queue {
     /// makes this process the receiver.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         use std::os::fd::AsRawFd;
-        let mut set = self.set.enter(py)?;
+        let mut set = self.set.lock(py)?;
         let set = match &mut *set {
             Some((of, set)) if *of == process() => set,
             other => {
-                let mut made = WaitSet::new(&self.named.domain);
+                let mut made = WaitSet::new(&self.ends.named.domain);
                 self.watch(py, &mut made)?;
                 &mut other.insert((process(), made)).1
             }
@@ -586,7 +400,7 @@ impl Queue {
 
     /// Whether a receive is worth a try. The descriptor is readable until this has returned False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.enter(py)? {
+        match &mut *self.set.lock(py)? {
             Some((of, set)) if *of == process() => Ok(set.try_wait().raised(py)?.next().is_some()),
             _ => Ok(!self.empty(py)?),
         }
@@ -594,18 +408,18 @@ impl Queue {
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let this = slf.get();
-        this.named.reduce(slf, &[("end_when_senders_gone", this.end_when_senders_gone)])
+        this.ends.named.reduce(slf, &[("end_when_senders_gone", this.ends.end_when_senders_gone)])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Queue '{}'>", self.named.name)
+        format!("<Queue '{}'>", self.ends.named.name)
     }
 }
 
 impl Queue {
     /// Adds the receiver, which this process becomes, to a set.
     pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<outlive::wait::Key> {
-        let inside = self.receiver(py, Until::NEVER)?;
+        let inside = self.ends.receiver(py, Until::NEVER)?;
         match inside.as_ref().and_then(|inside| inside.as_ref()) {
             Some((_, receiver)) => set.add(receiver).raised(py),
             None => Err(raise(py, "NotYours", "this is not the queue's receiver")),
@@ -661,10 +475,10 @@ impl Peeked {
                 "the message has been taken out of the queue already, or the queue was closed",
             )
         };
-        let mut inside = queue.receiver.enter(py)?;
+        let mut inside = queue.ends.receiver.lock(py)?;
         let receiver = match &mut *inside {
             Some((of, receiver))
-                if *of == process() && queue.taken.load(Ordering::Relaxed) == self.at =>
+                if *of == process() && queue.ends.taken.load(Ordering::Relaxed) == self.at =>
             {
                 receiver
             }
@@ -672,7 +486,7 @@ impl Peeked {
         };
         // The same message: no thread has taken it since.
         receiver.try_peek().raised(py)?.ok_or_else(over)?.commit();
-        queue.taken.fetch_add(1, Ordering::Relaxed);
+        queue.ends.taken.fetch_add(1, Ordering::Relaxed);
         self.committed.store(true, Ordering::Relaxed);
         Ok(())
     }

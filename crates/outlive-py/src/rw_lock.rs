@@ -92,7 +92,7 @@ impl RwLock {
         self.hold(true, timeout)
     }
 
-    /// Makes a lock that was given up usable again, with this value.
+    /// Makes a lock usable again that was marked not recoverable, with this value.
     #[pyo3(signature = (value=0, timeout=None))]
     fn reset(&self, py: Python<'_>, value: u64, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
@@ -225,18 +225,18 @@ impl RwHold {
         Ok(())
     }
 
-    /// Releases the lock and gives it up: what it guards cannot be made whole. Later readers and
-    /// writers get ``NotRecoverable``, until a thread calls ``reset``. The end of the ``with``
-    /// block does not raise then.
-    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+    /// Marks the lock not recoverable, because what it guards cannot be made whole, and releases
+    /// it. Later readers and writers get ``NotRecoverable``, until a thread calls ``reset``. The
+    /// end of the ``with`` block does not raise then.
+    fn mark_not_recoverable(&self, py: Python<'_>) -> PyResult<()> {
         let thread = this_thread(&self.domain).raised(py)?;
         if !self.with(py, |given| matches!(given, Given::Write(_)))? {
             return Err(PyRuntimeError::new_err(
-                "a reader may not give a lock up: use lock.write()",
+                "a reader may not mark a lock so: use lock.write()",
             ));
         }
         if let Some(Given::Write(guard)) = self.held.take(thread) {
-            guard.give_up();
+            guard.mark_not_recoverable();
         }
         Ok(())
     }

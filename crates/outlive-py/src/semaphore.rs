@@ -23,12 +23,12 @@ use crate::waiting::{Until, wait};
 ///
 /// >>> slots = Semaphore("encoders", 2, folder)
 /// >>> with slots:
-/// ...     slots.free
+/// ...     slots.available_permits
 /// 1
 /// >>> slots.acquire(), slots.acquire(timeout=1), slots.acquire(blocking=False)
 /// (True, True, False)
 /// >>> slots.release(2)
-/// >>> slots.free
+/// >>> slots.available_permits
 /// 2
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Semaphore {
@@ -116,10 +116,10 @@ impl Semaphore {
         self.named.domain()
     }
 
-    /// How many permits are free now.
+    /// How many permits no thread holds now.
     #[getter]
-    fn free(&self) -> usize {
-        self.semaphore.free()
+    fn available_permits(&self) -> usize {
+        self.semaphore.available_permits()
     }
 
     /// Acquires a permit; returns False when none was free (``blocking=False``), or the timeout
@@ -152,6 +152,6 @@ impl Semaphore {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Semaphore '{}', {} free>", self.named.name, self.free())
+        format!("<Semaphore '{}', {} free>", self.named.name, self.available_permits())
     }
 }

@@ -12,15 +12,15 @@ use pyo3::types::PyBytes;
 use crate::bytes::Given;
 use crate::call::{Call, Lender};
 use crate::errors::{Raise, Raised, raise, reply_failed};
+use crate::handle_mutex::HandleMutex;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::stream::Stream;
-use crate::turn::Turn;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
 
 /// Calls a service. A service has any number of clients; any thread may use one, one at a time.
-/// ``max_bytes``: the most bytes that requests and replies may take together, 1 GiB in a new service
-/// unless given; an existing one that has another limit raises ``BadOption``.
+/// ``max_bytes``: the most bytes that requests and replies may take together, 1 GiB in a new
+/// service unless given; an existing one that has another limit raises ``BadOption``.
 ///
 /// The server's death ends every call at once with ``ServerDied``, whose ``begun`` says whether the
 /// call may be repeated.
@@ -46,7 +46,7 @@ fn options(max_bytes: Option<u64>) -> rpc::ServiceOptions {
 
 impl Client {
     fn of((client, named): (rpc::Client, Named), wait_for_server: bool) -> Client {
-        client.set_patient(wait_for_server);
+        client.set_wait_for_server(wait_for_server);
         Client { lender: Lender::new(client), named, wait_for_server }
     }
 }
@@ -111,7 +111,7 @@ impl Client {
         let until = Until::timeout(timeout)?;
         let request = Given::of(request)?;
         let late = CallError::TimedOut { begun: false };
-        let Some(inside) = self.lender.enter_until(py, until)? else { return Err(late.raise(py)) };
+        let Some(inside) = self.lender.lock_until(py, until)? else { return Err(late.raise(py)) };
         let client = &*inside;
         let begun = request.with(py, |bytes| {
             wait(py, until, |deadline| match client.begin_until(bytes, deadline) {
@@ -185,8 +185,8 @@ impl Client {
 /// >>> answering.join()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Server {
-    pub(crate) turn: Turn<rpc::Server>,
-    set: Turn<Option<WaitSet>>,
+    pub(crate) handle: HandleMutex<rpc::Server>,
+    set: HandleMutex<Option<WaitSet>>,
     named: Named,
 }
 
@@ -194,11 +194,11 @@ const LATE: &str = "no request came until the deadline passed";
 
 impl Server {
     fn of((server, named): (rpc::Server, Named)) -> Server {
-        Server { turn: Turn::new(server), set: Turn::new(None), named }
+        Server { handle: HandleMutex::new(server), set: HandleMutex::new(None), named }
     }
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Request> {
-        let Some(mut inside) = self.turn.enter_until(py, until)? else {
+        let Some(mut inside) = self.handle.lock_until(py, until)? else {
             return Err(raise(py, "Timeout", LATE));
         };
         let server = &mut *inside;
@@ -224,7 +224,8 @@ impl Server {
         Ok(Server::of(Named::make(py, name, domain, server)?))
     }
 
-    /// Becomes the server of the existing service of that name; raises ``NotFound`` if there is none.
+    /// Becomes the server of the existing service of that name; raises ``NotFound`` if there is
+    /// none.
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Server> {
@@ -268,7 +269,7 @@ impl Server {
 
     /// Returns the next request, or None at once.
     fn try_next(&self, py: Python<'_>) -> PyResult<Option<Request>> {
-        let mut inside = self.turn.enter(py)?;
+        let mut inside = self.handle.lock(py)?;
         Ok(inside.try_next().raised(py)?.map(|request| Request::new(py, request)))
     }
 
@@ -288,15 +289,15 @@ impl Server {
 
     /// A descriptor that is readable when a request is there, for event loops; see ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        descriptor(py, &mut *self.set.enter(py)?, &self.named.domain, |set| {
-            set.add(&*self.turn.enter(py)?).raised(py)
+        descriptor(py, &mut *self.set.lock(py)?, &self.named.domain, |set| {
+            set.add(&*self.handle.lock(py)?).raised(py)
         })
     }
 
     /// Whether a look for a request is worth it. The descriptor is readable until this has returned
     /// False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.enter(py)? {
+        match &mut *self.set.lock(py)? {
             Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
             // `try_next` finds out.
             None => Ok(true),

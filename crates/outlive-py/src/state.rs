@@ -8,19 +8,19 @@ use pyo3::types::PyBytes;
 use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raised, raise};
+use crate::handle_mutex::{HandleMutex, process};
 use crate::named::{GivenDomain, Named, Reduced};
-use crate::turn::{Turn, process};
 use crate::waiting::{Until, wait};
 
-/// The latest value under a name: bytes, at most ``size`` of them. Reading never waits, also when a
-/// writer was stopped or killed in the middle of a ``set``.
+/// The latest value under a name: bytes, at most ``capacity`` of them. Reading never waits, also
+/// when a writer was stopped or killed in the middle of a ``set``.
 ///
-/// Without ``size``, a new state has room for 4 KiB, or for ``initial`` if that is more; an existing
-/// one that has another ``size`` raises ``BadOption``. ``State.open`` opens any existing state, as
-/// bytes.
+/// Without ``capacity``, a new state has room for 4 KiB, or for ``initial`` if that is more; an
+/// existing one that has another ``capacity`` raises ``BadOption``. ``State.open`` opens any
+/// existing state, as bytes.
 ///
-/// With ``fixed`` all values have ``size`` bytes, and the first is filled up with zeroes: then it
-/// is the same as Rust's ``State<T>`` and C++'s ``State<T>`` with a ``T`` of as many bytes.
+/// With ``fixed`` all values have ``capacity`` bytes, and the first is filled up with zeroes: then
+/// it is the same as Rust's ``State<T>`` and C++'s ``State<T>`` with a ``T`` of as many bytes.
 ///
 /// The first ``set`` makes this process the state's one writer (``Taken`` while another is alive)
 /// until ``close``.
@@ -37,47 +37,48 @@ use crate::waiting::{Until, wait};
 /// >>> mode.close()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct State {
-    writer: Turn<Option<(u32, Writer)>>,
+    writer: HandleMutex<Option<(u32, Writer)>>,
     state: Core,
     named: Named,
 }
 
-fn options(size: Option<usize>, initial: Option<&[u8]>, fixed: bool) -> PyResult<StateOptions> {
+fn options(capacity: Option<usize>, initial: Option<&[u8]>, fixed: bool) -> PyResult<StateOptions> {
     let mut options = Core::options();
     if let Some(value) = initial {
         options = options.initial(value);
     }
-    match size {
-        Some(size) if fixed => Ok(options.fixed_size(size)),
-        Some(size) => Ok(options.capacity(size)),
-        None if fixed => Err(PyValueError::new_err("values of a fixed size need the 'size'")),
+    match capacity {
+        Some(capacity) if fixed => Ok(options.fixed_size(capacity)),
+        Some(capacity) => Ok(options.capacity(capacity)),
+        None if fixed => Err(PyValueError::new_err("values of a fixed size need the 'capacity'")),
         None => Ok(options),
     }
 }
 
 impl State {
     fn of((state, named): (Core, Named)) -> State {
-        State { writer: Turn::new(None), state, named }
+        State { writer: HandleMutex::new(None), state, named }
     }
 }
 
 #[pymethods]
 impl State {
     #[new]
-    #[pyo3(signature = (name, size=None, domain=None, *, initial=None, fixed=false))]
+    #[pyo3(signature = (name, capacity=None, domain=None, *, initial=None, fixed=false))]
     fn new(
         py: Python<'_>,
         name: String,
-        size: Option<usize>,
+        capacity: Option<usize>,
         domain: GivenDomain<'_, '_>,
         initial: Option<&[u8]>,
         fixed: bool,
     ) -> PyResult<State> {
-        let options = options(size, initial, fixed)?;
+        let options = options(capacity, initial, fixed)?;
         Named::make(py, name, domain, |d, n| options.open_or_create(d, n)).map(State::of)
     }
 
-    /// Opens the existing state of that name, whatever its values are; raises ``NotFound`` if there is none.
+    /// Opens the existing state of that name, whatever its values are; raises ``NotFound`` if there
+    /// is none.
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<State> {
@@ -87,16 +88,16 @@ impl State {
     /// Makes a new state of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, size=None, domain=None, *, initial=None, fixed=false))]
+    #[pyo3(signature = (name, capacity=None, domain=None, *, initial=None, fixed=false))]
     fn create_new(
         py: Python<'_>,
         name: String,
-        size: Option<usize>,
+        capacity: Option<usize>,
         domain: GivenDomain<'_, '_>,
         initial: Option<&[u8]>,
         fixed: bool,
     ) -> PyResult<State> {
-        let options = options(size, initial, fixed)?;
+        let options = options(capacity, initial, fixed)?;
         Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(State::of)
     }
 
@@ -121,16 +122,16 @@ impl State {
         self.state.version()
     }
 
-    /// The most bytes of a value.
+    /// How many bytes a value may have.
     #[getter]
-    fn size(&self) -> usize {
+    fn capacity(&self) -> usize {
         self.state.config().capacity
     }
 
     /// Sets the value and returns its version.
     fn set(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<u64> {
         let value = Given::of(value)?;
-        let mut inside = self.writer.enter(py)?;
+        let mut inside = self.writer.lock(py)?;
         let writer = match &mut *inside {
             Some((of, writer)) if *of == process() => writer,
             other => &mut other.insert((process(), self.state.writer().raised(py)?)).1,
@@ -158,7 +159,7 @@ impl State {
                 _ => Err(raise(
                     py,
                     "PeerDied",
-                    "the state's writer died; the value is what it set last, and somebody may take over",
+                    "the state's writer died; the value is what it set last, and another process may take over",
                 )),
             },
         }
@@ -166,7 +167,7 @@ impl State {
 
     /// Gives up the writer's place.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        *self.writer.enter(py)? = None;
+        *self.writer.lock(py)? = None;
         Ok(())
     }
 

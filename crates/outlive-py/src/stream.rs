@@ -7,7 +7,7 @@ use pyo3::types::PyTuple;
 
 use crate::bytes::Given;
 use crate::errors::reply_failed;
-use crate::turn::Turn;
+use crate::handle_mutex::HandleMutex;
 use crate::waiting::{Until, wait};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
@@ -26,7 +26,7 @@ use crate::waiting::{Until, wait};
 /// [b'2', b'3', b'5']
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Stream {
-    stream: Turn<Option<rpc::Stream>>,
+    stream: HandleMutex<Option<rpc::Stream>>,
 }
 
 const LATE: SendError = SendError::TimedOut { slowest: None };
@@ -37,7 +37,7 @@ fn over() -> PyErr {
 
 impl Stream {
     pub(crate) fn new(stream: rpc::Stream) -> Stream {
-        Stream { stream: Turn::new(Some(stream)) }
+        Stream { stream: HandleMutex::new(Some(stream)) }
     }
 }
 
@@ -49,7 +49,7 @@ impl Stream {
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
         let data = Given::of(data)?;
-        let Some(mut inside) = self.stream.enter_until(py, until)? else {
+        let Some(mut inside) = self.stream.lock_until(py, until)? else {
             return Err(reply_failed(py, LATE));
         };
         let stream = inside.as_mut().ok_or_else(over)?;
@@ -72,7 +72,7 @@ impl Stream {
 
     /// Ends the stream: no more replies come.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        let stream = self.stream.enter(py)?.take();
+        let stream = self.stream.lock(py)?.take();
         stream.ok_or_else(over)?.finish().map_err(|error| reply_failed(py, error))
     }
 
@@ -87,7 +87,7 @@ impl Stream {
         raised: &Bound<'_, PyAny>,
         _more: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        match self.stream.enter(py)?.take() {
+        match self.stream.lock(py)?.take() {
             Some(stream) if raised.is_none() => {
                 stream.finish().map_err(|error| reply_failed(py, error))
             }

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 
 use crate::errors::{Raised, raise};
 use crate::gpu_topic::OnGpus;
+use crate::handle_mutex::HandleMutex;
 use crate::sample::Sample;
-use crate::turn::Turn;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
 
@@ -30,9 +30,9 @@ use crate::waiting::{Until, wait};
 /// outlive.errors.Timeout: nothing came until the deadline passed
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Subscriber {
-    pub(crate) turn: Turn<Core>,
+    pub(crate) handle: HandleMutex<Core>,
     /// For the descriptor, made when that is first used.
-    set: Turn<Option<WaitSet>>,
+    set: HandleMutex<Option<WaitSet>>,
     pub(crate) domain: outlive::Domain,
     name: String,
     gpus: Arc<OnGpus>,
@@ -50,7 +50,13 @@ impl Subscriber {
         name: String,
         gpus: Arc<OnGpus>,
     ) -> Subscriber {
-        Subscriber { turn: Turn::new(subscriber), set: Turn::new(None), domain, name, gpus }
+        Subscriber {
+            handle: HandleMutex::new(subscriber),
+            set: HandleMutex::new(None),
+            domain,
+            name,
+            gpus,
+        }
     }
 
     fn sample(&self, sample: outlive::topic::Sample) -> Sample {
@@ -58,7 +64,7 @@ impl Subscriber {
     }
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Sample> {
-        let Some(mut inside) = self.turn.enter_until(py, until)? else {
+        let Some(mut inside) = self.handle.lock_until(py, until)? else {
             return Err(nothing_came(py));
         };
         if let Some(sample) = inside.try_recv().raised(py)? {
@@ -84,32 +90,32 @@ impl Subscriber {
 
     /// Receives the next message, or returns None at once.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
-        let mut inside = self.turn.enter(py)?;
+        let mut inside = self.handle.lock(py)?;
         Ok(inside.try_recv().raised(py)?.map(|sample| self.sample(sample)))
     }
 
     /// Returns the newest message, taken before or not; None when there is none.
     fn latest(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
-        let mut inside = self.turn.enter(py)?;
+        let mut inside = self.handle.lock(py)?;
         Ok(inside.latest().raised(py)?.map(|sample| self.sample(sample)))
     }
 
     /// Messages that were overwritten or skipped before they were taken.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.turn.enter(py)?.lost())
+        Ok(self.handle.lock(py)?.lost())
     }
 
     /// Messages that are waiting for this subscriber.
     #[getter]
     fn lag(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.turn.enter(py)?.lag())
+        Ok(self.handle.lock(py)?.lag())
     }
 
     /// How many living publishers there are.
     #[getter]
     fn publisher_count(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.turn.enter(py)?.publisher_count())
+        Ok(self.handle.lock(py)?.publisher_count())
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -136,16 +142,16 @@ impl Subscriber {
 
     /// A descriptor that is readable when a message is there, for event loops; see ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| {
-            set.add(&*self.turn.enter(py)?).raised(py)
+        descriptor(py, &mut *self.set.lock(py)?, &self.domain, |set| {
+            set.add(&*self.handle.lock(py)?).raised(py)
         })
     }
 
     /// Whether a receive is worth a try. The descriptor is readable until this has returned False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.enter(py)? {
+        match &mut *self.set.lock(py)? {
             Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            None => Ok(self.turn.enter(py)?.lag() > 0),
+            None => Ok(self.handle.lock(py)?.lag() > 0),
         }
     }
 

@@ -17,13 +17,13 @@ use crate::errors::{Raise, Raised, raise};
 use crate::gpu_library;
 use crate::gpu_loan::GpuLoan;
 use crate::gpu_topic::OnGpus;
+use crate::handle_mutex::HandleMutex;
 use crate::layout::{self, Item, Layout};
 use crate::loan::Loan;
 use crate::msgpack;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::sample::DTYPE;
 use crate::subscriber::Subscriber;
-use crate::turn::Turn;
 use crate::waiting::{Until, wait};
 
 /// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays,
@@ -114,7 +114,8 @@ impl Topic {
             .map(Topic::of)
     }
 
-    /// Opens the existing topic of that name, whatever its messages are; raises ``NotFound`` if there is none.
+    /// Opens the existing topic of that name, whatever its messages are; raises ``NotFound`` if
+    /// there is none.
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Topic> {
@@ -150,7 +151,7 @@ impl Topic {
     /// Makes a new publisher, of up to 62.
     fn publisher(&self, py: Python<'_>) -> PyResult<Publisher> {
         let publisher = self.topic.publisher().raised(py)?;
-        Ok(Publisher { turn: Arc::new(Turn::new(publisher)), last_type: Mutex::default() })
+        Ok(Publisher { handle: Arc::new(HandleMutex::new(publisher)), last_type: Mutex::default() })
     }
 
     /// Makes a new subscriber, of up to 64: it receives what is published from now on, and the last
@@ -279,7 +280,7 @@ pub(crate) fn make_way(py: Python<'_>, publisher: &Core, until: Until) -> PyResu
 /// (b'hello', {'pi': 3.14, 'seen': [1, 2, None]})
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Publisher {
-    turn: Arc<Turn<Core>>,
+    handle: Arc<HandleMutex<Core>>,
     /// The type of the last loan, and its item: so numpy need not be asked again. Locked for a
     /// moment.
     last_type: Mutex<Option<(Py<PyAny>, &'static Item)>>,
@@ -362,7 +363,7 @@ impl Publisher {
         let until = Until::timeout(timeout)?;
         let given = Given::array_of(data)?;
         let header = header(given.layout()?.as_ref(), key, frame, stamp, own)?;
-        let inside = self.turn.enter(py)?;
+        let inside = self.handle.lock(py)?;
         make_way(py, &inside, until)?;
         let mut loan = inside.loan(given.len()).raised(py)?;
         // SAFETY: the loan has as many bytes, and is this call's alone.
@@ -382,7 +383,7 @@ impl Publisher {
         timeout: Option<f64>,
     ) -> PyResult<u64> {
         let until = Until::timeout(timeout)?;
-        let inside = self.turn.enter(py)?;
+        let inside = self.handle.lock(py)?;
         make_way(py, &inside, until)?;
         let raised = RefCell::new(None);
         let published = (*inside).publish(outlive::Msgpack(&msgpack::Value::new(value, &raised)));
@@ -427,20 +428,20 @@ impl Publisher {
             .len()
             .ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
         let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;
-        let inside = self.turn.enter(py)?;
+        let inside = self.handle.lock(py)?;
         let loan = inside.loan(len).raised(py)?;
-        Ok(Loan::new(loan, header, layout, dtype.is_some(), timeout, Arc::clone(&self.turn)))
+        Ok(Loan::new(loan, header, layout, dtype.is_some(), timeout, Arc::clone(&self.handle)))
     }
 
     /// Whether there is a living subscriber.
     #[getter]
     fn has_subscribers(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.turn.enter(py)?.has_subscribers())
+        Ok(self.handle.lock(py)?.has_subscribers())
     }
 
     /// How many living subscribers there are.
     #[getter]
     fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.turn.enter(py)?.subscriber_count())
+        Ok(self.handle.lock(py)?.subscriber_count())
     }
 }

@@ -11,12 +11,12 @@ use crate::call::Call;
 use crate::domain::{self, Peer};
 use crate::errors::Raised;
 use crate::event::Event;
+use crate::handle_mutex::HandleMutex;
 use crate::latch::Latch;
 use crate::named::GivenDomain;
 use crate::queue::Queue;
 use crate::service::Server;
 use crate::subscriber::Subscriber;
-use crate::turn::Turn;
 use crate::waiting::{Until, wait};
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes),
@@ -33,7 +33,7 @@ use crate::waiting::{Until, wait};
 /// True
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct WaitSet {
-    turn: Turn<Core>,
+    handle: HandleMutex<Core>,
     /// Apart from the set, so that the garbage collector can look at them.
     sources: std::sync::Mutex<Vec<(Key, Py<PyAny>)>>,
 }
@@ -44,18 +44,21 @@ impl WaitSet {
     #[pyo3(signature = (domain=None))]
     fn new(py: Python<'_>, domain: GivenDomain<'_, '_>) -> PyResult<WaitSet> {
         let domain = domain::of(py, domain, domain::open_or_create)?;
-        Ok(WaitSet { turn: Turn::new(Core::new(&domain)), sources: std::sync::Mutex::default() })
+        Ok(WaitSet {
+            handle: HandleMutex::new(Core::new(&domain)),
+            sources: std::sync::Mutex::default(),
+        })
     }
 
     /// Adds a source to the set. ``bits``: of an event, any of which makes it ready.
     #[pyo3(signature = (source, *, bits=None))]
     fn add(&self, py: Python<'_>, source: &Bound<'_, PyAny>, bits: Option<u32>) -> PyResult<()> {
-        let mut set = self.turn.enter(py)?;
+        let mut set = self.handle.lock(py)?;
         if bits.is_some() && !source.is_instance_of::<Event>() {
             return Err(PyTypeError::new_err("'bits' are an event's"));
         }
         let key = if let Ok(subscriber) = source.cast::<Subscriber>() {
-            set.add(&*subscriber.get().turn.enter(py)?).raised(py)?
+            set.add(&*subscriber.get().handle.lock(py)?).raised(py)?
         } else if let Ok(queue) = source.cast::<Queue>() {
             queue.get().watch(py, &mut set)?
         } else if let Ok(event) = source.cast::<Event>() {
@@ -67,7 +70,7 @@ impl WaitSet {
         } else if let Ok(call) = source.cast::<Call>() {
             call.get().watch(py, &mut set)?
         } else if let Ok(server) = source.cast::<Server>() {
-            set.add(&*server.get().turn.enter(py)?).raised(py)?
+            set.add(&*server.get().handle.lock(py)?).raised(py)?
         } else {
             let what =
                 "a set waits for subscribers, queues, servers, calls, events, latches and peers";
@@ -86,14 +89,14 @@ impl WaitSet {
             py,
             Ticks { timer: Timer::every(span), name: name.map(|name| name.clone().unbind()) },
         )?;
-        let key = self.turn.enter(py)?.add(&timer.get().timer).raised(py)?;
+        let key = self.handle.lock(py)?.add(&timer.get().timer).raised(py)?;
         self.push(key, timer.into_any());
         Ok(())
     }
 
     /// Removes a source from the set.
     fn remove(&self, py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut set = self.turn.enter(py)?;
+        let mut set = self.handle.lock(py)?;
         let mut gone = Vec::new();
         self.with(|sources| {
             while let Some(at) = sources.iter().position(|(_, known)| known.is(source)) {
@@ -111,7 +114,7 @@ impl WaitSet {
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
         let until = Until::timeout(timeout)?;
-        let Some(mut inside) = self.turn.enter_until(py, until)? else { return Ok(Vec::new()) };
+        let Some(mut inside) = self.handle.lock_until(py, until)? else { return Ok(Vec::new()) };
         let set = &mut *inside;
         let mut found = Vec::new();
         let ready = wait(py, until, |deadline| match set.wait_until(deadline) {
@@ -134,13 +137,13 @@ impl WaitSet {
     /// A descriptor that is readable when a source is ready, until ``try_wait`` has found none.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         use std::os::fd::AsRawFd;
-        Ok(self.turn.enter(py)?.as_fd().raised(py)?.as_raw_fd())
+        Ok(self.handle.lock(py)?.as_fd().raised(py)?.as_raw_fd())
     }
 
     /// Returns all sources that are ready now.
     fn try_wait(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let found: Vec<Key> =
-            self.turn.enter(py)?.try_wait().raised(py)?.map(|(key, _)| key).collect();
+            self.handle.lock(py)?.try_wait().raised(py)?.map(|(key, _)| key).collect();
         self.names(py, &found)
     }
 

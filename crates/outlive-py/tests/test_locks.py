@@ -126,15 +126,15 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
     thread.join(20)
     assert waiting == [(True, True, None)], "the waiter was told"
     # The waiter released the lock unrepaired: each next owner is told, until one repairs or
-    # gives up the lock.
+    # marks the lock not recoverable.
     for _ in range(2):
         with lock as held:
             assert (held.value, held.owner_died) == (7, True)
     with lock as held:
-        held.give_up()
+        held.mark_not_recoverable()
         assert not held.owner_died
         with pytest.raises(RuntimeError):
-            held.give_up()
+            held.mark_not_recoverable()
     with pytest.raises(NotRecoverable):
         lock.acquire()
     lock.reset(8)
@@ -143,7 +143,7 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
     with pytest.raises(RuntimeError), lock as held:
         held.release()
     assert lock.acquire()
-    lock.give_up()
+    lock.mark_not_recoverable()
     lock.reset(9)
     with pytest.raises(RuntimeError), lock as held:
         held.release()
@@ -170,15 +170,15 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
 def test_each_thread_that_gave_the_lock_up_leaves_its_block_without_an_error(folder):
     lock = Lock("lock", folder)
 
-    def give_up():
+    def mark_not_recoverable():
         with lock as held:
-            held.give_up()
+            held.mark_not_recoverable()
 
     with lock as held:
-        held.give_up()
+        held.mark_not_recoverable()
         lock.reset(0)
-        # The second thread gives the lock up in a block of its own, while the first thread's block goes on.
-        assert in_thread(give_up) is None
+        # The second thread marks the lock in a block of its own, while the first thread's block goes on.
+        assert in_thread(mark_not_recoverable) is None
     lock.reset(0)
     # A later block that gives the lock back itself still raises at its end.
     with pytest.raises(RuntimeError), lock as held:
@@ -224,13 +224,13 @@ def test_readers_and_writers(folder, start):
         assert held.owner_died
     with lock.read() as held:
         assert held.owner_died
-        held.give_up()
+        held.mark_not_recoverable()
     for hold in (lock.read(), lock.write()):
         with pytest.raises(NotRecoverable):
             hold.__enter__()
     lock.reset(4)
     with lock.read() as held, pytest.raises(RuntimeError):
-        held.give_up()
+        held.mark_not_recoverable()
     with lock.write() as held:
         held.value = 5
         held.mark_consistent()
@@ -264,7 +264,7 @@ def test_permits_come_back(folder, start):
     slots.release(2)
     with pytest.raises(ValueError):
         slots.release()
-    assert slots.free == 2
+    assert slots.available_permits == 2
 
 
 def test_an_event_wakes(folder, start):

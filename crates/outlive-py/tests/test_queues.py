@@ -208,7 +208,7 @@ def test_states(folder, start):
     """)
     assert state.wait_changed(1, timeout=20) == 2
     program.line()
-    assert state.get() == b"second" and state.size >= 16
+    assert state.get() == b"second" and state.capacity >= 16
     with pytest.raises(Taken):
         state.set(b"mine")
     program.kill()

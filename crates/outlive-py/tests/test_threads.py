@@ -138,7 +138,7 @@ def test_permits_events_latches_and_barriers(folder):
         return firsts
 
     assert sum(at_once(work)) == (TIMES + 9) // 10
-    assert slots.free == 3 and event.bits == (1 << THREADS) - 1
+    assert slots.available_permits == 3 and event.bits == (1 << THREADS) - 1
 
 
 def test_a_queue(folder):

@@ -31,8 +31,8 @@ pub enum Error {
         path: PathBuf,
     },
     /// The folder belongs to another user, or its permissions let in other users than the domain is
-    /// meant for: they could read and change everything in it. Or the permissions let too few in: the
-    /// caller asked for a group's domain, and only the owner may enter.
+    /// meant for: they could read and change everything in it. Or the permissions let too few in:
+    /// the caller asked for a group's domain, and only the owner may enter.
     Untrusted {
         /// The folder.
         path: PathBuf,
@@ -118,8 +118,8 @@ pub enum Error {
         role: &'static str,
         /// The queue, service or state.
         path: PathBuf,
-        /// The process that has the role.
-        pid: u32,
+        /// The process that has the role; `None` if the registry did not know it any more.
+        pid: Option<u32>,
     },
     /// The process that had the role died, and one of its threads had not exited after two seconds.
     Ending {
@@ -127,19 +127,20 @@ pub enum Error {
         role: &'static str,
         /// The queue, service or state.
         path: PathBuf,
-        /// The process of that thread.
-        pid: u32,
+        /// The process of that thread; `None` as in [`Error::Taken`].
+        pid: Option<u32>,
     },
     /// There are as many as there can be: "publishers" or "subscribers" of a topic (a dead
-    /// subscriber whose samples are still held counts, too), or "domains" that one process opened in
-    /// its life (it keeps its knowledge of each, because threads may still hold tokens of it).
+    /// subscriber whose samples are still held counts, too), "clients" of a service, or "domains"
+    /// that one process opened in its life (it keeps its knowledge of each, because threads may
+    /// still hold tokens of it).
     TooMany {
         /// Of what.
         what: &'static str,
-        /// The topic, or the domain that could not be opened.
+        /// The topic or service, or the domain that could not be opened.
         path: PathBuf,
         /// How many there can be.
-        most: u32,
+        max: u32,
     },
     /// All 65,536 tokens of the domain belong to living threads, or are in quarantine until the
     /// next sweep.
@@ -278,7 +279,7 @@ impl fmt::Display for Error {
             Error::OtherVersion { path, found, ours } => write!(
                 f,
                 "{} has memory layout {} (architecture {:#x}), this program needs {} ({:#x}); \
-                 remove it when nobody uses it, or use programs of one version",
+                 remove it when no process uses it, or use programs of one version",
                 path.display(),
                 found.0,
                 found.1,
@@ -290,7 +291,7 @@ impl fmt::Display for Error {
             }
             Error::OtherType { path, found, wanted } => write!(
                 f,
-                "{} holds {found}, this program wants {wanted}; choose another name, or remove it when nobody uses it",
+                "{} holds {found}, this program wants {wanted}; choose another name, or remove it when no process uses it",
                 path.display()
             ),
             Error::NoSpace { path, wanted } => write!(
@@ -306,36 +307,47 @@ impl fmt::Display for Error {
             ),
             Error::Permission { path, doing } => write!(
                 f,
-                "no permission to {doing} {}; it belongs to somebody else, or the file system is read-only",
+                "no permission to {doing} {}; it belongs to another user, or the file system is read-only",
                 path.display()
             ),
             Error::Damaged { path, what } => write!(
                 f,
-                "{} is damaged ({what}); somebody wrote over it: remove it and look for the stray write",
+                "{} is damaged ({what}); a process wrote over it: remove it and look for the stray write",
                 path.display()
             ),
-            Error::Taken { role, path, pid } => write!(
+            Error::Taken { role, path, pid } => {
+                write!(f, "{} has a living {role} already ", path.display())?;
+                match pid {
+                    Some(pid) => write!(f, "(process {pid})")?,
+                    None => f.write_str("(a process that this one cannot see)")?,
+                }
+                f.write_str(", and can have one; wait for it to end, or ask that one")
+            }
+            Error::Ending { role, path, pid } => {
+                write!(f, "the {role} of {} died, but a thread of its process ", path.display())?;
+                if let Some(pid) = pid {
+                    write!(f, "{pid} ")?;
+                }
+                write!(
+                    f,
+                    "is still ending (it may be writing a core dump, or wait for a device); try again, and if nothing \
+                     changes, remove {}",
+                    path.display()
+                )
+            }
+            Error::TooMany { what: "domains", path, max } => write!(
                 f,
-                "{} has a living {role} already (process {pid}), and can have one; wait for it to end, or ask that one",
+                "this process opened too many domains, {max} before {}; share fewer of them",
                 path.display()
             ),
-            Error::Ending { role, path, pid } => write!(
-                f,
-                "the {role} of {} died, but a thread of its process {pid} is still ending (it may be writing a core \
-                 dump, or wait for a device); try again, and if nothing changes, remove {}",
-                path.display(),
-                path.display()
-            ),
-            Error::TooMany { what: "domains", path, most } => write!(
-                f,
-                "this process opened too many domains, {most} before {}; share fewer of them",
-                path.display()
-            ),
-            Error::TooMany { what, path, most } => write!(
-                f,
-                "{} has {most} {what} already; end one, or use several topics ('outlive topic info' says who they are)",
-                path.display()
-            ),
+            Error::TooMany { what, path, max } => {
+                let noun = if *what == "clients" { "service" } else { "topic" };
+                write!(
+                    f,
+                    "{} has {max} {what} already; end one, or use several {noun}s ('outlive {noun} info' says who they are)",
+                    path.display()
+                )
+            }
             Error::NoToken { path } => write!(
                 f,
                 "all 65536 tokens of domain {} are in use; end some threads, run 'outlive gc', or use another domain",
@@ -344,12 +356,12 @@ impl fmt::Display for Error {
             Error::OtherEnvironment { path, what } => write!(
                 f,
                 "{} is used from another {what}, and a lock with priority inheritance works within one; use a plain \
-                 mutex, which works across, or remove it when nobody there uses it",
+                 mutex, which works across, or remove it when no process there uses it",
                 path.display()
             ),
             Error::OtherOptions { path, what, found, wanted } => write!(
                 f,
-                "the {what} of {} is {found}, this program wants {wanted}; agree on one, or remove it when nobody uses it",
+                "the {what} of {} is {found}, this program wants {wanted}; agree on one, or remove it when no process uses it",
                 path.display()
             ),
             Error::InvalidOption { what, wanted, why } => {
@@ -374,7 +386,7 @@ impl fmt::Display for Error {
             ),
             Error::ForeignThread { path } => write!(
                 f,
-                "the C library does not know this thread (a raw clone, or between vfork and exec), so nobody would learn of its \
+                "the C library does not know this thread (a raw clone, or between vfork and exec), so no process would learn of its \
                  end in domain {}; use a thread that pthread_create has started",
                 path.display()
             ),
@@ -387,3 +399,20 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_without_a_pid_is_not_called_process_0() {
+        let said = |error: Error| error.to_string();
+        let path = || PathBuf::from("/queue");
+        let taken = |pid| said(Error::Taken { role: "receiver", path: path(), pid });
+        assert!(taken(Some(7)).contains("a living receiver already (process 7), and can have one"));
+        assert!(taken(None).contains("already (a process that this one cannot see), and can"));
+        let ending = |pid| said(Error::Ending { role: "writer", path: path(), pid });
+        assert!(ending(Some(7)).contains("a thread of its process 7 is still ending"));
+        assert!(ending(None).contains("a thread of its process is still ending"));
+    }
+}

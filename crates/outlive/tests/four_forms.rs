@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// Verbs that lack a form, and why they do.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("call", "try_call", "an answer takes time: `try_begin`, and `Pending::try_next`"),
-    ("wait", "try_wait", "of `Pending`: `try_next`; of a condition variable: as `wait_while`"),
+    ("call", "try_call", "an answer takes time: `try_begin`, and `Call::try_next`"),
+    ("wait", "try_wait", "of `Call`: `try_next`; of a condition variable: as `wait_while`"),
     ("wait_while", "try_wait_while", "a wait that does not wait is a look at the value"),
     ("wait_or_end", "try_wait_or_end", "as `wait_while`"),
     ("into_object", "", "`try_into_object` takes the object if it is the last holder: no wait"),

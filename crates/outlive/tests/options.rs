@@ -58,11 +58,11 @@ fn the_page_has_the_defaults() {
     expect("pool", "huge_pages", pool.huge_pages);
     expect_a_quarter("pool", pool.max_bytes, 8 << 30);
     let semaphore = SemaphoreOptions::default().open_or_create(&domain, "semaphore").expect("made");
-    expect("semaphore", "permits", semaphore.free());
+    expect("semaphore", "permits", semaphore.available_permits());
     let three = Semaphore::options(3).create_new(&domain, "three").expect("made");
-    assert_eq!(three.free(), 3);
+    assert_eq!(three.available_permits(), 3);
     let found = SemaphoreOptions::default().open_or_create(&domain, "three").expect("as it is");
-    assert_eq!(found.free(), 3);
+    assert_eq!(found.available_permits(), 3);
     let subscriber = Subscriber::options();
     expect("subscriber", "reliable", false);
     expect("subscriber", "history", 0);

@@ -174,8 +174,8 @@ static void lock(void) {
     } else if (is("lock.consistent", 1)) {
         TRY(outlive_mutex_consistent(mutex));
         OK();
-    } else if (is("lock.give_up", 1)) {
-        TRY(outlive_mutex_give_up(mutex));
+    } else if (is("lock.mark_not_recoverable", 1)) {
+        TRY(outlive_mutex_mark_not_recoverable(mutex));
         OK();
     } else if (is("lock.unlock", 1)) {
         TRY(outlive_mutex_unlock(mutex));
@@ -238,14 +238,14 @@ static void rw(void) {
     } else if (is("rw.consistent", 1)) {
         TRY(outlive_rwlock_consistent(lock));
         OK();
-    } else if (is("rw.give_up", 1)) {
-        TRY(outlive_rwlock_give_up(lock));
+    } else if (is("rw.mark_not_recoverable", 1)) {
+        TRY(outlive_rwlock_mark_not_recoverable(lock));
         OK();
     } else if (is("rw.unlock", 1)) {
         TRY(outlive_rwlock_unlock(lock));
         OK();
     } else if (is("rw.reset", 3)) {
-        /* Given up, no process holds it: it is made whole first. */
+        /* Marked not recoverable, no process holds it: it is made whole first. */
         uint64_t value = number(words[2]);
         memcpy(outlive_rwlock_value(lock), &value, sizeof value);
         TRY(outlive_rwlock_reset(lock, until(words[3])));
@@ -269,8 +269,8 @@ static void semaphore(void) {
     } else if (is("sem.add", 1)) {
         TRY(outlive_semaphore_add(permits));
         OK();
-    } else if (is("sem.free", 1)) {
-        say_number(outlive_semaphore_free(permits));
+    } else if (is("sem.available", 1)) {
+        say_number(outlive_semaphore_available_permits(permits));
     } else usage("sem");
 }
 
@@ -388,14 +388,14 @@ static void latch(void) {
         } else if (is(#kind ".consistent", 1)) {                                          \
             TRY(outlive_##kind##_mutex_consistent(mutex));                                \
             OK();                                                                         \
-        } else if (is(#kind ".give_up", 1)) {                                             \
-            TRY(outlive_##kind##_mutex_give_up(mutex));                                   \
+        } else if (is(#kind ".mark_not_recoverable", 1)) {                                             \
+            TRY(outlive_##kind##_mutex_mark_not_recoverable(mutex));                                   \
             OK();                                                                         \
         } else if (is(#kind ".unlock", 1)) {                                              \
             TRY(outlive_##kind##_mutex_unlock(mutex));                                    \
             OK();                                                                         \
         } else if (is(#kind ".reset", 3)) {                                               \
-            /* Given up, no process holds it: it is made whole first. */                    \
+            /* Marked not recoverable, no process holds it: it is made whole first. */                    \
             memcpy(outlive_##kind##_mutex_value(mutex), &value, sizeof value);            \
             TRY(outlive_##kind##_mutex_reset(mutex, until(words[3])));                    \
             OK();                                                                         \
@@ -973,7 +973,7 @@ static void state(void) {
 
 static void say_reply(outlive_reply_t *reply) {
     say_shown(outlive_reply_data(reply), outlive_reply_size(reply));
-    outlive_reply_free(reply);
+    outlive_reply_release(reply);
 }
 
 static void client(void) {
@@ -1009,7 +1009,7 @@ static void server(void) {
         thing->out = server;
         OK();
     } else if (is("server.next", 2)) {
-        outlive_request_drop(request);
+        outlive_request_release(request);
         request = NULL;
         TRY(outlive_server_next(thing->out, until(words[2]), &request));
         say_shown(outlive_request_data(request), outlive_request_size(request));
@@ -1026,7 +1026,7 @@ static void server(void) {
         TRY(outlive_request_reply(asked, message, message_size));
         OK();
     } else if (is("server.drop", 0)) {
-        outlive_request_drop(request);
+        outlive_request_release(request);
         request = NULL;
         OK();
     } else if (is("server.stream", 0)) {

@@ -327,7 +327,7 @@ private:
         }
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
-        if (verb == "give_up") return find(held_, name).give_up(), held_.erase(name), ok();
+        if (verb == "mark_not_recoverable") return find(held_, name).mark_not_recoverable(), held_.erase(name), ok();
         if (verb == "unlock") return held_.erase(name), ok();
         if (verb == "reset") {
             lock.lock_to_reset(until(args.at(2))).value();
@@ -375,14 +375,14 @@ private:
         if (verb == "write") return writers_.insert_or_assign(name, lock.write(until(args.at(1))).value()), got(lock);
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
-        if (verb == "give_up") {
-            lock.give_up();
+        if (verb == "mark_not_recoverable") {
+            lock.mark_not_recoverable();
             /* They hold nothing any more, and unlocking what is not held does nothing. */
             return readers_.erase(name), writers_.erase(name), ok();
         }
         if (verb == "unlock") return readers_.erase(name), writers_.erase(name), ok();
         if (verb == "reset") {
-            /* Given up, no process holds it: it is made whole first. */
+            /* Marked not recoverable, no process holds it: it is made whole first. */
             lock.value() = number(args.at(1));
             lock.reset(until(args.at(2))).value();
             return ok();
@@ -408,7 +408,7 @@ private:
         if (verb == "acquire") return permits_[name].push_back(semaphore.acquire(until(args.at(1))).value()), ok();
         if (verb == "release") return permits_[name].pop_back(), ok();
         if (verb == "add") return semaphore.add().value(), ok();
-        if (verb == "free") return ok(semaphore.free());
+        if (verb == "available") return ok(semaphore.available_permits());
         throw Wrong{"Usage", verb};
     }
 
@@ -522,7 +522,7 @@ private:
         }
         if (verb == "set") return line.value = number(args.at(1)), ok();
         if (verb == "consistent") return line.lock.mark_consistent(), ok();
-        if (verb == "give_up") return find(line_held_, args.at(0)).give_up(), line_held_.erase(args.at(0)), ok();
+        if (verb == "mark_not_recoverable") return find(line_held_, args.at(0)).mark_not_recoverable(), line_held_.erase(args.at(0)), ok();
         if (verb == "unlock") return line_held_.erase(args.at(0)), ok();
         throw Wrong{"Usage", verb};
     }
@@ -590,10 +590,10 @@ private:
         }
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
-        if (verb == "give_up") return find(held, name).give_up(), held.erase(name), ok();
+        if (verb == "mark_not_recoverable") return find(held, name).mark_not_recoverable(), held.erase(name), ok();
         if (verb == "unlock") return held.erase(name), ok();
         if (verb == "reset") {
-            /* Given up, no process holds it: it is made whole first. */
+            /* Marked not recoverable, no process holds it: it is made whole first. */
             lock.value() = number(args.at(1));
             return lock.reset(until(args.at(2))).value(), ok();
         }

@@ -106,8 +106,8 @@ def lock_consistent(name: str) -> None:
     thing(name).mark_consistent()
 
 
-def lock_give_up(name: str) -> None:
-    thing(name).give_up()
+def lock_mark_not_recoverable(name: str) -> None:
+    thing(name).mark_not_recoverable()
 
 
 def lock_unlock(name: str) -> None:
@@ -171,9 +171,9 @@ def rw_consistent(name: str) -> None:
     last[name].mark_consistent()
 
 
-def rw_give_up(name: str) -> None:
+def rw_mark_not_recoverable(name: str) -> None:
     held = last.pop(name)
-    held.give_up()
+    held.mark_not_recoverable()
     held.__exit__(None, None, None)
 
 
@@ -198,8 +198,8 @@ def sem_release(name: str) -> None:
     thing(name).release()
 
 
-def sem_free(name: str) -> str:
-    return said(thing(name).free)
+def sem_available(name: str) -> str:
+    return said(thing(name).available_permits)
 
 
 def event_open(name: str, reset: str) -> None:
@@ -766,7 +766,7 @@ OPENED: dict[str, tuple[Any, str | None]] = {
     "barrier": (outlive.Barrier, "parties"),
     "queue": (outlive.Queue, "max_bytes"),
     "topic": (outlive.Topic, "max_bytes"),
-    "state": (outlive.State, "size"),
+    "state": (outlive.State, "capacity"),
     "service": (outlive.Client, "max_bytes"),
     "pool": (outlive.Pool, "max_bytes"),
 }

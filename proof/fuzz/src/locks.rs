@@ -61,7 +61,7 @@ fn open(domain: &Domain) -> Result<Locks, outlive::Error> {
         busy: OnceLock::open_or_create(domain, NAMES[6])?,
         abandoned: OnceLock::open_or_create(domain, NAMES[7])?,
         permits: Semaphore::options(3).open_or_create(domain, NAMES[8])?,
-        many: Semaphore::options(2).most(200).open_or_create(domain, NAMES[9])?,
+        many: Semaphore::options(2).max_permits(200).open_or_create(domain, NAMES[9])?,
         breaks: Barrier::options(3)
             .when_one_dies(WhenOneDies::Break)
             .open_or_create(domain, NAMES[10])?,
@@ -218,7 +218,7 @@ pub fn permits(world: &World, random: &mut Random) {
         let _ = black_box(semaphore.acquire_until(soon()).map(drop));
         let _ = black_box(semaphore.take_up_until(soon()).map(drop));
         let _ = black_box(semaphore.add_permit());
-        black_box((semaphore.holders(), semaphore.free(), semaphore.room()));
+        black_box((semaphore.holders(), semaphore.available_permits(), semaphore.max_permits()));
     }
 }
 

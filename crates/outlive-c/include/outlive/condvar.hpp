@@ -15,7 +15,7 @@ public:
     /** Unlocks the mutex, waits for a notification, and locks the mutex again; returns false at the
      * deadline. It may return without a notification. If an owner died holding the mutex meanwhile,
      * or before without a repair since, the mutex's `owner_died()` is true. Throws an `Error` when
-     * the mutex was given up (ENOTRECOVERABLE), or was not held. */
+     * the mutex is not recoverable (ENOTRECOVERABLE), or was not held. */
     template <class Lock> bool wait_until(Lock &lock, Deadline deadline) {
         outlive_mutex_t *mutex = lock.mutex()->raw();
         return got(outlive_condvar_wait_until(raw(), mutex, deadline.raw()));

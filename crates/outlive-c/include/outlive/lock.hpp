@@ -9,7 +9,7 @@
  *   `mark_consistent()` or unlocks.
  * - Unlocked without `mark_consistent()`, `owner_died()` is true again for the next locker: a
  *   program that does not check it leaves the warning to those that do.
- * - `give_up()` unlocks and gives the lock up: later lockers get an `Error` (ENOTRECOVERABLE), from
+ * - `mark_not_recoverable()` also unlocks: later lockers get an `Error` (ENOTRECOVERABLE), from
  *   `lock()`, `try_lock()` and the like, until a thread resets the lock (`lock_to_reset`, `reset`).
  * - An exception that unwinds through a guard unlocks as usual, and the next locker is not told, as
  *   with the standard's mutexes. The handler has to repair half-made changes before the guard goes,
@@ -58,9 +58,10 @@ public:
      * `mark_consistent()`. */
     bool owner_died() const { return lock_ && lock_->owner_died(); }
     void mark_consistent() { lock_->mark_consistent(); }
-    /** Unlocks and gives the lock up: later lockers get ENOTRECOVERABLE, until it is reset. */
-    void give_up() {
-        if (L *lock = std::exchange(lock_, nullptr)) lock->give_up();
+    /** Marks the lock not recoverable and unlocks it: later lockers get ENOTRECOVERABLE, until it is
+     * reset. */
+    void mark_not_recoverable() {
+        if (L *lock = std::exchange(lock_, nullptr)) lock->mark_not_recoverable();
     }
     /** Returns the lock itself. */
     L *mutex() const noexcept { return lock_; }
@@ -96,10 +97,11 @@ public:
     /** Declares that what the lock guards is whole again. EPERM (an `Error`): this thread does not
      * hold it. */
     void mark_consistent() { done(Api::consistent(raw())).value(); }
-    /** Unlocks and gives the lock up: later lockers get ENOTRECOVERABLE, until it is reset. EPERM
+    /** Marks the lock not recoverable and unlocks it: later lockers get ENOTRECOVERABLE, until it is
+     * reset. EPERM
      * (an `Error`): this thread does not hold it. The lock is unlocked afterwards: do not call this
      * inside a standard guard, except a `unique_lock` that is `release()`d. */
-    void give_up() { done(Api::give_up(raw())).value(); }
+    void mark_not_recoverable() { done(Api::mark_not_recoverable(raw())).value(); }
 
     /** Takes the lock, waiting until the deadline; fails with ETIMEDOUT, EBUSY (`at_once`),
      * ENOTRECOVERABLE, EDEADLK. */
@@ -127,7 +129,7 @@ struct MutexApi {
     static constexpr auto unlock = outlive_mutex_unlock;
     static constexpr auto owner_died = outlive_mutex_owner_died;
     static constexpr auto consistent = outlive_mutex_consistent;
-    static constexpr auto give_up = outlive_mutex_give_up;
+    static constexpr auto mark_not_recoverable = outlive_mutex_mark_not_recoverable;
     static constexpr auto holder = outlive_mutex_holder;
 };
 
@@ -138,7 +140,7 @@ template <class Self, class T> class MutexCalls : public LockCalls<Self, T, Mute
 public:
     /* By the shortest path. */
     void lock() { got(outlive_mutex_lock(Calls::raw())); }
-    /** Takes a lock in any state, given up or not: make whole what it guards, call
+    /** Takes a lock in any state, recoverable or not: make whole what it guards, call
      * `mark_consistent()`, unlock. */
     expected<void> lock_to_reset(Deadline deadline = never) {
         return done(outlive_mutex_lock_to_reset(Calls::raw(), deadline.raw()));
@@ -178,10 +180,10 @@ public:
     void mark_consistent() {
         done(outlive_rwlock_consistent(raw())).value();
     }
-    /** Unlocks and gives the lock up, as a mutex's `give_up`. EPERM (an `Error`): this thread does
+    /** Marks the lock not recoverable and unlocks it, as a mutex's `mark_not_recoverable`. EPERM (an `Error`): this thread does
      * not hold it as its writer. */
-    void give_up() { done(outlive_rwlock_give_up(raw())).value(); }
-    /** Makes a lock that was given up usable again. Its users have agreed on making what it guards
+    void mark_not_recoverable() { done(outlive_rwlock_mark_not_recoverable(raw())).value(); }
+    /** Makes a lock usable again that was marked not recoverable. Its users have agreed on making what it guards
      * whole before. */
     expected<void> reset(Deadline deadline = never) { return done(outlive_rwlock_reset(raw(), deadline.raw())); }
 

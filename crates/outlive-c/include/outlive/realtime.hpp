@@ -15,7 +15,7 @@ struct PiMutexApi {
     static constexpr auto unlock = outlive_pi_mutex_unlock;
     static constexpr auto owner_died = outlive_pi_mutex_owner_died;
     static constexpr auto consistent = outlive_pi_mutex_consistent;
-    static constexpr auto give_up = outlive_pi_mutex_give_up;
+    static constexpr auto mark_not_recoverable = outlive_pi_mutex_mark_not_recoverable;
     static constexpr auto holder = outlive_pi_mutex_holder;
 };
 
@@ -24,14 +24,14 @@ struct CeilingMutexApi {
     static constexpr auto unlock = outlive_ceiling_mutex_unlock;
     static constexpr auto owner_died = outlive_ceiling_mutex_owner_died;
     static constexpr auto consistent = outlive_ceiling_mutex_consistent;
-    static constexpr auto give_up = outlive_ceiling_mutex_give_up;
+    static constexpr auto mark_not_recoverable = outlive_ceiling_mutex_mark_not_recoverable;
     static constexpr auto holder = outlive_ceiling_mutex_holder;
 };
 
 /** The calls of a mutex with priority inheritance. */
 template <class Self, class T> class PiMutexCalls : public LockCalls<Self, T, PiMutexApi> {
 public:
-    /** Makes a lock that was given up usable again. Its users have agreed on making what it guards
+    /** Makes a lock usable again that was marked not recoverable. Its users have agreed on making what it guards
      * whole before. */
     expected<void> reset(Deadline deadline = never) {
         return done(outlive_pi_mutex_reset(PiMutexCalls::raw(), deadline.raw()));
@@ -41,7 +41,7 @@ public:
 /** The calls of a mutex with a ceiling. */
 template <class Self, class T> class CeilingMutexCalls : public LockCalls<Self, T, CeilingMutexApi> {
 public:
-    /** Makes a lock that was given up usable again, as `PiMutexCalls::reset`. */
+    /** Makes a lock usable again that was marked not recoverable, as `PiMutexCalls::reset`. */
     expected<void> reset(Deadline deadline = never) {
         return done(outlive_ceiling_mutex_reset(CeilingMutexCalls::raw(), deadline.raw()));
     }

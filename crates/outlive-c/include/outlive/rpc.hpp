@@ -22,7 +22,7 @@ private:
     friend class Client;
     friend class Call;
     explicit Reply(outlive_reply_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_reply_t, outlive_reply_free> handle_;
+    detail::Handle<outlive_reply_t, outlive_reply_release> handle_;
 };
 
 /** A call in flight: `for (auto reply : call)` over a stream of replies. Destroyed before it is
@@ -46,7 +46,7 @@ public:
 private:
     friend class Client;
     explicit Call(outlive_call_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_call_t, outlive_call_drop> handle_;
+    detail::Handle<outlive_call_t, outlive_call_release> handle_;
 };
 
 /** Calls a service. One thread at a time may use it and its calls. */
@@ -87,7 +87,7 @@ public:
 private:
     friend class Request;
     explicit Stream(outlive_stream_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_stream_t, outlive_stream_drop> handle_;
+    detail::Handle<outlive_stream_t, outlive_stream_release> handle_;
 };
 
 /** A request that waits for its reply. Destroyed without one, the client gets ECONNABORTED. */
@@ -124,7 +124,7 @@ public:
 private:
     friend class Server;
     explicit Request(outlive_request_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_request_t, outlive_request_drop> handle_;
+    detail::Handle<outlive_request_t, outlive_request_release> handle_;
 };
 
 /** Receives a service's requests: one server at a time, of all processes; opening another is EBUSY

@@ -109,13 +109,13 @@ private:
 class StateBytes
     : public detail::Named<StateBytes, detail::NoCalls, outlive_state_t, outlive_state_open, outlive_state_close> {
 public:
-    /** Opens the state of that name, or makes it for values of at most `most` bytes with this one
+    /** Opens the state of that name, or makes it for values of at most `capacity` bytes with this one
      * in it. EINVAL: it exists for others. ENOSPC: this one is longer. */
     template <Message M>
-    static expected<StateBytes> open_or_create(const Domain &domain, const std::string &name, size_t most,
+    static expected<StateBytes> open_or_create(const Domain &domain, const std::string &name, size_t capacity,
                                                const M &initial) {
         auto bytes = bytes_of(initial);
-        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, most, bytes.data(), bytes.size());
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, capacity, bytes.data(), bytes.size());
     }
     /** Opens the state of that name, of any type; ENOENT: there is none. */
     static expected<StateBytes> open(const Domain &domain, const std::string &name) {
@@ -123,9 +123,9 @@ public:
     }
     /** Makes a new state of that name; EEXIST: the name is in use. */
     template <Message M>
-    static expected<StateBytes> create_new(const Domain &domain, const std::string &name, size_t most, const M &initial) {
+    static expected<StateBytes> create_new(const Domain &domain, const std::string &name, size_t capacity, const M &initial) {
         auto bytes = bytes_of(initial);
-        return opened(OUTLIVE_CREATE_NEW, domain, name, most, bytes.data(), bytes.size());
+        return opened(OUTLIVE_CREATE_NEW, domain, name, capacity, bytes.data(), bytes.size());
     }
 
     /** Returns the latest value, whole, and its version. Never waits. */
@@ -137,7 +137,7 @@ public:
         got.value.resize(size);
         return got;
     }
-    /** Returns the most bytes of a value. */
+    /** Returns how many bytes a value may have. */
     size_t capacity() const noexcept { return outlive_state_capacity(raw()); }
     uint64_t version() const noexcept { return outlive_state_version(raw()); }
     /** Waits for a value of another version than `seen`, and returns its version. EPIPE: the writer

@@ -60,8 +60,8 @@ public:
         if (int code = outlive_semaphore_take_up(raw(), deadline.raw(), &index)) return Failure::last(code);
         return Permit(raw(), index);
     }
-    /** Returns how many permits are free now. */
-    uint32_t free() const noexcept { return outlive_semaphore_free(raw()); }
+    /** Returns how many permits no thread holds now. */
+    uint32_t available_permits() const noexcept { return outlive_semaphore_available_permits(raw()); }
 
 private:
     outlive_semaphore_t *raw() const noexcept { return const_cast<Self &>(static_cast<const Self &>(*this)).raw(); }
@@ -72,22 +72,22 @@ private:
 /** A semaphore with room for so many permits as a member of a struct in a `Record`: 64 bytes and 4
  * a permit, in whole cache lines; the same as Rust's `EmbeddedSemaphore`. All permits are free at
  * first, unless `set_permits` says otherwise. */
-template <uint32_t Most> class semaphore : public detail::SemaphoreCalls<semaphore<Most>> {
-    static_assert(Most >= 1 && Most <= 65536, "a semaphore has 1 to 65,536 permits");
+template <uint32_t MaxPermits> class semaphore : public detail::SemaphoreCalls<semaphore<MaxPermits>> {
+    static_assert(MaxPermits >= 1 && MaxPermits <= 65536, "a semaphore has 1 to 65,536 permits");
 
 public:
     semaphore() = default;
     semaphore(const semaphore &) = delete;
     semaphore &operator=(const semaphore &) = delete;
 
-    static constexpr uint32_t kind = OUTLIVE_SEMAPHORE, number = Most;
+    static constexpr uint32_t kind = OUTLIVE_SEMAPHORE, number = MaxPermits;
     /** Sets how many are free at first. To be called in a record's initialiser. */
-    expected<void> set_permits(uint32_t permits) { return detail::done(outlive_semaphore_init(&words_, permits, Most)); }
+    expected<void> set_permits(uint32_t permits) { return detail::done(outlive_semaphore_init(&words_, permits, MaxPermits)); }
     outlive_semaphore_t *raw() noexcept { return &words_; }
 
 private:
     outlive_semaphore_t words_;
-    uint32_t permits_[Most];
+    uint32_t permits_[MaxPermits];
 };
 static_assert(sizeof(semaphore<3>) == 128 && std::is_standard_layout_v<semaphore<3>>);
 
@@ -95,19 +95,19 @@ static_assert(sizeof(semaphore<3>) == 128 && std::is_standard_layout_v<semaphore
  * use it at once. */
 class Semaphore : public detail::Named<Semaphore, detail::SemaphoreCalls<Semaphore>, outlive_semaphore_t, outlive_semaphore_open, outlive_semaphore_close> {
 public:
-    /** Opens the semaphore of that name, or makes it. `most`: the most permits that there may be at
+    /** Opens the semaphore of that name, or makes it. `max_permits`: how many there may be at
      * a time, if `add` adds some; 0: as many as an existing one has, and in a new one no more than
      * `permits`. */
-    static expected<Semaphore> open_or_create(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
-        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, permits, most);
+    static expected<Semaphore> open_or_create(const Domain &domain, const std::string &name, uint32_t permits, uint32_t max_permits = 0) {
+        return opened(OUTLIVE_OPEN_OR_CREATE, domain, name, permits, max_permits);
     }
     /** Opens the semaphore of that name, whatever numbers it has; ENOENT: there is none. */
     static expected<Semaphore> open(const Domain &domain, const std::string &name) {
         return opened(OUTLIVE_OPEN, domain, name, 0, 0);
     }
     /** Makes a new semaphore of that name; EEXIST: the name is in use. */
-    static expected<Semaphore> create_new(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
-        return opened(OUTLIVE_CREATE_NEW, domain, name, permits, most);
+    static expected<Semaphore> create_new(const Domain &domain, const std::string &name, uint32_t permits, uint32_t max_permits = 0) {
+        return opened(OUTLIVE_CREATE_NEW, domain, name, permits, max_permits);
     }
 
 private:

@@ -33,7 +33,7 @@ public:
 private:
     friend class Publisher;
     Loan(outlive_loan_t *handle, std::span<std::byte> bytes) : handle_(handle), bytes_(bytes) {}
-    detail::Handle<outlive_loan_t, outlive_loan_drop> handle_;
+    detail::Handle<outlive_loan_t, outlive_loan_release> handle_;
     std::span<std::byte> bytes_;
 };
 

@@ -147,7 +147,7 @@ static void seen_when_the_stream_is_there(void) {
     outlive_pinned_loan_t *dropped = NULL;
     OK(outlive_pinned_publisher_loan(publisher, 5000, &dropped));
     OK(outlive_pinned_loan_copy_from_device(dropped, 0, 5000, from, stream));
-    outlive_pinned_loan_drop(dropped);
+    outlive_pinned_loan_release(dropped);
     CHECK(outlive_pinned_publisher_due(publisher) == 1);
     outlive_sample_t *sample = NULL;
     IS(EAGAIN, outlive_subscriber_recv(subscriber, &sample, OUTLIVE_TRY));
@@ -189,7 +189,7 @@ static void what_cannot_be(void) {
     CHECK(outlive_pinned_sample_get(NULL) == NULL && outlive_gpu_context(NULL) == NULL);
     CHECK(outlive_gpu_stream_raw(NULL) == NULL && *outlive_gpu_name(NULL) == 0 && outlive_pinned_publisher_due(NULL) == 0);
     outlive_pinned_publisher_close(NULL);
-    outlive_pinned_loan_drop(NULL);
+    outlive_pinned_loan_release(NULL);
     outlive_pinned_sample_release(NULL);
     outlive_gpu_stream_close(NULL);
     outlive_pinned_topic_close(NULL);
@@ -303,7 +303,7 @@ static void blocks_stay_on_the_device(void) {
     uint64_t address = 0;
     OK(outlive_device_publisher_loan(block_publisher, 100, &loan, &address));
     OK(outlive_device_loan_written_on(loan, stream));
-    outlive_device_loan_drop(loan);
+    outlive_device_loan_release(loan);
     OK(outlive_device_publisher_wait_published(block_publisher, SOON));
     outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
     outlive_device_topic_t *none = blocks;

@@ -91,7 +91,7 @@ static void owner_killed_while_waited_for(void) {
     outlive_mutex_close(mutex);
 }
 
-static void given_up_and_reset(void) {
+static void not_recoverable_and_reset(void) {
     outlive_mutex_t *mutex = open_total();
     pid_t child = start(hold);
     hear();
@@ -104,9 +104,9 @@ static void given_up_and_reset(void) {
         IS(EOWNERDEAD, outlive_mutex_trylock(mutex));
         OK(outlive_mutex_unlock(mutex));
     }
-    IS(EPERM, outlive_mutex_give_up(mutex));
+    IS(EPERM, outlive_mutex_mark_not_recoverable(mutex));
     IS(EOWNERDEAD, outlive_mutex_lock(mutex));
-    OK(outlive_mutex_give_up(mutex));
+    OK(outlive_mutex_mark_not_recoverable(mutex));
     IS(EPERM, outlive_mutex_unlock(mutex));
     IS(ENOTRECOVERABLE, outlive_mutex_lock(mutex));
     IS(ENOTRECOVERABLE, outlive_mutex_trylock(mutex));
@@ -422,9 +422,9 @@ static void pi_owner_killed(void) {
     IS(EOWNERDEAD, outlive_pi_mutex_lock(&valve->lock, SOON));
     CHECK(outlive_pi_mutex_owner_died(&valve->lock));
     OK(outlive_pi_mutex_unlock(&valve->lock));
-    IS(EPERM, outlive_pi_mutex_give_up(&valve->lock));
+    IS(EPERM, outlive_pi_mutex_mark_not_recoverable(&valve->lock));
     IS(EOWNERDEAD, outlive_pi_mutex_lock(&valve->lock, SOON));
-    OK(outlive_pi_mutex_give_up(&valve->lock));
+    OK(outlive_pi_mutex_mark_not_recoverable(&valve->lock));
     IS(ENOTRECOVERABLE, outlive_pi_mutex_lock(&valve->lock, SOON));
     OK(outlive_pi_mutex_reset(&valve->lock, SOON));
     child = start(hold_valve);
@@ -445,6 +445,6 @@ static void pi_owner_killed(void) {
     IS(EINVAL, outlive_pi_mutex_lock(named, SOON));
 }
 
-TESTS(TEST(ordinary), TEST(owner_killed), TEST(owner_killed_while_waited_for), TEST(given_up_and_reset), TEST(in_record),
+TESTS(TEST(ordinary), TEST(owner_killed), TEST(owner_killed_while_waited_for), TEST(not_recoverable_and_reset), TEST(in_record),
       TEST(owner_killed_in_record), TEST(swept_in_record), TEST(condvar), TEST(condvar_owner_killed), TEST(condvar_peer_killed), TEST(forked),
       TEST(pi_owner_killed), TEST(bad_arguments))

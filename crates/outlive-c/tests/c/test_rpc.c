@@ -14,7 +14,7 @@ static void serve(void) {
         CHECK(outlive_request_size(request) == sizeof number);
         memcpy(&number, outlive_request_data(request), sizeof number);
         if (number == 13) {
-            outlive_request_drop(request);
+            outlive_request_release(request);
             continue;
         }
         if (number == 99) for_ever();
@@ -47,7 +47,7 @@ static int ask(uint64_t number, uint64_t *answer) {
     if (code == 0) {
         CHECK(outlive_reply_size(reply) == sizeof *answer);
         memcpy(answer, outlive_reply_data(reply), sizeof *answer);
-        outlive_reply_free(reply);
+        outlive_reply_release(reply);
     }
     return code;
 }
@@ -70,16 +70,16 @@ static void ordinary(void) {
         outlive_reply_t *reply = NULL;
         OK(outlive_call_next(call, SOON, &reply));
         CHECK(outlive_reply_size(reply) == sizeof at && memcmp(outlive_reply_data(reply), &at, sizeof at) == 0);
-        outlive_reply_free(reply);
+        outlive_reply_release(reply);
     }
     outlive_reply_t *none = NULL;
     OK(outlive_call_next(call, SOON, &none));
     CHECK(none == NULL);
-    outlive_call_drop(call);
+    outlive_call_release(call);
     /* Cancelled: begun or not. */
     number = 4;
     OK(outlive_client_begin(client, &number, sizeof number, SOON, &call));
-    outlive_call_drop(call);
+    outlive_call_release(call);
     OK(ask(0, &answer));
     join(child);
     IS(ENOTCONN, ask(1, &answer));
@@ -105,7 +105,7 @@ static void server_killed(void) {
     IS(ECONNRESET, ask(99, &answer));
     CHECK(pthread_join(thread, NULL) == 0);
     IS(EPIPE, ask(1, &answer));
-    /* The next one takes over; a patient client's calls wait for it. */
+    /* The next one takes over; the calls of a client that waits for a server wait for it. */
     outlive_client_close(client);
     outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
     options.wait_for_server = 1;
@@ -120,7 +120,7 @@ static void server_killed(void) {
     OK(outlive_client_begin(client, &number, sizeof number, SOON, &call));
     IS(EAGAIN, outlive_call_next(call, OUTLIVE_TRY, &reply));
     IS(ETIMEDOUT, outlive_call_next(call, outlive_after_ms(5), &reply));
-    outlive_call_drop(call);
+    outlive_call_release(call);
     outlive_client_close(client);
     kill_it(child);
 }
@@ -147,7 +147,7 @@ static void client_killed(void) {
     int code = 0;
     for (int at = 0; at < 20 && code == 0; at++) code = outlive_stream_send(stream, "x", 1, SOON);
     CHECK(code == EPIPE || code == ECANCELED);
-    outlive_stream_drop(stream);
+    outlive_stream_release(stream);
     IS(EAGAIN, outlive_server_next(server, OUTLIVE_TRY, &request));
     IS(ETIMEDOUT, outlive_server_next(server, outlive_after_ms(5), &request));
     outlive_server_close(server);
@@ -168,7 +168,7 @@ static void bad_arguments(void) {
     CHECK(outlive_reply_data(NULL) == NULL && outlive_request_size(NULL) == 0);
     outlive_client_close(client);
     outlive_client_close(NULL);
-    outlive_call_drop(NULL);
+    outlive_call_release(NULL);
 }
 
 TESTS(TEST(ordinary), TEST(server_killed), TEST(client_killed), TEST(bad_arguments))

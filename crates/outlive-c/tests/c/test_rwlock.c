@@ -87,7 +87,7 @@ static void reader_killed(void) {
     outlive_rwlock_close(lock);
 }
 
-static void given_up_and_reset(void) {
+static void not_recoverable_and_reset(void) {
     outlive_rwlock_t *lock = open_limits();
     pid_t child = start(write_and_hold);
     hear();
@@ -97,13 +97,13 @@ static void given_up_and_reset(void) {
     IS(EOWNERDEAD, outlive_rwlock_read(lock, SOON));
     OK(outlive_rwlock_unlock(lock));
     IS(EOWNERDEAD, outlive_rwlock_read(lock, SOON));
-    OK(outlive_rwlock_give_up(lock));
+    OK(outlive_rwlock_mark_not_recoverable(lock));
     IS(ENOTRECOVERABLE, outlive_rwlock_read(lock, SOON));
     OK(outlive_rwlock_reset(lock, SOON));
     OK(outlive_rwlock_read(lock, SOON));
-    IS(EPERM, outlive_rwlock_give_up(lock));
+    IS(EPERM, outlive_rwlock_mark_not_recoverable(lock));
     OK(outlive_rwlock_unlock(lock));
-    IS(EPERM, outlive_rwlock_give_up(lock));
+    IS(EPERM, outlive_rwlock_mark_not_recoverable(lock));
     outlive_rwlock_close(lock);
 }
 
@@ -134,4 +134,4 @@ static void in_record(void) {
     IS(EINVAL, outlive_rwlock_write(NULL, SOON));
 }
 
-TESTS(TEST(ordinary), TEST(writer_killed), TEST(reader_killed), TEST(given_up_and_reset), TEST(in_record))
+TESTS(TEST(ordinary), TEST(writer_killed), TEST(reader_killed), TEST(not_recoverable_and_reset), TEST(in_record))

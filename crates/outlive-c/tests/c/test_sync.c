@@ -157,7 +157,7 @@ static void semaphore_holder_killed(void) {
     outlive_semaphore_t *semaphore = open_semaphore();
     uint32_t index = 99;
     OK(outlive_semaphore_acquire(semaphore, SOON, &index));
-    CHECK(index < 3 && outlive_semaphore_free(semaphore) == 1);
+    CHECK(index < 3 && outlive_semaphore_available_permits(semaphore) == 1);
     doomed = start(hold_a_permit);
     hear();
     IS(EAGAIN, outlive_semaphore_acquire(semaphore, OUTLIVE_TRY, NULL));
@@ -180,7 +180,7 @@ static void semaphore_holder_killed(void) {
     OK(outlive_semaphore_release(semaphore));
     IS(EPERM, outlive_semaphore_release(semaphore));
     IS(EPERM, outlive_semaphore_consume(semaphore));
-    CHECK(outlive_semaphore_free(semaphore) == 2);
+    CHECK(outlive_semaphore_available_permits(semaphore) == 2);
     /* Handed to this very thread: no other has it in between, and only the named thread takes it up. */
     uint32_t token = 0, taken = 9;
     OK(outlive_domain_token(domain, &token));
@@ -189,11 +189,11 @@ static void semaphore_holder_killed(void) {
     OK(outlive_semaphore_acquire(semaphore, SOON, &index));
     IS(EINVAL, outlive_semaphore_hand_to(semaphore, 0));
     OK(outlive_semaphore_hand_to(semaphore, token));
-    CHECK(outlive_semaphore_free(semaphore) == 1);
+    CHECK(outlive_semaphore_available_permits(semaphore) == 1);
     OK(outlive_semaphore_take_up(semaphore, SOON, &taken));
     CHECK(taken == index);
     OK(outlive_semaphore_release(semaphore));
-    CHECK(outlive_semaphore_free(semaphore) == 2);
+    CHECK(outlive_semaphore_available_permits(semaphore) == 2);
     outlive_semaphore_close(semaphore);
     IS(EINVAL, outlive_semaphore_open(domain, "none", OUTLIVE_OPEN_OR_CREATE, 0, 0, &semaphore));
     IS(EINVAL, outlive_semaphore_acquire(NULL, SOON, NULL));
@@ -285,7 +285,7 @@ static void hold_two_slots(void) {
 static void embedded_holder_killed(void) {
     struct station *station = open_station(), *again = open_station();
     outlive_semaphore_t *slots = &station->slots.semaphore, *parts = &station->parts.semaphore;
-    CHECK(outlive_semaphore_free(slots) == 3 && outlive_semaphore_free(parts) == 0 && station->behind == 7);
+    CHECK(outlive_semaphore_available_permits(slots) == 3 && outlive_semaphore_available_permits(parts) == 0 && station->behind == 7);
     IS(ETIMEDOUT, outlive_semaphore_acquire(parts, outlive_after_ms(5), NULL));
     doomed = start(hold_two_slots);
     hear();
@@ -303,7 +303,7 @@ static void embedded_holder_killed(void) {
     OK(outlive_semaphore_release(slots));
     OK(outlive_semaphore_release(slots));
     OK(outlive_semaphore_release(slots));
-    CHECK(outlive_semaphore_free(&again->slots.semaphore) == 3 && outlive_semaphore_free(parts) == 1);
+    CHECK(outlive_semaphore_available_permits(&again->slots.semaphore) == 3 && outlive_semaphore_available_permits(parts) == 1);
     OK(outlive_semaphore_acquire(parts, SOON, NULL));
     OK(outlive_semaphore_consume(parts));
     OK(outlive_semaphore_add(parts));
@@ -373,7 +373,7 @@ static void embedded_wrongly(void) {
     IS(EINVAL, outlive_semaphore_add(&station->slots.semaphore));
     IS(EINVAL, outlive_barrier_join(&station->step.barrier));
     IS(EINVAL, outlive_ceiling_mutex_lock(&station->valve, SOON));
-    CHECK(outlive_semaphore_free(&station->slots.semaphore) == 0);
+    CHECK(outlive_semaphore_available_permits(&station->slots.semaphore) == 0);
 }
 
 static int may_run_at_40(outlive_ceiling_mutex_t *valve) {
@@ -418,9 +418,9 @@ static void ceiling_holder_killed(void) {
     CHECK(!outlive_ceiling_mutex_owner_died(named) && outlive_ceiling_mutex_owner_died(&station->valve));
     OK(outlive_ceiling_mutex_unlock(&station->valve));
     OK(outlive_ceiling_mutex_unlock(named));
-    IS(EPERM, outlive_ceiling_mutex_give_up(&station->valve));
+    IS(EPERM, outlive_ceiling_mutex_mark_not_recoverable(&station->valve));
     IS(EOWNERDEAD, outlive_ceiling_mutex_lock(&station->valve, SOON));
-    OK(outlive_ceiling_mutex_give_up(&station->valve));
+    OK(outlive_ceiling_mutex_mark_not_recoverable(&station->valve));
     IS(ENOTRECOVERABLE, outlive_ceiling_mutex_lock(&station->valve, SOON));
     OK(outlive_ceiling_mutex_reset(&station->valve, SOON));
     OK(outlive_ceiling_mutex_lock(&station->valve, SOON));

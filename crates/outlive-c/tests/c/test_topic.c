@@ -76,7 +76,7 @@ static void ordinary(void) {
     outlive_loan_t *loan = NULL;
     void *data = NULL;
     OK(outlive_publisher_loan(publisher, 1 << 20, &loan, &data));
-    outlive_loan_drop(loan);
+    outlive_loan_release(loan);
     close_all();
     CHECK(memcmp(outlive_sample_data(sample), "two", 3) == 0);
     outlive_sample_release(sample);
@@ -216,7 +216,7 @@ static void bad_arguments(void) {
     IS(EINVAL, outlive_subscriber_recv(NULL, &sample, OUTLIVE_TRY));
     CHECK(outlive_sample_data(NULL) == NULL && outlive_sample_size(NULL) == 0);
     IS(EINVAL, outlive_sample_header(NULL, NULL));
-    outlive_loan_drop(NULL);
+    outlive_loan_release(NULL);
     outlive_sample_release(NULL);
     outlive_topic_t *other = NULL;
     outlive_queue_t *queue = NULL;

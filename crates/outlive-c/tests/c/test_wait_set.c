@@ -175,9 +175,9 @@ static void others(void) {
     OK(outlive_request_reply(request, "!", 1));
     CHECK(what_of(by_call, SOON) == OUTLIVE_READABLE);
     OK(outlive_call_next(call, OUTLIVE_TRY, &reply));
-    outlive_reply_free(reply);
+    outlive_reply_release(reply);
     outlive_wait_set_close(set);
-    outlive_call_drop(call);
+    outlive_call_release(call);
     outlive_client_close(client);
     outlive_server_close(server);
     outlive_publisher_close(publisher);

@@ -121,7 +121,7 @@ static void killed_before_a_waiter() {
     killer.join();
 }
 
-static void given_up() {
+static void not_recoverable() {
     auto domain = open_domain();
     auto total = outlive::Mutex<uint64_t>::open_or_create(domain, "total").value();
     Child child([](outlive::Domain &domain, auto tell) {
@@ -135,11 +135,11 @@ static void given_up() {
     {
         std::scoped_lock held(total); /* Does not look, and the next one is told again. */
     }
-    THROWS(EPERM, total.give_up());
+    THROWS(EPERM, total.mark_not_recoverable());
     {
         auto told = total.acquire().value();
         CHECK(told.owner_died());
-        told.give_up();
+        told.mark_not_recoverable();
         CHECK(!told.owner_died());
     }
     THROWS(ENOTRECOVERABLE, total.lock());
@@ -329,5 +329,5 @@ static void bad_arguments() {
     }
 }
 
-TESTS(TEST(ordinary), TEST(two_at_once), TEST(killed_in_scoped_lock), TEST(killed_before_a_waiter), TEST(given_up), TEST(an_exception_unlocks),
+TESTS(TEST(ordinary), TEST(two_at_once), TEST(killed_in_scoped_lock), TEST(killed_before_a_waiter), TEST(not_recoverable), TEST(an_exception_unlocks),
       TEST(shared), TEST(writer_killed), TEST(reader_killed), TEST(condition_variables), TEST(forked), TEST(bad_arguments))

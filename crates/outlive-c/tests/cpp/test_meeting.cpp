@@ -116,12 +116,12 @@ static void killed_with_a_pi_mutex() {
         line->lock.mark_consistent();
         CHECK(!line->lock.owner_died());
     }
-    /* A locker that does not look leaves it unrepaired; the next gives it up; then it is reset. */
+    /* A locker that does not look leaves it unrepaired; the next marks it not recoverable; then it is reset. */
     { std::scoped_lock held(total); }
     {
         auto told = total.acquire(soon).value();
         CHECK(told.owner_died());
-        told.give_up();
+        told.mark_not_recoverable();
     }
     THROWS(ENOTRECOVERABLE, total.lock());
     total.value() = 0;
@@ -165,9 +165,9 @@ static void a_permit_is_handed_over() {
     CHECK(permit.hand_to(domain.process_token().value()).has_value());
     std::thread([&] {
         auto mine = seats.take_up(soon).value();
-        CHECK(mine.index() == 0 && seats.free() == 0);
+        CHECK(mine.index() == 0 && seats.available_permits() == 0);
     }).join();
-    CHECK(seats.free() == 1);
+    CHECK(seats.available_permits() == 1);
 }
 
 struct Station {
@@ -194,8 +194,8 @@ static outlive::Record<Station> open_station(const outlive::Domain &domain) {
 static void killed_in_a_station() {
     auto domain = open_domain();
     auto station = open_station(domain);
-    CHECK(station->slots.free() == 3 && station->parts.free() == 0 && station->behind == 7);
-    CHECK(station->parts.acquire(5ms).code() == ETIMEDOUT && station->parts.add() && station->parts.free() == 1);
+    CHECK(station->slots.available_permits() == 3 && station->parts.available_permits() == 0 && station->behind == 7);
+    CHECK(station->parts.acquire(5ms).code() == ETIMEDOUT && station->parts.add() && station->parts.available_permits() == 1);
     Child child([](outlive::Domain &domain, auto tell) {
         auto station = open_station(domain);
         auto slots = {station->slots.acquire(soon).value(), station->slots.acquire(soon).value()};
@@ -206,7 +206,7 @@ static void killed_in_a_station() {
     auto step = station->step.join().value(), tour = station->tour.join().value();
     child.hear();
     auto slot = station->slots.acquire(soon).value();
-    CHECK(station->slots.free() == 0 && station->slots.acquire(outlive::at_once).code() == EAGAIN);
+    CHECK(station->slots.available_permits() == 0 && station->slots.acquire(outlive::at_once).code() == EAGAIN);
     CHECK(station->step.join().code() == EUSERS);
     std::thread killer([&] {
         std::this_thread::sleep_for(50ms);

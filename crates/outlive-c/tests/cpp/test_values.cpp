@@ -65,14 +65,14 @@ static void semaphores_and_events() {
     });
     child.hear();
     auto one = seats.acquire(soon).value();
-    CHECK(seats.free() == 0 && seats.acquire(outlive::at_once).code() == EAGAIN);
+    CHECK(seats.available_permits() == 0 && seats.acquire(outlive::at_once).code() == EAGAIN);
     child.kill();
     {
         auto two = seats.acquire(soon).value();
         CHECK(two.index() != one.index());
         THROWS(EDEADLK, (void)seats.acquire().value());
     }
-    CHECK(seats.free() == 1);
+    CHECK(seats.available_permits() == 1);
     auto bell = outlive::Event::open_or_create(domain, "bell").value();
     CHECK(bell.wait_any(3, 5ms).code() == ETIMEDOUT);
     std::jthread ringer([&] { bell.set(1).value(), bell.set(2).value(); });

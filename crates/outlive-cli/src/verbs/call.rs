@@ -77,7 +77,7 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
         other => other?,
     };
     let client = service.client()?;
-    client.set_patient(args.wait_for_server);
+    client.set_wait_for_server(args.wait_for_server);
     let deadline = args.timeout.map_or(Deadline::NEVER, Deadline::after);
     let mut call = client.begin_until(&request, deadline).map_err(|error| failure(&error))?;
     loop {

@@ -159,9 +159,11 @@ fn settle<'a, G>(
     match result {
         Ok(Some(guard)) => Ok(Got::Clean(guard)),
         Ok(None) if under.is_nonblocking() => {
-            Err(under.gave_up("somebody holds the lock; wait for it, or try later"))
+            Err(under.gave_up("another process holds the lock; wait for it, or try later"))
         }
-        Ok(None) => Err(under.gave_up("somebody still held the lock when the deadline passed")),
+        Ok(None) => {
+            Err(under.gave_up("another process still held the lock when the deadline passed"))
+        }
         Err(LockError::OwnerDied(mut guard)) => {
             let text = "the last holder died while it held the lock; what the lock guards may be half done";
             under.say(text);

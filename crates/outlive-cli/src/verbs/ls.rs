@@ -109,7 +109,7 @@ pub fn state(entry: &Entry) -> String {
         count => format!(", {} waiting", output::count(count as u64)),
     };
     match &entry.detail {
-        Detail::Lock(lock) if lock.not_recoverable => "given up by a holder".to_owned(),
+        Detail::Lock(lock) if lock.not_recoverable => "not recoverable".to_owned(),
         Detail::Lock(lock) => match (&lock.state, lock.holders.as_slice()) {
             (Some(state), _) => format!("{state}{waiting}"),
             (None, []) => "free".to_owned(),

@@ -80,10 +80,10 @@ fn open(
         domain.entry(&args.name)?;
     }
     let semaphore = Semaphore::options(args.permits).open_or_create(domain, &args.name)?;
-    if semaphore.room() != args.permits as usize {
+    if semaphore.max_permits() != args.permits as usize {
         // Going on would break a promise of how many run at once: this command's, or the other
         // users'.
-        let room = counted(semaphore.room() as u64, "permit");
+        let room = counted(semaphore.max_permits() as u64, "permit");
         let text = format!(
             "'{}' was made with {room}: say that, or remove it first (outlive rm)",
             args.name

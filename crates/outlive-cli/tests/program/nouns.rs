@@ -96,7 +96,7 @@ fn a_binary_value_or_reply_is_whole_in_a_file() {
     });
     for payload in awkward() {
         fs::write(stage.path("in"), &payload).expect("written");
-        stage.feed(&["state", "set", "s", "--size", "1M"], &payload).expect(0);
+        stage.feed(&["state", "set", "s", "--capacity", "1M"], &payload).expect(0);
         assert!(to_file(&stage, &["state", "get", "s"]).0 == payload);
         assert!(to_file(&stage, &["state", "watch", "s", "--count", "1"]).0 == payload);
         stage.run(&["state", "get", "s", "--output", "out"]).expect(0);

@@ -27,10 +27,10 @@ fn a_value_is_set_and_got() {
         b"a\0\xff\n",
         "the value before"
     );
-    stage.run(&["state", "set", "--size", "8K", "wide", "x"]).expect(0);
+    stage.run(&["state", "set", "--capacity", "8K", "wide", "x"]).expect(0);
     stage.run(&["state", "set", "wide", &large]).expect(0);
     stage.run(&["state", "set", "as-large", &large]).expect(0);
-    stage.run(&["state", "set", "--size", "200M", "huge", "x"]).expect(10);
+    stage.run(&["state", "set", "--capacity", "200M", "huge", "x"]).expect(10);
     stage.feed(&["send", "q"], b"").expect(0);
     stage.run(&["state", "get", "q"]).expect(7).says("is a queue");
 }

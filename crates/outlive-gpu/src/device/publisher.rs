@@ -149,7 +149,7 @@ impl<T: Plain> DevicePublisher<T> {
         let blocks = &self.lender.keeper;
         let len = count.checked_mul(size_of::<T>()).map(|len| len as u64);
         let wanted = len.and_then(|len| Some((len, blocks.block_len(len)?)));
-        let too_large = SendError::TooLarge { len: u64::MAX, most: LARGEST_PAYLOAD as u64 };
+        let too_large = SendError::TooLarge { len: u64::MAX, max: LARGEST_PAYLOAD as u64 };
         let (len, wanted) = wanted.ok_or(too_large)?;
         let (mut lent, place, block) = self.find(wanted)?;
         let block = match block {
@@ -176,9 +176,9 @@ impl<T: Plain> DevicePublisher<T> {
     /// messages are due than the topic keeps.
     ///
     /// # Errors
-    /// [`GpuError::Capturing`], [`GpuError::Driver`], and [`GpuError::Publish`] for a message that was due
-    /// before. Where the driver fails, the loan's memory is not reused as long as this process
-    /// lives; else the loan is given back.
+    /// [`GpuError::Capturing`], [`GpuError::Driver`], and [`GpuError::Publish`] for a message that
+    /// was due before. Where the driver fails, the loan's memory is not reused as long as this
+    /// process lives; else the loan is given back.
     ///
     /// # If a process dies
     /// If this process dies before the stream has got there, the message is never seen.
@@ -186,7 +186,8 @@ impl<T: Plain> DevicePublisher<T> {
         self.publish_on_until(loan, stream, Deadline::NEVER)
     }
 
-    /// Publishes a loan as [`DevicePublisher::publish_on`] does, waiting until the deadline at most.
+    /// Publishes a loan as [`DevicePublisher::publish_on`] does, waiting until the deadline at
+    /// most.
     ///
     /// # Errors
     /// The errors of [`DevicePublisher::publish_on`], and [`GpuError::TimedOut`].

@@ -174,13 +174,20 @@ const LONGEST_END: Duration = Duration::from_secs(2);
 
 /// Why a thread did not get into `inside`.
 enum NotInside {
-    /// Another process took the role, as this one seemed dead.
-    Taken,
+    /// Another process, of that pid, took the role, as this one seemed dead.
+    Taken {
+        pid: Option<u32>,
+    },
     /// The dead holder's thread, of that process, has not exited.
     Ending {
-        pid: u32,
+        pid: Option<u32>,
     },
     System(Error),
+}
+
+/// Returns the owner's process; `None` when the registry does not know the owner any more.
+fn pid_of(owner: &Peer) -> Option<u32> {
+    owner.info().map(|info| info.pid)
 }
 
 impl Role<'_> {
@@ -209,7 +216,7 @@ impl Role<'_> {
             if let Some(token) = TokenId::from_word(word) {
                 let peer = Peer::new(self.registry, token);
                 if peer.is_alive() {
-                    let pid = peer.info().map_or(0, |info| info.pid);
+                    let pid = pid_of(&peer);
                     return Err(Error::Taken { role: name, path: path(), pid });
                 }
             } else if !matches!(word & !WAITERS, 0 | ROLE_DIED) {
@@ -229,7 +236,7 @@ impl Role<'_> {
         };
         let result = match self.take_inside(me, process, deadline) {
             Ok(()) => Ok(HeldRole { process, inside: me.id.as_u32() }),
-            Err(NotInside::Taken) => Err(Error::Taken { role: name, path: path(), pid: 0 }),
+            Err(NotInside::Taken { pid }) => Err(Error::Taken { role: name, path: path(), pid }),
             Err(NotInside::Ending { pid }) => Err(Error::Ending { role: name, path: path(), pid }),
             Err(NotInside::System(error)) => Err(error),
         };
@@ -255,8 +262,10 @@ impl Role<'_> {
             // Without this, a merely slow thread would rob a successor whose own thread has ended
             // since.
             let holder = self.holder.load(Ordering::Acquire);
-            if TokenId::from_word(holder) != Some(process) {
-                return Err(NotInside::Taken);
+            let now = TokenId::from_word(holder);
+            if now != Some(process) {
+                let pid = now.and_then(|now| pid_of(&Peer::new(self.registry, now)));
+                return Err(NotInside::Taken { pid });
             }
             // By compare-exchange: a running thread of the dead process may have passed the handle
             // on.
@@ -277,9 +286,7 @@ impl Role<'_> {
         let thread = Peer::new(self.registry, thread);
         match thread.wait_dead_until(deadline) {
             Ok(()) => Ok(()),
-            Err(WaitError::TimedOut) => {
-                Err(NotInside::Ending { pid: thread.info().map_or(0, |info| info.pid) })
-            }
+            Err(WaitError::TimedOut) => Err(NotInside::Ending { pid: pid_of(&thread) }),
             Err(WaitError::System(error)) => Err(NotInside::System(error)),
         }
     }

@@ -34,7 +34,7 @@ pub enum SendError {
         /// The message's length in bytes.
         len: u64,
         /// The largest possible length in bytes.
-        most: u64,
+        max: u64,
     },
     /// No value of this state has such a length: all have one, or lengths that are multiples of the
     /// size of their type.
@@ -90,10 +90,10 @@ impl fmt::Display for SendError {
                 "the receiver died; start another: a queue's next receiver takes over what is unread",
             ),
             SendError::Cancelled => f.write_str("the client wants no reply any more"),
-            SendError::TooLarge { len, most } => {
+            SendError::TooLarge { len, max } => {
                 write!(
                     f,
-                    "a message of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes"
+                    "a message of {len} bytes does not fit, the most is {max}; split it, or raise max_bytes"
                 )
             }
             SendError::OtherLength { len, wanted } => {

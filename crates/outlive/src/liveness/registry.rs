@@ -105,7 +105,7 @@ impl Registry {
         let index = opened.len() + 1;
         if index >= MOST_REGISTRIES {
             let path = folder.path().to_path_buf();
-            return Err(Error::TooMany { what: "domains", path, most: MOST_REGISTRIES as u32 - 1 });
+            return Err(Error::TooMany { what: "domains", path, max: MOST_REGISTRIES as u32 - 1 });
         }
         let layout =
             libc_mutex::layout().map_err(|errno| system("lay out a robust mutex in", errno))?;

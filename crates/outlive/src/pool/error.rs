@@ -46,7 +46,7 @@ pub enum PoolError {
     /// The object has as many holders as it can have.
     TooManyHolders {
         /// The most holders that an object can have.
-        most: u32,
+        max: u32,
     },
     /// The object is offered as another type: as a value, or as plain bytes.
     OtherType,
@@ -116,8 +116,8 @@ impl fmt::Display for PoolError {
                 "nothing is offered or shared by that number; it was claimed or freed before, or is of another pool",
             ),
             PoolError::NotForUs { to } => write!(f, "it is offered to another ({to}), which has to claim it"),
-            PoolError::TooManyHolders { most } => {
-                write!(f, "it is shared by {most} holders already; wait until one of them has dropped it")
+            PoolError::TooManyHolders { max } => {
+                write!(f, "it is shared by {max} holders already; wait until one of them has dropped it")
             }
             PoolError::OtherType => f.write_str(
                 "what is offered is of another type; use claim for bytes, claim_value for the value that was offered",

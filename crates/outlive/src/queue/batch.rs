@@ -12,7 +12,7 @@ pub(super) fn pack<M: Payload + ?Sized, B: Borrow<M>>(
 ) -> Result<(), SendError> {
     let len: u64 = messages.iter().map(|message| message.borrow().bytes().len() as u64 + 4).sum();
     if len > LARGEST_MESSAGE || messages.len() > MOST_BATCHED {
-        return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
+        return Err(SendError::TooLarge { len, max: LARGEST_MESSAGE });
     }
     BUFFER.with(|buffer| {
         // A buffer that the thread keeps. A caller's `Borrow` that itself sends finds it in use and

@@ -87,7 +87,7 @@ impl Queue {
             Err(Error::NoSpace { .. }) => {
                 let most = self.most_bytes();
                 if len > most {
-                    return Err(SendError::TooLarge { len, most });
+                    return Err(SendError::TooLarge { len, max: most });
                 }
                 wait_for_memory(&self.inner, me, len, Some(deadline), &|| false)
             }

@@ -101,7 +101,7 @@ impl<'a> Looks<'a> {
         // The rings have grown since the sender began to wait, and keep what they have.
         let most = ring.most_message_bytes();
         if self.len > most {
-            return Err(SendError::TooLarge { len: self.len, most });
+            return Err(SendError::TooLarge { len: self.len, max: most });
         }
         Ok(if in_hand.get() { Space::InHand } else { Space::None })
     }

@@ -129,7 +129,7 @@ impl RawSender {
         let ring = &self.inner.ring;
         let len = bytes.len() as u64;
         if len > LARGEST_MESSAGE {
-            return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
+            return Err(SendError::TooLarge { len, max: LARGEST_MESSAGE });
         }
         // Before the copy: without a receiver there is nothing to write.
         self.inner.check_receiver()?;
@@ -138,7 +138,7 @@ impl RawSender {
             Err(Error::NoSpace { .. }) => {
                 let most = ring.most_message_bytes();
                 if len > most {
-                    return Err(SendError::TooLarge { len, most });
+                    return Err(SendError::TooLarge { len, max: most });
                 }
                 let region = self.region.get() as usize % MOST_REGIONS;
                 let head = &ring.head().regions_words[region].head;

@@ -5,10 +5,10 @@
 //!    lies beyond, the server leaves it for the next look; if the call is not asked, it clears the
 //!    bit (asked.rs).
 //! 2. Of the noted calls it takes the one with the lowest ticket: the claim → WRITING(this thread).
-//!    If that fails because a sweep has changed the claim of the call before, the server tries again
-//!    from the new claim. If the client has let go of the call, the server goes on to the next one.
-//!    It skips the call of a client that is dead, and clears its bit; it looks again then, since
-//!    another client may have the slot by now.
+//!    If that fails because a sweep has changed the claim of the call before, the server tries
+//!    again from the new claim. If the client has let go of the call, the server goes on to the
+//!    next one. It skips the call of a client that is dead, and clears its bit; it looks again
+//!    then, since another client may have the slot by now.
 //! 3. It clears the bit, copies the request, and frees its object.
 //! 4. → TAKEN(this process).
 //!

@@ -1,17 +1,17 @@
 //! The client.
 //!
 //! A call: a slot of the client's own, its next number, and the request in that slot (asked.rs).
-//! Its claim is one behind, which says "not begun". `pending.rs` has the rest of its life.
+//! Its claim is one behind, which says "not begun". `client_call.rs` has the rest of its life.
 
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::asked::Asked;
 use super::call::next;
+use super::client_call::Call;
 use super::error::CallError;
 use super::layout::{CallSlot, INLINE_REQUEST, ServiceFile, Types};
 use super::own_slots::OwnSlots;
-use super::pending::Pending;
 use super::reply::Reply;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
@@ -51,9 +51,10 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 ///
 /// # If a process dies
 /// If the server dies, every call of every client ends at once with [`CallError::ServerDied`],
-/// which says whether the server had begun it. With [`Client::set_patient`], calls that were not
-/// begun wait for the next server instead. No call is ever begun twice. If this client's process
-/// dies, no server begins those of its calls that were not begun, and its replies are freed.
+/// which says whether the server had begun it. With [`Client::set_wait_for_server`], calls that
+/// were not begun wait for the next server instead. No call is ever begun twice. If this client's
+/// process dies, no server begins those of its calls that were not begun, and its replies are
+/// freed.
 pub struct Client<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     slots: OwnSlots,
     _types: PhantomData<Types<Q, R>>,
@@ -66,8 +67,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
 
     /// Sets whether calls wait for a server while there is none, or when it has died without having
     /// begun them. Default: no, they fail at once.
-    pub fn set_patient(&self, patient: bool) {
-        self.slots.is_patient.set(patient);
+    pub fn set_wait_for_server(&self, wait: bool) {
+        self.slots.waits_for_server.set(wait);
     }
 
     /// Waits until the service has a living server.
@@ -179,18 +180,19 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         self.begin_until(request, deadline)?.wait_until(deadline)
     }
 
-    /// Sends a request and returns before the reply is there: the [`Pending`] waits for it. Up to
+    /// Sends a request and returns before the reply is there: the [`Call`] waits for it. Up to
     /// 1,024 calls may be in flight.
     ///
-    /// It waits for memory for a long request, and, with [`Client::set_patient`], for a server.
+    /// It waits for memory for a long request, and, with [`Client::set_wait_for_server`], for a
+    /// server.
     ///
     /// # Errors
     /// The errors of [`Client::call`].
     ///
     /// # If a process dies
-    /// The same as with [`Client::call`]; the `Pending` returns the error.
+    /// The same as with [`Client::call`]; the `Call` returns the error.
     #[inline]
-    pub fn begin(&self, request: &Q) -> Result<Pending<'_, R>, CallError> {
+    pub fn begin(&self, request: &Q) -> Result<Call<'_, R>, CallError> {
         self.begin_until(request, Deadline::NEVER)
     }
 
@@ -201,7 +203,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     ///
     /// # If a process dies
     /// The same as with [`Client::begin`].
-    pub fn try_begin(&self, request: &Q) -> Result<Pending<'_, R>, CallError> {
+    pub fn try_begin(&self, request: &Q) -> Result<Call<'_, R>, CallError> {
         self.begin_until(request, Deadline::at_nanos(0))
     }
 
@@ -213,7 +215,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     ///
     /// # If a process dies
     /// The same as with [`Client::begin`].
-    pub fn begin_timeout(&self, request: &Q, span: Duration) -> Result<Pending<'_, R>, CallError> {
+    pub fn begin_timeout(&self, request: &Q, span: Duration) -> Result<Call<'_, R>, CallError> {
         self.begin_until(request, Deadline::after(span))
     }
 
@@ -226,17 +228,13 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// # If a process dies
     /// The same as with [`Client::begin`].
     #[inline]
-    pub fn begin_until(
-        &self,
-        request: &Q,
-        deadline: Deadline,
-    ) -> Result<Pending<'_, R>, CallError> {
+    pub fn begin_until(&self, request: &Q, deadline: Deadline) -> Result<Call<'_, R>, CallError> {
         let request = request.bytes();
         let me = self.slots.enter()?;
         let (slot, last) = self.slots.free_slot(me)?;
         let number = next(last);
         match self.ask(me, slot, number, request, deadline) {
-            Ok(()) => Pending::new(&self.slots, slot, number),
+            Ok(()) => Call::new(&self.slots, slot, number),
             Err(error) => self.begin_slow(me, error, (slot, last), request, deadline),
         }
     }
@@ -281,7 +279,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         let queue = &self.slots.service.queue;
         let len = request.len() as u64;
         if len > LARGEST_MESSAGE {
-            return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
+            return Err(SendError::TooLarge { len, max: LARGEST_MESSAGE });
         }
         let object = match queue.allocate(me, len) {
             Err(Error::NoSpace { .. }) => self.wait_for_memory(me, len, deadline)?,
@@ -339,8 +337,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         slot: (u32, u64),
         request: &[u8],
         deadline: Deadline,
-    ) -> Result<Pending<'_, R>, CallError> {
-        while self.slots.is_patient.get()
+    ) -> Result<Call<'_, R>, CallError> {
+        while self.slots.waits_for_server.get()
             && matches!(error, SendError::ReceiverDied | SendError::NoReceiver)
         {
             if let Err(error) = self.wait_for_a_server(me, deadline) {
@@ -348,7 +346,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
                 return Err(error);
             }
             match self.ask(me, slot.0, next(slot.1), request, deadline) {
-                Ok(()) => return Pending::new(&self.slots, slot.0, next(slot.1)),
+                Ok(()) => return Call::new(&self.slots, slot.0, next(slot.1)),
                 Err(other) => error = other,
             }
         }

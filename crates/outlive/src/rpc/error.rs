@@ -29,7 +29,7 @@ pub enum CallError {
         /// The request's length in bytes.
         len: u64,
         /// The largest possible length in bytes.
-        most: u64,
+        max: u64,
     },
     /// The client has as many calls in flight as it can have: wait for some of them, or drop them.
     TooMany,
@@ -49,10 +49,10 @@ impl fmt::Display for CallError {
         match self {
             CallError::NoServer => f.write_str("the service has no server; start one, or wait for one"),
             CallError::ServerDied { begun: true } => {
-                f.write_str("the server died after it had begun the call; nobody knows how far it came")
+                f.write_str("the server died after it had begun the call; no process knows how far it came")
             }
             CallError::ServerDied { begun: false } => f.write_str(
-                "the server died and had not begun the call; nobody will carry it out, so it may be made again",
+                "the server died and had not begun the call; no server will carry it out, so it may be made again",
             ),
             CallError::Dropped => f.write_str("the server let go of the request without an answer"),
             CallError::TimedOut { begun: true } => {
@@ -61,8 +61,8 @@ impl fmt::Display for CallError {
             CallError::TimedOut { begun: false } => {
                 f.write_str("the deadline passed, and no server had begun the call")
             }
-            CallError::TooLarge { len, most } => {
-                write!(f, "a request of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes")
+            CallError::TooLarge { len, max } => {
+                write!(f, "a request of {len} bytes does not fit, the most is {max}; split it, or raise max_bytes")
             }
             CallError::Encoding(why) => write!(f, "a value cannot be written or read: {why}"),
             CallError::TooMany => f.write_str("too many calls in flight; wait for some of them"),
@@ -99,8 +99,8 @@ impl From<SendError> for CallError {
             SendError::Full { .. } | SendError::TimedOut { .. } | SendError::NoSpace { .. } => {
                 CallError::TimedOut { begun: false }
             }
-            SendError::TooLarge { len, most } | SendError::OtherLength { len, wanted: most } => {
-                CallError::TooLarge { len, most }
+            SendError::TooLarge { len, max } | SendError::OtherLength { len, wanted: max } => {
+                CallError::TooLarge { len, max }
             }
             SendError::Cancelled => CallError::Dropped,
             SendError::Encoding(why) => CallError::Encoding(why),

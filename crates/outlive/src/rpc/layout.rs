@@ -199,10 +199,8 @@ impl ServiceFile {
     #[cold]
     pub(super) fn add_client_slot(&self, client_slots: u32) -> Result<(), Error> {
         if client_slots >= MOST_CLIENT_SLOTS {
-            return Err(Error::NoSpace {
-                path: self.segment().path().to_path_buf(),
-                wanted: CLIENT_SLOT,
-            });
+            let path = self.segment().path().to_path_buf();
+            return Err(Error::TooMany { what: "clients", path, max: MOST_CLIENT_SLOTS });
         }
         // A death just after leaves pages that no count includes; the next client finds them.
         self.segment()
@@ -272,8 +270,8 @@ impl ServiceFile {
         let object = self.queue.object(reference)?;
         Ok(object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)).map(
             |object| {
-                // SAFETY: `Heap::find_object` has checked the object's range against the file and the
-                // mapping.
+                // SAFETY: `Heap::find_object` has checked the object's range against the file and
+                // the mapping.
                 let bytes = unsafe { self.segment().address(object.offset) };
                 SlotBytes { bytes, len, object: Some(object) }
             },

@@ -25,13 +25,13 @@ mod accept;
 mod asked;
 mod call;
 mod client;
+mod client_call;
 mod client_slot;
 mod error;
 mod layout;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod own_slots;
-mod pending;
 mod readiness;
 mod reply;
 mod request;
@@ -41,8 +41,8 @@ mod stream;
 mod usage;
 
 pub use client::Client;
+pub use client_call::Call;
 pub use error::CallError;
-pub use pending::Pending;
 pub use reply::Reply;
 pub use request::Request;
 pub use server::Server;

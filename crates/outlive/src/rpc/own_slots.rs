@@ -1,10 +1,10 @@
 //! A client's own call slots: which are free, and which thread is inside.
 //!
 //! The client slots' words allow one thread inside at a time (client_slot.rs). A client may move to
-//! another thread, and is not `Sync`; its calls borrow it. So at any time one thread uses the client
-//! and its calls, and enters first, and the free list needs no lock. A call that owned its client
-//! would cost two atomics for its share of it, a lock or an atomic for the list, and a change of the
-//! client slot's word whenever another thread goes on with the call.
+//! another thread, and is not `Sync`; its calls borrow it. So at any time one thread uses the
+//! client and its calls, and enters first, and the free list needs no lock. A call that owned its
+//! client would cost two atomics for its share of it, a lock or an atomic for the list, and a
+//! change of the client slot's word whenever another thread goes on with the call.
 
 use std::cell::{Cell, RefCell};
 
@@ -31,7 +31,7 @@ pub(super) struct OwnSlots {
     /// Slots to which a server was still writing when this client let go of their calls.
     parked: RefCell<Vec<u32>>,
     /// Whether calls wait for a server while there is none.
-    pub(super) is_patient: Cell<bool>,
+    pub(super) waits_for_server: Cell<bool>,
 }
 
 impl OwnSlots {
@@ -46,7 +46,7 @@ impl OwnSlots {
             client_slots: RefCell::default(),
             free: RefCell::default(),
             parked: RefCell::default(),
-            is_patient: Cell::new(false),
+            waits_for_server: Cell::new(false),
         };
         slots.add_client_slot(me)?;
         Ok(slots)

@@ -3,7 +3,7 @@
 //! changes no call: a try finds out.
 //!
 //! For a reply a set sleeps on {`relay`, `replies`, the claim as it was} and on the end of the
-//! process or thread that has the call, as a plain wait does (pending.rs); for a call that waits
+//! process or thread that has the call, as a plain wait does (client_call.rs); for a call that waits
 //! for a server, on {the `relay` of the server's role, its `holder` with WAITERS} besides.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct CallReadiness {
     service: ServiceFile,
     slot: u32,
     number: u64,
-    is_patient: bool,
+    waits_for_server: bool,
     over: Arc<AtomicBool>,
 }
 
@@ -31,10 +31,10 @@ impl CallReadiness {
         service: ServiceFile,
         slot: u32,
         number: u64,
-        is_patient: bool,
+        waits_for_server: bool,
         over: Arc<AtomicBool>,
     ) -> CallReadiness {
-        CallReadiness { service, slot, number, is_patient, over }
+        CallReadiness { service, slot, number, waits_for_server, over }
     }
 
     pub(crate) fn registry(&self) -> &'static Registry {
@@ -76,7 +76,7 @@ impl Waited for CallReadiness {
                 Ok(server) if server.is_living() => SourceState::behind(server.watched()),
                 // A server that died since the words were read: that sleep ends at once, and the
                 // next one asks the next server.
-                Ok(_) if self.is_patient => {
+                Ok(_) if self.waits_for_server => {
                     SourceState::behind(self.service.queue.server_role().standing().watched())
                 }
                 _ => SourceState::Ready(Readiness::Ended),
@@ -103,7 +103,7 @@ impl Waited for CallReadiness {
         }
         let replies = call.replies.watch(prepared.ticket);
         words.add(&[Watch { word: &call.x, expected: 0 }, replies, half_of(call, seen)]);
-        if self.is_patient && !self.is_begun(seen) {
+        if self.waits_for_server && !self.is_begun(seen) {
             prepared.asked = self.service.queue.server_role().add_to(words);
         }
     }

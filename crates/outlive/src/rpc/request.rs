@@ -106,8 +106,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     /// Sends the reply.
     ///
     /// # Errors
-    /// [`SendError::Cancelled`], [`SendError::ReceiverDied`] (the client died); [`SendError::TooLarge`] and
-    /// [`SendError::NoSpace`], after which the client gets
+    /// [`SendError::Cancelled`], [`SendError::ReceiverDied`] (the client died);
+    /// [`SendError::TooLarge`] and [`SendError::NoSpace`], after which the client gets
     /// [`CallError::Dropped`](super::CallError::Dropped); [`SendError::NotOwner`],
     /// [`SendError::Damaged`], [`SendError::System`].
     ///
@@ -206,7 +206,7 @@ impl RawRequest {
         let queue = &self.service.queue;
         let most = queue.most_bytes();
         if len as u64 > most {
-            return Err(SendError::TooLarge { len: len as u64, most });
+            return Err(SendError::TooLarge { len: len as u64, max: most });
         }
         let object = match queue.allocate(me, len as u64) {
             Err(Error::NoSpace { .. }) => {

@@ -47,8 +47,8 @@ pub struct Service<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
 
 /// Options for opening a service, or for making one.
 ///
-/// An option that is not set takes what is there. [`wait_strategy`](Self::wait_strategy) concerns this process alone,
-/// and is never compared with what is there.
+/// An option that is not set takes what is there. [`wait_strategy`](Self::wait_strategy) concerns
+/// this process alone, and is never compared with what is there.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-service-options-{}", std::process::id()));
@@ -172,8 +172,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// Makes a new client.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], also when the service has 1,024 clients; [`Error::NoToken`],
-    /// [`Error::Damaged`].
+    /// [`Error::TooMany`] when the service has 1,024 clients; [`Error::NoSpace`],
+    /// [`Error::NoToken`], [`Error::Damaged`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the next client takes the place.

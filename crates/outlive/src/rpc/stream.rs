@@ -19,7 +19,7 @@ use crate::{Deadline, Error, Payload, SendError};
 /// the client gets [`CallError::Dropped`](super::CallError::Dropped) after the last reply.
 ///
 /// Eight replies may be under way; then a send waits for the client. See
-/// [`Pending`](super::Pending) for an example.
+/// [`Call`](super::Call) for an example.
 ///
 /// # If a process dies
 /// If the server's process dies, the client gets the replies that were sent, and then the error. If

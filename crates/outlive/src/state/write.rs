@@ -73,7 +73,7 @@ impl Inner {
         if self.buffers.is_fixed() {
             SendError::OtherLength { len: len as u64, wanted: most }
         } else {
-            SendError::TooLarge { len: len as u64, most }
+            SendError::TooLarge { len: len as u64, max: most }
         }
     }
 

@@ -85,11 +85,11 @@ const MOST_PARTIES: u32 = 1 << 16;
 
 /// Says that a phase has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct BarrierWaitResult {
     leader: bool,
 }
 
-impl Turn {
+impl BarrierWaitResult {
     /// Returns whether this participant is the one of its phase that does what is to be done once.
     pub fn is_leader(self) -> bool {
         self.leader
@@ -342,7 +342,7 @@ impl Barrier {
         seat: usize,
         arrived: &mut Option<u32>,
         deadline: Option<Deadline>,
-    ) -> Result<Option<Turn>, AcquireError> {
+    ) -> Result<Option<BarrierWaitResult>, AcquireError> {
         if self.handle.registry().current_bits() != me.id.as_u32() {
             return Err(AcquireError::NotHeld);
         }
@@ -355,7 +355,7 @@ impl Barrier {
         let end = raw.wait(me, seat, phase, &self.handle.site().spin_wait, deadline);
         *arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
         match end {
-            Ok(passed) => Ok(Some(Turn { leader: passed == Passed::Leader })),
+            Ok(passed) => Ok(Some(BarrierWaitResult { leader: passed == Passed::Leader })),
             Err(Stuck::TimedOut) => Ok(None),
             Err(stuck) => Err(self.error(stuck)),
         }
@@ -433,7 +433,7 @@ impl<B: Deref<Target = Barrier>> Seat<'_, B> {
     ///
     /// # If a process dies
     /// The death of an absent participant ends this wait at once: see [`Barrier`].
-    pub fn wait(&mut self) -> Result<Turn, AcquireError> {
+    pub fn wait(&mut self) -> Result<BarrierWaitResult, AcquireError> {
         Deadline::never(|deadline| self.finish(Some(deadline)))
     }
 
@@ -442,7 +442,10 @@ impl<B: Deref<Target = Barrier>> Seat<'_, B> {
     ///
     /// # Errors
     /// As [`Seat::wait`].
-    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<Turn>, AcquireError> {
+    pub fn wait_timeout(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<Option<BarrierWaitResult>, AcquireError> {
         self.wait_until(Deadline::after(timeout))
     }
 
@@ -451,7 +454,10 @@ impl<B: Deref<Target = Barrier>> Seat<'_, B> {
     ///
     /// # Errors
     /// As [`Seat::wait`].
-    pub fn wait_until(&mut self, deadline: Deadline) -> Result<Option<Turn>, AcquireError> {
+    pub fn wait_until(
+        &mut self,
+        deadline: Deadline,
+    ) -> Result<Option<BarrierWaitResult>, AcquireError> {
         self.finish(Some(deadline))
     }
 
@@ -459,7 +465,7 @@ impl<B: Deref<Target = Barrier>> Seat<'_, B> {
     ///
     /// # Errors
     /// As [`Seat::wait`].
-    pub fn try_wait(&mut self) -> Result<Option<Turn>, AcquireError> {
+    pub fn try_wait(&mut self) -> Result<Option<BarrierWaitResult>, AcquireError> {
         self.finish(None)
     }
 
@@ -472,7 +478,10 @@ impl<B: Deref<Target = Barrier>> Seat<'_, B> {
         drop(unsafe { core::ptr::read(&raw const seat.barrier) });
     }
 
-    fn finish(&mut self, deadline: Option<Deadline>) -> Result<Option<Turn>, AcquireError> {
+    fn finish(
+        &mut self,
+        deadline: Option<Deadline>,
+    ) -> Result<Option<BarrierWaitResult>, AcquireError> {
         self.barrier.pass(self.me, self.index, &mut self.arrived, deadline)
     }
 }
@@ -542,7 +551,8 @@ impl Primitive for BarrierWords {
     }
 }
 
-/// Returns the barrier at `offset` for a process that looks from outside. An embedded barrier that an older build made and no process has used yet has no seats.
+/// Returns the barrier at `offset` for a process that looks from outside. An embedded barrier that
+/// an older build made and no process has used yet has no seats.
 pub(super) fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
     let words = segment.at::<BarrierWords>(offset)?;
     let parties = words.noted();

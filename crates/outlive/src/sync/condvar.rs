@@ -451,7 +451,9 @@ impl Inspect for RawCondvar {
     fn look(&self, _: &'static Registry) -> LockDetail {
         let (waited_for, notifications) = RawCondvar::look(self);
         LockDetail {
-            state: Some(if waited_for { "somebody may wait" } else { "nobody waits" }.to_owned()),
+            state: Some(
+                if waited_for { "a thread may wait" } else { "no thread waits" }.to_owned(),
+            ),
             figures: vec![("notifications", u64::from(notifications))],
             ..LockDetail::default()
         }

@@ -17,7 +17,8 @@ pub enum AcquireError {
     /// An owner died or panicked holding the lock, so what the lock guards may be half-written.
     /// The caller does not hold the lock; the next locker is told again, until one repairs.
     OwnerDied,
-    /// A holder gave the lock up ([`MutexGuard::give_up`](super::MutexGuard::give_up)).
+    /// A holder marked the lock so: see
+    /// [`MutexGuard::mark_not_recoverable`](super::MutexGuard::mark_not_recoverable).
     /// [`Mutex::reset`](super::Mutex::reset) makes it usable again.
     NotRecoverable,
     /// This thread has it already: the lock, all permits, or the right to make the value. So it
@@ -47,7 +48,7 @@ impl fmt::Display for AcquireError {
                 "an owner died or panicked holding the lock; check what it guards, and repair it"
             }
             AcquireError::NotRecoverable => {
-                "the lock was given up by a holder; reset it once what it guards is whole"
+                "a holder marked the lock not recoverable; reset it once what it guards is whole"
             }
             AcquireError::Deadlock => {
                 "this thread has it already (the lock, all permits, or the making of the value), \
@@ -68,7 +69,7 @@ impl fmt::Display for AcquireError {
                  as it may have); make it larger"
             }
             AcquireError::Damaged => {
-                "its shared bytes make no sense; somebody wrote over it: look for the stray write"
+                "its shared bytes make no sense; a process wrote over it: look for the stray write"
             }
             AcquireError::System(error) => return error.fmt(f),
         })
@@ -160,9 +161,9 @@ impl<G> fmt::Display for UpgradeError<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             UpgradeError::InUse(_) => {
-                "somebody else reads, or waits to write: give the lock back and take it as a writer"
+                "another thread reads, or waits to write: give the lock back and take it as a writer"
             }
-            UpgradeError::TimedOut(_) => "somebody else still read when the deadline passed",
+            UpgradeError::TimedOut(_) => "another thread still read when the deadline passed",
             UpgradeError::Failed(_, AcquireError::Deadlock) => {
                 "this thread reads a second time; give that back first"
             }

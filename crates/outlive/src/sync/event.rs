@@ -659,7 +659,7 @@ impl Inspect for RawEvent {
 impl Inspect for EventWord {
     fn look(&self, _: &'static Registry) -> LockDetail {
         let word = self.value();
-        let what = if self.is_waited_for() { "somebody may wait" } else { "nobody waits" };
+        let what = if self.is_waited_for() { "a thread may wait" } else { "no thread waits" };
         LockDetail {
             state: Some(what.to_owned()),
             figures: vec![("word", u64::from(word))],

@@ -196,8 +196,8 @@ impl<R: RawLock, T, K> Guard<'_, R, T, K> {
 impl<R: ExclusiveLock, T, K> Guard<'_, R, T, K> {
     /// Ends a reset: stores the value and unlocks a lock that was taken in whatever state.
     pub(super) fn reset(mut self, value: T) {
-        // Died from here on: the lock still names us, so the next locker is told, or it stays given
-        // up.
+        // Died from here on: the lock still names us, so the next locker is told, or it stays not
+        // recoverable.
         *self = value;
         self.mark_consistent();
     }
@@ -216,18 +216,19 @@ impl<R: ExclusiveLock, T, K> Guard<'_, R, T, K> {
         R::mark_consistent(self.hold.words);
     }
 
-    /// Unlocks, and gives the lock up, because what it guards cannot be repaired. Every later
-    /// locker gets [`AcquireError::NotRecoverable`](super::AcquireError::NotRecoverable), until a
-    /// process calls `reset` or [`lock_to_reset`](super::Mutex::lock_to_reset). In a forked child
-    /// it has no effect.
+    /// Marks the lock not recoverable, because what it guards cannot be repaired, and unlocks it.
+    /// Every later locker gets
+    /// [`AcquireError::NotRecoverable`](super::AcquireError::NotRecoverable), until a process calls
+    /// `reset` or [`lock_to_reset`](super::Mutex::lock_to_reset). In a forked child it has no
+    /// effect.
     ///
     /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-give-up-{}", std::process::id()));
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-not-recoverable-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::sync::{AcquireError, LockError, Mutex};
     ///
     /// let total = Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
-    /// total.lock().unwrap().give_up();
+    /// total.lock().unwrap().mark_not_recoverable();
     /// assert!(matches!(total.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
     /// total.reset(5).unwrap();
     /// assert_eq!(*total.lock().unwrap(), 5);
@@ -236,10 +237,10 @@ impl<R: ExclusiveLock, T, K> Guard<'_, R, T, K> {
     /// ```
     ///
     /// # If a process dies
-    /// During this call: the lock is given up, or the next locker gets
+    /// During this call: the lock is not recoverable, or the next locker gets
     /// [`LockError::OwnerDied`](super::LockError::OwnerDied).
-    pub fn give_up(self) {
-        self.hold.end(Leaving::GivenUp);
+    pub fn mark_not_recoverable(self) {
+        self.hold.end(Leaving::NotRecoverable);
     }
 }
 

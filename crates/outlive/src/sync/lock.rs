@@ -370,24 +370,24 @@ where
         self.take(|| Some(deadline))
     }
 
-    /// Makes a lock that was given up ([`AcquireError::NotRecoverable`]) usable again, with this
-    /// value. No thread gets the lock before the value is in place. It waits as long as a living
-    /// owner holds the lock.
+    /// Makes a lock usable again that was marked not recoverable
+    /// ([`AcquireError::NotRecoverable`]), with this value. No thread gets the lock before the
+    /// value is in place. It waits as long as a living owner holds the lock.
     ///
     /// # Errors
     /// As [`Lock::lock_to_reset`].
     ///
     /// # If a process dies
-    /// During this call: the lock stays given up, or the next locker gets
+    /// During this call: the lock stays not recoverable, or the next locker gets
     /// [`LockError::OwnerDied`].
     pub fn reset(&self, value: T) -> Result<(), AcquireError> {
         self.lock_to_reset()?.reset(value);
         Ok(())
     }
 
-    /// Takes the lock in whatever state it is, given up or not, as if its owner had just died. The
-    /// caller repairs the value and [marks it consistent](super::MutexGuard::mark_consistent). If
-    /// it drops the guard without that, a lock that was given up stays so.
+    /// Takes the lock in whatever state it is, recoverable or not, as if its owner had just died.
+    /// The caller repairs the value and [marks it consistent](super::MutexGuard::mark_consistent).
+    /// If it drops the guard without that, a lock that was not recoverable stays so.
     ///
     /// # Errors
     /// Those of [`Lock::lock`] that keep the caller from having the lock, but for

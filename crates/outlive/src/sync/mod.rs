@@ -43,7 +43,9 @@ mod semaphore;
 mod untyped;
 
 pub use crate::claim::Holder;
-pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, OwnedSeat, Seat, Turn, WhenOneDies};
+pub use barrier::{
+    Barrier, BarrierOptions, BarrierWaitResult, EmbeddedBarrier, OwnedSeat, Seat, WhenOneDies,
+};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, CondvarOptions, EmbeddedCondvar, Woke};
 pub use embedded::{Embed, Embedded, Place, Record, RecordOptions, RecordType, SharedField};
@@ -58,8 +60,8 @@ pub use mutex::{EmbeddedMutex, Halfway, Mutex, MutexGuard};
 pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceLockOptions, OnceState};
 pub use order::{LockOrder, LockPair};
 pub use owned::{
-    OwnedCeilingMutexGuard, OwnedGuard, OwnedMutexGuard, OwnedPiMutexGuard, OwnedReadGuard,
-    OwnedWriteGuard,
+    OwnedCeilingMutexGuard, OwnedGuard, OwnedMutexGuard, OwnedPermit, OwnedPiMutexGuard,
+    OwnedReadGuard, OwnedWriteGuard,
 };
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 #[doc(hidden)]
@@ -68,7 +70,7 @@ pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 pub use readiness::Bits;
 pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, WriteGuard};
-pub use semaphore::{EmbeddedSemaphore, OwnedPermit, Permit, Semaphore, SemaphoreOptions};
+pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};
 
 #[cfg(test)]

@@ -48,9 +48,10 @@ use crate::{Deadline, Kind, Plain, WaitStrategy};
 /// # If a process dies
 /// While it holds the lock: the next locker gets [`LockError::OwnerDied`], even if it slept
 /// already; and so does each after it, until one [marks the value
-/// consistent](MutexGuard::mark_consistent), [gives the lock up](MutexGuard::give_up) or resets it.
-/// While it waits: other threads are not affected. While it holds several locks: each of them
-/// reports the death. A panic counts as a death: see [`MutexGuard`](MutexGuard#if-it-panics).
+/// consistent](MutexGuard::mark_consistent), [marks the lock not
+/// recoverable](MutexGuard::mark_not_recoverable) or resets it. While it waits: other threads are
+/// not affected. While it holds several locks: each of them reports the death. A panic counts as a
+/// death: see [`MutexGuard`](MutexGuard#if-it-panics).
 pub type Mutex<T> = Lock<RawMutex, T>;
 
 /// Gives exclusive access to what a [`Mutex`] guards, and unlocks the mutex when dropped.
@@ -128,7 +129,7 @@ unsafe impl RawLock for RawMutex {
         match how {
             Leaving::Finished => words.release(me.id),
             Leaving::Unfinished => words.release_unfinished(me.id),
-            Leaving::GivenUp => words.give_up(me.id),
+            Leaving::NotRecoverable => words.mark_not_recoverable(me.id),
         }
     }
 }

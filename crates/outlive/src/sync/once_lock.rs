@@ -11,7 +11,7 @@ use super::error::AcquireError;
 use super::lock::Named;
 use super::primitive::{Handle, TypeOf};
 use super::primitive::{Inspect, LockDetail, Primitive};
-use super::raw::once::{RawOnce, Turn};
+use super::raw::once::{OnceClaim, RawOnce};
 use crate::Plain;
 use crate::domain::three_openings;
 use crate::liveness::{Me, Registry};
@@ -125,8 +125,8 @@ impl<T: Plain + Sync> OnceLock<T> {
     /// Returns the value if it has been made.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `handle` keeps it
-        // mapped.
+        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `handle` keeps
+        // it mapped.
         self.raw().is_done().then(|| unsafe { &*self.value.as_ref().get() })
     }
 
@@ -199,12 +199,12 @@ impl<T: Plain + Sync> OnceLock<T> {
         }
     }
 
-    /// Gets the turn to make the value, or learns that it is there, and waits until the deadline, or
-    /// never.
-    fn turn(&self, me: Me, wait: Option<Deadline>) -> Result<Option<Turn>, AcquireError> {
+    /// Claims the right to make the value, or learns that it is there, and waits until the
+    /// deadline, or never.
+    fn claim(&self, me: Me, wait: Option<Deadline>) -> Result<Option<OnceClaim>, AcquireError> {
         let got = match wait.filter(|deadline| !deadline.has_passed()) {
-            Some(deadline) => self.raw().turn(me, &self.handle.site().spin_wait, deadline),
-            None => self.raw().try_turn(me),
+            Some(deadline) => self.raw().claim(me, &self.handle.site().spin_wait, deadline),
+            None => self.raw().try_claim(me),
         };
         AcquireError::settle(got, me)
     }
@@ -212,8 +212,8 @@ impl<T: Plain + Sync> OnceLock<T> {
     #[cold]
     fn init_slow(&self, make: impl FnOnce(OnceState) -> T) -> Result<&T, AcquireError> {
         let me = self.handle.me().map_err(AcquireError::System)?;
-        let turn = Deadline::never(|deadline| self.turn(me, Some(deadline)))?;
-        self.init(make, me, turn)
+        let claim = Deadline::never(|deadline| self.claim(me, Some(deadline)))?;
+        self.init(make, me, claim)
     }
 
     #[cold]
@@ -223,16 +223,16 @@ impl<T: Plain + Sync> OnceLock<T> {
         wait: Option<Deadline>,
     ) -> Result<Option<&T>, AcquireError> {
         let me = self.handle.me().map_err(AcquireError::System)?;
-        self.turn(me, wait)?.map(|turn| self.init(make, me, turn)).transpose()
+        self.claim(me, wait)?.map(|claim| self.init(make, me, claim)).transpose()
     }
 
     fn init(
         &self,
         make: impl FnOnce(OnceState) -> T,
         me: Me,
-        turn: Turn,
+        claim: OnceClaim,
     ) -> Result<&T, AcquireError> {
-        if let Turn::Mine { failed } = turn {
+        if let OnceClaim::Mine { failed } = claim {
             let panicked = Panicked { raw: self.raw(), me };
             let value = make(OnceState { failed });
             core::mem::forget(panicked);
@@ -245,8 +245,8 @@ impl<T: Plain + Sync> OnceLock<T> {
             unsafe { self.value.as_ref().get().write(value) };
             self.raw().finish(me.id);
         }
-        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `handle` keeps it
-        // mapped.
+        // SAFETY: the value is done, so no thread writes it any more (raw/once.rs); `handle` keeps
+        // it mapped.
         Ok(unsafe { &*self.value.as_ref().get() })
     }
 
@@ -294,8 +294,8 @@ impl Drop for Panicked<'_> {
 /// ```
 pub type EmbeddedOnceLock<T> = Embedded<RawOnce, T>;
 
-// SAFETY: the words are the type, and the value is `Plain`: only the maker writes it, and readers read
-// it only once it is done (raw/once.rs).
+// SAFETY: the words are the type, and the value is `Plain`: only the maker writes it, and readers
+// read it only once it is done (raw/once.rs).
 unsafe impl<T: Plain + Sync> InRecord<T> for RawOnce {
     const KIND: Kind = Kind::Once;
     type Handle = OnceLock<T>;

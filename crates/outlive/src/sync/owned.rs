@@ -1,17 +1,19 @@
-//! Guards that keep their lock's handle by an [`Arc`] and borrow nothing: for structs, for threads
-//! that outlive the place where a lock was opened, and for bindings to other languages.
+//! Guards and permits that keep the handle of their lock or semaphore by an [`Arc`] and borrow
+//! nothing: for structs, for threads that outlive the place where a lock was opened, and for bindings
+//! to other languages.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::ceiling_mutex::RawCeiling;
-use super::error::LockError;
+use super::error::{AcquireError, LockError};
 use super::guard::Guard;
 use super::lock::{Lock, MaybeLocked};
 use super::raw::mutex::RawMutex;
 use super::raw::pi::RawPi;
 use super::raw_lock::{ExclusiveLock, LockWords, RawLock};
 use super::rw_lock::{Reading, RwLock, Writing};
+use super::semaphore::{Permit, Semaphore};
 use crate::Deadline;
 
 /// Gives access to what a lock guards as the [`Guard`] of that lock does, and keeps the handle by
@@ -223,5 +225,140 @@ impl<T: 'static> RwLock<T> {
     /// As with [`RwLock::write`].
     pub fn write_owned_until(self: &Arc<Self>, deadline: Deadline) -> MaybeOwned<Writing, T> {
         owned(self, |lock| lock.write_until(deadline))
+    }
+}
+
+/// Holds a permit as a [`Permit`] does, and keeps the semaphore's handle by an [`Arc`], so that it
+/// borrows nothing: [`Semaphore::acquire_owned`] returns it.
+///
+/// # If a process dies
+/// As with [`Permit`].
+pub type OwnedPermit = Permit<'static, Arc<Semaphore>>;
+
+impl OwnedPermit {
+    /// Returns the semaphore to which it belongs.
+    #[must_use]
+    pub fn semaphore(&self) -> &Arc<Semaphore> {
+        &self.semaphore
+    }
+}
+
+impl Semaphore {
+    /// Acquires a permit as [`Semaphore::acquire`] does, which keeps this handle.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-permit-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::sync::{OwnedPermit, Semaphore};
+    /// use std::sync::Arc;
+    ///
+    /// /// May run as long as it exists.
+    /// struct Encoder {
+    ///     permit: OwnedPermit,
+    /// }
+    /// let encoders = Arc::new(Semaphore::options(2).open_or_create(&domain, "encoders")?);
+    /// let encoder = Encoder { permit: encoders.acquire_owned()? };
+    /// assert_eq!(encoders.available_permits(), 1);
+    /// drop(encoder);
+    /// assert_eq!(encoders.available_permits(), 2);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::acquire`].
+    pub fn acquire_owned(self: &Arc<Self>) -> Result<OwnedPermit, AcquireError> {
+        Deadline::never(|deadline| self.acquire_owned_until(deadline))
+    }
+
+    /// Acquires a permit as [`Semaphore::try_acquire`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::try_acquire`].
+    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Option<OwnedPermit>, AcquireError> {
+        Ok(self.try_acquire()?.map(|permit| self.own(permit)))
+    }
+
+    /// Acquires a permit as [`Semaphore::acquire_timeout`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_timeout`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::acquire`].
+    pub fn acquire_owned_timeout(
+        self: &Arc<Self>,
+        timeout: Duration,
+    ) -> Result<Option<OwnedPermit>, AcquireError> {
+        self.acquire_owned_until(Deadline::after(timeout))
+    }
+
+    /// Acquires a permit as [`Semaphore::acquire_until`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_until`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::acquire`].
+    pub fn acquire_owned_until(
+        self: &Arc<Self>,
+        deadline: Deadline,
+    ) -> Result<Option<OwnedPermit>, AcquireError> {
+        Ok(self.acquire_until(deadline)?.map(|permit| self.own(permit)))
+    }
+
+    /// Takes up a permit as [`Semaphore::take_up`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::take_up`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::take_up`].
+    pub fn take_up_owned(self: &Arc<Self>) -> Result<OwnedPermit, AcquireError> {
+        Deadline::never(|deadline| self.take_up_owned_until(deadline))
+    }
+
+    /// Takes up a permit as [`Semaphore::try_take_up`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::try_take_up`].
+    pub fn try_take_up_owned(self: &Arc<Self>) -> Result<Option<OwnedPermit>, AcquireError> {
+        Ok(self.try_take_up()?.map(|permit| self.own(permit)))
+    }
+
+    /// Takes up a permit as [`Semaphore::take_up_timeout`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::take_up_timeout`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::take_up`].
+    pub fn take_up_owned_timeout(
+        self: &Arc<Self>,
+        timeout: Duration,
+    ) -> Result<Option<OwnedPermit>, AcquireError> {
+        self.take_up_owned_until(Deadline::after(timeout))
+    }
+
+    /// Takes up a permit as [`Semaphore::take_up_until`] does, which keeps this handle.
+    ///
+    /// # Errors
+    /// As [`Semaphore::take_up_until`].
+    ///
+    /// # If a process dies
+    /// As with [`Semaphore::take_up`].
+    pub fn take_up_owned_until(
+        self: &Arc<Self>,
+        deadline: Deadline,
+    ) -> Result<Option<OwnedPermit>, AcquireError> {
+        Ok(self.take_up_until(deadline)?.map(|permit| self.own(permit)))
+    }
+
+    /// Makes a permit of this semaphore keep the handle.
+    fn own(self: &Arc<Self>, permit: Permit<'_>) -> OwnedPermit {
+        permit.by(Arc::clone(self))
     }
 }

@@ -151,7 +151,7 @@ unsafe impl RawLock for RawPi {
         match how {
             Leaving::Finished => words.release(me),
             Leaving::Unfinished => words.release_unfinished(me),
-            Leaving::GivenUp => words.give_up(me),
+            Leaving::NotRecoverable => words.mark_not_recoverable(me),
         }
     }
 }

@@ -295,7 +295,7 @@ pub struct LockDetail {
     /// The holders, dead or alive: a lock's owner or readers, the holders of permits, a barrier's
     /// participants.
     pub holders: Vec<Holder>,
-    /// Whether a holder gave it up.
+    /// Whether a holder marked it not recoverable.
     pub not_recoverable: bool,
     /// Its state in a few words, where that is more than held or free.
     pub state: Option<String>,

@@ -99,7 +99,7 @@ pub enum Leaving {
     /// A panic has interrupted the holder's change: the next locker is told, as of a death.
     Unfinished,
     /// Every later locker is refused, until a process resets the lock.
-    GivenUp,
+    NotRecoverable,
 }
 
 /// A way to hold a lock's words. The readers' and the writers' way are two of these for the same

@@ -193,7 +193,7 @@ unsafe impl RawLock for Writing {
         match how {
             Leaving::Finished => words.unlock(me.id),
             Leaving::Unfinished => words.unlock_unfinished(me.id),
-            Leaving::GivenUp => words.give_up(me.id),
+            Leaving::NotRecoverable => words.mark_not_recoverable(me.id),
         }
     }
 }
@@ -343,9 +343,9 @@ impl<T> RwLock<T> {
         self.take(|| Some(deadline))
     }
 
-    /// Makes a lock that was given up ([`AcquireError::NotRecoverable`]) usable again, with this
-    /// value. No thread gets the lock before the value is in place. It waits as long as a living
-    /// thread holds the lock.
+    /// Makes a lock usable again that was marked not recoverable
+    /// ([`AcquireError::NotRecoverable`]), with this value. No thread gets the lock before the
+    /// value is in place. It waits as long as a living thread holds the lock.
     ///
     /// # Errors
     /// As [`RwLock::write_to_reset`].
@@ -358,9 +358,9 @@ impl<T> RwLock<T> {
         Ok(())
     }
 
-    /// Takes the lock to write in whatever state it is, given up or not, as if its writer had just
-    /// died. The caller repairs the value and
-    /// [marks it consistent](super::WriteGuard::mark_consistent).
+    /// Takes the lock to write in whatever state it is, recoverable or not, as if its writer had
+    /// just died. The caller repairs the value and [marks it
+    /// consistent](super::WriteGuard::mark_consistent).
     ///
     /// # Errors
     /// Those of [`RwLock::write`] that keep the caller from having the lock, but for

@@ -71,7 +71,7 @@ pub struct SemaphoreWords {
     /// See `RawSemaphore`.
     takers: AtomicU32,
     // Written once, before the file has a name.
-    most: AtomicU32,
+    max_permits: AtomicU32,
     step: AtomicU32,
     reserved: [AtomicU32; 11],
 }
@@ -98,7 +98,7 @@ const LINE: u32 = 16;
 /// use outlive::sync::Semaphore;
 ///
 /// // Counts parts: none at first, eight at most.
-/// let parts = Semaphore::options(0).most(8).open_or_create(&domain, "parts")?;
+/// let parts = Semaphore::options(0).max_permits(8).open_or_create(&domain, "parts")?;
 /// parts.add_permit()?;
 /// parts.acquire()?.consume();
 /// assert!(Semaphore::options(5).open(&domain, "parts").is_err(), "it began with another number");
@@ -112,20 +112,20 @@ const LINE: u32 = 16;
 pub struct SemaphoreOptions {
     /// `None`: as many as an existing one has; one in a new one.
     permits: Option<u32>,
-    most: Option<u32>,
+    max_permits: Option<u32>,
 }
 
 impl SemaphoreOptions {
     /// Sets how many permits [`Semaphore::add_permit`] may bring the semaphore to; by default no
     /// more than there are at first, and at most 65,536.
-    pub fn most(mut self, most: u32) -> SemaphoreOptions {
-        self.most = Some(most);
+    pub fn max_permits(mut self, max_permits: u32) -> SemaphoreOptions {
+        self.max_permits = Some(max_permits);
         self
     }
 
     /// Allows as many permits as a semaphore can have: 65,536.
     pub fn unbounded(self) -> SemaphoreOptions {
-        self.most(MOST_PERMITS)
+        self.max_permits(MOST_PERMITS)
     }
 
     three_openings!(
@@ -137,27 +137,27 @@ impl SemaphoreOptions {
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Semaphore, Error> {
         let permits = self.permits.unwrap_or(1);
-        let most = self.most.or(self.permits).unwrap_or(1);
+        let max_permits = self.max_permits.or(self.permits).unwrap_or(1);
         let invalid = |wanted: u32, why| Error::InvalidOption {
             what: "a semaphore's number of permits",
             wanted: wanted.to_string().into(),
             why,
         };
-        if !(1..=MOST_PERMITS).contains(&most) {
-            return Err(invalid(most, "1 to 65,536"));
+        if !(1..=MOST_PERMITS).contains(&max_permits) {
+            return Err(invalid(max_permits, "1 to 65,536"));
         }
-        if permits > most {
-            return Err(invalid(permits, "no more than the most that there may be"));
+        if permits > max_permits {
+            return Err(invalid(permits, "no more than `max_permits`"));
         }
-        let step = if most <= SPREAD { LINE } else { 1 };
+        let step = if max_permits <= SPREAD { LINE } else { 1 };
         let handle = Handle::<SemaphoreWords>::open_with_tail(
             domain,
             name,
             opening,
             (Kind::Semaphore, TypeOf::nothing()),
-            (most * step) as usize,
+            (max_permits * step) as usize,
             |shared, header, tail| {
-                shared.most.store(most, Ordering::Relaxed);
+                shared.max_permits.store(max_permits, Ordering::Relaxed);
                 shared.step.store(step, Ordering::Relaxed);
                 Records { words: tail, step: step as usize }.prepare(permits as usize);
                 note_beginning(header, permits);
@@ -167,7 +167,7 @@ impl SemaphoreOptions {
         if let Some(found) = handle.beginning() {
             agree(handle.segment(), "number of permits", found, self.permits)?;
         }
-        agree(handle.segment(), "largest number of permits", shape.0 as u32, self.most)?;
+        agree(handle.segment(), "largest number of permits", shape.0 as u32, self.max_permits)?;
         let records = handle.tail(shape.0 * shape.1)?;
         Ok(Semaphore::at(handle, records, shape.1))
     }
@@ -175,16 +175,17 @@ impl SemaphoreOptions {
 
 /// Returns for how many permits a file has room, and how many words apart they are.
 fn shape(words: &SemaphoreWords) -> Option<(usize, usize)> {
-    let (most, step) = (words.most.load(Ordering::Relaxed), words.step.load(Ordering::Relaxed));
+    let (most, step) =
+        (words.max_permits.load(Ordering::Relaxed), words.step.load(Ordering::Relaxed));
     ((1..=MOST_PERMITS).contains(&most) && (step == 1 || step == LINE))
         .then_some((most as usize, step as usize))
 }
 
 impl Semaphore {
     /// Returns the options for a semaphore with so many permits at first: 1 to 65,536, or 0 if more
-    /// may be added ([`SemaphoreOptions::most`]).
+    /// may be added ([`SemaphoreOptions::max_permits`]).
     pub fn options(permits: u32) -> SemaphoreOptions {
-        SemaphoreOptions { permits: Some(permits), most: None }
+        SemaphoreOptions { permits: Some(permits), max_permits: None }
     }
 
     /// Opens the existing semaphore of that name, with whichever number of permits.
@@ -315,7 +316,7 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`AcquireError::Full`] when the semaphore has as many permits as it may have: make it with a
-    /// higher [`most`](SemaphoreOptions::most).
+    /// higher [`max_permits`](SemaphoreOptions::max_permits).
     ///
     /// # If a process dies
     /// During this call: the permit was added or not. If it was added, a sleeper may notice it only
@@ -334,7 +335,7 @@ impl Semaphore {
 
     /// Returns the index of the next record, the first one behind the last.
     fn behind(&self, index: usize) -> usize {
-        if index + 1 < self.room() { index + 1 } else { 0 }
+        if index + 1 < self.max_permits() { index + 1 } else { 0 }
     }
 
     /// Takes up a permit that another thread handed to this thread or its process
@@ -384,125 +385,6 @@ impl Semaphore {
         self.got(me, got)
     }
 
-    /// Acquires a permit as [`Semaphore::acquire`] does, which keeps this handle.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-permit-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// use outlive::sync::{OwnedPermit, Semaphore};
-    /// use std::sync::Arc;
-    ///
-    /// /// May run as long as it exists.
-    /// struct Encoder {
-    ///     permit: OwnedPermit,
-    /// }
-    /// let encoders = Arc::new(Semaphore::options(2).open_or_create(&domain, "encoders")?);
-    /// let encoder = Encoder { permit: encoders.acquire_owned()? };
-    /// assert_eq!(encoders.free(), 1);
-    /// drop(encoder);
-    /// assert_eq!(encoders.free(), 2);
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Semaphore::acquire`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::acquire`].
-    pub fn acquire_owned(self: &Arc<Self>) -> Result<OwnedPermit, AcquireError> {
-        Deadline::never(|deadline| self.acquire_owned_until(deadline))
-    }
-
-    /// Acquires a permit as [`Semaphore::try_acquire`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::try_acquire`].
-    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Option<OwnedPermit>, AcquireError> {
-        Ok(self.try_acquire()?.map(|permit| self.own(permit)))
-    }
-
-    /// Acquires a permit as [`Semaphore::acquire_timeout`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::acquire_timeout`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::acquire`].
-    pub fn acquire_owned_timeout(
-        self: &Arc<Self>,
-        timeout: Duration,
-    ) -> Result<Option<OwnedPermit>, AcquireError> {
-        self.acquire_owned_until(Deadline::after(timeout))
-    }
-
-    /// Acquires a permit as [`Semaphore::acquire_until`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::acquire_until`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::acquire`].
-    pub fn acquire_owned_until(
-        self: &Arc<Self>,
-        deadline: Deadline,
-    ) -> Result<Option<OwnedPermit>, AcquireError> {
-        Ok(self.acquire_until(deadline)?.map(|permit| self.own(permit)))
-    }
-
-    /// Takes up a permit as [`Semaphore::take_up`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::take_up`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::take_up`].
-    pub fn take_up_owned(self: &Arc<Self>) -> Result<OwnedPermit, AcquireError> {
-        Deadline::never(|deadline| self.take_up_owned_until(deadline))
-    }
-
-    /// Takes up a permit as [`Semaphore::try_take_up`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::try_take_up`].
-    pub fn try_take_up_owned(self: &Arc<Self>) -> Result<Option<OwnedPermit>, AcquireError> {
-        Ok(self.try_take_up()?.map(|permit| self.own(permit)))
-    }
-
-    /// Takes up a permit as [`Semaphore::take_up_timeout`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::take_up_timeout`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::take_up`].
-    pub fn take_up_owned_timeout(
-        self: &Arc<Self>,
-        timeout: Duration,
-    ) -> Result<Option<OwnedPermit>, AcquireError> {
-        self.take_up_owned_until(Deadline::after(timeout))
-    }
-
-    /// Takes up a permit as [`Semaphore::take_up_until`] does, which keeps this handle.
-    ///
-    /// # Errors
-    /// As [`Semaphore::take_up_until`].
-    ///
-    /// # If a process dies
-    /// As with [`Semaphore::take_up`].
-    pub fn take_up_owned_until(
-        self: &Arc<Self>,
-        deadline: Deadline,
-    ) -> Result<Option<OwnedPermit>, AcquireError> {
-        Ok(self.take_up_until(deadline)?.map(|permit| self.own(permit)))
-    }
-
-    /// Makes a permit of this semaphore keep the handle.
-    fn own(self: &Arc<Self>, permit: Permit<'_>) -> OwnedPermit {
-        let Permit { id, index, .. } = *ManuallyDrop::new(permit);
-        Permit { semaphore: Arc::clone(self), id, index, _thread: PhantomData }
-    }
-
     /// Returns the threads that hold permits just now, dead or alive; one entry for each permit.
     pub fn holders(&self) -> Vec<Holder> {
         self.raw()
@@ -513,14 +395,14 @@ impl Semaphore {
             .collect()
     }
 
-    /// Returns how many permits are free just now.
-    pub fn free(&self) -> usize {
+    /// Returns how many permits no thread holds just now.
+    pub fn available_permits(&self) -> usize {
         self.raw().holders().1
     }
 
     /// Returns how many permits the semaphore may have at most: as many as it had at first, unless
     /// its maker chose more.
-    pub fn room(&self) -> usize {
+    pub fn max_permits(&self) -> usize {
         self.raw().records.len()
     }
 
@@ -564,26 +446,11 @@ impl Semaphore {
 /// The permits of a dead process are free at once.
 #[must_use = "a permit that is dropped is given back"]
 pub struct Permit<'a, S: Deref<Target = Semaphore> = &'a Semaphore> {
-    semaphore: S,
+    pub(super) semaphore: S,
     id: TokenId,
     index: usize,
     /// Neither Send nor Sync: `hand_to` is how it goes to another thread.
     _thread: PhantomData<(*mut (), &'a ())>,
-}
-
-/// Holds a permit as a [`Permit`] does, and keeps the semaphore's handle by an [`Arc`], so that it
-/// borrows nothing: [`Semaphore::acquire_owned`] returns it.
-///
-/// # If a process dies
-/// As with [`Permit`].
-pub type OwnedPermit = Permit<'static, Arc<Semaphore>>;
-
-impl OwnedPermit {
-    /// Returns the semaphore to which it belongs.
-    #[must_use]
-    pub fn semaphore(&self) -> &Arc<Semaphore> {
-        &self.semaphore
-    }
 }
 
 impl<S: Deref<Target = Semaphore>> Permit<'_, S> {
@@ -616,6 +483,13 @@ impl<S: Deref<Target = Semaphore>> Permit<'_, S> {
             self.semaphore.consume(self.index);
         }
         self.abandon();
+    }
+
+    /// Makes it a permit that refers to its semaphore by `semaphore`.
+    pub(super) fn by<'b, R: Deref<Target = Semaphore>>(self, semaphore: R) -> Permit<'b, R> {
+        let (id, index) = (self.id, self.index);
+        self.abandon();
+        Permit { semaphore, id, index, _thread: PhantomData }
     }
 
     /// Ends this without giving the permit back: its thread goes on holding the permit until it
@@ -690,17 +564,17 @@ impl Primitive for SemaphoreWords {
     }
 
     fn note(&self, room: u32) {
-        self.most.store(room, Ordering::Relaxed);
+        self.max_permits.store(room, Ordering::Relaxed);
         self.step.store(1, Ordering::Relaxed);
     }
 
     fn noted(&self) -> u32 {
-        self.most.load(Ordering::Relaxed)
+        self.max_permits.load(Ordering::Relaxed)
     }
 }
 
-/// Returns the semaphore at `offset` for a process that looks from outside; `None` if it does not know
-/// its size yet.
+/// Returns the semaphore at `offset` for a process that looks from outside; `None` if it does not
+/// know its size yet.
 pub(super) fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
     let words = segment.at::<SemaphoreWords>(offset)?;
     let Some((most, step)) = shape(words) else {

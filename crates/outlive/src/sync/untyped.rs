@@ -558,7 +558,7 @@ mod tests {
             let made =
                 Untyped::record(domain, "line", OPENING, layout, &right, init).expect("made");
             let semaphore = made.semaphore(0).expect("there");
-            assert_eq!((semaphore.free(), semaphore.room()), (1, 3));
+            assert_eq!((semaphore.available_permits(), semaphore.max_permits()), (1, 3));
             assert!(
                 made.semaphore(128).is_none()
                     && made.barrier(0).is_none()
@@ -567,7 +567,7 @@ mod tests {
             // Rust opens the same record by its own type, though that type has another name.
             let line = Record::<Line>::open_or_create(domain, "line").expect("the same");
             let permit = semaphore.acquire().expect("free");
-            assert_eq!(line.handle(|line| &line.slots).free(), 0);
+            assert_eq!(line.handle(|line| &line.slots).available_permits(), 0);
             drop(permit);
             let barrier = made.barrier(128).expect("there");
             let _seats = (
@@ -585,7 +585,7 @@ mod tests {
             drop(Record::<Line>::open_or_create(domain, "rusts").expect("made"));
             let rusts = Untyped::record(domain, "rusts", OPENING, layout, &right, |_| ())
                 .expect("the same");
-            assert_eq!(rusts.semaphore(0).expect("there").free(), 3);
+            assert_eq!(rusts.semaphore(0).expect("there").available_permits(), 3);
         });
     }
 
@@ -601,7 +601,7 @@ mod tests {
                     .expect("one");
                 let _permits = [ours.acquire().expect("free"), ours.acquire().expect("free")];
                 assert_eq!(
-                    (theirs.free(), theirs.room()),
+                    (theirs.available_permits(), theirs.max_permits()),
                     (permits as usize - 2, permits as usize)
                 );
             }
@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_is_taken_to_be_reset() {
+    fn what_is_not_recoverable_is_taken_to_be_reset() {
         in_a_domain("reset", |domain| {
             let mutex = Mutex::<u64>::options(0).open_or_create(domain, "mutex").expect("open");
             let holder = std::thread::spawn({
@@ -675,7 +675,7 @@ mod tests {
             let Err(LockError::OwnerDied(guard)) = mutex.lock() else {
                 panic!("its owner's thread ended")
             };
-            guard.give_up();
+            guard.mark_not_recoverable();
             assert!(matches!(mutex.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
             drop(mutex.lock_to_reset().expect("taken"));
             assert!(

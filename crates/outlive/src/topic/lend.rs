@@ -23,7 +23,7 @@ impl<T: Plain> Publisher<[T]> {
     /// # If a process dies
     /// If this process dies, its loans' memory goes to the next publisher.
     pub fn loan(&self, count: usize) -> Result<Loan<[T]>, SendError> {
-        let too_large = SendError::TooLarge { len: u64::MAX, most: LARGEST_PAYLOAD as u64 };
+        let too_large = SendError::TooLarge { len: u64::MAX, max: LARGEST_PAYLOAD as u64 };
         self.lend(count.checked_mul(size_of::<T>()).ok_or(too_large)?)
     }
 }
@@ -127,7 +127,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         len: usize,
     ) -> Result<(ObjectRef, *mut u8), SendError> {
         if len > LARGEST_PAYLOAD {
-            return Err(SendError::TooLarge { len: len as u64, most: LARGEST_PAYLOAD as u64 });
+            return Err(SendError::TooLarge { len: len as u64, max: LARGEST_PAYLOAD as u64 });
         }
         let inner = &*self.inner;
         let view = inner.writable()?;

@@ -11,13 +11,14 @@ use crate::Payload;
 pub struct PayloadMemory {
     /// Where it begins: at a page.
     pub start: *const u8,
-    /// How many bytes from there on have pages. It only grows as long as `life` stays the same.
+    /// How many bytes from there on have pages. It only grows as long as `generation` stays the
+    /// same.
     pub bytes: usize,
     /// How many bytes may get pages.
-    pub most: usize,
-    /// The memory's generation: it changes whenever its pages may have been given back to the
+    pub max_bytes: usize,
+    /// Changes whenever its pages may have been given back to the
     /// system and replaced.
-    pub life: u64,
+    pub generation: u64,
     /// Whether this process may write there: it lends memory in one mapping, and reads samples in
     /// another.
     pub is_writable: bool,
@@ -30,8 +31,8 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// The caller keeps the loan or sample meanwhile. `None`: the message is short, and lies
     /// elsewhere.
     ///
-    /// This is for pinning memory for a device: pages are given back and replaced, and only `life`
-    /// tells the caller that has pinned them.
+    /// This is for pinning memory for a device: pages are given back and replaced, and only
+    /// `generation` tells the caller that has pinned them.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-memory-of-{}", std::process::id()));
@@ -64,8 +65,8 @@ impl Inner {
             // Derived from the caller's address, so that it may be used as that one may.
             start: address.wrapping_sub((offset - unit.offset) as usize),
             bytes: unit.bytes as usize,
-            most: unit.most as usize,
-            life: unit.generation,
+            max_bytes: unit.most as usize,
+            generation: unit.generation,
             is_writable,
         })
     }

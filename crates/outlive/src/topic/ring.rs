@@ -74,7 +74,7 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Erro
         }
         if !wait_for_one(inner, me, deadline)? {
             let path = inner.segment.path().to_path_buf();
-            return Err(Error::TooMany { what: "publishers", path, most: MOST_RINGS as u32 });
+            return Err(Error::TooMany { what: "publishers", path, max: MOST_RINGS as u32 });
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error
             return Err(Error::TooMany {
                 what: "subscribers",
                 path: inner.segment.path().to_path_buf(),
-                most: MOST_SUBSCRIBERS as u32,
+                max: MOST_SUBSCRIBERS as u32,
             });
         }
         // No wake announces that a process has ended, and a process that clears a slot is about to

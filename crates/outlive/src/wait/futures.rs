@@ -14,7 +14,7 @@ use super::reactor::{Registration, Whom};
 use super::set::{Ready, WaitSet};
 use crate::liveness::Registry;
 use crate::queue::Receiver;
-use crate::rpc::{CallError, Pending, Reply, Request, Server};
+use crate::rpc::{Call, CallError, Reply, Request, Server};
 use crate::state::{Change, Watch};
 use crate::sync::{Event, Latch};
 use crate::topic::{Participants, Presence, Publishable, Published, Publisher, Sample, Subscriber};
@@ -192,8 +192,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
     }
 }
 
-impl<R: Payload + ?Sized> Pending<'_, R> {
-    /// Receives a reply like [`Pending::next`], for `async`: see
+impl<R: Payload + ?Sized> Call<'_, R> {
+    /// Receives a reply like [`Call::next`], for `async`: see
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). A future that is dropped
     /// before it is ready has taken nothing, and the call goes on.
     ///
@@ -215,10 +215,10 @@ impl<R: Payload + ?Sized> Pending<'_, R> {
     /// ```
     ///
     /// # Errors
-    /// As [`Pending::next`]; [`CallError::System`] also when no thread can be started.
+    /// As [`Call::next`]; [`CallError::System`] also when no thread can be started.
     ///
     /// # If a process dies
-    /// As with [`Pending::next`].
+    /// As with [`Call::next`].
     pub async fn next_async(&mut self) -> Result<Option<Reply<R>>, CallError> {
         loop {
             if let Poll::Ready(found) = self.try_next()? {

@@ -29,7 +29,7 @@ crate::checks!(
     embedded_and_described,
     a_sleeper_is_told_of_a_death,
     of_many_sleepers_one_is_told,
-    given_up_and_reset,
+    not_recoverable_and_reset,
 );
 
 const FIFO: i32 = libc::SCHED_FIFO;
@@ -400,14 +400,14 @@ fn of_many_sleepers_one_is_told(world: &World) {
     }
 }
 
-fn given_up_and_reset(world: &World) {
+fn not_recoverable_and_reset(world: &World) {
     skip_without_right(world);
     let domain = world.domain();
     let mutex = opened(&domain);
     hold(&mutex, Board::new()).kill();
     assert!(matches!(mutex.lock(), Err(LockError::OwnerDied(_))));
     let Err(LockError::OwnerDied(guard)) = mutex.lock() else { panic!("nobody has repaired it") };
-    guard.give_up();
+    guard.mark_not_recoverable();
     assert_eq!(own_schedule(), (OTHER, 0));
     assert!(matches!(mutex.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
     assert_eq!(own_schedule(), (OTHER, 0));

@@ -188,13 +188,13 @@ fn nobody_waits_costs_nothing_and_is_forgotten(world: &World) {
     let store = open(&domain);
     store.delivered.notify_one();
     store.delivered.notify_all();
-    assert_eq!(figures(&domain, "delivered"), ("nobody waits".to_owned(), 0));
+    assert_eq!(figures(&domain, "delivered"), ("no thread waits".to_owned(), 0));
     let children = store.takers(Board::new(), 1, NOTHING);
-    assert_eq!(figures(&domain, "delivered").0, "somebody may wait");
+    assert_eq!(figures(&domain, "delivered").0, "a thread may wait");
     store.bring(1);
     store.delivered.notify_all();
     children.into_iter().for_each(Child::finish);
-    assert_eq!(figures(&domain, "delivered").0, "nobody waits");
+    assert_eq!(figures(&domain, "delivered").0, "no thread waits");
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 0);
 }
 

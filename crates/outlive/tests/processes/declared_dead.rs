@@ -1,5 +1,5 @@
-//! A living owner was declared dead by mistake: it is told, and what another process has taken over from
-//! it stays that process's.
+//! A living owner was declared dead by mistake: it is told, and what another process has taken over
+//! from it stays that process's.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn a_process_that_is_declared_dead_is_told(world: &World) {
 
 /// A process has taken a living holder for dead, and another process has the lock by the time that
 /// the holder gives it back: the holder finds that in the word, leaves the word alone, and does not
-/// give up the other's lock.
+/// mark the other's lock not recoverable.
 fn what_another_process_has_by_now_stays_its(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -73,13 +73,13 @@ fn what_another_process_has_by_now_stays_its(world: &World) {
         bytes.set_word(BODY, other_s);
         guard
     };
-    let give_up = || take().give_up();
+    let mark_not_recoverable = || take().mark_not_recoverable();
     let drop_it = || drop(take());
     let panic = || {
         let _guard = take();
         panic!("with the guard in hand");
     };
-    let ways: [&dyn Fn(); 3] = [&give_up, &drop_it, &panic];
+    let ways: [&dyn Fn(); 3] = [&mark_not_recoverable, &drop_it, &panic];
     for give_back in ways {
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(give_back));
         assert_eq!(bytes.word(BODY), other_s);
@@ -93,7 +93,7 @@ fn what_another_process_has_by_now_stays_its(world: &World) {
     let guard = lock.write().expect("free");
     let at = word.clone().find(|&at| bytes.word(at) == own).expect("somewhere");
     bytes.set_word(at, other_s);
-    guard.give_up();
+    guard.mark_not_recoverable();
     assert_eq!(bytes.word(at), other_s);
     bytes.set_word(at, 0);
     // The process that has the lock now is inside: it alone may say that it no longer is.

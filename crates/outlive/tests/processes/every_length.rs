@@ -44,7 +44,7 @@ fn bytes(len: u64) -> Vec<u8> {
 /// The longest message that the queue says it can take now.
 fn most(sender: &Sender, max_bytes: u64) -> u64 {
     match sender.try_send(&bytes(max_bytes)) {
-        Err(SendError::TooLarge { most, .. }) => most,
+        Err(SendError::TooLarge { max: most, .. }) => most,
         other => panic!("{other:?}"),
     }
 }
@@ -60,7 +60,7 @@ fn each_is_sent_and_received(sender: &Sender, receiver: &mut Receiver, max_bytes
         assert_eq!(receiver.try_recv(), Ok(Some(bytes(len))));
     }
     let over = sender.send_timeout(&bytes(most + 1), PATIENCE);
-    assert_eq!(over, Err(SendError::TooLarge { len: most + 1, most }));
+    assert_eq!(over, Err(SendError::TooLarge { len: most + 1, max: most }));
 }
 
 fn a_queue_takes_every_length(world: &World) {
@@ -105,7 +105,10 @@ fn a_queue_without_room_for_objects_takes_what_a_slot_holds(world: &World) {
         assert_eq!(sender.try_send(&bytes(len)), Ok(()), "{len} of {most} bytes");
         assert_eq!(receiver.try_recv(), Ok(Some(bytes(len))));
     }
-    assert_eq!(sender.try_send(&bytes(most + 1)), Err(SendError::TooLarge { len: most + 1, most }));
+    assert_eq!(
+        sender.try_send(&bytes(most + 1)),
+        Err(SendError::TooLarge { len: most + 1, max: most })
+    );
 }
 
 fn a_topic_takes_every_length(world: &World) {
@@ -164,7 +167,7 @@ fn a_service_takes_every_length(world: &World) {
         let call =
             |request: &[u8]| client.call_timeout(request, PATIENCE).map(|reply| reply.to_vec());
         let most = match call(&bytes(max_bytes)) {
-            Err(CallError::TooLarge { most, .. }) => most,
+            Err(CallError::TooLarge { max: most, .. }) => most,
             other => panic!("{other:?}"),
         };
         let lengths = lengths(most);
@@ -197,7 +200,7 @@ fn who_waits_while_the_rings_grow_is_told(world: &World) {
     let child = Child::start(|| {
         let sender = queue.sender().expect("a sender");
         match sender.send_until(&bytes(len), Deadline::NEVER) {
-            Err(SendError::TooLarge { most, .. }) => assert!(most < len, "{most}"),
+            Err(SendError::TooLarge { max: most, .. }) => assert!(most < len, "{most}"),
             other => panic!("{other:?}"),
         }
     });

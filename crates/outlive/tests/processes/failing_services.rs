@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use outlive::rpc::{CallError, Client, Pending, Request, Server};
+use outlive::rpc::{Call, CallError, Client, Request, Server};
 use outlive::wait::WaitSet;
 use outlive::{Detail, Domain};
 
@@ -16,7 +16,7 @@ use crate::limits::set_limit;
 use crate::order::{message, read_message};
 use crate::rpc::make_limited;
 use crate::runner::World;
-use crate::services::{client_of, patient_client_of, server_of};
+use crate::services::{client_of, server_of, waiting_client_of};
 
 crate::checks!(
     a_long_request_stays,
@@ -178,7 +178,7 @@ fn a_slot_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
 
 fn a_long_reply_stays(world: &World) {
     let domain = world.domain();
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| long_replies(&domain, &board, 1));
     let mut pending = client.begin_timeout(b"x", PATIENCE).expect("sent");
@@ -197,7 +197,7 @@ fn a_long_reply_stays(world: &World) {
 fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     const CALLS: u64 = 3;
     let domain = world.domain();
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| long_replies(&domain, &board, CALLS));
     let calls: Vec<_> =
@@ -238,7 +238,7 @@ fn bytes(len: usize) -> [u8; 8] {
 
 /// Keeps the service's file open by a wait set: a client that is dropped while `fstat` fails must
 /// not close the file.
-fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
+fn kept_open(domain: &Domain, call: &Call<'_>) -> WaitSet {
     let mut set = WaitSet::new(domain);
     set.add(call).expect("added");
     set
@@ -249,7 +249,7 @@ fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
 fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
     let domain = world.domain();
     let (client, other) = (client_of(&domain, "s"), client_of(&domain, "s"));
-    client.set_patient(true);
+    client.set_wait_for_server(true);
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
     let call = client.begin_timeout(&bytes(LONG), PATIENCE).expect("sent");
@@ -271,7 +271,7 @@ fn a_slot_that_cannot_be_settled_does_not_hold_up_the_others(world: &World) {
     /// How many slots a place has.
     const SLOTS: usize = 16;
     let domain = world.domain();
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
     // The server counts a reply after its client may have it: the count before a call may be too
@@ -299,7 +299,7 @@ fn a_slot_that_cannot_be_settled_does_not_hold_up_the_others(world: &World) {
 fn what_can_be_freed_of_a_place_is_freed(world: &World) {
     let domain = world.domain();
     let (client, other) = (client_of(&domain, "s"), client_of(&domain, "s"));
-    client.set_patient(true);
+    client.set_wait_for_server(true);
     let board = Board::new();
     let server = Child::start(|| {
         let mut server = server_of(&domain, "s");
@@ -342,7 +342,7 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
 fn a_client_without_memory_frees_what_its_calls_hold(world: &World) {
     let domain = world.domain();
     make_limited(&domain, "s", 8 << 20);
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
     let call = client.begin_timeout(&bytes(LONG), PATIENCE).expect("sent");
@@ -365,7 +365,7 @@ fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
     make_limited(&domain, "s", ROOM);
     let client = client_of(&domain, "s");
     let other = client_of(&domain, "s");
-    client.set_patient(true);
+    client.set_wait_for_server(true);
     let board = Board::new();
     let server = Child::start(|| {
         let mut server = server_of(&domain, "s");
@@ -466,11 +466,11 @@ fn clients(domain: &Domain) -> usize {
 fn a_place_that_cannot_be_settled_loses_the_dead_clients_name(world: &World) {
     let domain = world.domain();
     make_limited(&domain, "s", 8 << 20);
-    let other = patient_client_of(&domain, "s");
+    let other = waiting_client_of(&domain, "s");
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
     let mut dead = Child::start(|| {
-        let client = patient_client_of(&domain, "s");
+        let client = waiting_client_of(&domain, "s");
         let call = client.begin_timeout(&bytes(LONG), PATIENCE).expect("sent");
         board.reach(1, 1);
         drop(call);
@@ -535,7 +535,7 @@ fn a_client_whose_deadline_passes_is_told_what_could_not_be_settled(world: &Worl
 fn a_sweep_that_fails_at_a_place_takes_out_the_servers_name(world: &World) {
     let domain = world.domain();
     let ([client, _other], forge) = clients_and_their_count(&domain);
-    client.set_patient(true);
+    client.set_wait_for_server(true);
     let board = Board::new();
     let mut server = Child::start(|| {
         let mut server = server_of(&domain, "s");

@@ -63,7 +63,7 @@ fn a_gibibyte(world: &World) {
     // One byte more; never touched, so it costs nothing.
     let over = vec![0u8; len + 1];
     let error = queue.sender().expect("a sender").send(&over).expect_err("too large");
-    assert_eq!(error, SendError::TooLarge { len: len as u64 + 1, most: LARGEST_MESSAGE });
+    assert_eq!(error, SendError::TooLarge { len: len as u64 + 1, max: LARGEST_MESSAGE });
 }
 
 fn more_than_the_queue_may_grow(world: &World) {

@@ -133,7 +133,7 @@ fn sweepers_are_killed(world: &World) {
         assert!(domain.sweep(false).expect("sweeps").is_clean());
         for mutex in &mutexes {
             assert!(mutex.holder().is_none());
-            // Told, or given up by the next one killed.
+            // Told, or marked not recoverable by the next one killed.
             mutex.reset(0).expect("free");
         }
     }

@@ -199,7 +199,7 @@ fn too_many_domains(world: &World) {
         }
         assert!(domains.len() < 2_000);
     };
-    assert!(matches!(error, Error::TooMany { what: "domains", most: 959, .. }), "{error:?}");
+    assert!(matches!(error, Error::TooMany { what: "domains", max: 959, .. }), "{error:?}");
     assert!(error.to_string().contains("too many domains"));
     assert!(domains.len() >= 900, "{}", domains.len());
     for domain in &domains {

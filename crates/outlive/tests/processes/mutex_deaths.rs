@@ -25,8 +25,8 @@ crate::checks!(
     a_stopped_sleeper_delays_nobody,
     told_and_killed_before_repair,
     who_has_no_answer_leaves_the_lock_to_others,
-    given_up_is_refused_to_all,
-    given_up_unasked_for_and_in_a_forked_child,
+    not_recoverable_is_refused_to_all,
+    marked_not_recoverable_unasked_for_and_in_a_forked_child,
     reset_starts_anew,
     several_locks_at_once,
     a_thread_that_ends_is_a_death_too,
@@ -250,10 +250,10 @@ fn told_and_killed_before_repair(world: &World) {
     drop(mutex.lock().expect("whole"));
 }
 
-fn give_up(mutex: &Mutex<u64>) {
+fn mark_not_recoverable(mutex: &Mutex<u64>) {
     hold(mutex).kill();
     match mutex.lock() {
-        Err(LockError::OwnerDied(guard)) => guard.give_up(),
+        Err(LockError::OwnerDied(guard)) => guard.mark_not_recoverable(),
         other => panic!("{other:?}"),
     }
 }
@@ -293,19 +293,19 @@ fn who_has_no_answer_leaves_the_lock_to_others(world: &World) {
     drop(mutex.lock().expect("whole"));
 }
 
-fn given_up_is_refused_to_all(world: &World) {
+fn not_recoverable_is_refused_to_all(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
     let mut owner = hold(&mutex);
     let board = Board::new();
-    // All are told to go, one of them by being told of the death and giving up.
+    // All are told to go, one of them by being told of the death and marking the lock.
     let children: Vec<Child> = (0..8)
         .map(|_| {
             Child::start(|| {
                 match mutex.lock() {
                     Err(LockError::OwnerDied(guard)) => {
                         board.add(0, 1);
-                        guard.give_up();
+                        guard.mark_not_recoverable();
                     }
                     Err(LockError::Failed(AcquireError::NotRecoverable)) => drop(board.add(1, 1)),
                     other => panic!("{other:?}"),
@@ -321,19 +321,19 @@ fn given_up_is_refused_to_all(world: &World) {
     assert_eq!((board.get(0), board.get(1)), (1, 7));
     assert!(matches!(mutex.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
     assert!(matches!(mutex.try_lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
-    let text = mutex.lock().expect_err("given up").to_string();
+    let text = mutex.lock().expect_err("not recoverable").to_string();
     assert!(text.contains("reset"), "{text}");
 }
 
-fn given_up_unasked_for_and_in_a_forked_child(world: &World) {
+fn marked_not_recoverable_unasked_for_and_in_a_forked_child(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
     // No process died: the owner itself found the value beyond repair.
     let guard = mutex.lock().expect("free");
     let inherited = std::cell::Cell::new(Some(guard));
-    Child::start(|| inherited.take().expect("the parent's").give_up()).finish();
-    assert!(mutex.holder().is_some(), "a child gives up nothing of its parent's");
-    inherited.take().expect("ours").give_up();
+    Child::start(|| inherited.take().expect("the parent's").mark_not_recoverable()).finish();
+    assert!(mutex.holder().is_some(), "a child marks nothing of its parent's");
+    inherited.take().expect("ours").mark_not_recoverable();
     assert_eq!(mutex.holder(), None);
     assert!(matches!(mutex.lock(), Err(LockError::Failed(AcquireError::NotRecoverable))));
     mutex.reset(3).expect("reset");
@@ -343,7 +343,7 @@ fn given_up_unasked_for_and_in_a_forked_child(world: &World) {
 fn reset_starts_anew(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
-    give_up(&mutex);
+    mark_not_recoverable(&mutex);
     mutex.reset(70).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 70);
     // A lock that is whole may be reset too, also from a dead owner.
@@ -355,7 +355,7 @@ fn reset_starts_anew(world: &World) {
     mutex.reset(80).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 80);
     // Several processes reset at once: all succeed, the lock is whole.
-    give_up(&mutex);
+    mark_not_recoverable(&mutex);
     let children: Vec<Child> = (0..4)
         .map(|n| {
             let mutex = &mutex;
@@ -442,7 +442,7 @@ fn nobody_sees_half_a_reset(world: &World) {
                         }
                     });
                 });
-                // Given up, unless the other one has repaired it.
+                // Not recoverable, unless the other one has repaired it.
                 drop(mutex.lock_timeout(soon()));
                 let reset = mutex.lock_to_reset_timeout(soon()).expect("reset");
                 let mut value = reset.expect("nobody holds it for long");

@@ -1,5 +1,5 @@
-//! Guards, permits and seats that keep their handle by an `Arc`: they outlive the place where it was
-//! opened, their owner's death is told as with any other, and a forked child's have no effect.
+//! Guards, permits and seats that keep their handle by an `Arc`: they outlive the place where it
+//! was opened, their owner's death is told as with any other, and a forked child's have no effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,10 +105,18 @@ fn it_keeps_its_handle(world: &World) {
     let me = domain.token().expect("has one");
     let permit = permits.acquire_owned_until(Deadline::after(Duration::from_secs(5)));
     permit.expect("well").expect("free").hand_to(me);
-    assert_eq!((Arc::strong_count(&permits), permits.free()), (1, 1), "it was handed over whole");
+    assert_eq!(
+        (Arc::strong_count(&permits), permits.available_permits()),
+        (1, 1),
+        "it was handed over whole"
+    );
     permits.take_up_owned().expect("one").consume();
     assert!(permits.try_take_up_owned().expect("well").is_none());
-    assert_eq!((Arc::strong_count(&permits), permits.free()), (1, 1), "it was used up");
+    assert_eq!(
+        (Arc::strong_count(&permits), permits.available_permits()),
+        (1, 1),
+        "it was used up"
+    );
 
     let step = Barrier::options(1).open_or_create(&domain, "step").expect("opens");
     let mut seat = Arc::new(step).join_owned().expect("free");
@@ -129,7 +137,7 @@ fn a_forked_child_gives_nothing_back(world: &World) {
     let (number, pair, permit) = inherited.expect("ours still");
     assert!(mutex.holder().is_some_and(|holder| holder.alive));
     assert_eq!(OwnedReadGuard::lock(&pair.downgrade().expect("whole")).holders().len(), 1);
-    assert_eq!(permit.semaphore().free(), 0);
+    assert_eq!(permit.semaphore().available_permits(), 0);
     drop(number);
     assert_eq!(mutex.holder(), None);
 }
@@ -162,7 +170,7 @@ fn an_abandoned_one_ends_with_its_thread(world: &World) {
             permits.acquire_owned().expect("free").abandon();
             step.join_owned().expect("free").abandon();
             assert!(mutex.holder().is_some_and(|holder| holder.alive));
-            assert_eq!((permits.free(), step.participants().len()), (0, 2));
+            assert_eq!((permits.available_permits(), step.participants().len()), (0, 2));
         });
     });
     assert_eq!(Arc::strong_count(&mutex), 1, "an abandoned guard lets go of the handle");
@@ -174,8 +182,8 @@ fn an_abandoned_one_ends_with_its_thread(world: &World) {
     assert_eq!(seat.wait(), Err(AcquireError::Broken), "it died in its seat");
 }
 
-/// A waiter with a notification holds the mutex, and has closed the condition variable. It is killed
-/// before it unlocks: the notification goes to the next waiter, which makes no recheck.
+/// A waiter with a notification holds the mutex, and has closed the condition variable. It is
+/// killed before it unlocks: the notification goes to the next waiter, which makes no recheck.
 fn a_waiter_outlives_its_condition_variable(world: &World) {
     let domain = world.domain();
     let domain = Domain::options().recheck(None).open_at(domain.path()).expect("opens");

@@ -30,7 +30,7 @@ crate::checks!(
     a_panic_under_a_guard_that_waited_is_told,
     a_guard_in_its_raw_form_knows_of_no_panic,
     an_inherited_guard_does_nothing_in_a_panic,
-    a_reset_that_panics_leaves_the_lock_given_up,
+    a_reset_that_panics_leaves_the_lock_not_recoverable,
     killed_while_they_panic: 60,
 );
 
@@ -295,10 +295,10 @@ fn an_inherited_guard_does_nothing_in_a_panic(world: &World) {
     drop(mutex.lock().expect("whole"));
 }
 
-fn a_reset_that_panics_leaves_the_lock_given_up(world: &World) {
+fn a_reset_that_panics_leaves_the_lock_not_recoverable(world: &World) {
     let domain = world.domain();
     let mutex = open(&domain);
-    mutex.lock().expect("free").give_up();
+    mutex.lock().expect("free").mark_not_recoverable();
     panics(|| {
         let _guard = mutex.lock_to_reset().expect("free");
         panic_now();

@@ -149,9 +149,9 @@ fn a_holder_is_described(world: &World) {
     let report = domain.sweep(false).expect("sweeps");
     assert!(domain.sweep(false).expect("sweeps").is_clean(), "{report:?}, and nothing after it");
     assert!(matches!(mutex.lock(), Err(LockError::OwnerDied(_))), "a sweep does not hide a death");
-    assert!(!look().not_recoverable, "dropped without repair is no giving up");
+    assert!(!look().not_recoverable, "dropped without repair, it stays recoverable");
     let Err(LockError::OwnerDied(guard)) = mutex.lock() else { panic!("told again") };
-    guard.give_up();
+    guard.mark_not_recoverable();
     assert!(look().not_recoverable);
 }
 

@@ -20,7 +20,7 @@ crate::checks!(
     a_stopped_sleeper_delays_only_those_behind_it,
     told_and_killed_before_repair,
     who_has_no_answer_leaves_the_lock_to_others,
-    given_up_is_refused_until_reset,
+    not_recoverable_is_refused_until_reset,
     several_at_once,
     a_thread_that_ends_is_a_death_too,
     a_mark_that_the_kernel_lost_is_made,
@@ -197,7 +197,7 @@ fn told_and_killed_before_repair(world: &World) {
     drop(mutex.lock().expect("whole"));
 }
 
-fn give_up(mutex: &PiMutex<u64>) {
+fn mark_not_recoverable(mutex: &PiMutex<u64>) {
     hold(mutex).kill();
     match mutex.lock() {
         Err(LockError::OwnerDied(guard)) => drop(guard),
@@ -222,7 +222,7 @@ fn who_has_no_answer_leaves_the_lock_to_others(world: &World) {
     drop(mutex.lock().expect("whole"));
 }
 
-fn given_up_is_refused_until_reset(world: &World) {
+fn not_recoverable_is_refused_until_reset(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
     let mut owner = hold(&mutex);
@@ -233,7 +233,7 @@ fn given_up_is_refused_until_reset(world: &World) {
                 match mutex.lock() {
                     Err(LockError::OwnerDied(guard)) => {
                         board.add(0, 1);
-                        guard.give_up();
+                        guard.mark_not_recoverable();
                     }
                     Err(LockError::Failed(AcquireError::NotRecoverable)) => drop(board.add(1, 1)),
                     other => panic!("{other:?}"),
@@ -255,7 +255,7 @@ fn given_up_is_refused_until_reset(world: &World) {
     mutex.reset(80).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 80);
     // Several processes reset at once: all succeed.
-    give_up(&mutex);
+    mark_not_recoverable(&mutex);
     let children: Vec<Child> = (0..4)
         .map(|n| {
             let mutex = &mutex;

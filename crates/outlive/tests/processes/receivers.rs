@@ -56,13 +56,13 @@ fn a_second_receiver_is_refused(world: &World) {
     let mut child = receiver(&queue, 0);
     let error = queue.receiver().err().expect("taken");
     let path = domain.path().join("q");
-    assert_eq!(error, Error::Taken { role: "receiver", path, pid: child.pid() as u32 });
+    assert_eq!(error, Error::Taken { role: "receiver", path, pid: Some(child.pid() as u32) });
     assert!(error.to_string().contains(&child.pid().to_string()), "{error}");
     child.kill();
     let own = queue.receiver().expect("free");
     let error = queue.receiver().err().expect("taken by ourselves");
     assert!(
-        matches!(error, Error::Taken { role: "receiver", pid, .. } if pid == std::process::id())
+        matches!(error, Error::Taken { role: "receiver", pid, .. } if pid == Some(std::process::id()))
     );
     drop(own);
     drop(queue.receiver().expect("free"));
@@ -314,7 +314,10 @@ fn one_that_does_not_end_keeps_nobody_for_ever(world: &World) {
     bytes.set_word(INSIDE, board.reach(0, 1) as u32);
     let error = queue.receiver().err().expect("a thread is inside");
     let path = domain.path().join("q");
-    assert_eq!(error, Error::Ending { role: "receiver", path, pid: longer_lived.pid() as u32 });
+    assert_eq!(
+        error,
+        Error::Ending { role: "receiver", path, pid: Some(longer_lived.pid() as u32) }
+    );
     // Senders do not take a process that did not get in for a receiver.
     assert!(matches!(sender.send(b"nobody"), Err(SendError::ReceiverDied)));
     longer_lived.kill();

@@ -71,7 +71,7 @@ fn each_lock_tells(world: &World) {
     let Err(LockError::OwnerDied(guard)) = line.lock(|line| &line.position) else {
         panic!("nobody has repaired it")
     };
-    guard.give_up();
+    guard.mark_not_recoverable();
     assert!(matches!(
         line.lock(|line| &line.position),
         Err(LockError::Failed(AcquireError::NotRecoverable))

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::task::Poll;
 use std::time::Duration;
 
-use outlive::rpc::{CallError, Client, Pending, Reply, Service};
+use outlive::rpc::{Call, CallError, Client, Reply, Service};
 use outlive::{Domain, Error, Payload, RecvError, SendError, WaitStrategy};
 
 use crate::asleep::wait_asleep;
@@ -14,7 +14,7 @@ use crate::child::{Child, PATIENCE, wait_until};
 use crate::order::{message, read_message};
 use crate::random::Random;
 use crate::runner::World;
-use crate::services::{client_of, patient_client_of, server_of};
+use crate::services::{client_of, server_of, waiting_client_of};
 
 crate::checks!(
     four_clients_get_their_own_answers: 60,
@@ -26,11 +26,12 @@ crate::checks!(
     a_sleeping_server_is_woken,
     a_second_server_is_refused,
     a_server_that_leaves_tells_its_clients,
-    a_patient_client_waits_for_a_server,
+    a_client_that_waits_for_a_server_gets_the_next_one,
     cancelled_calls_are_not_begun,
     a_client_moves_between_threads,
     requests_move_between_threads,
     too_many_calls_and_too_large_ones,
+    too_many_clients,
     a_forked_child_is_nobody,
     nothing_is_left_of_large_replies,
     scribbled_words_give_errors: 60,
@@ -54,7 +55,7 @@ pub fn echo(domain: &Domain, name: &str) {
 
 /// Returns the next reply, or `None` after the last; it must come in time.
 pub(crate) fn next<R: Payload + ?Sized>(
-    call: &mut Pending<'_, R>,
+    call: &mut Call<'_, R>,
 ) -> Result<Option<Reply<R>>, CallError> {
     match call.next_timeout(PATIENCE)? {
         Poll::Ready(found) => Ok(found),
@@ -64,9 +65,9 @@ pub(crate) fn next<R: Payload + ?Sized>(
 
 /// Waits until there is a server, by asking it.
 pub fn await_server(client: &Client) {
-    client.set_patient(true);
+    client.set_wait_for_server(true);
     client.call_timeout(&message(0, 0, 16), PATIENCE).expect("a server comes");
-    client.set_patient(false);
+    client.set_wait_for_server(false);
 }
 
 fn four_clients_get_their_own_answers(world: &World) {
@@ -76,7 +77,7 @@ fn four_clients_get_their_own_answers(world: &World) {
         .map(|who| {
             let domain = &domain;
             Child::start(move || {
-                let client = patient_client_of(domain, "s");
+                let client = waiting_client_of(domain, "s");
                 let mut random = Random::from_seed(who);
                 for number in 0..2_000 {
                     let most = if number % 10 == 0 { 20_000 } else { 120 };
@@ -122,7 +123,7 @@ fn many_calls_in_flight_are_answered_in_any_order(world: &World) {
             request.reply(&payload).expect("the client lives");
         }
     });
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let calls: Vec<_> = (0..CALLS)
         .map(|n| client.begin_timeout(&message(1, n, 40), PATIENCE).expect("sent"))
         .collect();
@@ -147,7 +148,7 @@ fn streams_wait_for_their_clients(world: &World) {
         }
         stream.finish().expect("taken");
     });
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let mut call = client.begin_timeout(b"all", PATIENCE).expect("sent");
     board.reach(0, 8);
     std::thread::sleep(Duration::from_millis(50));
@@ -172,7 +173,7 @@ fn a_cancelled_stream_ends_its_sender(world: &World) {
         };
         assert_eq!(error, SendError::Cancelled);
     });
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let mut call = client.begin_timeout(b"all", PATIENCE).expect("sent");
     next(&mut call).expect("one").expect("one");
     wait_asleep(server.pid());
@@ -222,7 +223,7 @@ fn a_sleeping_server_is_woken(world: &World) {
                 .expect("the client lives");
         }
     });
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     for _ in 0..20 {
         wait_asleep(server.pid());
         assert_eq!(*client.call_timeout(b"x", PATIENCE).expect("answered"), *b"y");
@@ -237,7 +238,9 @@ fn a_second_server_is_refused(world: &World) {
         match Service::<[u8], [u8]>::open_or_create(&domain, "s")
             .and_then(|service| service.server())
         {
-            Err(Error::Taken { role: "server", pid, .. }) => assert_ne!(pid, std::process::id()),
+            Err(Error::Taken { role: "server", pid, .. }) => {
+                assert_ne!(pid, Some(std::process::id()))
+            }
             Err(error) => panic!("{error}"),
             Ok(_) => panic!("two servers"),
         }
@@ -271,7 +274,7 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
     assert!(matches!(server.try_next(), Ok(None)), "their callers were told");
 }
 
-fn a_patient_client_waits_for_a_server(world: &World) {
+fn a_client_that_waits_for_a_server_gets_the_next_one(world: &World) {
     let domain = world.domain();
     let client = Child::start(|| {
         let client = Service::<[u8], [u8]>::options()
@@ -279,7 +282,7 @@ fn a_patient_client_waits_for_a_server(world: &World) {
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
             .expect("open");
-        client.set_patient(true);
+        client.set_wait_for_server(true);
         let error =
             client.call_timeout(b"x", Duration::from_millis(20)).expect_err("there is none");
         assert_eq!(error, CallError::TimedOut { begun: false });
@@ -369,7 +372,7 @@ fn requests_move_between_threads(world: &World) {
         });
         assert!(result.join().is_err());
     });
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let calls: Vec<_> =
         (0..200).map(|n| (n, client.begin(&message(1, n, 300)).expect("sent"))).collect();
     for (n, call) in calls {
@@ -385,7 +388,7 @@ fn too_many_calls_and_too_large_ones(world: &World) {
     let mut server = server_of(&domain, "s");
     let client = client_of(&domain, "s");
     let most = match client.begin(&vec![0; 4 << 20]).map(drop) {
-        Err(CallError::TooLarge { len, most }) => {
+        Err(CallError::TooLarge { len, max: most }) => {
             assert_eq!(len, 4 << 20);
             most
         }
@@ -433,6 +436,23 @@ fn too_many_calls_and_too_large_ones(world: &World) {
         .reply(&[7; 20_000])
         .expect("there is room again");
     assert_eq!(call.wait().expect("answered").len(), 20_000);
+}
+
+fn too_many_clients(world: &World) {
+    let domain = world.domain();
+    let service = Service::<[u8], [u8]>::open_or_create(&domain, "s").expect("made");
+    let mut clients = Vec::new();
+    let error = loop {
+        match service.client() {
+            Ok(client) => clients.push(client),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::TooMany { what: "clients", max: 1024, .. }), "{error:?}");
+    assert!(error.to_string().contains("'outlive service info'"), "{error}");
+    assert_eq!(clients.len(), 1024);
+    clients.pop();
+    service.client().expect("one has left its place");
 }
 
 fn a_forked_child_is_nobody(world: &World) {

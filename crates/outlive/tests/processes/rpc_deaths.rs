@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use outlive::rpc::{CallError, Client, Pending, Service};
+use outlive::rpc::{Call, CallError, Client, Service};
 use outlive::{Domain, SendError, WaitStrategy};
 
 use crate::asleep::wait_asleep;
@@ -14,7 +14,7 @@ use crate::order::{message, read_message};
 use crate::random::Random;
 use crate::rpc::{await_server, echo, make_limited, next};
 use crate::runner::World;
-use crate::services::{client_of, patient_client_of, server_of};
+use crate::services::{client_of, server_of, waiting_client_of};
 
 crate::checks!(
     a_dead_server_ends_every_call_at_once,
@@ -33,7 +33,7 @@ crate::checks!(
 
 const CALLS: usize = 100;
 
-fn begin_all<'c>(client: &'c Client, who: u64) -> Vec<Pending<'c>> {
+fn begin_all<'c>(client: &'c Client, who: u64) -> Vec<Call<'c>> {
     (0..CALLS as u64).map(|n| client.begin(&message(who, n, 40)).expect("sent")).collect()
 }
 
@@ -64,9 +64,9 @@ fn a_dead_server_ends_every_call_at_once(world: &World) {
                     .open_or_create(domain, "s")
                     .and_then(|service| service.client())
                     .expect("open");
-                client.set_patient(true);
+                client.set_wait_for_server(true);
                 let calls = begin_all(&client, who);
-                client.set_patient(false);
+                client.set_wait_for_server(false);
                 board.add(1, 1);
                 for mut call in calls {
                     match call.next() {
@@ -104,7 +104,7 @@ fn calls_not_begun_are_kept_for_the_next_server(world: &World) {
             .open_or_create(&domain, "s")
             .and_then(|service| service.client())
             .expect("open");
-        client.set_patient(true);
+        client.set_wait_for_server(true);
         let calls = begin_all(&client, 7);
         for (n, mut call) in calls.into_iter().enumerate() {
             match next(&mut call) {
@@ -137,8 +137,8 @@ fn who_was_told_is_not_served(world: &World) {
         }
     });
     let client = client_of(&domain, "s");
-    let patient = patient_client_of(&domain, "s");
-    let kept = patient.begin_timeout(b"kept", PATIENCE).expect("sent");
+    let waiting = waiting_client_of(&domain, "s");
+    let kept = waiting.begin_timeout(b"kept", PATIENCE).expect("sent");
     let told = client.begin(b"told").expect("sent");
     server.kill();
     assert_eq!(told.wait().expect_err("dead"), CallError::ServerDied { begun: false });
@@ -321,7 +321,7 @@ fn a_dead_client_ends_a_stream(world: &World) {
         assert_eq!(error, SendError::ReceiverDied);
     });
     let mut client = Child::start(|| {
-        let client = patient_client_of(&domain, "s");
+        let client = waiting_client_of(&domain, "s");
         let _call = client.begin(b"all").expect("sent");
         loop {
             std::thread::park();
@@ -350,7 +350,7 @@ fn a_dead_server_cuts_a_stream_off_after_what_it_sent(world: &World) {
             std::thread::park();
         }
     });
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let mut call = client.begin_timeout(b"all", PATIENCE).expect("sent");
     board.reach(0, 1);
     server.kill();
@@ -379,7 +379,7 @@ fn a_server_thread_that_ends_alone_is_noticed(world: &World) {
         domain.sweep(false).expect("sweeps");
         std::thread::sleep(std::time::Duration::from_millis(100));
     });
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let mut lost = client.begin_timeout(b"x", PATIENCE).expect("sent");
     let second = client.begin_timeout(b"x", PATIENCE).expect("sent");
     assert_eq!(*second.wait().expect("answered"), *b"y");
@@ -454,7 +454,7 @@ fn random_kills(world: &World) {
             let mut random = Random::from_seed(who);
             for number in 0.. {
                 let len = if number % 3 == 0 { 9_000 } else { 16 + random.below(90) as usize };
-                client.set_patient(number % 2 == 0);
+                client.set_wait_for_server(number % 2 == 0);
                 let mut calls = Vec::new();
                 for part in 0..3 {
                     let number = number * 4 + part;

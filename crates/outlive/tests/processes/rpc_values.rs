@@ -136,9 +136,9 @@ impl serde::Serialize for Unspeakable {
 /// Waits until there is a server that lets go of what is no msgpack.
 #[cfg(feature = "msgpack")]
 fn await_dropping_server(client: &Client) {
-    client.set_patient(true);
+    client.set_wait_for_server(true);
     assert_eq!(client.call_timeout(b"\xc1", PATIENCE).expect_err("dropped"), CallError::Dropped);
-    client.set_patient(false);
+    client.set_wait_for_server(false);
 }
 
 #[cfg(not(feature = "msgpack"))]

@@ -24,7 +24,7 @@ crate::checks!(
     who_upgrades_after_that_is_not_told,
     told_and_killed_before_repair,
     a_reader_that_has_no_answer_leaves_the_lock_to_others,
-    given_up_is_refused_to_all,
+    not_recoverable_is_refused_to_all,
     reset_starts_anew,
     not_downgraded_before_it_is_repaired,
     a_sweep_takes_the_names_of_the_dead,
@@ -379,7 +379,7 @@ fn a_reader_that_has_no_answer_leaves_the_lock_to_others(world: &World) {
     drop(lock.read().expect("whole"));
 }
 
-fn given_up_is_refused_to_all(world: &World) {
+fn not_recoverable_is_refused_to_all(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
     let mut owner = writer(&lock);
@@ -392,7 +392,7 @@ fn given_up_is_refused_to_all(world: &World) {
                 match error.expect("an owner died") {
                     LockError::OwnerDied(guard) => {
                         board.add(0, 1);
-                        guard.give_up();
+                        guard.mark_not_recoverable();
                     }
                     LockError::Failed(AcquireError::NotRecoverable) => drop(board.add(1, 1)),
                     error => panic!("{error}"),
@@ -418,7 +418,7 @@ fn reset_starts_anew(world: &World) {
     let lock = open(&domain);
     orphan(&lock);
     let Err(LockError::OwnerDied(guard)) = lock.read() else { panic!("a writer died") };
-    guard.give_up();
+    guard.mark_not_recoverable();
     assert!(matches!(lock.read(), Err(LockError::Failed(AcquireError::NotRecoverable))));
     // Several processes write at once, and readers beside them must never see the old value as a
     // whole one.

@@ -77,7 +77,7 @@ fn no_more_inside_than_permits(world: &World) {
             })
             .collect();
         children.into_iter().for_each(Child::finish);
-        assert_eq!(semaphore.free(), permits as usize);
+        assert_eq!(semaphore.available_permits(), permits as usize);
     }
 }
 
@@ -93,9 +93,9 @@ fn a_dead_holders_permit_is_free(world: &World) {
     child.kill();
     let first = semaphore.try_acquire().expect("looks").expect("the dead one's");
     let second = semaphore.acquire().expect("the dead one's");
-    assert_eq!(semaphore.free(), 0);
+    assert_eq!(semaphore.available_permits(), 0);
     drop((first, second));
-    assert_eq!(semaphore.free(), 2);
+    assert_eq!(semaphore.available_permits(), 2);
 }
 
 fn a_death_wakes_one_who_waits(world: &World) {
@@ -238,7 +238,7 @@ fn a_thread_that_took_up_its_processes_permit_is_watched(world: &World) {
 
 fn permits_made_here_are_used_up_there(world: &World) {
     let domain = world.domain();
-    let made = Semaphore::options(0).most(4).open_or_create(&domain, "made").expect("opens");
+    let made = Semaphore::options(0).max_permits(4).open_or_create(&domain, "made").expect("opens");
     let shared = &made;
     let maker = Child::start(move || {
         for _ in 0..2_000 {
@@ -252,8 +252,8 @@ fn permits_made_here_are_used_up_there(world: &World) {
         permit.expect("one is made").consume();
     }
     maker.finish();
-    assert_eq!((made.free(), made.holders().len()), (0, 0));
-    assert!(made.add_permit().is_ok() && made.free() == 1);
+    assert_eq!((made.available_permits(), made.holders().len()), (0, 0));
+    assert!(made.add_permit().is_ok() && made.available_permits() == 1);
 }
 
 fn a_forked_child_gives_nothing_back(world: &World) {
@@ -262,9 +262,9 @@ fn a_forked_child_gives_nothing_back(world: &World) {
     let permit = semaphore.acquire().expect("free");
     let mut permit = Some(permit);
     Child::start(|| drop(permit.take())).finish();
-    assert_eq!(semaphore.free(), 0);
+    assert_eq!(semaphore.available_permits(), 0);
     drop(permit);
-    assert_eq!(semaphore.free(), 1);
+    assert_eq!(semaphore.available_permits(), 1);
 }
 
 outlive::record! {
@@ -279,7 +279,7 @@ fn embedded_in_a_record(world: &World) {
         .expect("opens");
     let (slots, parts) =
         (record.handle(|station| &station.slots), record.handle(|station| &station.parts));
-    assert_eq!((slots.free(), parts.free()), (3, 0));
+    assert_eq!((slots.available_permits(), parts.available_permits()), (3, 0));
     parts.add_permit().expect("room");
     let mut child = holder(&slots, 3);
     let waiting = sleeper(&slots);
@@ -289,7 +289,7 @@ fn embedded_in_a_record(world: &World) {
     child.kill();
     assert_eq!(domain.entry("station").expect("there").dead_claims, 3, "two slots, one part");
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 3);
-    assert_eq!((slots.free(), parts.free()), (3, 1));
+    assert_eq!((slots.available_permits(), parts.available_permits()), (3, 1));
 }
 
 fn a_look_and_a_sweep(world: &World) {
@@ -306,7 +306,7 @@ fn a_look_and_a_sweep(world: &World) {
     assert_eq!(domain.sweep(true).expect("looks").claims, 2);
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 2);
     assert!(domain.sweep(false).expect("sweeps").is_clean());
-    assert_eq!(semaphore.free(), 3);
+    assert_eq!(semaphore.available_permits(), 3);
 }
 
 fn bad_sizes_are_refused(world: &World) {
@@ -317,31 +317,40 @@ fn bad_sizes_are_refused(world: &World) {
         assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
         assert!(error.to_string().contains("1 to 65,536"), "{error}");
     }
-    let few = Semaphore::options(3).most(2).create_new(&domain, "bad").err();
+    let few = Semaphore::options(3).max_permits(2).create_new(&domain, "bad").err();
     assert!(matches!(few, Some(Error::InvalidOption { .. })));
     let large = Semaphore::options(65_536).open_or_create(&domain, "large").expect("opens");
-    assert_eq!(large.free(), 65_536);
+    assert_eq!(large.available_permits(), 65_536);
     // One that is there keeps its number.
-    assert_eq!(Semaphore::open(&domain, "large").expect("opens").free(), 65_536);
+    assert_eq!(Semaphore::open(&domain, "large").expect("opens").available_permits(), 65_536);
     let permit = large.acquire().expect("free");
-    for other in [Semaphore::options(65_535), Semaphore::options(65_536).most(65_536).most(70_000)]
-    {
+    for other in [
+        Semaphore::options(65_535),
+        Semaphore::options(65_536).max_permits(65_536).max_permits(70_000),
+    ] {
         assert!(other.open_or_create(&domain, "large").is_err());
     }
     let error = Semaphore::options(1).open_or_create(&domain, "large").err().expect("another");
     assert!(matches!(error, Error::OtherOptions { .. }), "{error}");
     Semaphore::options(65_536).open(&domain, "large").expect("began with as many");
     drop(permit);
-    let parts = Semaphore::options(0).most(4).create_new(&domain, "parts").expect("new");
+    let parts = Semaphore::options(0).max_permits(4).create_new(&domain, "parts").expect("new");
     parts.add_permit().expect("room");
     assert_eq!(
-        Semaphore::options(0).most(4).open_or_create(&domain, "parts").expect("the same").free(),
+        Semaphore::options(0)
+            .max_permits(4)
+            .open_or_create(&domain, "parts")
+            .expect("the same")
+            .available_permits(),
         1
     );
-    let error =
-        Semaphore::options(0).most(5).open_or_create(&domain, "parts").err().expect("another most");
+    let error = Semaphore::options(0)
+        .max_permits(5)
+        .open_or_create(&domain, "parts")
+        .err()
+        .expect("another most");
     assert!(matches!(error, Error::OtherOptions { .. }), "{error}");
-    let again = Semaphore::options(0).most(4).create_new(&domain, "parts").err();
+    let again = Semaphore::options(0).max_permits(4).create_new(&domain, "parts").err();
     assert!(matches!(again, Some(Error::AlreadyExists { .. })));
     assert!(matches!(Semaphore::open(&domain, "none").err(), Some(Error::NotFound { .. })));
 }

@@ -10,9 +10,9 @@ pub fn client_of(domain: &Domain, name: &str) -> Client {
 }
 
 /// Makes such a client that waits for a server where there is none.
-pub fn patient_client_of(domain: &Domain, name: &str) -> Client {
+pub fn waiting_client_of(domain: &Domain, name: &str) -> Client {
     let client = client_of(domain, name);
-    client.set_patient(true);
+    client.set_wait_for_server(true);
     client
 }
 

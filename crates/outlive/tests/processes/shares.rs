@@ -197,10 +197,10 @@ fn no_more_than_have_room(world: &World) {
     let first = shared(&pool, 100, 4);
     let offset = first.offset();
     let mut all: Vec<_> = (1..62).map(|_| pool.join(offset).expect("has room")).collect();
-    assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { most: 62 }));
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { max: 62 }));
     drop(all.swap_remove(30));
     all.push(pool.join(offset).expect("one has left"));
-    assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { most: 62 }));
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { max: 62 }));
     drop(first);
     // A holder that has died leaves room, too.
     let mut other = {
@@ -214,7 +214,7 @@ fn no_more_than_have_room(world: &World) {
         all.push(pool.join(offset).expect("has room"));
         other
     };
-    assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { most: 62 }));
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { max: 62 }));
     other.kill();
     all.push(pool.join(offset).expect("one has died"));
     assert_eq!(all[0].holders().len(), 62);

@@ -248,7 +248,7 @@ fn the_next_writer_waits_for_the_end(world: &World) {
     assert!(state.try_wait_to_write().expect("taken").is_none());
     assert!(state.wait_to_write_timeout(Duration::from_millis(5)).expect("taken").is_none());
     let error = state.writer().err().expect("taken");
-    assert!(matches!(error, Error::Taken { pid, .. } if pid == first.pid() as u32));
+    assert!(matches!(error, Error::Taken { pid, .. } if pid == Some(first.pid() as u32)));
     let mut next: Vec<Child> = (0..3)
         .map(|_| {
             Child::start(|| {

@@ -315,11 +315,11 @@ fn as_many_as_there_are_places(world: &World) {
         });
         board.reach(1, round);
         match topic.publisher().map(drop) {
-            Err(Error::TooMany { what: "publishers", most: 62, .. }) => {}
+            Err(Error::TooMany { what: "publishers", max: 62, .. }) => {}
             other => panic!("{other:?}"),
         }
         match topic.subscriber().map(drop) {
-            Err(Error::TooMany { what: "subscribers", most: 64, .. }) => {}
+            Err(Error::TooMany { what: "subscribers", max: 64, .. }) => {}
             other => panic!("{other:?}"),
         }
         assert_eq!((first.subscriber_count(), one.publisher_count()), (64, 62));

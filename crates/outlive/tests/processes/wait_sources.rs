@@ -14,7 +14,7 @@ use crate::board::Board;
 use crate::child::{Child, wait_until};
 use crate::random::Random;
 use crate::runner::World;
-use crate::services::{client_of, patient_client_of, server_of};
+use crate::services::{client_of, server_of, waiting_client_of};
 use crate::wait_bridges::block_on;
 use crate::wait_sets::{AS_IT_IS, NO_WAITV};
 use crate::waiting::owner;
@@ -407,7 +407,7 @@ fn a_call_that_waits_for_a_server_is_told(world: &World) {
         let (orders, board) = (Board::new(), Board::new());
         let mut first = serves(&domain, orders);
         let waiter = Child::start(|| {
-            let client = patient_client_of(&domain, "service");
+            let client = waiting_client_of(&domain, "service");
             let mut call = client.begin(b"?").expect("begun");
             let mut set = set_of(&domain, &call);
             board.set(0, 1);

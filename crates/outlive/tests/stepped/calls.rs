@@ -10,12 +10,12 @@ use std::cell::RefCell;
 
 use std::task::Poll;
 
-use outlive::rpc::{CallError, Pending, Request};
+use outlive::rpc::{Call, CallError, Request};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::runner::World;
-use crate::services::{client_of, patient_client_of, server_of};
+use crate::services::{client_of, server_of, waiting_client_of};
 use crate::steps::{FREE, Stepped, in_rounds};
 
 crate::checks!(
@@ -36,7 +36,7 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
         let pending = RefCell::new(None);
         let cancel = |_| {
             if let Some(call) = pending.take() {
-                board.set(BEGUN, u64::from(Pending::cancel(call)));
+                board.set(BEGUN, u64::from(Call::cancel(call)));
             }
         };
         in_rounds(board, cancel, |_| {
@@ -82,7 +82,7 @@ const TAKEN: usize = FREE;
 fn requests_keep_their_order_beside_a_sweep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
-    let client = patient_client_of(&domain, "s");
+    let client = waiting_client_of(&domain, "s");
     let mut serving = Stepped::start(world, board, || {
         let server = RefCell::new(server_of(&domain, "s"));
         let taken = RefCell::new(None);
@@ -169,8 +169,8 @@ fn a_reply_comes_before_the_death_beside_a_sweep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut looking = Stepped::start(world, board, || {
-        let client = patient_client_of(&domain, "s");
-        let call = RefCell::new(None::<Pending<'_>>);
+        let client = waiting_client_of(&domain, "s");
+        let call = RefCell::new(None::<Call<'_>>);
         let is_there = std::cell::Cell::new(false);
         let look = |_| {
             if let Some(call) = call.borrow_mut().as_mut() {

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::task::Poll;
 
 use outlive::queue::{Queue, Receiver, Sender};
-use outlive::rpc::{CallError, Client, Pending, Server, Service};
+use outlive::rpc::{Call, CallError, Client, Server, Service};
 use outlive::state::{State, Watch};
 use outlive::sync::{Barrier, Event, Latch, Mutex, OnceLock, RwLock, Semaphore};
 use outlive::topic::{Publisher, Subscriber, Topic};
@@ -50,7 +50,7 @@ struct Wanted {
     _slow: Subscriber<[u8]>,
     set: RefCell<WaitSet>,
     client: &'static Client,
-    call: RefCell<Pending<'static>>,
+    call: RefCell<Call<'static>>,
     unasked: RefCell<Server>,
     holder: Peer,
 }
@@ -115,7 +115,7 @@ const TRIES: &[Try] = &[
         let told = wanted.client.try_begin(&[0; LONG]).map(drop);
         assert_eq!(told, Err(CallError::TimedOut { begun: false }));
     }),
-    ("Pending::try_next", |wanted| {
+    ("Call::try_next", |wanted| {
         assert!(matches!(wanted.call.borrow_mut().try_next(), Ok(Poll::Pending)));
     }),
     ("Server::try_next", |wanted| {

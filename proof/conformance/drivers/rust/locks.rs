@@ -71,8 +71,8 @@ impl Locks {
                 find(&mut self.guards, name)?.mark_consistent();
                 done()
             }
-            ("give_up", [name]) => {
-                self.take_guard(name)?.give_up();
+            ("mark_not_recoverable", [name]) => {
+                self.take_guard(name)?.mark_not_recoverable();
                 done()
             }
             ("unlock", [name]) => {

@@ -52,8 +52,11 @@ macro_rules! act {
                 find(&mut $guards, name)?.mark_consistent();
                 done()
             }
-            ("give_up", [name]) => {
-                $guards.remove(*name).ok_or_else(|| Refusal::new("Usage", "not held"))?.give_up();
+            ("mark_not_recoverable", [name]) => {
+                $guards
+                    .remove(*name)
+                    .ok_or_else(|| Refusal::new("Usage", "not held"))?
+                    .mark_not_recoverable();
                 done()
             }
             ("unlock", [name]) => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::task::Poll;
 
 use outlive::Domain;
-use outlive::rpc::{CallError, Client, Pending, Request, Server, Service, Stream};
+use outlive::rpc::{Call, CallError, Client, Request, Server, Service, Stream};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
 
@@ -12,7 +12,7 @@ use crate::answer::{self, Answer, Refusal, done, find, leak, said};
 pub(crate) struct Services {
     clients: HashMap<String, &'static Client>,
     servers: HashMap<String, Server>,
-    pending: Option<Pending<'static>>,
+    pending: Option<Call<'static>>,
     request: Option<Request>,
     stream: Option<Stream>,
 }
@@ -23,7 +23,7 @@ impl Services {
             ("client.open", [name, options @ ..]) => {
                 let client = Service::<[u8], [u8]>::open_or_create(domain, name)
                     .and_then(|service| service.client())?;
-                client.set_patient(options.contains(&"wait"));
+                client.set_wait_for_server(options.contains(&"wait"));
                 self.clients.insert((*name).to_owned(), leak(client));
                 done()
             }

@@ -114,9 +114,9 @@ impl Sync {
                 }
                 done()
             }
-            ("give_up", [name]) => match self.held.remove(*name) {
+            ("mark_not_recoverable", [name]) => match self.held.remove(*name) {
                 Some(Held::Write(guard)) => {
-                    guard.give_up();
+                    guard.mark_not_recoverable();
                     done()
                 }
                 _ => refused("Usage", "not held to write"),
@@ -187,7 +187,7 @@ impl Sync {
                 find(&mut self.semaphores, name)?.add_permit()?;
                 done()
             }
-            ("free", [name]) => said(find(&mut self.semaphores, name)?.free()),
+            ("available", [name]) => said(find(&mut self.semaphores, name)?.available_permits()),
             _ => answer::unknown(verb, args),
         }
     }

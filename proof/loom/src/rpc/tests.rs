@@ -113,7 +113,7 @@ enum Told {
     Died { begun: bool },
 }
 
-/// As `pending.rs` waits for call 1, whose server is the process above.
+/// As `client_call.rs` waits for call 1, whose server is the process above.
 fn wait(world: &World) -> Told {
     let me = world.registry.me().unwrap();
     let pass = WakeRelay::begin(me.list());

@@ -173,7 +173,7 @@ mod tests {
         ));
         assert!(tells_of(ENOSPC, "no room for 4096 more bytes in /x; free some"));
         for (errno, error) in [
-            (EMFILE, "/x is damaged (a slot); somebody wrote over it"),
+            (EMFILE, "/x is damaged (a slot); a process wrote over it"),
             (EMFILE, "could not open /x: Cannot allocate memory (os error 12)"),
             (ENOSYS, "the owner died"),
             (EACCES, "no room for 4096 more bytes in /x; free some"),

@@ -318,7 +318,7 @@ impl Scenario for Realtime {
                 (Got::OwnerDied(_), _) => {
                     return Err("told that an owner died, and none had".to_owned());
                 }
-                (Got::GivenUp, _) => return Err("it was given up".to_owned()),
+                (Got::NotRecoverable, _) => return Err("it was not recoverable".to_owned()),
             }
             Ok(())
         })

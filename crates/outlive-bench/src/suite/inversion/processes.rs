@@ -92,7 +92,7 @@ impl Opened {
 
     fn with(&self, body: impl FnOnce()) -> Result<(), Error> {
         fn refused<G>(error: LockError<G>) -> Error {
-            Error::Wrong(format!("a lock that nobody died in: {error}"))
+            Error::Wrong(format!("a lock in which no process died: {error}"))
         }
         match self {
             Opened::Plain(mutex) => {

@@ -158,7 +158,7 @@ pub fn lock<'a>(
 ) -> Result<MutexGuard<'a, Total>, Failure> {
     match mutex.lock_until(deadline) {
         Ok(None) => {
-            let text = "somebody still held the lock when the deadline passed";
+            let text = "another process still held the lock when the deadline passed";
             Err(Failure::new(Code::TimedOut, text))
         }
         Ok(Some(mut guard)) => {

@@ -24,17 +24,17 @@ use crate::size;
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive state set mode driving\n  \
-    outlive state set --size 1M map < map.png\n  \
+    outlive state set --capacity 1M map < map.png\n  \
     outlive state set --timeout 5s mode idle")]
 pub struct SetArgs {
     /// The state's name; it is made when it is not there
     state: String,
     /// The value; without it, all of standard input is
     value: Option<OsString>,
-    /// If the state is made: the most bytes a value may have, 128M at most [default: 4K, or as much
+    /// If the state is made: how many bytes a value may have, 128M at most [default: 4K, or as much
     /// as this value has]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    size: Option<u64>,
+    capacity: Option<u64>,
     /// Wait this long for another writer to leave or to end
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
@@ -65,9 +65,9 @@ pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
     };
     let state = match State::open_as_bytes(&domain, &args.state) {
         Err(Error::NotFound { .. }) if !common.domain.no_create => {
-            let most = args.size.unwrap_or(USUAL_SIZE.max(value.len() as u64));
+            let capacity = args.capacity.unwrap_or(USUAL_SIZE.max(value.len() as u64));
             let options =
-                State::<[u8]>::options().capacity(usize::try_from(most).unwrap_or(usize::MAX));
+                State::<[u8]>::options().capacity(usize::try_from(capacity).unwrap_or(usize::MAX));
             match options.open_or_create(&domain, &args.state) {
                 // Another process has made it meanwhile: it keeps its size.
                 Err(Error::OtherOptions { .. }) => State::open(&domain, &args.state)?,

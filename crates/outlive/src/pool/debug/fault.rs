@@ -87,10 +87,10 @@ impl fmt::Display for Fault {
         let pool = pool.display();
         match kind {
             FaultKind::Overrun => {
-                write!(f, "somebody wrote behind the end of an object of {len} bytes: ")?
+                write!(f, "a thread wrote behind the end of an object of {len} bytes: ")?
             }
             FaultKind::ChangedWhileFree => {
-                write!(f, "somebody wrote into a free object of {len} bytes: ")?
+                write!(f, "a thread wrote into a free object of {len} bytes: ")?
             }
             FaultKind::FreedTwice => {
                 f.write_str("an object is dropped that was freed or handed over before")?

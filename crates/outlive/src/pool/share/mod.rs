@@ -202,7 +202,7 @@ impl Pool {
         let cell = match holders::join(&record.tag, seen, holders, number, process, &has_ended) {
             Ok(cell) => cell,
             Err(Refused::Stale) => return Err(PoolError::Stale),
-            Err(Refused::Full) => return Err(PoolError::TooManyHolders { most: CELLS as u32 }),
+            Err(Refused::Full) => return Err(PoolError::TooManyHolders { max: CELLS as u32 }),
         };
         // Its place is looked up again, now that no thread can take its span apart. A death from
         // here on: a holder, by name.

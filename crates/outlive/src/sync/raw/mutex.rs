@@ -8,8 +8,8 @@
 //! | id | inconsistent | its holder was told of a death, or panics | taken over, told again |
 //! | `DIED` | any | a dead owner's, whose name a sweep has taken out | as a dead owner's id: taken over, told |
 //! | 0 | inconsistent | a holder that was told, or that panicked, did not mark it consistent | the next locker is told |
-//! | id | not recoverable | its holder gives it up, or is about to be refused | taken over, refused |
-//! | 0 | not recoverable | given up | every locker is refused until `reset` |
+//! | id | not recoverable | its holder marks it so, or is about to be refused | taken over, refused |
+//! | 0 | not recoverable | free, and no process may have it | every locker is refused until `reset` |
 //!
 //! claim/word.rs takes the word, takes it over and leaves it. Only the holder writes `state`, so
 //! plain stores suffice, ordered by the word. proof/models/mutex.pml checks it with deaths at any
@@ -28,7 +28,7 @@ use crate::wake::{Asleep, SpinWait};
 pub(crate) const CONSISTENT: u32 = 0;
 /// An owner died or panicked holding it; the present holder has been told, or the next will be.
 pub(crate) const INCONSISTENT: u32 = 1;
-/// A holder gave the lock up.
+/// A holder marked the lock so.
 pub(crate) const NOT_RECOVERABLE: u32 = 2;
 
 /// See the file's head.
@@ -156,10 +156,10 @@ impl RawMutex {
         self.release(id);
     }
 
-    /// Unlocks, and gives the lock up: every locker is refused until a process resets it. The
-    /// caller holds the lock.
+    /// Marks the lock not recoverable, and unlocks it: every locker is refused until a process
+    /// resets it. The caller holds the lock.
     #[cold]
-    pub(crate) fn give_up(&self, id: TokenId) {
+    pub(crate) fn mark_not_recoverable(&self, id: TokenId) {
         if self.is_held_by(id) {
             // Relaxed: ordered by the word. Died just after: the next locker takes over, and is
             // refused.
@@ -195,7 +195,8 @@ impl RawMutex {
     /// Takes the lock in whatever state it is, and waits until the deadline; with `None` it never
     /// waits. The caller repairs what it guards, marks it consistent and unlocks.
     ///
-    /// Died in between: a lock that was given up stays so; of any other, the next locker is told.
+    /// Died in between: a lock that was not recoverable stays so; of any other, the next locker is
+    /// told.
     pub(crate) fn take_to_reset(
         &self,
         me: Me,
@@ -228,7 +229,7 @@ impl RawMutex {
         self.word.owner()
     }
 
-    /// Returns whether the lock was given up.
+    /// Returns whether a holder has marked the lock not recoverable.
     pub(crate) fn is_not_recoverable(&self) -> bool {
         self.state.load(Ordering::Relaxed) == NOT_RECOVERABLE
     }
@@ -441,7 +442,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_a_lock_given_up_is_refused_to_a_sleeper() {
+    fn loom_a_lock_that_is_not_recoverable_is_refused_to_a_sleeper() {
         explore(|| {
             let world = world(2);
             let mut list = ListHead::new();
@@ -453,7 +454,7 @@ mod loom_tests {
                     lock(&world, 1, &mut list)
                 })
             };
-            world.lock.give_up(id(0));
+            world.lock.mark_not_recoverable(id(0));
             assert_eq!(sleeper.join().unwrap(), Err(Refused::NotRecoverable));
             assert!(world.lock.is_not_recoverable());
             assert_eq!(world.lock.owner(), None);

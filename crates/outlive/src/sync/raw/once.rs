@@ -31,9 +31,9 @@ pub struct RawOnce {
     failed: AtomicU32,
 }
 
-/// What a caller has to do.
+/// What a caller has claimed: what it has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum OnceClaim {
     /// Nothing: it is done.
     Done,
     /// Make it, and then `finish` or `abandon`.
@@ -56,50 +56,50 @@ impl RawOnce {
         self.word.owner()
     }
 
-    /// Returns that it is done, or gives the caller the turn; never waits.
-    pub(crate) fn try_turn(&self, me: Me) -> Result<Turn, Refused> {
-        self.claimed(me, self.word.try_claim(me))
+    /// Returns that it is done, or gives the caller the claim; never waits.
+    pub(crate) fn try_claim(&self, me: Me) -> Result<OnceClaim, Refused> {
+        self.settled(me, self.word.try_claim(me))
     }
 
-    /// Returns that it is done, or gives the caller the turn, as soon as either is known.
+    /// Returns that it is done, or gives the caller the claim, as soon as either is known.
     #[cold]
-    pub(crate) fn turn(
+    pub(crate) fn claim(
         &self,
         me: Me,
         spin_wait: &SpinWait,
         deadline: Deadline,
-    ) -> Result<Turn, Refused> {
-        self.claimed(me, self.word.claim(me, spin_wait, deadline))
+    ) -> Result<OnceClaim, Refused> {
+        self.settled(me, self.word.claim(me, spin_wait, deadline))
     }
 
     /// Decides what a claim on the word means to the caller.
-    fn claimed(&self, me: Me, claimed: Result<Claimed, Unclaimed>) -> Result<Turn, Refused> {
+    fn settled(&self, me: Me, claimed: Result<Claimed, Unclaimed>) -> Result<OnceClaim, Refused> {
         match claimed {
             // Relaxed: ordered by the word.
             Ok(Claimed::Free) => {
-                Ok(Turn::Mine { failed: self.failed.load(Ordering::Relaxed) != 0 })
+                Ok(OnceClaim::Mine { failed: self.failed.load(Ordering::Relaxed) != 0 })
             }
             Ok(Claimed::TakenOver) => {
                 // Relaxed: ordered by the word. Died just before: the next caller takes over from
                 // us, and is told all the same.
                 self.failed.store(1, Ordering::Relaxed);
                 me.registry.count_owner_death();
-                Ok(Turn::Mine { failed: true })
+                Ok(OnceClaim::Mine { failed: true })
             }
-            Err(Unclaimed::Other(word)) if word == u32::from(DONE) => Ok(Turn::Done),
+            Err(Unclaimed::Other(word)) if word == u32::from(DONE) => Ok(OnceClaim::Done),
             Err(unclaimed) => Err(unclaimed.into()),
         }
     }
 
-    /// Notes that it is done. The caller, whose token has that id, had the turn.
+    /// Notes that it is done. The caller, whose token has that id, had the claim.
     pub(crate) fn finish(&self, id: TokenId) {
         self.word.release(id, DONE);
     }
 
-    /// Ends the turn without a value, after a panic: the next caller makes the value. Changes
-    /// nothing if another owner has the turn by now.
+    /// Ends the claim without a value, after a panic: the next caller makes the value. Changes
+    /// nothing if another owner has the claim by now.
     pub(crate) fn abandon(&self, id: TokenId) {
-        // While another owner has the turn, only that owner may write `failed`.
+        // While another owner has the claim, only that owner may write `failed`.
         if self.owner() == Some(id) {
             // Relaxed: the Release in `Word::release` orders it.
             self.failed.store(1, Ordering::Relaxed);
@@ -153,17 +153,17 @@ mod loom_tests {
         })
     }
 
-    fn turn(world: &World, thread: u32, list: &mut ListHead) -> Turn {
+    fn claim(world: &World, thread: u32, list: &mut ListHead) -> OnceClaim {
         let me = Me { registry: &world.registry, id: TokenId::new(thread, 0), list };
-        world.once.turn(me, &SpinWait::new(), Deadline::NEVER).expect("nobody holds it for ever")
+        world.once.claim(me, &SpinWait::new(), Deadline::NEVER).expect("nobody holds it for ever")
     }
 
-    /// Makes it if it has the turn; returns whether it was told of a failure.
+    /// Makes it if it has the claim; returns whether it was told of a failure.
     fn get(world: &World, thread: u32) -> Option<bool> {
         let mut list = ListHead::new();
-        let told = match turn(world, thread, &mut list) {
-            Turn::Done => None,
-            Turn::Mine { failed } => {
+        let told = match claim(world, thread, &mut list) {
+            OnceClaim::Done => None,
+            OnceClaim::Mine { failed } => {
                 // SAFETY: loom's cell panics if another thread is inside.
                 world.value.with_mut(|value| unsafe { *value = 7 });
                 world.once.finish(TokenId::new(thread, 0));
@@ -200,7 +200,7 @@ mod loom_tests {
         explore(|| {
             let world = world(3);
             let mut list = ListHead::new();
-            assert_eq!(turn(&world, 0, &mut list), Turn::Mine { failed: false });
+            assert_eq!(claim(&world, 0, &mut list), OnceClaim::Mine { failed: false });
             let threads = [1, 2].map(|n| {
                 let world = Arc::clone(&world);
                 thread::spawn(move || get(&world, n))
@@ -215,11 +215,11 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_once_abandoned_it_is_somebody_elses_turn() {
+    fn loom_once_abandoned_another_thread_claims_it() {
         explore(|| {
             let world = world(2);
             let mut list = ListHead::new();
-            assert_eq!(turn(&world, 0, &mut list), Turn::Mine { failed: false });
+            assert_eq!(claim(&world, 0, &mut list), OnceClaim::Mine { failed: false });
             let other = thread::spawn({
                 let world = Arc::clone(&world);
                 move || get(&world, 1)

@@ -8,8 +8,8 @@
 //! | OWNER_DIED (+ id) | any | its owner died; libc tells the next locker | the same again |
 //! | thread id | inconsistent | its holder was told of a death, or panics | marked; told again |
 //! | 0 | inconsistent | a holder that was told, or that panicked, did not mark it consistent | the next locker is told |
-//! | thread id | not recoverable | its holder gives it up, or is about to be refused | marked; refused |
-//! | 0 | not recoverable | given up | every locker is refused until `reset` |
+//! | thread id | not recoverable | its holder marks it so, or is about to be refused | marked; refused |
+//! | 0 | not recoverable | free, and no process may have it | every locker is refused until `reset` |
 //!
 //! Why libc's mutex: the kernel finds a lock to mark by the robust list; a thread has one such
 //! list, and libc owns it. The word must hold the thread id, not a token, so that the kernel knows
@@ -261,10 +261,10 @@ impl RawPi {
         self.release(me);
     }
 
-    /// Unlocks, and gives the lock up: every locker is refused until a process resets it. The
-    /// calling thread holds it.
+    /// Marks the lock not recoverable, and unlocks it: every locker is refused until a process
+    /// resets it. The calling thread holds it.
     #[cold]
-    pub(crate) fn give_up(&self, me: Me) {
+    pub(crate) fn mark_not_recoverable(&self, me: Me) {
         // Relaxed: libc's lock orders it. Died just after: libc tells the next locker, which is
         // then refused.
         self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);

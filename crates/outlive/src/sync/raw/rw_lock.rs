@@ -228,11 +228,11 @@ impl RawRwLock {
         self.writer.release_unfinished(id);
     }
 
-    /// Unlocks, and gives the lock up: every locker is refused until a process resets it. The
-    /// caller alone holds the lock.
+    /// Marks the lock not recoverable, and unlocks it: every locker is refused until a process
+    /// resets it. The caller alone holds the lock.
     #[cold]
-    pub(crate) fn give_up(&self, id: TokenId) {
-        self.writer.give_up(id);
+    pub(crate) fn mark_not_recoverable(&self, id: TokenId) {
+        self.writer.mark_not_recoverable(id);
     }
 
     /// Notes that the caller, which alone holds the lock, has repaired what it guards.
@@ -330,7 +330,7 @@ impl RawRwLock {
         self.writer.owner()
     }
 
-    /// Returns whether the lock was given up.
+    /// Returns whether a holder has marked the lock not recoverable.
     pub(crate) fn is_not_recoverable(&self) -> bool {
         self.writer.is_not_recoverable()
     }

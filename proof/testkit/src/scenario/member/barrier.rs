@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use outlive::Domain;
-use outlive::sync::{AcquireError, Barrier, Seat, Turn, WhenOneDies};
+use outlive::sync::{AcquireError, Barrier, BarrierWaitResult, Seat, WhenOneDies};
 
 /// What the names of those begin with that count the dead out.
 pub const COUNTED: &str = "counted";
@@ -81,7 +81,7 @@ impl Barriers {
     }
 }
 
-fn answer(end: Result<Option<Turn>, AcquireError>) -> Result<String, String> {
+fn answer(end: Result<Option<BarrierWaitResult>, AcquireError>) -> Result<String, String> {
     match end {
         Ok(Some(turn)) if turn.is_leader() => Ok("serial".to_owned()),
         Ok(Some(_)) => Ok("passed".to_owned()),

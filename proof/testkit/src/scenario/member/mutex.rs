@@ -74,11 +74,11 @@ impl Mutexes {
                 .remove(*name)
                 .map(|_| String::new())
                 .ok_or_else(|| "it is not held".to_owned()),
-            // Given up by a holder that was told, with numbers that differ inside.
+            // Marked not recoverable by a holder that was told, with numbers that differ inside.
             ["spoil", name] => match self.named(domain, name)?.lock() {
                 Err(LockError::OwnerDied(mut guard)) => {
                     guard[0] = guard[1] + 1;
-                    guard.give_up();
+                    guard.mark_not_recoverable();
                     Ok(String::new())
                 }
                 _ => Err("was not told that the owner died".to_owned()),
@@ -136,7 +136,7 @@ fn use_once(mutex: &Mutex<Pair>, deadline: Deadline) -> Result<String, String> {
             repair(&mut guard);
             Ok("died".to_owned())
         }
-        Err(LockError::Failed(AcquireError::NotRecoverable)) => Ok("given-up".to_owned()),
+        Err(LockError::Failed(AcquireError::NotRecoverable)) => Ok("not-recoverable".to_owned()),
         Ok(None) => Ok("timed-out".to_owned()),
         Err(other) => Err(other.to_string()),
     }

@@ -55,7 +55,7 @@ pub enum Got<'a> {
     /// Its owner died.
     OwnerDied(Guard<'a>),
     /// No thread gets it again.
-    GivenUp,
+    NotRecoverable,
 }
 
 /// The ceiling of all of them.
@@ -95,7 +95,7 @@ fn settle<'a, G>(
         Ok(Some(got)) => Ok(Got::Clean(guard(got))),
         Ok(None) => Err("somebody still held the lock when the deadline passed".to_owned()),
         Err(LockError::OwnerDied(got)) => Ok(Got::OwnerDied(guard(got))),
-        Err(LockError::Failed(AcquireError::NotRecoverable)) => Ok(Got::GivenUp),
+        Err(LockError::Failed(AcquireError::NotRecoverable)) => Ok(Got::NotRecoverable),
         Err(other) => Err(other.to_string()),
     }
 }
@@ -192,7 +192,7 @@ impl Mutexes {
                     guard.repair();
                     Ok("died".to_owned())
                 }
-                Got::GivenUp => Ok("given-up".to_owned()),
+                Got::NotRecoverable => Ok("not-recoverable".to_owned()),
             },
             ["hold", name] => {
                 let guard = match self.named(kind, domain, name)?.lock_until(Deadline::NEVER)? {
@@ -201,7 +201,7 @@ impl Mutexes {
                         guard.repair();
                         guard
                     }
-                    Got::GivenUp => return Err("it was given up".to_owned()),
+                    Got::NotRecoverable => return Err("it was not recoverable".to_owned()),
                 };
                 self.held.insert((*name).to_owned(), guard);
                 Ok(String::new())

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::task::Poll;
 
-use outlive::rpc::{CallError, Client, Pending, Request, Server, Service};
+use outlive::rpc::{Call, CallError, Client, Request, Server, Service};
 use outlive::wait::WaitSet;
 use outlive::{Detail, Domain, Error, SendError, WaitStrategy};
 
@@ -14,11 +14,11 @@ use crate::message::Stamp;
 /// The most that a service of the scenarios may take.
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// One service with the ends that this survivor has. Pending calls before the client that they are
+/// One service with the ends that this survivor has. Calls before the client that they are
 /// of.
 #[derive(Default)]
 struct Open {
-    calls: Vec<Pending<'static>>,
+    calls: Vec<Call<'static>>,
     client: Option<Box<Client>>,
     requests: Vec<Request>,
     server: Option<Server>,
@@ -72,7 +72,7 @@ fn outcome(result: Result<Option<String>, CallError>) -> Result<String, String> 
 }
 
 /// All replies of a call, which must be alike.
-fn wait(call: &mut Pending<'_>) -> Result<String, String> {
+fn wait(call: &mut Call<'_>) -> Result<String, String> {
     let mut last = None;
     loop {
         match call.next() {
@@ -87,7 +87,7 @@ fn wait(call: &mut Pending<'_>) -> Result<String, String> {
 ///
 /// # Errors
 /// What the set says, and what [`wait`] does.
-pub fn wait_in_set(domain: &Domain, call: &mut Pending<'_>) -> Result<String, String> {
+pub fn wait_in_set(domain: &Domain, call: &mut Call<'_>) -> Result<String, String> {
     let mut set = WaitSet::new(domain);
     set.set_wait_strategy(WaitStrategy::Block);
     set.add(&*call).map_err(|error| error.to_string())?;
@@ -208,7 +208,7 @@ impl Services {
             ("call" | "call-in-set", [sender, first, len, patience]) => {
                 let stamp = Stamp { sender: number(sender)?, number: number(first)? };
                 let client = open.client(domain, name)?;
-                client.set_patient(*patience == "patient");
+                client.set_wait_for_server(*patience == "wait");
                 match client.begin(&stamp.message(number(len)?)) {
                     Ok(mut call) if *what == "call-in-set" => wait_in_set(domain, &mut call),
                     Ok(mut call) => wait(&mut call),

@@ -111,7 +111,7 @@ fn told(error: LockError<WriteGuard<'_, Pair>>) -> Result<String, String> {
             repair(guard);
             Ok("died".to_owned())
         }
-        LockError::Failed(AcquireError::NotRecoverable) => Ok("given-up".to_owned()),
+        LockError::Failed(AcquireError::NotRecoverable) => Ok("not-recoverable".to_owned()),
         other => Err(other.to_string()),
     }
 }

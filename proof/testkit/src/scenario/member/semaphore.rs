@@ -10,7 +10,10 @@ use outlive::sync::{AcquireError, Mutex, Permit, Semaphore};
 
 /// The semaphore of that name.
 pub fn open(domain: &Domain, name: &str) -> Result<Semaphore, String> {
-    Semaphore::options(2).most(3).open_or_create(domain, name).map_err(|error| error.to_string())
+    Semaphore::options(2)
+        .max_permits(3)
+        .open_or_create(domain, name)
+        .map_err(|error| error.to_string())
 }
 
 /// The name under which a survivor says which process is to get a permit.
@@ -91,7 +94,7 @@ impl Semaphores {
                 .map(|holder| holder.pid.to_string())
                 .collect::<Vec<_>>()
                 .join(" ")),
-            "free" => Ok(semaphore.free().to_string()),
+            "free" => Ok(semaphore.available_permits().to_string()),
             // From now on `give`, and the victim, hand to this survivor.
             "offer" => {
                 let token = domain.token().map_err(|error| error.to_string())?;

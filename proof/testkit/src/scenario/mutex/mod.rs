@@ -1,8 +1,9 @@
-//! The named mutex: locked, unlocked, waited for, handed over, taken from the dead, given up.
+//! The named mutex: locked, unlocked, waited for, handed over, taken from the dead, not
+//! recoverable.
 
 mod create;
-mod give_up;
 mod lock;
+mod mark_not_recoverable;
 mod open;
 mod order;
 mod owner_death;
@@ -32,7 +33,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(owner_death::OwnerDeath::First),
         Box::new(owner_death::OwnerDeath::Between),
         Box::new(recover::Recover),
-        Box::new(give_up::GiveUp),
+        Box::new(mark_not_recoverable::MarkNotRecoverable),
         Box::new(reset::Reset),
         Box::new(time_out::TimeOut),
         Box::new(order::Order),
@@ -67,7 +68,7 @@ fn pass(world: &mut World, names: &[&str]) -> Result<&'static str, Failure> {
     world.others_get_past(&held)?;
     for name in names.iter().filter(|name| !held.contains(name)) {
         let answer = world.passes("passer", &format!("mutex use {name}"))?;
-        if !["clean", "died", "given-up"].contains(&answer.as_str()) {
+        if !["clean", "died", "not-recoverable"].contains(&answer.as_str()) {
             return Err(Failure::wrong(format!("the passer got the lock `{answer}`")));
         }
     }

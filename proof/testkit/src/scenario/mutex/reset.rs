@@ -1,5 +1,5 @@
-//! Resetting a lock that was given up with half a value inside: a process that gets in without a
-//! warning finds a whole one.
+//! Resetting a lock that is not recoverable, with half a value inside: a process that gets in
+//! without a warning finds a whole one.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ impl Scenario for Reset {
     }
 
     fn about(&self) -> &'static str {
-        "reset a lock that was given up with half a value inside"
+        "reset a lock that is not recoverable, with half a value inside"
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
@@ -31,8 +31,8 @@ impl Scenario for Reset {
         // Says so itself when it gets in and finds two numbers that differ.
         let answer = world.ask("next", &format!("mutex use {name}"))?;
         match (answer.as_str(), death.ended) {
-            ("given-up", false) => {
-                world.saw("given up");
+            ("not-recoverable", false) => {
+                world.saw("not recoverable");
                 world.ask("another", &format!("mutex reset {name}"))?;
             }
             ("died", false) => world.saw("owner died"),

@@ -79,7 +79,7 @@ impl Scenario for Reply {
         world
             .survivor("second")?
             .tell_and_see_asleep(&format!("rpc {call} {name} 2 1 48 at-once"))?;
-        world.survivor("third")?.tell_and_see_asleep(&format!("rpc {call} {name} 3 1 48 patient"))
+        world.survivor("third")?.tell_and_see_asleep(&format!("rpc {call} {name} 3 1 48 wait"))
     }
 
     fn check_alive(&self, world: &mut World) -> Result<(), Failure> {

@@ -26,7 +26,7 @@ impl Scenario for Takeover {
         world.ask("old", &format!("rpc serve {name}"))?;
         world.ask("second", &format!("rpc begin {name} 2 1 48"))?;
         world.ask("old", &format!("rpc take {name}"))?;
-        world.survivor("third")?.tell_and_see_asleep(&format!("rpc call {name} 3 1 48 patient"))?;
+        world.survivor("third")?.tell_and_see_asleep(&format!("rpc call {name} 3 1 48 wait"))?;
         world.dismiss("old");
         let told = world.ask("second", &format!("rpc wait {name}"))?;
         if told == "died-begun" {

@@ -1,10 +1,10 @@
 //! The named reader-writer lock: read, written, waited for on both sides, taken from the dead,
 //! turned up and down.
 
+mod convert;
 mod owner_death;
 mod recover;
 mod time_out;
-mod turn;
 mod uncontended;
 mod unlock;
 mod wait;
@@ -28,8 +28,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(owner_death::OwnerDeath::Write),
         Box::new(unlock::Unlock::Read),
         Box::new(unlock::Unlock::Write),
-        Box::new(turn::Turn::Down),
-        Box::new(turn::Turn::Up),
+        Box::new(convert::Convert::Downgrade),
+        Box::new(convert::Convert::Upgrade),
         Box::new(recover::Recover),
         Box::new(time_out::TimeOut),
     ]

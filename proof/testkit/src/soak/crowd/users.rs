@@ -110,7 +110,7 @@ pub(super) fn call(worker: &mut Worker) -> Result<(), String> {
         .open_or_create(&worker.domain, SERVICE)
         .and_then(|service| service.client())
         .map_err(text)?;
-    client.set_patient(true);
+    client.set_wait_for_server(true);
     let mut number = 0;
     loop {
         let mut calls = Vec::new();

@@ -9,25 +9,27 @@ use crate::world::World;
 
 /// See the file's head.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum Convert {
     /// Writes, then reads on.
-    Down,
+    Downgrade,
     /// Reads, then writes, once the other readers have left.
-    Up,
+    Upgrade,
 }
 
-impl Scenario for Turn {
+impl Scenario for Convert {
     fn name(&self) -> &'static str {
         match self {
-            Turn::Down => "rwlock-downgrade",
-            Turn::Up => "rwlock-upgrade",
+            Convert::Downgrade => "rwlock-downgrade",
+            Convert::Upgrade => "rwlock-upgrade",
         }
     }
 
     fn about(&self) -> &'static str {
         match self {
-            Turn::Down => "write, become a reader, give back, with a reader and a writer asleep",
-            Turn::Up => {
+            Convert::Downgrade => {
+                "write, become a reader, give back, with a reader and a writer asleep"
+            }
+            Convert::Upgrade => {
                 "become a writer when another reader leaves, give back, with a reader and a writer asleep"
             }
         }
@@ -35,7 +37,7 @@ impl Scenario for Turn {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self == Turn::Up {
+        if *self == Convert::Upgrade {
             world.ask("bystander", &format!("rwlock hold-read {name}"))?;
         }
         for survivor in ["reader", "writer"] {
@@ -45,7 +47,7 @@ impl Scenario for Turn {
     }
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
-        if *self == Turn::Down {
+        if *self == Convert::Downgrade {
             sleepers(world, &world.fresh(self.stem()))?;
         }
         Ok(())
@@ -53,7 +55,7 @@ impl Scenario for Turn {
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self == Turn::Up {
+        if *self == Convert::Upgrade {
             sleepers(world, &name)?;
             world.ask("bystander", &format!("rwlock release {name}"))?;
         }
@@ -62,7 +64,7 @@ impl Scenario for Turn {
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self == Turn::Up && !death.helped {
+        if *self == Convert::Upgrade && !death.helped {
             // No longer kept out by the victim, which may have died as a reader.
             world.survivor("reader")?.tell(&format!("rwlock read {name}"))?;
             world.survivor("writer")?.tell(&format!("rwlock write {name}"))?;
@@ -88,7 +90,7 @@ impl Scenario for Turn {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let lock = super::victims(place)?;
-        if *self == Turn::Down {
+        if *self == Convert::Downgrade {
             let mut writing = lock.write().map_err(|error| error.to_string())?;
             stage.perform(|| {
                 raise(&mut writing);

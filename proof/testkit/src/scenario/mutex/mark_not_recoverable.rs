@@ -1,7 +1,7 @@
-//! Told that the owner died: the victim unlocks without a repair, is told again, gives the lock up,
-//! and resets it.
+//! Told that the owner died: the victim unlocks without a repair, is told again, marks the lock not
+//! recoverable, and resets it.
 //!
-//! Killed before the lock is given up, the next one is told that an owner died, as ever; afterwards
+//! Killed before the lock is marked, the next one is told that an owner died, as ever; afterwards
 //! the next one is refused, until the lock has been reset.
 
 use outlive::sync::LockError;
@@ -13,15 +13,15 @@ use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
-pub struct GiveUp;
+pub struct MarkNotRecoverable;
 
-impl Scenario for GiveUp {
+impl Scenario for MarkNotRecoverable {
     fn name(&self) -> &'static str {
-        "mutex-give-up"
+        "mutex-not-recoverable"
     }
 
     fn about(&self) -> &'static str {
-        "take a dead owner's lock, unlock without repair, take it again, give it up, then reset it"
+        "take a dead owner's lock, unlock without repair, take it again, mark it not recoverable, then reset it"
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
@@ -33,8 +33,8 @@ impl Scenario for GiveUp {
         let name = world.fresh(self.stem());
         let answer = world.ask("next", &format!("mutex use {name}"))?;
         match (answer.as_str(), death.ended) {
-            ("given-up", false) => {
-                world.saw("given up");
+            ("not-recoverable", false) => {
+                world.saw("not recoverable");
                 world.ask("another", &format!("mutex reset {name}"))?;
             }
             ("died", false) => world.saw("owner died"),
@@ -58,7 +58,7 @@ impl Scenario for GiveUp {
                 _ => return Err("was not told that the owner died".to_owned()),
             }
             match mutex.lock() {
-                Err(LockError::OwnerDied(guard)) => guard.give_up(),
+                Err(LockError::OwnerDied(guard)) => guard.mark_not_recoverable(),
                 Ok(guard) if stage.is_overtaken() => drop(guard),
                 _ => return Err("was not told again, though nobody has repaired it".to_owned()),
             }

@@ -37,11 +37,11 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep, Source, Ticket, Watched};
 use crate::{Deadline, Error, Payload};
 
-/// A call in flight, made by [`Client::begin`](super::Client::begin); it waits for the replies. Dropping it cancels the
-/// call: if no server has begun it, none will.
+/// A call in flight, made by [`Client::begin`](super::Client::begin); it waits for the replies.
+/// Dropping it cancels the call: if no server has begun it, none will.
 ///
 /// ```
-/// # let folder = std::env::temp_dir().join(format!("outlive-doc-pending-{}", std::process::id()));
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// # let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "count")?;
 /// # let (mut server, client) = (service.server()?, service.client()?);
@@ -65,9 +65,9 @@ use crate::{Deadline, Error, Payload};
 /// If the server dies, a waiting client is told at once, and another one the next time that it
 /// asks. Replies that had arrived are returned first.
 #[must_use = "a call that is dropped is cancelled"]
-pub struct Pending<'c, R: Payload + ?Sized = [u8]> {
+pub struct Call<'c, R: Payload + ?Sized = [u8]> {
     client: &'c OwnSlots,
-    call: CallSlot<'c>,
+    slot: CallSlot<'c>,
     number: u64,
     /// The number of replies taken.
     taken: u32,
@@ -85,16 +85,16 @@ enum Next {
     Over(CallError),
 }
 
-impl<'c, R: Payload + ?Sized> Pending<'c, R> {
+impl<'c, R: Payload + ?Sized> Call<'c, R> {
     #[inline]
     pub(super) fn new(
         client: &'c OwnSlots,
         slot: u32,
         number: u64,
-    ) -> Result<Pending<'c, R>, CallError> {
-        let call = client.service.call(slot)?;
+    ) -> Result<Call<'c, R>, CallError> {
+        let slot = client.service.call(slot)?;
         let (told_over, _reply) = (OnceCell::new(), PhantomData);
-        Ok(Pending { client, call, number, taken: 0, is_over: false, told_over, _reply })
+        Ok(Call { client, slot, number, taken: 0, is_over: false, told_over, _reply })
     }
 
     /// Waits for the reply and returns it; of several, the first.
@@ -140,8 +140,8 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     /// has one.
     ///
     /// # Errors
-    /// The errors of [`Client::call`](super::Client::call). [`CallError::Dropped`] when the server dropped the request,
-    /// or the stream, without its last reply.
+    /// The errors of [`Client::call`](super::Client::call). [`CallError::Dropped`] when the server
+    /// dropped the request, or the stream, without its last reply.
     ///
     /// # If a process dies
     /// The same as with [`Client::call`](super::Client::call).
@@ -155,7 +155,7 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     }
 
     /// Looks for the next reply, and never waits: [`Poll::Pending`] when none is there yet, else
-    /// what [`Pending::next`] returns. (That the replies have ended and that the next one has not
+    /// what [`Call::next`] returns. (That the replies have ended and that the next one has not
     /// come yet are two things, so an `Option` would not do.)
     ///
     /// ```
@@ -175,10 +175,10 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`Pending::next`].
+    /// The errors of [`Call::next`].
     ///
     /// # If a process dies
-    /// The same as with [`Pending::next`].
+    /// The same as with [`Call::next`].
     pub fn try_next(&mut self) -> Result<Poll<Option<Reply<R>>>, CallError> {
         match self.look()? {
             Some(found) => Ok(Poll::Ready(found)),
@@ -190,10 +190,10 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     /// passed. The call goes on then, and may be waited for again.
     ///
     /// # Errors
-    /// The errors of [`Pending::next`].
+    /// The errors of [`Call::next`].
     ///
     /// # If a process dies
-    /// The same as with [`Pending::next`].
+    /// The same as with [`Call::next`].
     pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply<R>>>, CallError> {
         self.next_until(Deadline::after(span))
     }
@@ -202,10 +202,10 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     /// passed. The call goes on then, and may be waited for again.
     ///
     /// # Errors
-    /// The errors of [`Pending::next`].
+    /// The errors of [`Call::next`].
     ///
     /// # If a process dies
-    /// The same as with [`Pending::next`].
+    /// The same as with [`Call::next`].
     #[inline]
     pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply<R>>>, CallError> {
         match self.look()? {
@@ -223,7 +223,7 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     /// Returns whether a server has begun the call. If not, it may do so at any moment.
     #[must_use]
     pub fn is_begun(&self) -> bool {
-        self.is_over || next(self.call.words.claim().number()) != self.number
+        self.is_over || next(self.slot.words.claim().number()) != self.number
     }
 
     /// Cancels the call, and returns whether a server had begun it. If not, none will.
@@ -240,7 +240,7 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
         if self.is_over {
             return Ok(Some(None));
         }
-        let ready = self.call.words.ready();
+        let ready = self.slot.words.ready();
         if ready.number() != self.number {
             return Ok(None);
         }
@@ -259,14 +259,14 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     fn take(&mut self, ready: Ready, there: u32) -> Result<Reply<R>, CallError> {
         let service = &self.client.service;
         // An error leaves the reply where it is.
-        let Some(found) = service.found(self.call, self.taken)? else { return Err(self.damaged()) };
+        let Some(found) = service.found(self.slot, self.taken)? else { return Err(self.damaged()) };
         // SAFETY: `found` has checked that `len` bytes lie there; the server writes there again
         // only when the reply is taken.
         let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
         if let Some(object) = &found.object {
             // A death just before: the process that settles the slot frees it. Its tag names the
             // place, so it is freed once.
-            service.queue.free_put(object, self.call.reply_position(self.taken))?;
+            service.queue.free_put(object, self.slot.reply_position(self.taken))?;
         }
         self.taken = self.taken.wrapping_add(1);
         if there == 1 && ready.is_end() && !ready.is_dropped() {
@@ -275,8 +275,8 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
             // Release: the server may write to the place in the ring again. Pairs with the server's
             // look.
             let taken = Ready::new(self.number, self.taken, After::More);
-            self.call.words.taken.store(taken.0, Ordering::Release);
-            self.call.words.wake_server();
+            self.slot.words.taken.store(taken.0, Ordering::Release);
+            self.slot.words.wake_server();
         }
         Reply::new(bytes)
     }
@@ -295,9 +295,9 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
         let service = self.client.service.clone();
         CallReadiness::new(
             service,
-            self.call.slot,
+            self.slot.slot,
             self.number,
-            self.client.is_patient.get(),
+            self.client.waits_for_server.get(),
             Arc::clone(over),
         )
     }
@@ -305,7 +305,7 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     #[inline]
     fn finish(&mut self) {
         self.end();
-        self.client.give_back(self.call.slot, self.number);
+        self.client.give_back(self.slot.slot, self.number);
     }
 
     #[cold]
@@ -316,14 +316,14 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
 
     fn let_go_damaged(&mut self) {
         self.end();
-        self.client.park(self.call.slot);
+        self.client.park(self.slot.slot);
     }
 
     /// Does steps 2 to 4. Without a deadline it does not wait.
     #[cold]
     fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply<R>>, CallError> {
         let me = self.client.enter()?;
-        let words = self.call.words;
+        let words = self.slot.words;
         if let Some(deadline) = deadline {
             let (number, taken) = (self.number, self.taken);
             let is_there = || {
@@ -371,7 +371,7 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
         if let Some(found) = self.look()? {
             return Ok(Some(found));
         }
-        let words = self.call.words;
+        let words = self.slot.words;
         let seen = words.claim();
         let next = self.judge(me, seen)?;
         if let Next::Over(error) = next {
@@ -428,13 +428,13 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
         let server = self.client.service.queue.server()?;
         let error = match server.state {
             RoleState::Living(process) => return Ok(Next::Watch(process)),
-            _ if self.client.is_patient.get() => return Ok(Next::WaitForServer(server)),
+            _ if self.client.waits_for_server.get() => return Ok(Next::WaitForServer(server)),
             RoleState::Nobody => CallError::NoServer,
             RoleState::Dead => CallError::ServerDied { begun: false },
         };
         // From that very word: a new server may have taken it. The caller is told only when no
         // server will.
-        if !self.call.words.cancel(seen, self.number) {
+        if !self.slot.words.cancel(seen, self.number) {
             return Ok(Next::LookAgain);
         }
         self.take_back();
@@ -444,7 +444,7 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     fn judge_dead(&mut self, seen: Claim) -> Next {
         // It may have gone on until its death.
         fence(Ordering::Acquire);
-        if self.is_anything_ready() || !self.call.words.cancel(seen, self.number) {
+        if self.is_anything_ready() || !self.slot.words.cancel(seen, self.number) {
             return Next::LookAgain;
         }
         self.free_rest();
@@ -452,22 +452,22 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     }
 
     fn is_anything_ready(&self) -> bool {
-        let ready = self.call.words.ready();
+        let ready = self.slot.words.ready();
         ready.number() == self.number && (ready.beyond(self.taken) > 0 || ready.is_end())
     }
 
     /// The call is CANCELLED, and no server had begun it.
     fn take_back(&mut self) {
-        let freed = match self.call.question.asked().len() {
+        let freed = match self.slot.question.asked().len() {
             0..=INLINE_REQUEST => Ok(()),
-            _ => self.client.service.free_request(self.call),
+            _ => self.client.service.free_request(self.slot),
         };
         self.finish_freed(freed);
     }
 
     /// The call is CANCELLED: frees the objects in its slot.
     fn free_rest(&mut self) {
-        let freed = self.client.service.free_objects(self.call);
+        let freed = self.client.service.free_objects(self.slot);
         self.finish_freed(freed);
     }
 
@@ -491,7 +491,7 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
             self.end();
             return true;
         };
-        let words = self.call.words;
+        let words = self.slot.words;
         // A sweep may change the claim in between, and the server take the call or begin to write.
         // There is a limit because a hostile process could change it for ever.
         for _ in 0..TRIES {
@@ -531,11 +531,11 @@ impl<'c, R: Payload + ?Sized> Pending<'c, R> {
     }
 }
 
-/// Ready when [`Pending::try_next`] has something to return: a reply or the call's end
-/// ([`Readiness::Readable`](crate::wait::Readiness::Readable)), or that there is no server any more to
-/// reply ([`Readiness::Ended`](crate::wait::Readiness::Ended)).
-/// After the last of these it is not ready again.
-impl<R: Payload + ?Sized> Source for Pending<'_, R> {
+/// Ready when [`Call::try_next`] has something to return: a reply or the call's end
+/// ([`Readiness::Readable`](crate::wait::Readiness::Readable)), or that there is no server any more
+/// to reply ([`Readiness::Ended`](crate::wait::Readiness::Ended)). After the last of these it is
+/// not ready again.
+impl<R: Payload + ?Sized> Source for Call<'_, R> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();
         let registry = readiness.registry();
@@ -543,7 +543,7 @@ impl<R: Payload + ?Sized> Source for Pending<'_, R> {
     }
 }
 
-impl<R: Payload + ?Sized> Drop for Pending<'_, R> {
+impl<R: Payload + ?Sized> Drop for Call<'_, R> {
     fn drop(&mut self) {
         if !self.is_over {
             self.let_go();
