@@ -20,6 +20,7 @@ mod barrier;
 mod bytes;
 mod call;
 mod condition;
+mod counting_semaphore;
 mod device_topic;
 mod dlpack;
 mod domain;
@@ -42,6 +43,7 @@ mod named;
 mod pool;
 mod queue;
 mod queue_ends;
+mod rlock;
 mod rw_lock;
 mod sample;
 mod semaphore;
@@ -68,6 +70,8 @@ mod _outlive {
     #[pymodule_export]
     use crate::condition::Condition;
     #[pymodule_export]
+    use crate::counting_semaphore::CountingSemaphore;
+    #[pymodule_export]
     use crate::device_topic::{DeviceSample, DeviceSubscriber, DeviceTopic};
     #[pymodule_export]
     use crate::domain::{Domain, Peer};
@@ -89,6 +93,8 @@ mod _outlive {
     use crate::pool::{Block, Pool, SharedObject};
     #[pymodule_export]
     use crate::queue::{Peeked, Queue};
+    #[pymodule_export]
+    use crate::rlock::RLock;
     #[pymodule_export]
     use crate::rw_lock::{RwHold, RwLock};
     #[pymodule_export]

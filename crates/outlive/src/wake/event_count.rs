@@ -279,21 +279,28 @@ impl RelayedEventCount {
     /// Wakes all waiters: see [`EventCount::notify_all`].
     #[inline]
     pub(crate) fn notify_all(&self) {
-        self.notify_some(ALL);
+        self.notify_all_noting(|| ());
     }
 
-    /// Wakes one waiter, if there is one.
+    /// Wakes one waiter, if there is one, and calls `note` before that.
     #[inline]
-    pub(crate) fn notify_one(&self) {
-        self.notify_some(1);
+    pub(crate) fn notify_one_noting(&self, note: impl FnOnce()) {
+        self.notify_some(1, note);
+    }
+
+    /// Wakes all waiters, if there is one, and calls `note` before that.
+    #[inline]
+    pub(crate) fn notify_all_noting(&self, note: impl FnOnce()) {
+        self.notify_some(ALL, note);
     }
 
     #[inline]
-    fn notify_some(&self, most: u32) {
+    fn notify_some(&self, most: u32, note: impl FnOnce()) {
         // See `EventCount::notify_some`.
         barrier::light();
         let epoch = self.count.epoch();
         if epoch & SOMEBODY != 0 {
+            note();
             self.count.notify_slow(epoch, &self.relay, most);
         }
     }

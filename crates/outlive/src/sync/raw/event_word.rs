@@ -146,15 +146,14 @@ mod word {
             if clearings != from.clearings() {
                 return Err(Word::of(self.low.load(failure), clearings));
             }
-            match self.low.compare_exchange(from.low(), to.low(), success, failure) {
-                Ok(_) => {
-                    if to.clearings() != clearings {
-                        self.clearings.store(to.clearings(), Ordering::Release);
-                    }
-                    Ok(from)
-                }
-                Err(now) => Err(Word::of(now, clearings)),
+            // The number first: a sleeper that finds the new lower half must find it, too. One that
+            // finds a number that is taken back only looks again.
+            self.clearings.store(to.clearings(), Ordering::Release);
+            let changed = self.low.compare_exchange(from.low(), to.low(), success, failure);
+            if changed.is_err() {
+                self.clearings.store(clearings, Ordering::Release);
             }
+            changed.map(|_| from).map_err(|now| Word::of(now, clearings))
         }
 
         pub(crate) fn set_bits(&self, bits: u32) -> Both {
