@@ -3,6 +3,7 @@
 //! without sanitizers; and the programs in C and C++ of the project's pages. `cargo xtask header`
 //! writes outlive.h.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,8 +35,9 @@ pub(crate) fn header(args: &[String]) -> ExitCode {
     }
 }
 
-/// Runs `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `pages`: the programs
-/// on the project's pages.
+/// Runs `cargo xtask c [NAME]`: all, or the tests whose name contains NAME; `installed`: what the
+/// installed files are like, and no test of the library; `pages`: the programs on the project's
+/// pages.
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let only = match args {
         [] => None,
@@ -71,6 +73,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         println!("C++: skipped, there is no c++");
         total.add(Count::SKIPPED);
     }
+    if only == Some("installed") {
+        languages.clear();
+    }
     for (tests, built_tests, examples, built_examples) in languages {
         total.add(ctest(&ours.join(tests), &here.join(built_tests), &installed, &[&fake], only));
         if sanitizes {
@@ -88,8 +93,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
         total.add(ctest(&ours.join(examples), &here.join(built_examples), &installed, &[], only));
     }
-    if only.is_none() {
+    if only.is_none_or(|name| name == "installed") {
+        total.add(symbols_have_versions(&installed));
         total.add(by_pkg_config(&here, &installed));
+        total.add(thread_sanitizer(&here, &installed));
         total.add(headers_compile(&here));
     }
     if only.is_none_or(|name| name == "pages") {
@@ -175,11 +182,56 @@ fn run_quietly(command: &mut Command) -> (bool, String) {
 }
 
 pub(crate) fn can_sanitize(here: &Path) -> bool {
+    has_sanitizer(here, "address,undefined")
+}
+
+/// Returns whether a program can be compiled with that sanitizer, and runs.
+fn has_sanitizer(here: &Path, sanitizer: &str) -> bool {
     let Ok(empty) = write(here, "empty.c", "int main(void) { return 0; }\n") else { return false };
     let to = here.join("empty");
     let mut compile = Command::new("cc");
-    compile.args(["-fsanitize=address,undefined", "-o"]).arg(&to).arg(empty);
+    compile.arg(format!("-fsanitize={sanitizer}")).arg("-o").arg(&to).arg(empty);
     run_quietly(&mut compile).0 && run_quietly(&mut Command::new(to)).0
+}
+
+/// Tests that ThreadSanitizer has nothing to report of two threads that take turns by the library's
+/// means; and that it has without what outlive.h tells it, and without the suppressions.
+fn thread_sanitizer(here: &Path, installed: &Path) -> Count {
+    if !has_sanitizer(here, "thread") {
+        println!("ThreadSanitizer: skipped, the compiler does not have it");
+        return Count::SKIPPED;
+    }
+    let ours = paths::at(paths::C);
+    let lib = installed.join("lib");
+    let suppressions = format!("suppressions={}", ours.join("share/tsan.supp").display());
+    let mut count = Count::default();
+    for (what, define, options, is_silent) in [
+        ("as users compile it", None, suppressions.as_str(), true),
+        ("without the header's part", Some("-DOUTLIVE_TSAN_H"), suppressions.as_str(), false),
+        ("without suppressions", None, "", false),
+    ] {
+        let to = here.join("threads");
+        let mut compile = Command::new("cc");
+        compile.args(["-g", "-std=c99", "-Wall", "-Wextra", "-Werror", "-fsanitize=thread"]);
+        compile.args(define).arg("-I").arg(installed.join("include"));
+        compile.arg(ours.join("tests/tsan/threads.c")).arg("-o").arg(&to).arg("-L").arg(&lib);
+        compile.arg("-loutlive").arg(format!("-Wl,-rpath,{}", lib.display()));
+        let (is_compiled, mut said) = run_quietly(&mut compile);
+        let mut is_well = is_compiled;
+        if is_compiled {
+            let domain = programs::Domain::new();
+            let mut run = Command::new(&to);
+            (is_well, said) = run_quietly(run.arg(&domain.path).env("TSAN_OPTIONS", options));
+        }
+        let has_report = said.contains("WARNING: ThreadSanitizer: data race");
+        if is_compiled && is_well == is_silent && has_report != is_silent {
+            count.add(Count::PASSED);
+        } else {
+            println!("ThreadSanitizer {what}: {said}");
+            count.add(Count::FAILED);
+        }
+    }
+    count
 }
 
 fn write(here: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
@@ -189,26 +241,98 @@ fn write(here: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Tests a program that finds the library by pkg-config: with the shared one, and with the static
-/// one.
+/// Tests that the shared library exports the functions of the headers and nothing else, all with
+/// their version.
+fn symbols_have_versions(installed: &Path) -> Count {
+    if !is_there("readelf") {
+        println!("symbol versions: skipped, there is no readelf");
+        return Count::SKIPPED;
+    }
+    let mut ask = Command::new("readelf");
+    ask.args(["--dyn-syms", "-W"]).arg(installed.join("lib/liboutlive.so"));
+    let (is_well, said) = run_quietly(&mut ask);
+    let headers = ["outlive.h", "outlive_gpu.h"].map(|header| {
+        fs::read_to_string(installed.join("include").join(header)).unwrap_or_default()
+    });
+    let declared: BTreeSet<String> = headers.iter().flat_map(|text| functions(text)).collect();
+    let wanted: BTreeSet<String> =
+        declared.iter().map(|name| format!("{name}@@OUTLIVE_1")).collect();
+    let exported: BTreeSet<String> = said.lines().filter_map(exported).map(str::to_owned).collect();
+    if is_well && !wanted.is_empty() && exported == wanted {
+        return Count::PASSED;
+    }
+    let without: Vec<_> = wanted.difference(&exported).collect();
+    let beside: Vec<_> = exported.difference(&wanted).collect();
+    println!("symbol versions: not exported: {without:?}; exported beside them: {beside:?}");
+    Count::FAILED
+}
+
+/// Returns the name in a line of readelf's table, where the library defines it:
+/// `178: 00000000000a1b20 73 FUNC GLOBAL DEFAULT 13 outlive_event_set@@OUTLIVE_1`.
+fn exported(line: &str) -> Option<&str> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    match words[..] {
+        [number, _, _, "FUNC" | "OBJECT", _, _, section, name, ..]
+            if number.ends_with(':') && section != "UND" && section != "ABS" =>
+        {
+            Some(name)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the functions that a header declares: names before a parenthesis, outside comments, that
+/// no macro defines.
+fn functions(header: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for line in header.lines() {
+        if line.starts_with([' ', '/', '#', '\t']) || line.contains("static inline") {
+            continue;
+        }
+        if let Some((before, _)) = line.split_once('(')
+            && let Some(name) = before.rsplit([' ', '*']).next()
+            && name.starts_with("outlive_")
+        {
+            names.insert(name.to_owned());
+        }
+    }
+    names
+}
+
+/// A program that opens a domain, which its argument names.
+const CONSUMER: &str = "\
+#include <outlive.h>
+int main(int count, char **arguments)
+{
+    outlive_domain_t *domain;
+    if (outlive_abi_version() < OUTLIVE_ABI_VERSION) return 1;
+    if (outlive_domain_open_at(arguments[count - 1], OUTLIVE_OPEN_OR_CREATE, &domain)) return 2;
+    outlive_domain_close(domain);
+    return 0;
+}
+";
+
+/// Tests a program that finds the library by pkg-config: with the shared one, with the static one,
+/// and with nothing shared at all.
 fn by_pkg_config(here: &Path, installed: &Path) -> Count {
     if !is_there("pkg-config") {
         println!("pkg-config: skipped, it is not there");
         return Count::SKIPPED;
     }
     let lib = installed.join("lib");
-    let text = "#include <outlive.h>\nint main(void) { return outlive_abi_version() < OUTLIVE_ABI_VERSION; }\n";
     let mut count = Count::default();
-    for (name, flags) in
-        [("shared", &["--cflags", "--libs"][..]), ("static", &["--static", "--cflags", "--libs"])]
-    {
+    let (shared, archive) = (&["--cflags", "--libs"][..], &["--static", "--cflags", "--libs"][..]);
+    for (name, flags) in [("shared", shared), ("static", archive), ("all-static", archive)] {
         let mut ask = Command::new("pkg-config");
         ask.args(flags).arg("outlive").env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
         let (mut is_well, mut said) = run_quietly(&mut ask);
-        if let (true, Ok(source)) = (is_well, write(here, "consumer.c", text)) {
+        if let (true, Ok(source)) = (is_well, write(here, "consumer.c", CONSUMER)) {
             let to = here.join(format!("consumer-{name}"));
             let mut compile = Command::new("cc");
             compile.arg(source).arg("-o").arg(&to);
+            if name == "all-static" {
+                compile.arg("-static");
+            }
             for word in said.split_ascii_whitespace() {
                 match word {
                     "-loutlive" if name == "static" => compile.arg("-l:liboutlive.a"),
@@ -217,7 +341,10 @@ fn by_pkg_config(here: &Path, installed: &Path) -> Count {
             }
             (is_well, said) = run_quietly(&mut compile);
             if is_well {
-                (is_well, said) = run_quietly(Command::new(&to).env("LD_LIBRARY_PATH", &lib));
+                let domain = programs::Domain::new();
+                let mut run = Command::new(&to);
+                run.arg(&domain.path).env("LD_LIBRARY_PATH", &lib);
+                (is_well, said) = run_quietly(&mut run);
             }
         }
         count.add(if is_well { Count::PASSED } else { Count::FAILED });
@@ -241,6 +368,11 @@ fn headers_compile(here: &Path) -> Count {
         ("outlive_gpu.h", "cc", "c99", "c", "-pedantic"),
         ("outlive_gpu.h", "c++", "c++11", "c++", "-pedantic"),
         ("outlive.hpp", "c++", "c++20", "c++", "-pedantic"),
+        ("outlive.hpp", "c++", "c++20", "c++", "-Weffc++"),
+        ("outlive.h", "cc", "c99", "c", "-fsanitize=thread"),
+        ("outlive.hpp", "c++", "c++20", "c++", "-fsanitize=thread"),
+        ("outlive.hpp", "clang++", "c++20", "c++", "-pedantic"),
+        ("outlive.hpp", "clang++", "c++20", "c++", "-Weffc++"),
         ("outlive.hpp", "c++", "c++20", "c++", "-fno-exceptions"),
     ] {
         let what = format!("{header} as {standard} with {more}");
@@ -273,6 +405,19 @@ fn headers_compile(here: &Path) -> Count {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn symbols_and_functions_are_read() {
+        let line =
+            "   178: 00000000000a1b20    73 FUNC    GLOBAL DEFAULT   13 outlive_a@@OUTLIVE_1";
+        assert_eq!(exported(line), Some("outlive_a@@OUTLIVE_1"));
+        let own = "     4: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND free@GLIBC_2.2.5 (2)";
+        assert_eq!(exported(own), None);
+        let version = "   178: 0000000000000000     0 OBJECT  GLOBAL DEFAULT  ABS OUTLIVE_1";
+        assert_eq!(exported(version), None);
+        let header = "/* outlive_c(x) */\nint outlive_a(int x);\n * outlive_d(y)\nchar *outlive_b(\n#define outlive_e(x)\n";
+        assert_eq!(functions(header).into_iter().collect::<Vec<_>>(), ["outlive_a", "outlive_b"]);
+    }
 
     #[test]
     fn ctests_closing_line_is_read() {

@@ -71,6 +71,21 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+/// A link whose text is code names something in the file that it leads to: a test, a scenario.
+#[test]
+fn every_test_that_a_page_shows_is_there() {
+    let page = fs::read_to_string(root().join("doc/differences.md")).expect("readable");
+    let mut shown = 0;
+    for part in page.split("[`").skip(1) {
+        let Some((name, rest)) = part.split_once("`](") else { continue };
+        let file = rest.split(')').next().unwrap_or_default();
+        let text = fs::read_to_string(root().join("doc").join(file)).expect("readable");
+        assert!(text.contains(name), "{name} is not in {file}");
+        shown += 1;
+    }
+    assert!(shown > 30, "{shown} tests are shown");
+}
+
 #[test]
 fn every_document_that_is_named_is_there() {
     let mut missing = Vec::new();

@@ -27,6 +27,7 @@ mod python;
 mod race;
 mod soak;
 mod stage;
+mod suites;
 mod targets;
 mod test;
 mod tutorial;
@@ -63,6 +64,7 @@ usage: cargo xtask VERB [OPTIONS]
   race --minutes N        16 threads take and give back objects of 2 MiB, flush and gc at any time
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
   soak --topics --minutes N  30 processes with topics, a state and a service; what memory is in use after each minute
+  suites [--no-install] [--quick] [NAME]  other projects' own test suites over Outlive's objects (doc/suites.md); --quick: those of the test command
   targets [--quick] [NAME]  every benchmark that has a target, and whether it was met; fails nothing
 ";
 
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         "proof" => proof::run(rest),
         "python" => python::run(rest),
         "race" => race::run(rest),
+        "suites" => suites::run(rest),
         "targets" => targets::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

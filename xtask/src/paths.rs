@@ -24,6 +24,11 @@ pub(crate) const ERRORS: &str = "doc/errors.md";
 /// The last run of each stage of the proof.
 pub(crate) const PROOF: &str = "doc/proof.md";
 
+/// Adapters for other projects' test suites.
+pub(crate) const SUITES_FOLDER: &str = "proof/suites";
+/// What of those suites does not pass, and why.
+pub(crate) const SUITES: &str = "doc/suites.md";
+
 /// Returns a path of this table as the file system knows it.
 pub(crate) fn at(path: &str) -> PathBuf {
     root().join(path)

@@ -5,10 +5,14 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::paths::{self, root};
 use crate::test::cargo;
+
+/// The name by which programs ask for the library when they start: crates/outlive-c/build.rs has it
+/// too.
+const SONAME: &str = "liboutlive.so.0";
 
 const USAGE: &str = "usage: cargo xtask install --prefix DIR [--dev]";
 
@@ -96,10 +100,10 @@ pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
         }
     }
     let shared = format!("liboutlive.so.{version}");
-    put(&built.join("liboutlive_c.so"), &lib.join(&shared))?;
+    link_shared(&built.join("liboutlive_c.a"), &lib.join(&shared))?;
     put(&built.join("liboutlive_c.a"), &lib.join("liboutlive.a"))?;
-    link(&shared, &lib.join("liboutlive.so.0"))?;
-    link("liboutlive.so.0", &lib.join("liboutlive.so"))?;
+    link(&shared, &lib.join(SONAME))?;
+    link(SONAME, &lib.join("liboutlive.so"))?;
     put(&built.join("liboutlive_pthread.so"), &lib.join("liboutlive_pthread.so"))?;
     let filled_in = |from: &str, to: &Path| -> io::Result<()> {
         replace(
@@ -115,6 +119,27 @@ pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
         &lib.join("cmake/outlive/outlive-config-version.cmake"),
     )?;
     put(&ours.join("cmake/outlive-config.cmake"), &lib.join("cmake/outlive/outlive-config.cmake"))
+}
+
+/// Links the shared library from the archive, with versions for its symbols: rustc's own list of
+/// what a shared library exports leaves no room for them.
+fn link_shared(archive: &Path, to: &Path) -> io::Result<()> {
+    let new = beside(to);
+    let version_script = paths::at(paths::C).join("outlive.map");
+    let mut link = Command::new("cc");
+    // As the linker does it for rustc: what nothing exports or uses is left out, and the loader
+    // finds all symbols before it runs anything.
+    link.args(["-shared", "-Wl,--gc-sections", "-Wl,-z,relro,-z,now"])
+        .arg(format!("-Wl,-soname,{SONAME}"))
+        .arg(format!("-Wl,--version-script={}", version_script.display()))
+        .arg("-Wl,--whole-archive")
+        .arg(archive)
+        .args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm", "-lrt", "-lutil", "-o"])
+        .arg(&new);
+    if !link.status()?.success() {
+        return Err(io::Error::other("cc could not link liboutlive.so"));
+    }
+    fs::rename(new, to)
 }
 
 /// Copies a file under a new inode: a program that runs with the old library goes on with it.

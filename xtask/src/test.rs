@@ -46,8 +46,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let mut python = this(&["python"]);
     let mut conformance = this(&["conformance", "--one-pair"]);
     let mut pages = this(&["pages"]);
+    let mut suites = this(&["suites", "--quick"]);
     if !may_install {
-        for command in [&mut models, &mut python, &mut conformance, &mut pages] {
+        for command in [&mut models, &mut python, &mut conformance, &mut pages, &mut suites] {
             command.arg("--no-install");
         }
     }
@@ -78,6 +79,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         Stage::new("Python", python, Counts::ByLines),
         Stage::new("conformance of the languages", conformance, Counts::ByLines),
         Stage::new("programs on the pages, and the tutorial", pages, Counts::ByLines),
+        Stage::new("other projects' test suites", suites, Counts::ByLines),
         Stage::new("documentation", documentation(), Counts::ByExit),
     ];
     total.add(stage::run_beside(vec![languages, computing]));

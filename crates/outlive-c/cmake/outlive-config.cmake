@@ -11,7 +11,7 @@ if(NOT TARGET outlive::outlive)
   add_library(outlive::static STATIC IMPORTED)
   set_target_properties(outlive::static PROPERTIES
     IMPORTED_LOCATION "${_outlive_prefix}/lib/liboutlive.a"
-    INTERFACE_LINK_LIBRARIES "pthread;dl;m;rt;util;gcc_s"
+    INTERFACE_LINK_LIBRARIES "pthread;dl;m;rt;util"
     INTERFACE_INCLUDE_DIRECTORIES "${_outlive_prefix}/include")
 endif()
 

@@ -2945,3 +2945,12 @@ int outlive_ceiling_mutex_holder(const struct outlive_ceiling_mutex_t *mutex, st
 #endif  // __cplusplus
 
 #endif  /* OUTLIVE_H */
+
+/* ThreadSanitizer is told what the calls put in order. */
+#if defined(__SANITIZE_THREAD__)
+#include "outlive_tsan.h"
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#include "outlive_tsan.h"
+#endif
+#endif

@@ -105,6 +105,18 @@ const MACROS: &str = "\
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }";
 
+/// The end of outlive.h.
+const TSAN: &str = "\
+/* ThreadSanitizer is told what the calls put in order. */
+#if defined(__SANITIZE_THREAD__)
+#include \"outlive_tsan.h\"
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#include \"outlive_tsan.h\"
+#endif
+#endif
+";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }
@@ -132,7 +144,11 @@ fn config(beginning: &str, guard: &str) -> cbindgen::Config {
 /// The headers by name.
 fn generated() -> [(&'static str, String); 2] {
     let ours = config(BEGINNING, "OUTLIVE_H");
-    let ours = cbindgen::Config { after_includes: Some(format!("\n{MACROS}")), ..ours };
+    let ours = cbindgen::Config {
+        after_includes: Some(format!("\n{MACROS}")),
+        trailer: Some(TSAN.to_owned()),
+        ..ours
+    };
     let gpu = config(GPU_BEGINNING, "OUTLIVE_GPU_H");
     let gpu = cbindgen::Config {
         sys_includes: Vec::new(),

@@ -20,13 +20,15 @@
 //! wakes all waiters: a single woken waiter could be killed, and the signal would be lost with it.
 //! A wait returns after a second at the latest. So a signal that was never sent, because its sender
 //! was killed before, delays the others and does not block them for ever. The same holds for a
-//! thread that is cancelled meanwhile, and for one that slept through exactly 2^32 signals. POSIX
-//! allows a wait to return without a signal.
+//! thread that slept through exactly 2^32 signals. POSIX allows a wait to return without a signal.
+//!
+//! A thread that is cancelled leaves step 4 at once, takes the mutex in a handler (step 5), and
+//! unwinds from there. To the others it looks like a thread that was killed in step 4.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::{
-    c_int, c_long, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec,
+    c_int, c_long, c_void, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec,
 };
 
 use crate::{mutex, real, settings};
@@ -216,7 +218,7 @@ unsafe fn wait(
         if error != 0 {
             return error;
         }
-        let timed_out = sleep(&sequence.count, seen, clock, until);
+        let timed_out = sleep(&sequence.count, seen, clock, until, mutex);
         let error = mutex::pthread_mutex_lock(mutex);
         real::pthread_testcancel();
         match error {
@@ -226,8 +228,18 @@ unsafe fn wait(
     }
 }
 
-/// Sleeps as long as the word has the value seen; returns true when the deadline passed.
-fn sleep(word: &AtomicU32, seen: u32, clock: clockid_t, until: Option<timespec>) -> bool {
+/// Sleeps as long as the word has the value seen; returns true when the deadline passed. A thread
+/// that is cancelled meanwhile takes the mutex and unwinds from here.
+///
+/// # Safety
+/// The thread may take the mutex, and there is nothing to drop in the shim's frames above.
+unsafe fn sleep(
+    word: &AtomicU32,
+    seen: u32,
+    clock: clockid_t,
+    until: Option<timespec>,
+    mutex: *mut pthread_mutex_t,
+) -> bool {
     let recheck = settings::recheck().map(|span| after(libc::CLOCK_MONOTONIC, span));
     let (clock, end, is_deadline) = match (until, recheck) {
         (None, None) => (libc::CLOCK_MONOTONIC, None, false),
@@ -253,14 +265,49 @@ fn sleep(word: &AtomicU32, seen: u32, clock: clockid_t, until: Option<timespec>)
     unsafe {
         let errno = *libc::__errno_location();
         let operation = libc::FUTEX_WAIT_BITSET | realtime;
-        let none = core::ptr::null::<u32>();
-        let slept =
-            libc::syscall(libc::SYS_futex, word.as_ptr(), operation, seen, end, none, u32::MAX);
+        let slept = cancellable(word.as_ptr(), operation, seen, end, mutex);
         // EAGAIN and EINTR are ordinary: the caller checks its condition.
         let timed_out = slept == -1 && *libc::__errno_location() == libc::ETIMEDOUT;
         *libc::__errno_location() = errno;
         timed_out && is_deadline
     }
+}
+
+/// Makes the futex call; a thread that is cancelled before or meanwhile does not finish it, takes
+/// the mutex and unwinds.
+///
+/// A thread that is cancelled is not woken from a futex: glibc sends it a signal only where it may
+/// be cancelled at any instruction. So it may be, for the length of the system call, as in glibc's
+/// own cancellation points. Nothing here needs a drop, and `real::syscall` may unwind.
+#[inline(never)]
+unsafe fn cancellable(
+    word: *mut u32,
+    operation: c_int,
+    seen: u32,
+    end: *const timespec,
+    mutex: *mut pthread_mutex_t,
+) -> c_long {
+    let mut handler = real::CleanupBuffer::EMPTY;
+    let mut kind = 0;
+    let none = core::ptr::null::<u32>();
+    // SAFETY: the buffer stays where it is until it is popped, or the thread unwinds past it; the
+    // others are the caller's promise.
+    unsafe {
+        real::_pthread_cleanup_push(&raw mut handler, take_mutex, mutex.cast());
+        // Ends the thread here if it was cancelled before.
+        real::pthread_setcanceltype(real::CANCEL_ASYNCHRONOUS, &raw mut kind);
+        let slept = real::syscall(libc::SYS_futex, word, operation, seen, end, none, u32::MAX);
+        real::pthread_setcanceltype(kind, &raw mut kind);
+        real::_pthread_cleanup_pop(&raw mut handler, 0);
+        slept
+    }
+}
+
+/// What a cancelled thread does before the program's own handlers run: these find the mutex taken.
+unsafe extern "C" fn take_mutex(mutex: *mut c_void) {
+    // SAFETY: a waiter's mutex, which the program keeps until the wait is over. An error has no way
+    // to the program: the thread ends.
+    unsafe { mutex::pthread_mutex_lock(mutex.cast()) };
 }
 
 /// Returns what that clock will show after so many nanoseconds.

@@ -99,8 +99,6 @@ pub(crate) enum Refused {
     Deadlock,
     NotHeld,
     Full,
-    /// What was given as a time is none.
-    NotATime,
     Broken(&'static str),
     Outlive(outlive::Error),
 }

@@ -32,6 +32,7 @@ use crate::{log, real, settings};
 
 /// glibc's words: `int lock; unsigned count; int owner; unsigned nusers; int kind; spins, elision`.
 /// The same on x86-64 and aarch64; tests/mutexes.rs sees whether they still are what they were.
+const LOCK: usize = 0;
 const OWNER: usize = 8;
 const KIND: usize = 16;
 const MARK: usize = 20;
@@ -39,6 +40,8 @@ const MARK: usize = 20;
 /// below 2^22.
 const BITS: u32 = 0x2d7 << 22;
 const THREAD: u32 = (1 << 22) - 1;
+/// In the lock's word, beside the kernel's two flags: the thread that holds it.
+const HOLDER: u32 = 0x3fff_ffff;
 /// In the kind: with priority inheritance.
 const INHERITS: u32 = 32;
 
@@ -121,6 +124,25 @@ unsafe fn init_robust(mutex: *mut pthread_mutex_t, asked: *const pthread_mutexat
     }
 }
 
+/// libc refuses to destroy a plain mutex that a thread holds, and destroys a robust one. A program
+/// that has asked for a plain one gets what libc says of that.
+///
+/// # Safety
+/// What POSIX asks of the caller of `pthread_mutex_destroy`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // The holder's thread id, which the kernel removes when that thread dies: what a dead
+        // thread holds may be destroyed. Relaxed: a thread that destroys a mutex which others may
+        // still lock gets no sound answer from libc either.
+        if is_marked(mutex) && word(mutex, LOCK).load(Ordering::Relaxed) & HOLDER != 0 {
+            return libc::EBUSY;
+        }
+        real::MUTEX_DESTROY.get()(mutex)
+    }
+}
+
 /// # Safety
 /// What POSIX asks of the caller of `pthread_mutex_lock`.
 #[unsafe(no_mangle)]
@@ -139,7 +161,14 @@ pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { settle(mutex, real::MUTEX_TRYLOCK.get()(mutex)) }
+    unsafe {
+        match real::MUTEX_TRYLOCK.get()(mutex) {
+            // A robust mutex that checks errors says so of one that this thread holds; a plain one
+            // says what POSIX asks for. Both kinds with priority inheritance say EDEADLK.
+            libc::EDEADLK if looks(mutex) => libc::EBUSY,
+            got => settle(mutex, got),
+        }
+    }
 }
 
 /// # Safety
@@ -171,7 +200,9 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
     match real::MUTEX_CLOCKLOCK.find() {
         // SAFETY: the caller's promise.
         Some(clocklock) => unsafe {
-            let got = if looks(mutex) {
+            // libc looks at the clock first, also where the mutex is free.
+            let is_clock = clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC;
+            let got = if is_clock && looks(mutex) {
                 lock_looking(mutex, Some((clock, until)))
             } else {
                 clocklock(mutex, clock, until)
@@ -185,12 +216,17 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
 /// Returns whether a thread that sleeps for it looks at it now and then: see the file's head.
 #[inline]
 unsafe fn looks(mutex: *mut pthread_mutex_t) -> bool {
+    // SAFETY: the caller's promise to POSIX: the mutex is initialised. Relaxed: its kind is what it
+    // was when it was initialised.
+    unsafe { is_marked(mutex) && word(mutex, KIND).load(Ordering::Relaxed) & INHERITS == 0 }
+}
+
+/// Returns whether the shim made it robust without the program's knowledge.
+#[inline]
+unsafe fn is_marked(mutex: *mut pthread_mutex_t) -> bool {
     // SAFETY: the caller's promise to POSIX: the mutex is initialised. Relaxed: one that is marked
     // is so from then on.
-    unsafe {
-        word(mutex, MARK).load(Ordering::Relaxed) & !THREAD == BITS
-            && word(mutex, KIND).load(Ordering::Relaxed) & INHERITS == 0
-    }
+    unsafe { word(mutex, MARK).load(Ordering::Relaxed) & !THREAD == BITS }
 }
 
 /// Locks, if there is one until a deadline, and looks at the mutex now and then meanwhile.

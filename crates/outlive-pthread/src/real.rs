@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    c_int, c_void, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t,
+    c_int, c_long, c_void, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t,
     pthread_mutexattr_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec,
 };
 
@@ -95,6 +95,7 @@ macro_rules! real {
 
 real! {
     MUTEX_INIT = c"pthread_mutex_init" ONLY (*mut pthread_mutex_t, *const pthread_mutexattr_t);
+    MUTEX_DESTROY = c"pthread_mutex_destroy" ONLY (*mut pthread_mutex_t);
     MUTEX_LOCK = c"pthread_mutex_lock" ONLY (*mut pthread_mutex_t);
     MUTEX_TRYLOCK = c"pthread_mutex_trylock" ONLY (*mut pthread_mutex_t);
     MUTEX_TIMEDLOCK = c"pthread_mutex_timedlock" ONLY (*mut pthread_mutex_t, *const timespec);
@@ -126,11 +127,41 @@ real! {
 // inside these.
 unsafe extern "C-unwind" {
     pub(crate) fn pthread_testcancel();
+    pub(crate) fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
+    pub(crate) fn syscall(number: c_long, ...) -> c_long;
+}
+
+/// glibc's `struct _pthread_cleanup_buffer`: a handler of a cancelled thread, in a list of the
+/// thread's.
+#[repr(C)]
+pub(crate) struct CleanupBuffer {
+    routine: Option<unsafe extern "C" fn(*mut c_void)>,
+    argument: *mut c_void,
+    cancel_kind: c_int,
+    previous: *mut CleanupBuffer,
+}
+
+impl CleanupBuffer {
+    /// What `_pthread_cleanup_push` fills in.
+    pub(crate) const EMPTY: CleanupBuffer = CleanupBuffer {
+        routine: None,
+        argument: core::ptr::null_mut(),
+        cancel_kind: 0,
+        previous: core::ptr::null_mut(),
+    };
 }
 
 unsafe extern "C" {
     /// The program's name, kept by libc.
     pub(crate) static program_invocation_short_name: *const core::ffi::c_char;
+    // The functions behind the macros of programs that are compiled without exceptions, in every
+    // glibc. The macros of today need setjmp, or a value to drop.
+    pub(crate) fn _pthread_cleanup_push(
+        buffer: *mut CleanupBuffer,
+        routine: unsafe extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+    );
+    pub(crate) fn _pthread_cleanup_pop(buffer: *mut CleanupBuffer, execute: c_int);
     pub(crate) fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
     pub(crate) fn pthread_mutexattr_getrobust(
         attributes: *const pthread_mutexattr_t,
@@ -144,3 +175,5 @@ unsafe extern "C" {
 
 /// `PTHREAD_CANCEL_DISABLE`.
 pub(crate) const CANCEL_DISABLE: c_int = 1;
+/// `PTHREAD_CANCEL_ASYNCHRONOUS`.
+pub(crate) const CANCEL_ASYNCHRONOUS: c_int = 1;

@@ -163,6 +163,13 @@ pub unsafe extern "C-unwind" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_
 /// # Safety
 /// A time in `until` is there.
 unsafe fn take(lock: &Lock, want: Want, until: Until) -> c_int {
+    // As libc, which looks at the time first, also where the lock is free.
+    if let Until::At(clock, until) = until
+        // SAFETY: the caller's promise.
+        && !is_time(clock, unsafe { *until })
+    {
+        return libc::EINVAL;
+    }
     let key = lock.key.load(Ordering::Relaxed);
     let strict = settings::is_strict();
     let want = if strict && want == Want::Read { Want::ReadOrRepair } else { want };
@@ -171,13 +178,12 @@ unsafe fn take(lock: &Lock, want: Want, until: Until) -> c_int {
         match until {
             Until::Not => table.take(key, want, None),
             Until::Never => table.take(key, want, Some(Deadline::NEVER)),
-            // A call that need not wait does not check the time.
+            // A call that need not wait reads no clock.
             Until::At(clock, until) => match table.take(key, want, None) {
-                // SAFETY: the caller's promise.
-                Err(Refused::WouldBlock) => match deadline(clock, unsafe { *until }) {
-                    Some(deadline) => table.take(key, want, Some(deadline)),
-                    None => Err(Refused::NotATime),
-                },
+                Err(Refused::WouldBlock) => {
+                    // SAFETY: the caller's promise.
+                    table.take(key, want, Some(deadline(clock, unsafe { *until })))
+                }
                 other => other,
             },
         }
@@ -216,28 +222,23 @@ fn guarded<R>(run: impl FnOnce() -> Result<R, Refused>) -> Result<R, Refused> {
     })
 }
 
-/// `None` where it is no time.
-fn deadline(clock: clockid_t, until: timespec) -> Option<Deadline> {
-    if !(0..1_000_000_000).contains(&until.tv_nsec) {
-        return None;
-    }
+fn is_time(clock: clockid_t, until: timespec) -> bool {
+    (clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC)
+        && (0..1_000_000_000).contains(&until.tv_nsec)
+}
+
+/// Returns the deadline at a time that `is_time`.
+fn deadline(clock: clockid_t, until: timespec) -> Deadline {
     let since = Duration::new(until.tv_sec.try_into().unwrap_or(0), until.tv_nsec as u32);
-    match clock {
-        libc::CLOCK_REALTIME => Some(
-            SystemTime::UNIX_EPOCH
-                .checked_add(since)
-                .map_or(Deadline::NEVER, Deadline::at_time_of_day),
-        ),
-        libc::CLOCK_MONOTONIC => {
-            let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: a place of our own.
-            unsafe { libc::clock_gettime(clock, &mut now) };
-            Some(Deadline::after(
-                since.saturating_sub(Duration::new(now.tv_sec as u64, now.tv_nsec as u32)),
-            ))
-        }
-        _ => None,
+    if clock == libc::CLOCK_REALTIME {
+        return SystemTime::UNIX_EPOCH
+            .checked_add(since)
+            .map_or(Deadline::NEVER, Deadline::at_time_of_day);
     }
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place of our own.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    Deadline::after(since.saturating_sub(Duration::new(now.tv_sec as u64, now.tv_nsec as u32)))
 }
 
 fn error_of(lock: &Lock, why: &Refused) -> c_int {
@@ -246,7 +247,6 @@ fn error_of(lock: &Lock, why: &Refused) -> c_int {
         Refused::TimedOut => return libc::ETIMEDOUT,
         Refused::Deadlock => return libc::EDEADLK,
         Refused::NotHeld => return libc::EPERM,
-        Refused::NotATime => return libc::EINVAL,
         Refused::Full => libc::EAGAIN,
         Refused::Broken(_) => libc::EINVAL,
         Refused::Outlive(_) => libc::ENOMEM,

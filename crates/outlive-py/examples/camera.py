@@ -22,8 +22,8 @@ FRAMES = 60
 SHAPE = (1080, 1920, 3)
 
 
-def camera(domain: outlive.Domain) -> None:
-    publisher = outlive.Topic("camera", domain).publisher()
+def camera(topic: outlive.Topic) -> None:
+    publisher = topic.publisher()
     while publisher.subscriber_count < 3:
         time.sleep(0.001)
     for number in range(FRAMES):
@@ -34,8 +34,8 @@ def camera(domain: outlive.Domain) -> None:
         goodbye[0] = 0
 
 
-def view(domain: outlive.Domain, name: str, pause: float, results: outlive.Queue) -> None:
-    subscriber = outlive.Topic("camera", domain).subscriber()
+def view(topic: outlive.Topic, name: str, pause: float, results: outlive.Queue) -> None:
+    subscriber = topic.subscriber()
     seen, kept = 0, []
     for sample in subscriber:
         if sample.dtype is None:
@@ -54,14 +54,24 @@ def view(domain: outlive.Domain, name: str, pause: float, results: outlive.Queue
 
 
 def main() -> None:
-    domain = outlive.Domain(sys.argv[1] if len(sys.argv) > 1 else f"camera-{os.getpid()}")
-    # Before another process opens it: the one that makes the topic sets its depth.
-    topic = outlive.Topic("camera", domain, depth=8)
-    results = outlive.Queue("results", domain)
+    # DOMAIN, else what OUTLIVE_DOMAIN names, else the user's default one; no other program's names in it.
+    domain = outlive.Domain(sys.argv[1] if len(sys.argv) > 1 else None)
+    prefix = f"example-{os.getpid()}-"
+    try:
+        run(outlive.Topic(prefix + "camera", domain, depth=8), outlive.Queue(prefix + "results", domain))
+    finally:
+        # Names stay until a process removes them.
+        for name in domain.names():
+            if name.startswith(prefix):
+                domain.remove(name)
+
+
+def run(topic: outlive.Topic, results: outlive.Queue) -> None:
     context = multiprocessing.get_context("spawn")
     viewers = [("quick", 0.0), ("slow", 0.05), ("killed", 0.0)]
-    processes = [context.Process(target=view, args=(domain, name, pause, results)) for name, pause in viewers]
-    processes.append(context.Process(target=camera, args=(domain,)))
+    # Topics and queues can be sent to processes: they open the same ones.
+    processes = [context.Process(target=view, args=(topic, name, pause, results)) for name, pause in viewers]
+    processes.append(context.Process(target=camera, args=(topic,)))
     for process in processes:
         process.start()
     for _ in range(2):

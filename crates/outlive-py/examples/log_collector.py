@@ -36,45 +36,46 @@ class QueueHandler(logging.Handler):
                 time.sleep(0.01)
 
 
-def collect(domain: outlive.Domain, path: str, pause: float = 0.0) -> None:
+def collect(domain: outlive.Domain, path: str, name: str = "log", pause: float = 0.0) -> None:
     """Writes lines until all senders are gone."""
-    with open(path, "ab", buffering=0) as file:
-        for line in outlive.Queue("log", domain, end_when_senders_gone=True):
+    with open(path, "ab", buffering=0) as file, outlive.Queue(name, domain, end_when_senders_gone=True) as queue:
+        for line in queue:
             file.write(line + b"\n")
             time.sleep(pause)
 
 
-def chatter(domain: outlive.Domain, name: str) -> None:
+def chatter(queue: outlive.Queue, name: str) -> None:
     logger = logging.getLogger(name)
     logger.setLevel(logging.INFO)
-    handler = QueueHandler(outlive.Queue("log", domain))
+    handler = QueueHandler(queue)
     handler.setFormatter(logging.Formatter("%(name)s %(message)s"))
     logger.addHandler(handler)
     for number in range(200):
         logger.info("line %d", number)
 
 
-def demo(domain: outlive.Domain) -> None:
+def demo(domain: outlive.Domain, name: str) -> None:
+    queue = outlive.Queue(name, domain)
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "log")
-        first = context.Process(target=collect, args=(domain, path, 0.001))
+        first = context.Process(target=collect, args=(domain, path, name, 0.001))
         first.start()
-        chatterers = [context.Process(target=chatter, args=(domain, f"program-{number}")) for number in range(3)]
+        chatterers = [context.Process(target=chatter, args=(queue, f"program-{number}")) for number in range(3)]
         for process in chatterers:
             process.start()
         while not os.path.exists(path) or os.path.getsize(path) < 1000:
             time.sleep(0.001)
         first.kill()
         first.join()
-        second = context.Process(target=collect, args=(domain, path))
+        second = context.Process(target=collect, args=(domain, path, name))
         second.start()
         for process in chatterers:
             process.join()
         second.join()
         # Perhaps no sender was alive between two programs, and the second collector took that for
         # the end.
-        collect(domain, path)
+        collect(domain, path, name)
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
     # Killed between receiving a line and writing it, the first collector took one with it.
@@ -88,11 +89,17 @@ def demo(domain: outlive.Domain) -> None:
 def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    domain = outlive.Domain(sys.argv[2] if len(sys.argv) > 2 else f"log-{os.getpid()}")
-    if sys.argv[1] == "--demo":
-        demo(domain)
-    else:
-        collect(domain, sys.argv[1])
+    # DOMAIN, else what OUTLIVE_DOMAIN names, else the user's default one.
+    domain = outlive.Domain(sys.argv[2] if len(sys.argv) > 2 else None)
+    if sys.argv[1] != "--demo":
+        # The queue "log" stays, with what is sent while no collector runs.
+        return collect(domain, sys.argv[1])
+    name = f"example-{os.getpid()}-log"
+    try:
+        demo(domain, name)
+    finally:
+        # Names stay until a process removes them.
+        domain.remove(name)
 
 
 if __name__ == "__main__":

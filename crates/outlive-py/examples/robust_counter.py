@@ -16,10 +16,8 @@ import time
 import outlive
 
 
-def count(domain: outlive.Domain, number: int) -> None:
+def count(lock: outlive.Lock, tally: outlive.State) -> None:
     """Counts for ever."""
-    lock = outlive.Lock("count", domain)
-    tally = outlive.State.open(f"tally-{number}", domain=domain)
     while True:
         with lock as held:
             if held.owner_died:
@@ -31,10 +29,24 @@ def count(domain: outlive.Domain, number: int) -> None:
 
 
 def main() -> None:
-    domain = outlive.Domain(sys.argv[1] if len(sys.argv) > 1 else f"counter-{os.getpid()}")
-    tallies = [outlive.State(f"tally-{number}", 8, domain, initial=bytes(8)) for number in range(4)]
+    # DOMAIN, else what OUTLIVE_DOMAIN names, else the user's default one; no other program's names in it.
+    domain = outlive.Domain(sys.argv[1] if len(sys.argv) > 1 else None)
+    prefix = f"example-{os.getpid()}-"
+    try:
+        run(domain, prefix)
+    finally:
+        # Names stay until a process removes them.
+        for name in domain.names():
+            if name.startswith(prefix):
+                domain.remove(name)
+
+
+def run(domain: outlive.Domain, prefix: str) -> None:
+    lock = outlive.Lock(prefix + "count", domain)
+    tallies = [outlive.State(f"{prefix}tally-{number}", 8, domain, initial=bytes(8)) for number in range(4)]
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=count, args=(domain, number)) for number in range(4)]
+    # Locks and states can be sent to processes: they open the same ones.
+    processes = [context.Process(target=count, args=(lock, tally)) for tally in tallies]
     for process in processes:
         process.start()
     for tally in tallies:
@@ -44,7 +56,7 @@ def main() -> None:
         process.kill()
         process.join()
         time.sleep(0.1)
-    with outlive.Lock("count", domain) as held:
+    with lock as held:
         if held.owner_died:
             held.mark_consistent()
         counted = held.value

@@ -13,9 +13,9 @@ import sys
 import outlive
 
 
-def serve(domain: outlive.Domain, dies_at: int) -> None:
+def serve(domain: outlive.Domain, name: str, dies_at: int) -> None:
     """Squares numbers; killed in the middle of one."""
-    for count, request in enumerate(outlive.Server("square", domain), 1):
+    for count, request in enumerate(outlive.Server(name, domain), 1):
         number = json.loads(request.data)
         if count == dies_at:
             os.kill(os.getpid(), 9)
@@ -23,11 +23,21 @@ def serve(domain: outlive.Domain, dies_at: int) -> None:
 
 
 def main() -> None:
-    domain = outlive.Domain(sys.argv[1] if len(sys.argv) > 1 else f"service-{os.getpid()}")
+    # DOMAIN, else what OUTLIVE_DOMAIN names, else the user's default one; no other program's name in it.
+    domain = outlive.Domain(sys.argv[1] if len(sys.argv) > 1 else None)
+    name = f"example-{os.getpid()}-square"
+    try:
+        run(domain, name)
+    finally:
+        # Names stay until a process removes them.
+        domain.remove(name, missing_ok=True)
+
+
+def run(domain: outlive.Domain, name: str) -> None:
     context = multiprocessing.get_context("spawn")
-    servers = [context.Process(target=serve, args=(domain, dies_at), daemon=True) for dies_at in (10, 0)]
+    servers = [context.Process(target=serve, args=(domain, name, dies_at), daemon=True) for dies_at in (10, 0)]
     servers[0].start()
-    client = outlive.Client("square", domain, wait_for_server=True)
+    client = outlive.Client(name, domain, wait_for_server=True)
     repeated = 0
     for number in range(100):
         while True:

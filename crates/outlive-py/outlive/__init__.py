@@ -22,96 +22,113 @@ share the object::
     for sample in topic.subscriber():               # in another process
         image = sample.numpy()                      # where it lies, read-only, never changes
 
+| what | classes |
+| --- | --- |
+| where things are found | ``Domain``, ``Peer`` |
+| locks and their like | ``Lock``, ``RwLock``, ``Semaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
+| objects or bytes to one receiver | ``Queue`` |
+| arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``) |
+| the latest value | ``State`` |
+| requests and replies | ``Server``, ``Client`` |
+| memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
+| waiting for several of them | ``WaitSet`` |
+| arrays in a GPU's memory | ``Topic.loan_gpu``, ``Sample.gpu``, ``DeviceTopic``, ``GpuArray`` |
+
+``help(outlive.Lock)`` tells all of a class; ``outlive.errors`` has the exceptions, each of which is an
+``OutliveError``. Names have 1 to 200 bytes without ``/``: ``camera.image``.
+
 ``Lock(name)`` opens the lock of that name or makes it, ``Lock.open(name)`` wants an existing one, and
 ``Lock.create_new(name)`` a new one; so do all classes with a name. Options that are not given take
 what is there, and options that contradict it raise ``BadOption``.
+
+All objects have ``close``, which is also what ``with`` does at the end of its block where it means
+nothing else (a lock is acquired and released by it); a closed object raises ``ValueError``.
 
 All waits can be interrupted by Ctrl-C and let other threads run. After ``os.fork`` a child uses the
 same locks, events, semaphores, queues, states and domains; it makes its own publishers,
 subscribers, clients and servers (its parent's raise ``NotYours``).
 """
 
-from __future__ import annotations
-
 import os as _os
 
 from . import _outlive
-from . import errors as _errors
-from ._outlive import (
-    Barrier,
-    Block,
-    Call,
-    Client,
-    Condition,
-    CountingSemaphore,
-    DeviceSample,
-    DeviceSubscriber,
-    DeviceTopic,
-    Domain,
-    Event,
-    GpuArray,
-    GpuLoan,
-    Latch,
-    Loan,
-    Lock,
-    Peeked,
-    Peer,
-    Pool,
-    Publisher,
-    Queue,
-    Request,
-    RLock,
-    RwHold,
-    RwLock,
-    Sample,
-    Semaphore,
-    Server,
-    SharedObject,
-    State,
-    Stream,
-    Subscriber,
-    Topic,
-    WaitSet,
-)
-from .errors import *
+from . import errors as errors
 
-__all__ = [
-    "Barrier",
-    "Block",
-    "Call",
-    "Client",
-    "Condition",
-    "CountingSemaphore",
-    "DeviceSample",
-    "DeviceSubscriber",
-    "DeviceTopic",
-    "Domain",
-    "Event",
-    "GpuArray",
-    "GpuLoan",
-    "Latch",
-    "Loan",
-    "Lock",
-    "Peeked",
-    "Peer",
-    "Pool",
-    "Publisher",
-    "Queue",
-    "RLock",
-    "Request",
-    "RwHold",
-    "RwLock",
-    "Sample",
-    "Semaphore",
-    "Server",
-    "SharedObject",
-    "State",
-    "Stream",
-    "Subscriber",
-    "Topic",
-    "WaitSet",
-]
-__all__ += _errors.__all__
+# No `__all__`: with one, `help(outlive)` would print all of each class.
+from ._outlive import (
+    Barrier as Barrier,
+    Block as Block,
+    Call as Call,
+    Client as Client,
+    Condition as Condition,
+    CountingSemaphore as CountingSemaphore,
+    DeviceSample as DeviceSample,
+    DeviceSubscriber as DeviceSubscriber,
+    DeviceTopic as DeviceTopic,
+    Domain as Domain,
+    Event as Event,
+    GpuArray as GpuArray,
+    GpuLoan as GpuLoan,
+    Latch as Latch,
+    Loan as Loan,
+    Lock as Lock,
+    Peeked as Peeked,
+    Peer as Peer,
+    Pool as Pool,
+    Publisher as Publisher,
+    Queue as Queue,
+    Request as Request,
+    RLock as RLock,
+    RwHold as RwHold,
+    RwLock as RwLock,
+    Sample as Sample,
+    Semaphore as Semaphore,
+    Server as Server,
+    SharedObject as SharedObject,
+    State as State,
+    Stream as Stream,
+    Subscriber as Subscriber,
+    Topic as Topic,
+    WaitSet as WaitSet,
+)
+from ._outlive import __version__ as __version__
+from .errors import (
+    AlreadyExists as AlreadyExists,
+    BadName as BadName,
+    BadOption as BadOption,
+    BarrierBroken as BarrierBroken,
+    CallTimeout as CallTimeout,
+    Cancelled as Cancelled,
+    ClientDied as ClientDied,
+    Damaged as Damaged,
+    Deadlock as Deadlock,
+    Dropped as Dropped,
+    Empty as Empty,
+    Full as Full,
+    Gone as Gone,
+    GpuError as GpuError,
+    Missed as Missed,
+    NoGpu as NoGpu,
+    NoReceiver as NoReceiver,
+    NoServer as NoServer,
+    NoSpace as NoSpace,
+    NotFound as NotFound,
+    NotPermitted as NotPermitted,
+    NotRecoverable as NotRecoverable,
+    NotYours as NotYours,
+    OutliveError as OutliveError,
+    OwnerDied as OwnerDied,
+    PeerDied as PeerDied,
+    ReceiverDied as ReceiverDied,
+    Refused as Refused,
+    SendersGone as SendersGone,
+    ServerDied as ServerDied,
+    Taken as Taken,
+    Timeout as Timeout,
+    TooLarge as TooLarge,
+    TooMany as TooMany,
+    WrongKind as WrongKind,
+)
 
 # A thread that was inside an object when its process forked does not exist in the child.
 _os.register_at_fork(after_in_child=_outlive._after_fork)

@@ -10,6 +10,7 @@ use crate::domain;
 use crate::errors::{Raise, Raised};
 use crate::held::{Kept, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::Left;
 use crate::semaphore::number;
 use crate::waiting::{Until, wait};
 
@@ -28,7 +29,7 @@ use crate::waiting::{Until, wait};
 /// True
 /// >>> other.join()
 /// >>> step.leave()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Barrier {
     seats: Kept<OwnedSeat>,
     barrier: Arc<Core>,
@@ -96,11 +97,13 @@ impl Barrier {
         Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(Barrier::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -110,6 +113,7 @@ impl Barrier {
     /// this phase, which may do what is done once. ``Timeout``: the arrival counts, and waiting again goes on with it.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        self.named.check()?;
         let until = Until::timeout(timeout)?;
         let thread = this_thread(&self.named.domain).raised(py)?;
         let mut seat = match self.seats.take(thread) {
@@ -135,12 +139,34 @@ impl Barrier {
     }
 
     /// Returns the participants: process, and whether it has arrived in the present phase.
-    fn participants(&self) -> Vec<(u32, bool)> {
-        self.barrier
-            .participants()
-            .into_iter()
-            .map(|(holder, arrived)| (holder.pid, arrived))
-            .collect()
+    fn participants(&self) -> PyResult<Vec<(u32, bool)>> {
+        self.named.check()?;
+        let known = self.barrier.participants().into_iter();
+        Ok(known.map(|(holder, arrived)| (holder.pid, arrived)).collect())
+    }
+
+    /// Closes this object: using it raises ``ValueError``. If this thread has a seat by it, it gives
+    /// that up.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.named.close();
+        self.leave(py)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().named.check()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
     }
 
     /// Makes a broken barrier whole: the dead lose their seats.
@@ -160,6 +186,10 @@ impl Barrier {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Barrier '{}', {} joined>", self.named.name, self.participants().len())
+        let state = self.participants().map(|known| match self.broken() {
+            true => "broken".to_owned(),
+            false => format!("{} joined", known.len()),
+        });
+        self.named.repr("Barrier", state)
     }
 }

@@ -10,6 +10,7 @@ use pyo3::types::PyBytes;
 
 use crate::dlpack::{self, Taken};
 use crate::layout::Layout;
+use crate::sample::ASARRAY;
 use crate::waiting::detached;
 
 /// From so many bytes on, other threads may run during the copy.
@@ -70,6 +71,11 @@ impl<'py> Given<'py> {
     pub(crate) fn layout(&self) -> PyResult<Option<Layout>> {
         match self {
             Given::Bytes(_) => Ok(None),
+            Given::Buffer(buffer) if buffer.format().to_bytes().starts_with(b"T{") => {
+                // Numpy's own description says less than it knows: of how records are packed.
+                let dtype = ASARRAY.get(buffer.py)?.call1((buffer.object(),))?.getattr("dtype")?;
+                Layout::of_type(&dtype, &buffer.shape()).map(Some)
+            }
             Given::Buffer(buffer) => {
                 Layout::of_format(buffer.format(), buffer.view.itemsize as usize, &buffer.shape())
             }
@@ -151,6 +157,12 @@ impl<'py> View<'py> {
 
     fn len(&self) -> usize {
         self.view.len as usize
+    }
+
+    /// Returns the object whose buffer it is.
+    fn object(&self) -> Bound<'py, PyAny> {
+        // SAFETY: `PyObject_GetBuffer` has put it there, and the view keeps it.
+        unsafe { Bound::from_borrowed_ptr(self.py, self.view.obj) }
     }
 
     fn pointer(&self) -> *const u8 {

@@ -12,12 +12,14 @@ use outlive::rpc::{self, CallError, Reply};
 use outlive::wait::{Key, WaitSet};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::errors::{Raise, Raised, raise};
 use crate::handle_mutex::HandleMutex;
 use crate::lender;
+use crate::named::Named;
+use crate::open::Left;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, detached, passed, wait};
 
@@ -69,7 +71,7 @@ impl Begun {
 /// >>> third = client.begin(b"3")
 /// >>> third.cancel(), server.try_next()       # no server had begun it, and none will
 /// (True, None)
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Call {
     // They are dropped in this order.
     set: HandleMutex<Option<WaitSet>>,
@@ -77,14 +79,14 @@ pub(crate) struct Call {
     /// The first reply.
     answer: PyOnceLock<Py<PyBytes>>,
     cancelled: AtomicBool,
-    domain: outlive::Domain,
+    of: Named,
 }
 
 impl Call {
     pub(crate) fn begin(
         py: Python<'_>,
         lender: &Arc<Lender>,
-        domain: &outlive::Domain,
+        of: &Named,
         request: &Given<'_>,
         until: Until,
     ) -> PyResult<Call> {
@@ -104,7 +106,7 @@ impl Call {
             begun: lender::Lent::new(Begun { call, failed: None }, lender),
             answer: PyOnceLock::new(),
             cancelled: AtomicBool::new(false),
-            domain: domain.clone(),
+            of: of.clone(),
         })
     }
 
@@ -126,7 +128,7 @@ impl Call {
             let set = match &mut *set {
                 Some(set) => set,
                 none => {
-                    let mut made = WaitSet::new(&self.domain);
+                    let mut made = WaitSet::new(&self.of.domain);
                     self.watch(py, &mut made)?;
                     none.insert(made)
                 }
@@ -244,7 +246,7 @@ impl Call {
     /// A descriptor that is readable when there is a reply or the call's end, for event loops; see
     /// ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        descriptor(py, &mut *self.set.lock(py)?, &self.domain, |set| self.watch(py, set))
+        descriptor(py, &mut *self.set.lock(py)?, &self.of.domain, |set| self.watch(py, set))
     }
 
     /// Whether a look for a reply is worth it. The descriptor is readable until this has returned
@@ -257,12 +259,35 @@ impl Call {
         }
     }
 
+    /// Cancels the call, as ``cancel``, if it is not over.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.cancel(py).map(|_| ())
+    }
+
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.cancel(py).map(|_| ())
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let state = if self.cancelled.load(Ordering::Relaxed) {
+            "cancelled"
+        } else if self.answer.get(py).is_some() {
+            "answered"
+        } else {
+            "in flight"
+        };
+        self.of.repr("Call", Ok(state.to_owned()))
     }
 }

@@ -4,11 +4,13 @@ use outlive::Error;
 use outlive::sync::{BegunCondvarWait, Condvar, LockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
+use crate::domain;
 use crate::errors::Raised;
 use crate::held::this_thread;
 use crate::lock::Lock;
+use crate::named::Named;
+use crate::open::Left;
 use crate::waiting::{Until, detached};
 
 /// How many seconds longer a wait with a timeout waits for the lock, by default.
@@ -41,11 +43,11 @@ const RELOCK: f64 = 10.0;
 /// ...     delivered.wait_for(lambda: lock.value == 3, timeout=10)
 /// True
 /// >>> supplier.join()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Condition {
     condvar: Condvar,
     lock: Py<Lock>,
-    name: String,
+    named: Named,
 }
 
 impl Condition {
@@ -55,8 +57,10 @@ impl Condition {
         lock: Py<Lock>,
         open: impl FnOnce(&outlive::Domain, &str) -> Result<Condvar, Error>,
     ) -> PyResult<Condition> {
-        let condvar = open(lock.get().core_domain(), &name).raised(py)?;
-        Ok(Condition { condvar, lock, name })
+        let domain = lock.get().core_domain();
+        let condvar = open(domain, &name).raised(py)?;
+        let named = Named::of(domain.clone(), name);
+        Ok(Condition { condvar, lock, named })
     }
 
     /// Waits for one part of a wait that began there. The caller waits for another part if it is
@@ -155,9 +159,16 @@ impl Condition {
         Condition::of(py, name, lock, |d, n| Condvar::options().create_new(d, n))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        &self.named.name
+    }
+
+    /// The domain that it is in: its lock's.
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        self.named.domain()
     }
 
     /// Its lock.
@@ -166,11 +177,14 @@ impl Condition {
         self.lock.clone_ref(py)
     }
 
-    #[pyo3(signature = (blocking=true, timeout=Some(-1.0)))]
+    /// Acquires its lock, as ``Lock.acquire``.
+    #[pyo3(signature = (blocking=true, timeout=Some(-1.0)), text_signature = "($self, blocking=True, timeout=-1.0)")]
     fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
+        self.named.check()?;
         self.lock.get().acquire(py, blocking, timeout)
     }
 
+    /// Releases its lock.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         self.lock.get().release(py)
     }
@@ -181,6 +195,7 @@ impl Condition {
     /// timeout.
     #[pyo3(signature = (timeout=None, *, relock=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>, relock: Option<f64>) -> PyResult<bool> {
+        self.named.check()?;
         let (until, relock) = (Until::timeout(timeout)?, patience(timeout, relock)?);
         let begun = self.begin(py)?;
         loop {
@@ -203,6 +218,7 @@ impl Condition {
         timeout: Option<f64>,
         relock: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.named.check()?;
         let (until, relock) = (Until::timeout(timeout)?, patience(timeout, relock)?);
         loop {
             let said = predicate.call0()?;
@@ -232,21 +248,34 @@ impl Condition {
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().lock.get().acquire(slf.py(), true, None)?;
+        slf.get().acquire(slf.py(), true, None)?;
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.lock.get().leave(py, _raised)
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_value, traceback);
+        self.lock.get().leave(py, exc_type)
+    }
+
+    /// Closes this object: using it raises ``ValueError``. Its lock stays open, and held if it is.
+    fn close(&self) {
+        self.named.close();
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         let open = slf.get_type().getattr("open")?;
-        Ok((open, (slf.get().name.clone(), slf.get().lock.clone_ref(slf.py()))))
+        Ok((open, (slf.get().named.name.clone(), slf.get().lock.clone_ref(slf.py()))))
     }
 
     fn __repr__(&self) -> String {
-        format!("<Condition '{}'>", self.name)
+        let state = self.named.check().map(|()| format!("of {}", self.lock.get().repr_as("Lock")));
+        self.named.repr("Condition", state)
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use outlive::sync::{AcquireError, Semaphore as Core, SemaphoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::Raised;
 use crate::lock::patience;
-use crate::named::{GivenDomain, Named, Reduced};
+use crate::named::{GivenDomain, Named, Reduced, counted};
+use crate::open::Left;
 use crate::semaphore::number;
 use crate::waiting::{Until, wait};
 
@@ -52,6 +52,7 @@ impl CountingSemaphore {
     }
 
     fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
+        self.named.check()?;
         let got = match (self.semaphore.try_acquire_owned().transpose(), until) {
             (None, Some(until)) => wait(py, until, |deadline| {
                 self.semaphore.acquire_owned_until(deadline).transpose()
@@ -64,14 +65,15 @@ impl CountingSemaphore {
         Ok(true)
     }
 
-    fn add(&self, py: Python<'_>, count: u32) -> PyResult<()> {
+    fn add(&self, py: Python<'_>, count: u64) -> PyResult<()> {
+        self.named.check()?;
         for added in 0..count {
             match self.semaphore.add_permit() {
                 Err(AcquireError::Full) => {
                     return Err(PyValueError::new_err(format!(
                         "the semaphore has as many permits as it may have, {}; {added} of {count} \
                          were added",
-                        self.semaphore.room()
+                        self.semaphore.max_permits()
                     )));
                 }
                 other => other.raised(py)?,
@@ -123,11 +125,13 @@ impl CountingSemaphore {
         Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(CountingSemaphore::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -149,20 +153,32 @@ impl CountingSemaphore {
     /// Adds so many permits, whether this thread has acquired any or not. Raises ``ValueError`` when
     /// there would be more than ``most``.
     #[pyo3(signature = (n=1))]
-    fn release(&self, py: Python<'_>, n: u32) -> PyResult<()> {
-        if n < 1 {
-            return Err(PyValueError::new_err("n must be one or more"));
+    fn release(&self, py: Python<'_>, n: i64) -> PyResult<()> {
+        match u32::try_from(n) {
+            Ok(1..) => self.add(py, n.unsigned_abs()),
+            _ => Err(PyValueError::new_err("n must be one or more, and no more than there may be")),
         }
-        self.add(py, n)
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
         self.take(py, Some(Until::NEVER))
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
         self.add(py, 1)
+    }
+
+    /// Closes this object: using it raises ``ValueError``.
+    fn close(&self) {
+        self.named.close();
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
@@ -170,7 +186,7 @@ impl CountingSemaphore {
     }
 
     fn __repr__(&self) -> String {
-        let permits = self.available_permits();
-        format!("<CountingSemaphore '{}', {permits} permits>", self.named.name)
+        let permits = || counted(self.semaphore.available_permits() as u64, "permit");
+        self.named.repr("CountingSemaphore", self.named.check().map(|()| permits()))
     }
 }

@@ -11,6 +11,7 @@ use outlive_gpu::{Card, DeviceLoan, DevicePointer, DevicePublisher, GpuError, St
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::domain;
 use crate::errors::{Raise, Raised};
 use crate::gpu::{OnGpu, on_gpu, stream_number};
 use crate::gpu_array::{GpuArray, Place};
@@ -19,6 +20,7 @@ use crate::gpu_loan::{GpuLoan, Lent};
 use crate::handle_mutex::HandleMutex;
 use crate::layout::Layout;
 use crate::named::{GivenDomain, Named};
+use crate::open::{Left, Open, closed};
 use crate::subscriber::nothing_came;
 use crate::topic::subscriber_options;
 use crate::waiting::{Until, detached, wait};
@@ -33,9 +35,10 @@ use crate::waiting::{Until, detached, wait};
 ///
 /// If a publisher's process dies, what it published stays for the processes that have its memory
 /// mapped; others get ``PeerDied``. In Rust it is a ``DeviceTopic<u8>``.
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct DeviceTopic {
-    end: Arc<End>,
+    end: Open<End>,
+    device: u32,
     named: Named,
 }
 
@@ -49,7 +52,7 @@ fn options(depth: Option<u32>) -> TopicOptions<Card<u8>> {
 
 impl DeviceTopic {
     fn of((end, named): (End, Named)) -> DeviceTopic {
-        DeviceTopic { end: Arc::new(end), named }
+        DeviceTopic { device: end.on.number, end: Open::new(end), named }
     }
 }
 
@@ -205,15 +208,24 @@ impl DeviceTopic {
         Named::make(py, name, domain, end).map(DeviceTopic::of)
     }
 
+    /// The topic's name.
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
+    /// The domain that it is in.
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        self.named.domain()
+    }
+
     /// The GPU's number.
     #[getter]
     fn device(&self) -> u32 {
-        self.end.on.number
+        self.device
     }
 
     /// Lends a message's memory, to be written by work on the ``stream``: as ``Topic.loan_gpu``,
@@ -233,10 +245,10 @@ impl DeviceTopic {
         timeout: Option<f64>,
     ) -> PyResult<GpuLoan> {
         Until::timeout(timeout)?;
+        let end = self.end.get()?;
         let layout = gpu_library::layout(py, shape, dtype)?;
         let own = if dtype.is_some() { layout.to_own() } else { [0; 32] };
-        let (len, number, end) =
-            (gpu_library::len(py, &layout)?, stream_number(stream)?, &self.end);
+        let (len, number) = (gpu_library::len(py, &layout)?, stream_number(stream)?);
         on_gpu(py, end.on.number)?;
         let lent = detached(py, || {
             let (stream, mut loan) = (end.on.stream(number)?, end.publisher()?.loan(len)?);
@@ -248,32 +260,33 @@ impl DeviceTopic {
             address: loan.address(),
             is_over: AtomicBool::new(false),
             streams: Mutex::new(vec![stream.clone()]),
-            _end: Arc::clone(end),
+            _end: Arc::clone(&end),
         });
         let array = GpuArray::new(block.clone(), &end.on, stream.clone(), layout);
-        let lent = InPlace { loan: Some(loan), block, end: Arc::clone(end) };
+        let lent = InPlace { loan: Some(loan), block, end };
         GpuLoan::new(py, Box::new(lent), array, stream, timeout)
     }
 
     /// Makes a new subscriber, as ``Topic.subscriber``.
-    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=Vec::new(), period=None))]
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None))]
     fn subscriber(
         &self,
         py: Python<'_>,
         reliable: bool,
         history: u32,
         keep_last: Option<u32>,
-        keys: Vec<u64>,
+        keys: Option<Vec<u64>>,
         period: Option<f64>,
     ) -> PyResult<DeviceSubscriber> {
         let options: SubscriberOptions =
             subscriber_options(reliable, history, keep_last, keys, period)?;
-        on_gpu(py, self.end.on.number)?;
-        let subscriber = self.end.topic.subscriber_with(options).raised(py)?;
+        let end = self.end.get()?;
+        on_gpu(py, end.on.number)?;
+        let subscriber = end.topic.subscriber_with(options).raised(py)?;
         Ok(DeviceSubscriber {
             handle: HandleMutex::new(subscriber),
-            on: Arc::clone(&self.end.on),
-            name: self.named.name.clone(),
+            on: Arc::clone(&end.on),
+            of: self.named.clone(),
         })
     }
 
@@ -281,43 +294,61 @@ impl DeviceTopic {
     /// ``Timeout`` when that takes longer than so many seconds.
     #[pyo3(signature = (timeout=None))]
     fn wait_gpu(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let end = self.end.get()?;
         let over = wait(py, Until::timeout(timeout)?, |deadline| {
-            match self.end.topic.wait_over_until(deadline) {
+            match end.topic.wait_over_until(deadline) {
                 Err(GpuError::TimedOut) => None,
                 other => Some(other),
             }
         })?;
         over.unwrap_or(Err(GpuError::TimedOut)).raised(py)?;
         // Reports what became of them.
-        self.end
-            .publisher
+        end.publisher
             .get()
             .map_or(Ok(()), |publisher| publisher.wait_published_timeout(Duration::ZERO))
             .raised(py)
     }
 
     /// Returns the living processes that publish, one entry for each publisher.
-    fn publishers(&self) -> Vec<u32> {
-        self.end.topic.topic().publishers().into_iter().map(|holder| holder.pid).collect()
+    fn publishers(&self) -> PyResult<Vec<u32>> {
+        let end = self.end.get()?;
+        Ok(end.topic.topic().publishers().into_iter().map(|holder| holder.pid).collect())
     }
 
     /// Returns the living processes that subscribe, one entry for each subscriber.
-    fn subscribers(&self) -> Vec<u32> {
-        self.end.topic.topic().subscribers().into_iter().map(|holder| holder.pid).collect()
+    fn subscribers(&self) -> PyResult<Vec<u32>> {
+        let end = self.end.get()?;
+        Ok(end.topic.topic().subscribers().into_iter().map(|holder| holder.pid).collect())
+    }
+
+    /// Closes this object: using it raises ``ValueError``. Its subscribers, samples and arrays stay.
+    fn close(&self) {
+        self.end.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().end.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
     }
 
     fn __repr__(&self) -> String {
-        format!("<DeviceTopic '{}' on GPU {}>", self.named.name, self.end.on.number)
+        self.named.repr("DeviceTopic", self.end.get().map(|_| format!("GPU {}", self.device)))
     }
 }
 
 /// Receives the messages of a device topic: an iterator that waits for each and does not end. Any
 /// thread may use it, one at a time.
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct DeviceSubscriber {
     handle: HandleMutex<outlive_gpu::DeviceSubscriber>,
     on: Arc<OnGpu>,
-    name: String,
+    of: Named,
 }
 
 impl DeviceSubscriber {
@@ -334,19 +365,20 @@ impl DeviceSubscriber {
         let Some(mut inside) = self.handle.lock_until(py, until)? else {
             return Err(nothing_came(py));
         };
-        let subscriber = &mut *inside;
         // A message is there, and its publisher has not answered.
         let mut unanswered = false;
-        let taken = wait(py, until, |deadline| match subscriber.recv_until(deadline) {
-            Ok(None) => {
-                unanswered = false;
-                None
+        let taken = inside.wait(py, until, |subscriber, deadline| {
+            match subscriber.recv_until(deadline) {
+                Ok(None) => {
+                    unanswered = false;
+                    None
+                }
+                Err(GpuError::TimedOut) => {
+                    unanswered = true;
+                    None
+                }
+                other => Some(other.map(|sample| sample.map(|sample| self.sample(sample)))),
             }
-            Err(GpuError::TimedOut) => {
-                unanswered = true;
-                None
-            }
-            other => Some(other.map(|sample| sample.map(|sample| self.sample(sample)))),
         })?;
         match taken {
             Some(taken) => taken.raised(py)?.ok_or_else(|| nothing_came(py)),
@@ -397,13 +429,36 @@ impl DeviceSubscriber {
     }
 
     fn __repr__(&self) -> String {
-        format!("<DeviceSubscriber of '{}'>", self.name)
+        let state = if self.handle.is_closing() { Err(closed()) } else { Ok(String::new()) };
+        self.of.repr("DeviceSubscriber", state)
+    }
+
+    /// Closes the subscriber: it gets no more messages, and using it raises ``ValueError``. Samples
+    /// that it returned stay.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.close(py).map(drop)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if slf.get().handle.is_closing() { Err(closed()) } else { Ok(slf) }
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
     }
 }
 
 /// A message in a GPU's memory, where its publisher wrote it. It stays as it is as long as this or
 /// an array of it exists.
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct DeviceSample {
     sample: outlive_gpu::DeviceSample,
     layout: Layout,
@@ -523,6 +578,7 @@ impl DeviceSample {
         self.header.stamp
     }
 
+    /// As ``Sample.frame``.
     #[getter]
     fn frame(&self) -> u64 {
         self.header.frame

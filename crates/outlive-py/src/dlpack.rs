@@ -1,15 +1,15 @@
-//! DLPack, both ways: samples as tensors of other libraries, and their tensors as messages. Version
-//! 1 on the CPU; for arrays in a GPU's memory, of which the earlier version says as much, both
-//! versions.
+//! DLPack, both ways: samples as tensors of other libraries, and their tensors as messages.
 //!
-//! A tensor that is given out keeps its sample until its consumer calls the deleter, on any thread.
-//! It is marked read-only, which only version 1 can say: a consumer that asks for an older version
-//! is refused, unless a copy will do.
+//! A tensor that is given out keeps its message until its consumer calls the deleter, on any
+//! thread. It is marked read-only, which only version 1 can say: a consumer of an older version (one
+//! that gives no `max_version`, as JAX) gets a copy of its own, and is refused if it wants none.
+//! Arrays in a GPU's memory are shown where they lie to consumers of both versions.
 
 use std::any::Any;
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
+use outlive::topic::Sample;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -65,107 +65,54 @@ struct ManagedVersioned {
     tensor: Tensor,
 }
 
-/// What a consumer has: the tensor first, since only its address comes back.
-#[repr(C)]
-struct Given {
-    managed: ManagedVersioned,
+/// What a consumer has of an array, by either version.
+struct Exported {
+    versioned: ManagedVersioned,
+    unversioned: Managed,
     shape: [i64; MOST_DIMENSIONS],
     strides: [i64; MOST_DIMENSIONS],
-    /// The sample of a tensor over one.
-    sample: Option<Py<PyAny>>,
-    /// The bytes of a tensor that is a copy.
-    copy: Vec<u8>,
+    /// Until the consumer has finished with it. Nothing of Python's: that may be on any thread.
+    _kept: Arc<dyn Any + Send + Sync>,
 }
 
-/// Returns the sample as a capsule.
+/// What the older version cannot say.
+pub(crate) const OLDER: &str = "a sample is read-only, which DLPack says from version 1 on: ask with max_version=(1, 0), or allow \
+     a copy";
+
+/// Memory of a copy. Other libraries use arrays without a further copy only if they are aligned to
+/// so many bytes.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Line([u8; 64]);
+
+/// Returns a sample's bytes as a capsule; a copy of them if the consumer wants one, or is of an
+/// older version, which cannot be told that a tensor is read-only.
 pub(crate) fn export<'py>(
-    sample: &Bound<'py, PyAny>,
-    bytes: &[u8],
+    py: Python<'py>,
+    sample: Arc<Sample>,
     layout: &Layout,
     max_version: Option<(u32, u32)>,
     device: Option<(i32, i32)>,
     copy: Option<bool>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if max_version.is_none_or(|(major, _)| major < 1) {
-        return Err(PyBufferError::new_err(
-            "a sample is read-only, which DLPack says from version 1 on (max_version=(1, 0)); older: use numpy()",
-        ));
-    }
     if device.is_some_and(|device| device != CPU) {
         return Err(PyBufferError::new_err("a sample is in the CPU's memory"));
     }
-    let is_copy = copy == Some(true);
-    let (code, bits) = layout.dlpack();
-    let (shape, strides) = extents_and_strides(layout);
-    let mut given = Box::new(Given {
-        managed: ManagedVersioned {
-            version: (1, 0),
-            context: core::ptr::null_mut(),
-            deleter: Some(delete),
-            flags: if is_copy { COPIED } else { READ_ONLY },
-            tensor: Tensor {
-                data: bytes.as_ptr().cast_mut().cast(),
-                device: CPU,
-                dimensions: layout.shape().len() as i32,
-                dtype: DataType { code, bits, lanes: 1 },
-                shape: core::ptr::null_mut(),
-                strides: core::ptr::null_mut(),
-                byte_offset: 0,
-            },
-        },
-        shape,
-        strides,
-        sample: (!is_copy).then(|| sample.clone().unbind()),
-        copy: if is_copy { bytes.to_vec() } else { Vec::new() },
-    });
-    if is_copy {
-        given.managed.tensor.data = given.copy.as_mut_ptr().cast();
+    let bytes = &sample.bytes()[..layout.len().unwrap_or(0)];
+    let is_copy = copy.unwrap_or(!is_versioned(max_version));
+    if !is_copy && !is_versioned(max_version) {
+        return Err(PyBufferError::new_err(OLDER));
     }
-    let given = Box::into_raw(given);
-    // SAFETY: just made; its arrays lie in it, and it does not move until it is deleted.
-    unsafe {
-        (*given).managed.tensor.shape = (&raw mut (*given).shape).cast();
-        (*given).managed.tensor.strides = (&raw mut (*given).strides).cast();
+    if !is_copy {
+        let address = bytes.as_ptr().cast_mut().cast();
+        return export_at(py, address, CPU, layout, READ_ONLY, max_version, sample);
     }
-    // SAFETY: the name is static; the destructor is called once.
-    let capsule = unsafe { ffi::PyCapsule_New(given.cast(), VERSIONED.as_ptr(), Some(destroy)) };
-    // SAFETY: a new reference, or NULL with an exception set.
-    let capsule = unsafe { Bound::from_owned_ptr_or_err(sample.py(), capsule) };
-    if capsule.is_err() {
-        // SAFETY: `Box::into_raw` made it, and no consumer has it.
-        drop(unsafe { Box::from_raw(given) });
-    }
-    capsule
-}
-
-/// Called when the consumer has finished with the tensor, on any thread.
-unsafe extern "C" fn delete(managed: *mut ManagedVersioned) {
-    // SAFETY: `export` made it, with the tensor at its beginning; a consumer calls this once.
-    let given = unsafe { Box::from_raw(managed.cast::<Given>()) };
-    // Without an interpreter to attach to, the reference stays: so does the process's memory.
-    let kept = std::mem::ManuallyDrop::new(given);
-    let _ = Python::try_attach(|_| drop(std::mem::ManuallyDrop::into_inner(kept)));
-}
-
-/// Called when the capsule goes; a consumer that took the tensor has renamed it.
-unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
-    // SAFETY: called with this capsule; under its original name it holds what `export` made, which
-    // no consumer took.
-    unsafe {
-        if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
-            delete(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
-        }
-    }
-}
-
-/// What a consumer has of an array in a GPU's memory, by either version.
-struct OnDevice {
-    versioned: ManagedVersioned,
-    unversioned: Managed,
-    shape: [i64; MOST_DIMENSIONS],
-    strides: [i64; MOST_DIMENSIONS],
-    /// Until the consumer has finished with it. Nothing of Python's.
-    _kept: Arc<dyn Any + Send + Sync>,
+    let mut lines = vec![Line([0; 64]); bytes.len().div_ceil(64)];
+    let address = lines.as_mut_ptr().cast::<u8>();
+    // SAFETY: the lines are as long at least, and this call's alone. The consumer writes to them by
+    // this pointer only, and no reference is made of them any more.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address, bytes.len()) };
+    export_at(py, address.cast(), CPU, layout, COPIED, max_version, Arc::new(lines))
 }
 
 /// Returns a GPU's memory as a capsule: of version 1 if the consumer knows it, else of the earlier
@@ -179,12 +126,32 @@ pub(crate) fn export_on_device<'py>(
     max_version: Option<(u32, u32)>,
     kept: Arc<dyn Any + Send + Sync>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
-    let (code, bits) = layout.dlpack();
+    // An address of the device's: invalid for the processor.
+    let address = core::ptr::without_provenance_mut(address as usize);
+    let flags = if is_read_only { READ_ONLY } else { 0 };
+    export_at(py, address, device, layout, flags, max_version, kept)
+}
+
+fn is_versioned(max_version: Option<(u32, u32)>) -> bool {
+    max_version.is_some_and(|(major, _)| major >= 1)
+}
+
+/// Returns memory as a capsule of the version that the consumer knows. The memory stays as long as
+/// `kept`.
+fn export_at<'py>(
+    py: Python<'py>,
+    data: *mut c_void,
+    device: (i32, i32),
+    layout: &Layout,
+    flags: u64,
+    max_version: Option<(u32, u32)>,
+    kept: Arc<dyn Any + Send + Sync>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let other = || PyBufferError::new_err("DLPack has no records: use numpy()");
+    let (code, bits) = layout.dlpack().ok_or_else(other)?;
     let null: *mut c_void = core::ptr::null_mut();
     let tensor = Tensor {
-        // An address of the device's: invalid for the processor.
-        data: core::ptr::without_provenance_mut(address as usize),
+        data,
         device,
         dimensions: layout.shape().len() as i32,
         dtype: DataType { code, bits, lanes: 1 },
@@ -193,12 +160,12 @@ pub(crate) fn export_on_device<'py>(
         byte_offset: 0,
     };
     let (shape, strides) = extents_and_strides(layout);
-    let given = Box::into_raw(Box::new(OnDevice {
+    let given = Box::into_raw(Box::new(Exported {
         versioned: ManagedVersioned {
             version: (1, 0),
             context: null,
             deleter: Some(delete_versioned),
-            flags: if is_read_only { READ_ONLY } else { 0 },
+            flags,
             tensor,
         },
         unversioned: Managed { tensor, context: null, deleter: Some(delete_unversioned) },
@@ -215,7 +182,7 @@ pub(crate) fn export_on_device<'py>(
         }
         (*given).versioned.context = given.cast();
         (*given).unversioned.context = given.cast();
-        if is_versioned {
+        if is_versioned(max_version) {
             ((&raw mut (*given).versioned).cast::<c_void>(), VERSIONED)
         } else {
             ((&raw mut (*given).unversioned).cast::<c_void>(), UNVERSIONED)
@@ -224,10 +191,7 @@ pub(crate) fn export_on_device<'py>(
     // SAFETY: the name is static; the destructor is called once; a new reference, or NULL with an
     // exception set.
     let capsule = unsafe {
-        Bound::from_owned_ptr_or_err(
-            py,
-            ffi::PyCapsule_New(capsule, name.as_ptr(), Some(destroy_on_device)),
-        )
+        Bound::from_owned_ptr_or_err(py, ffi::PyCapsule_New(capsule, name.as_ptr(), Some(destroy)))
     };
     if capsule.is_err() {
         // SAFETY: `Box::into_raw` made it, and no consumer has it.
@@ -238,20 +202,20 @@ pub(crate) fn export_on_device<'py>(
 
 /// Called when the consumer has finished with the array, on any thread.
 unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
-    // SAFETY: `export_on_device` made it, and its context is the whole; a consumer calls this once.
-    drop(unsafe { Box::from_raw((*managed).context.cast::<OnDevice>()) });
+    // SAFETY: `export_at` made it, and its context is the whole; a consumer calls this once.
+    drop(unsafe { Box::from_raw((*managed).context.cast::<Exported>()) });
 }
 
 /// Called when the consumer of an unversioned tensor has finished with it, on any thread.
 unsafe extern "C" fn delete_unversioned(managed: *mut Managed) {
-    // SAFETY: `export_on_device` made it, and its context is the whole; a consumer calls this once.
-    drop(unsafe { Box::from_raw((*managed).context.cast::<OnDevice>()) });
+    // SAFETY: `export_at` made it, and its context is the whole; a consumer calls this once.
+    drop(unsafe { Box::from_raw((*managed).context.cast::<Exported>()) });
 }
 
 /// Called when the capsule goes; a consumer that took the array has renamed it.
-unsafe extern "C" fn destroy_on_device(capsule: *mut ffi::PyObject) {
-    // SAFETY: called with this capsule; under its original name it holds what `export_on_device`
-    // made, which no consumer took.
+unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
+    // SAFETY: called with this capsule; under its original name it holds what `export_at` made,
+    // which no consumer took.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
             delete_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());

@@ -1,14 +1,16 @@
 //! Domains, and the tokens of their threads and processes.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive::{DomainOptions, Error, TokenId, WaitError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::errors::{Raise, Raised, raise};
 use crate::named::GivenDomain;
-use crate::waiting::{Until, wait};
+use crate::open::{Left, closed};
+use crate::waiting::{Until, detached, wait};
 
 /// The folder in which processes find named objects: each object is opened in a domain.
 ///
@@ -21,10 +23,25 @@ use crate::waiting::{Until, wait};
 /// True
 /// >>> domain.peer(domain.process_token()).alive
 /// True
-#[pyclass(module = "outlive", frozen, eq)]
-#[derive(Clone)]
+/// >>> lock = Lock("total", domain)
+/// >>> domain.names()
+/// {'total': 'mutex'}
+/// >>> domain.remove("total")
+#[pyclass(module = "outlive._outlive", frozen, eq)]
 pub(crate) struct Domain {
-    pub(crate) domain: outlive::Domain,
+    domain: outlive::Domain,
+    is_closed: AtomicBool,
+}
+
+impl Domain {
+    pub(crate) fn of(domain: outlive::Domain) -> Domain {
+        Domain { domain, is_closed: AtomicBool::new(false) }
+    }
+
+    /// Returns the core's, unless this object was closed.
+    fn get(&self) -> PyResult<&outlive::Domain> {
+        if self.is_closed.load(Ordering::Relaxed) { Err(closed()) } else { Ok(&self.domain) }
+    }
 }
 
 impl PartialEq for Domain {
@@ -63,7 +80,7 @@ pub(crate) fn of(
         return outlive::Domain::open_default().raised(py);
     };
     if let Ok(domain) = given.cast::<Domain>() {
-        return Ok(domain.get().domain.clone());
+        return domain.get().get().cloned();
     }
     open(outlive::Domain::options(), &given.extract::<PathBuf>()?).raised(py)
 }
@@ -78,7 +95,7 @@ impl Domain {
             None => options.open_default(),
             Some(path) => open_or_create(options, &path),
         };
-        Ok(Domain { domain: domain.raised(py)? })
+        domain.raised(py).map(Domain::of)
     }
 
     /// Opens an existing domain; raises ``NotFound`` if there is none.
@@ -86,7 +103,7 @@ impl Domain {
     #[pyo3(signature = (path, *, group=None))]
     fn open(py: Python<'_>, path: PathBuf, group: Option<u32>) -> PyResult<Domain> {
         let domain = open(outlive::Domain::options().group(group), &path);
-        Ok(Domain { domain: domain.raised(py)? })
+        domain.raised(py).map(Domain::of)
     }
 
     /// The domain's folder.
@@ -97,21 +114,87 @@ impl Domain {
 
     /// Returns the calling thread's token: a number that names it to other threads, until it ends.
     fn token(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.domain.token().raised(py)?.as_u32())
+        Ok(self.get()?.token().raised(py)?.as_u32())
     }
 
     /// Returns this process's token.
     fn process_token(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.domain.process_token().raised(py)?.as_u32())
+        Ok(self.get()?.process_token().raised(py)?.as_u32())
     }
 
     /// Returns the owner of that token: to check whether it is alive, and to wait for its end.
     fn peer(&self, py: Python<'_>, token: u32) -> PyResult<Peer> {
-        let known = self.domain.tokens().into_iter().find(|info| info.id.as_u32() == token);
+        let domain = self.get()?;
+        let known = domain.tokens().into_iter().find(|info| info.id.as_u32() == token);
         match known {
-            Some(info) => Ok(Peer { domain: self.domain.clone(), token: info.id }),
+            Some(info) => Ok(Peer { domain: domain.clone(), token: info.id }),
             None => Err(raise(py, "BadName", format!("{token:#x} is no token of this domain"))),
         }
+    }
+
+    /// Returns what is in the domain: the kind of each name, as the program's ``list`` has it; None
+    /// where that cannot be told (a damaged file, or one of another version).
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let domain = self.get()?;
+        let entries = detached(py, || domain.entries()).raised(py)?;
+        let names = PyDict::new(py);
+        for entry in entries {
+            names.set_item(entry.name, entry.kind.ok().map(|kind| kind.to_string()))?;
+        }
+        Ok(names)
+    }
+
+    /// Removes a name. Processes that have the thing open go on using it together; a process that
+    /// opens the name from now on makes a new one. Its memory is free when the last of the former
+    /// has closed it. Raises ``NotFound`` if there is none, unless ``missing_ok``.
+    #[pyo3(signature = (name, *, missing_ok=false))]
+    fn remove(&self, py: Python<'_>, name: &str, missing_ok: bool) -> PyResult<()> {
+        match self.get()?.remove(name) {
+            Err(Error::NotFound { .. }) if missing_ok => Ok(()),
+            removed => removed.raised(py),
+        }
+    }
+
+    /// Cleans up after dead processes: their claims, objects and tokens. No process needs that to
+    /// go on; it frees what no process happens to meet. The next holder of a dead process's lock is
+    /// still told. With ``dry_run`` it only looks.
+    ///
+    /// Returns how many of what it found: claims, objects, tokens, quarantined (numbers of tokens
+    /// that may be used again), ending (things of a process that is still ending), failed (things
+    /// that could not be swept), and how many bytes went back to the system.
+    #[pyo3(signature = (*, dry_run=false))]
+    fn sweep<'py>(&self, py: Python<'py>, dry_run: bool) -> PyResult<Bound<'py, PyDict>> {
+        let domain = self.get()?;
+        let report = detached(py, || domain.sweep(dry_run)).raised(py)?;
+        let found = PyDict::new(py);
+        for (name, count) in [
+            ("claims", u64::from(report.claims)),
+            ("objects", u64::from(report.objects)),
+            ("tokens", u64::from(report.tokens)),
+            ("quarantined", u64::from(report.quarantined)),
+            ("ending", u64::from(report.ending)),
+            ("failed", report.failed.len() as u64),
+            ("bytes", report.bytes),
+        ] {
+            found.set_item(name, count)?;
+        }
+        Ok(found)
+    }
+
+    /// Closes this object: using it raises ``ValueError``. What was opened by it stays open.
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
     }
 
     fn __reduce__<'py>(
@@ -129,7 +212,8 @@ impl Domain {
     }
 
     fn __repr__(&self) -> String {
-        format!("Domain('{}')", self.path())
+        let closed = if self.get().is_err() { ": closed" } else { "" };
+        format!("<Domain '{}'{closed}>", self.path())
     }
 }
 
@@ -141,7 +225,7 @@ impl Domain {
 /// (True, True)
 /// >>> me.wait_dead(timeout=0)
 /// False
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Peer {
     domain: outlive::Domain,
     token: TokenId,
@@ -155,6 +239,7 @@ impl Peer {
 
 #[pymethods]
 impl Peer {
+    /// The token: a number, the same in all processes of the domain.
     #[getter]
     fn token(&self) -> u32 {
         self.token.as_u32()
@@ -191,6 +276,11 @@ impl Peer {
 
     fn __repr__(&self) -> String {
         let life = if self.alive() { "alive" } else { "dead" };
-        format!("<Peer {:#x}, {life}>", self.token.as_u32())
+        let pid = self.pid().map_or_else(String::new, |pid| format!("process {pid}, "));
+        format!(
+            "<Peer {:#x} in '{}': {pid}{life}>",
+            self.token.as_u32(),
+            self.domain.path().display()
+        )
     }
 }

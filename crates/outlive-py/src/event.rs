@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use crate::domain;
 use crate::errors::Raised;
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::Left;
 use crate::waiting::{Until, wait};
 
 /// An event between processes with ``threading.Event``'s methods, and 31 of them in one: ``bits``.
@@ -24,7 +25,7 @@ use crate::waiting::{Until, wait};
 /// >>> bin(ready.wait_bits(0b100))
 /// '0b100'
 /// >>> ready.clear()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Event {
     pub(crate) event: Core,
     named: Named,
@@ -91,11 +92,13 @@ impl Event {
         Named::make(py, name, domain, |d, n| options(automatic).create_new(d, n)).map(Event::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -110,6 +113,7 @@ impl Event {
     /// Sets the event, or these bits of it (0 to 30), and wakes all waiters.
     #[pyo3(signature = (bits=1))]
     fn set(&self, bits: u32) -> PyResult<()> {
+        self.named.check()?;
         if bits & !Core::ALL != 0 {
             return Err(pyo3::exceptions::PyValueError::new_err("an event has 31 bits, 0 to 30"));
         }
@@ -118,9 +122,11 @@ impl Event {
     }
 
     /// Clears the event, or these bits of it.
-    #[pyo3(signature = (bits=u32::MAX))]
-    fn clear(&self, bits: u32) {
+    #[pyo3(signature = (bits=0xffff_ffff))]
+    fn clear(&self, bits: u32) -> PyResult<()> {
+        self.named.check()?;
         self.event.clear(bits);
+        Ok(())
     }
 
     /// Whether any bit is set.
@@ -131,6 +137,7 @@ impl Event {
     /// Waits until any bit is set; returns False when the timeout passed first.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        self.named.check()?;
         Ok(self.until(py, u32::MAX, false, timeout)? != 0)
     }
 
@@ -144,7 +151,24 @@ impl Event {
         all: bool,
         timeout: Option<f64>,
     ) -> PyResult<u32> {
+        self.named.check()?;
         self.until(py, bits, all, timeout)
+    }
+
+    /// Closes this object: using it raises ``ValueError``. The event stays as it is.
+    fn close(&self) {
+        self.named.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().named.check()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
@@ -152,6 +176,11 @@ impl Event {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Event '{}', {:#b}>", self.named.name, self.bits())
+        let state = self.named.check().map(|()| match self.bits() {
+            0 => "not set".to_owned(),
+            1 => "set".to_owned(),
+            bits => format!("bits {bits:#b} set"),
+        });
+        self.named.repr("Event", state)
     }
 }

@@ -46,7 +46,7 @@ impl Place for Buffer {
 ///
 /// Its memory stays as long as this or what was made of it exists, and is reused once the streams
 /// that took it have got there.
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct GpuArray {
     pub(crate) place: Arc<dyn Place>,
     on: Arc<OnGpu>,
@@ -76,6 +76,7 @@ impl GpuArray {
 
 #[pymethods]
 impl GpuArray {
+    /// The array's shape.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.layout.shape())
@@ -87,6 +88,7 @@ impl GpuArray {
         self.layout.numpy()
     }
 
+    /// How many bytes it has.
     #[getter]
     fn nbytes(&self) -> usize {
         self.layout.len().unwrap_or(0)

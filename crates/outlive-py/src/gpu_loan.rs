@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use crate::errors::Raised;
 use crate::gpu_array::GpuArray;
 use crate::handle_mutex::HandleMutex;
+use crate::open::Left;
 use crate::waiting::{Until, detached, wait};
 
 /// No subscriber was in the way at the last look: time for one that came since.
@@ -28,7 +29,7 @@ pub(crate) trait Lent: Send {
 
 /// A GPU's memory for a message, made by ``Topic.loan_gpu``. For ``with``, which publishes it when
 /// its block ends, as soon as the stream has got there.
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct GpuLoan {
     /// Until it is published or given back.
     lent: Mutex<Option<Box<dyn Lent>>>,
@@ -99,20 +100,28 @@ impl GpuLoan {
         self.array.clone_ref(py)
     }
 
-    #[pyo3(signature = (raised, *_more))]
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
     fn __exit__(
         &self,
         py: Python<'_>,
-        raised: &Bound<'_, PyAny>,
-        _more: &Bound<'_, pyo3::types::PyTuple>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
     ) -> PyResult<()> {
+        let _ = (exc_value, traceback);
         let is_there = self.lent.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if !is_there {
             // Published or given back in the block.
             return Ok(());
         }
-        let published = if raised.is_none() { self.publish(py) } else { Ok(()) };
+        let published = if exc_type.is_none() { self.publish(py) } else { Ok(()) };
         self.discard(py);
         published
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let is_there = self.lent.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let state = if is_there { "" } else { ", published or given back" };
+        Ok(format!("<GpuLoan of {}{state}>", self.array.bind(py).repr()?))
     }
 }

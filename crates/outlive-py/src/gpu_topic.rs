@@ -15,11 +15,13 @@ use crate::gpu_array::GpuArray;
 use crate::gpu_loan::{GpuLoan, Lent};
 use crate::handle_mutex::HandleMutex;
 use crate::layout::Layout;
+use crate::named::Named;
 use crate::waiting::{Until, detached, wait};
 
 /// The state of one open topic for each GPU's number.
 pub(crate) struct OnGpus {
     topic: Topic,
+    pub(crate) named: Named,
     ends: Mutex<HashMap<u32, Arc<End>>>,
 }
 
@@ -73,8 +75,8 @@ impl Lent for Pinned {
 }
 
 impl OnGpus {
-    pub(crate) fn new(topic: Topic) -> OnGpus {
-        OnGpus { topic, ends: Mutex::default() }
+    pub(crate) fn new(topic: Topic, named: Named) -> OnGpus {
+        OnGpus { topic, named, ends: Mutex::default() }
     }
 
     fn end(&self, py: Python<'_>, device: u32) -> PyResult<Arc<End>> {

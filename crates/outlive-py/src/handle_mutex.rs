@@ -3,18 +3,20 @@
 //!
 //! A thread that locks it while another has it waits without the interpreter, and can be
 //! interrupted. A handle that a thread waits in (`recv` without a timeout) is occupied for that
-//! time.
+//! time. `close` drops the handle: a thread that waits with it is told at the end of its slice, and
+//! each that comes later at once.
 //!
 //! In a forked child a thread that had it does not exist any more: the owner is named by its
 //! process, by a number that `os.fork` changes.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use outlive::futex;
+use outlive::{Deadline, futex};
 use pyo3::prelude::*;
 
+use crate::open::closed;
 use crate::waiting::{Until, wait};
 
 /// This process's number among its forks: never 0.
@@ -36,7 +38,10 @@ pub(crate) struct HandleMutex<T> {
     /// 0: free; else the process of the thread that has it.
     owner: AtomicU32,
     waiting: AtomicU32,
-    value: UnsafeCell<T>,
+    /// A thread has closed it, or is waiting for the mutex to do so.
+    is_closing: AtomicBool,
+    /// `None` once it is closed.
+    value: UnsafeCell<Option<T>>,
 }
 
 // SAFETY: only the thread that has the mutex reaches the value, one at a time.
@@ -47,7 +52,8 @@ impl<T> HandleMutex<T> {
         HandleMutex {
             owner: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
-            value: UnsafeCell::new(value),
+            is_closing: AtomicBool::new(false),
+            value: UnsafeCell::new(Some(value)),
         }
     }
 
@@ -59,20 +65,46 @@ impl<T> HandleMutex<T> {
         }
     }
 
-    /// Locks it; returns `None` when that took too long.
+    /// Locks it; returns `None` when that took too long. Raises `ValueError` once it is closed.
     pub(crate) fn lock_until(
         &self,
         py: Python<'_>,
         until: Until,
     ) -> PyResult<Option<HandleGuard<'_, T>>> {
-        match self.try_lock() {
-            Some(guard) => Ok(Some(guard)),
-            None => self.lock_slow(py, until),
+        let guard = match self.try_lock_even_closed() {
+            Some(guard) => Some(guard),
+            None => self.lock_slow(py, until)?,
+        };
+        match guard {
+            Some(guard) if guard.is_closed() => Err(closed()),
+            None if self.is_closing() => Err(closed()),
+            guard => Ok(guard),
         }
     }
 
-    /// Locks it if no thread has it.
+    /// Closes it, when the thread that has it lets it go, and returns the value. `None`: it was
+    /// closed before.
+    pub(crate) fn close(&self, py: Python<'_>) -> PyResult<Option<T>> {
+        // Relaxed: a thread that does not see it yet waits for one more slice.
+        self.is_closing.store(true, Ordering::Relaxed);
+        let guard = match self.try_lock_even_closed() {
+            Some(guard) => Some(guard),
+            None => self.lock_slow(py, Until::NEVER)?,
+        };
+        Ok(guard.and_then(|mut guard| guard.place().take()))
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
+    }
+
+    /// Locks it if no thread has it and it is not closed.
     pub(crate) fn try_lock(&self) -> Option<HandleGuard<'_, T>> {
+        self.try_lock_even_closed().filter(|guard| !guard.is_closed())
+    }
+
+    /// Locks it if no thread has it, also when it is closed.
+    fn try_lock_even_closed(&self) -> Option<HandleGuard<'_, T>> {
         let process = process();
         let found = self.owner.load(Ordering::Relaxed);
         if found == process {
@@ -88,14 +120,14 @@ impl<T> HandleMutex<T> {
 
     #[cold]
     fn lock_slow(&self, py: Python<'_>, until: Until) -> PyResult<Option<HandleGuard<'_, T>>> {
-        // SeqCst, with the swap in the drop and the look in `try_lock` that follows: one of the
-        // two threads sees the other.
+        // SeqCst, with the swap in the drop and the look in `try_lock_even_closed` that follows: one of
+        // the two threads sees the other.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let came = wait(py, until, |deadline| {
-            self.try_lock().or_else(|| {
+            self.try_lock_even_closed().or_else(|| {
                 // Whatever it returns: look again.
                 let _ = futex::wait(&self.owner, process(), deadline);
-                self.try_lock()
+                self.try_lock_even_closed()
             })
         });
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -108,19 +140,59 @@ pub(crate) struct HandleGuard<'t, T> {
     handle: &'t HandleMutex<T>,
 }
 
+impl<T> HandleGuard<'_, T> {
+    fn place(&mut self) -> &mut Option<T> {
+        // SAFETY: this thread alone has the mutex, and there is one `HandleGuard`.
+        unsafe { &mut *self.handle.value.get() }
+    }
+
+    fn is_closed(&self) -> bool {
+        // SAFETY: this thread alone has the mutex.
+        unsafe { (*self.handle.value.get()).is_none() }
+    }
+
+    /// Waits as [`wait`] does, with the value, and raises `ValueError` when another thread wants to
+    /// close it meanwhile.
+    pub(crate) fn wait<R>(
+        &mut self,
+        py: Python<'_>,
+        until: Until,
+        mut once: impl FnMut(&mut T, Deadline) -> Option<R>,
+    ) -> PyResult<Option<R>> {
+        let handle = self.handle;
+        let found = wait(py, until, |deadline| match once(self, deadline) {
+            None if handle.is_closing() => Some(None),
+            found => found.map(Some),
+        })?;
+        match found {
+            Some(None) => Err(closed()),
+            found => Ok(found.flatten()),
+        }
+    }
+}
+
+/// What keeps [`Deref`] from failing.
+const NOT_CLOSED: &str =
+    "a guard is of a handle that is not closed, and its owner alone can close it";
+
 impl<T> Deref for HandleGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
         // SAFETY: this thread alone has the mutex.
-        unsafe { &*self.handle.value.get() }
+        match unsafe { &*self.handle.value.get() } {
+            Some(value) => value,
+            None => unreachable!("{NOT_CLOSED}"),
+        }
     }
 }
 
 impl<T> DerefMut for HandleGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this thread alone has the mutex, and there is one `HandleGuard`.
-        unsafe { &mut *self.handle.value.get() }
+        match self.place() {
+            Some(value) => value,
+            None => unreachable!("{NOT_CLOSED}"),
+        }
     }
 }
 

@@ -37,6 +37,12 @@ impl<G> Held<G> {
         self.thread.load(Ordering::Relaxed) == thread
     }
 
+    /// Returns whether a thread has it.
+    pub(crate) fn is_held(&self) -> bool {
+        // Relaxed: it may have changed by the time that the caller looks at the answer.
+        self.thread.load(Ordering::Relaxed) != 0
+    }
+
     /// Reserves this for the calling thread, which is about to get a guard. False: another thread
     /// has one, or is about to.
     pub(crate) fn reserve(&self, thread: u32) -> bool {

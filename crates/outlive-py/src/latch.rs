@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use crate::domain;
 use crate::errors::Raised;
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::{Left, Open};
 use crate::waiting::{Until, wait};
 
 /// A gate between processes that opens for good after so many ``arrivals``; an existing latch that
@@ -24,15 +25,15 @@ use crate::waiting::{Until, wait};
 /// >>> ready.wait(timeout=10), ready.is_open(), ready.missing
 /// (True, True, 0)
 /// >>> other.join()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Latch {
-    pub(crate) latch: Core,
+    pub(crate) latch: Open<Core>,
     named: Named,
 }
 
 impl Latch {
     fn of((latch, named): (Core, Named)) -> Latch {
-        Latch { latch, named }
+        Latch { latch: Open::new(latch), named }
     }
 }
 
@@ -71,11 +72,13 @@ impl Latch {
             .map(Latch::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -83,33 +86,36 @@ impl Latch {
 
     /// Counts so many arrivals, and returns how many are missing now. The last one opens the latch.
     #[pyo3(signature = (n=1))]
-    fn arrive(&self, n: u32) -> u32 {
-        self.latch.arrive(n)
+    fn arrive(&self, n: u32) -> PyResult<u32> {
+        Ok(self.latch.get()?.arrive(n))
     }
 
     /// Opens the latch, however many arrivals are missing.
-    fn release(&self) {
-        self.latch.release();
+    fn release(&self) -> PyResult<()> {
+        self.latch.get()?.release();
+        Ok(())
     }
 
     /// How many arrivals are missing.
     #[getter]
-    fn missing(&self) -> u32 {
-        self.latch.missing()
+    fn missing(&self) -> PyResult<u32> {
+        Ok(self.latch.get()?.missing())
     }
 
-    fn is_open(&self) -> bool {
-        self.latch.is_open()
+    /// Whether the latch is open.
+    fn is_open(&self) -> PyResult<bool> {
+        Ok(self.latch.get()?.is_open())
     }
 
     /// Waits until the latch is open; returns False when the timeout passed first.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let until = Until::timeout(timeout)?;
-        if self.latch.is_open() {
+        let latch = self.latch.get()?;
+        if latch.is_open() {
             return Ok(true);
         }
-        let opened = wait(py, until, |deadline| match self.latch.wait_until(deadline) {
+        let opened = wait(py, until, |deadline| match latch.wait_until(deadline) {
             Err(WaitError::TimedOut) => None,
             other => Some(other),
         })?;
@@ -119,11 +125,31 @@ impl Latch {
         }
     }
 
+    /// Closes this object: using it raises ``ValueError``. The latch stays as it is.
+    fn close(&self) {
+        self.latch.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().latch.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
+    }
+
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<Latch '{}', {} missing>", self.named.name, self.missing())
+        let state = self.missing().map(|missing| match missing {
+            0 => "open".to_owned(),
+            missing => format!("{missing} missing"),
+        });
+        self.named.repr("Latch", state)
     }
 }

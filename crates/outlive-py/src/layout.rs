@@ -12,23 +12,60 @@
 //! | 3 | bytes of an item |
 //! | 4 … 31 | extents, 32 bits each, little-endian; row-major, native byte order |
 //!
+//! An array of records (numpy's structured types) has the kind `V`, 0 for the bytes of an item, six
+//! dimensions at most, and the bytes of an item in the last 32 bits. Behind its bytes lies the text
+//! that describes them, see `record`.
+//!
 //! A header that has these bytes and does not fit the payload is no array's: shared bytes are
 //! checked before they are used.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+
+use crate::record::Record;
+use crate::sample::DTYPE;
 
 const MARK: u8 = 0xA5;
 pub(crate) const MOST_DIMENSIONS: usize = 7;
 
-/// Kind, bytes, the buffer protocol's letter, DLPack's code.
-pub(crate) type Item = (u8, u8, &'static CStr, u8);
+/// The kind of an array of records.
+const RECORDS: u8 = b'V';
+/// Extents that such an array may have: the bytes of an item take the last one's place.
+const MOST_OF_RECORDS: usize = MOST_DIMENSIONS - 1;
 
-static ITEMS: [Item; 14] = [
+/// Kind, bytes, the buffer protocol's letter, DLPack's code.
+pub(crate) type Number = (u8, u8, &'static CStr, u8);
+
+/// The type of an array's items.
+#[derive(Clone)]
+pub(crate) enum Item {
+    Number(&'static Number),
+    Record(Arc<Record>),
+}
+
+impl Item {
+    fn bytes(&self) -> usize {
+        match self {
+            Item::Number(number) => usize::from(number.1),
+            Item::Record(record) => record.bytes() as usize,
+        }
+    }
+
+    fn format(&self) -> &CStr {
+        match self {
+            Item::Number(number) => number.2,
+            Item::Record(record) => record.format(),
+        }
+    }
+}
+
+static ITEMS: [Number; 14] = [
     (b'b', 1, c"?", 6),
     (b'u', 1, c"B", 1),
     (b'u', 2, c"H", 1),
@@ -44,7 +81,15 @@ static ITEMS: [Item; 14] = [
     (b'c', 8, c"Zf", 5),
     (b'c', 16, c"Zd", 5),
 ];
-static BYTE: &Item = &ITEMS[1];
+static BYTE: &Number = &ITEMS[1];
+
+/// Returns the error of items that cannot be published.
+pub(crate) fn no_items(format: &str) -> PyErr {
+    PyTypeError::new_err(format!(
+        "arrays of items '{format}' cannot be published: numbers and bool in native byte order can, \
+         and records of fields; or publish their bytes"
+    ))
+}
 
 /// Reads a shape as numpy takes it: a number, or several.
 pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
@@ -60,7 +105,7 @@ pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
 /// A row-major array's type and extents.
 #[derive(Clone)]
 pub(crate) struct Layout {
-    item: &'static Item,
+    item: Item,
     dimensions: usize,
     shape: [isize; MOST_DIMENSIONS],
     strides: [isize; MOST_DIMENSIONS],
@@ -74,21 +119,25 @@ impl Layout {
 
     /// Returns the layout of so many bytes, if a message can have them.
     pub(crate) fn bytes_checked(len: usize) -> PyResult<Layout> {
-        Layout::new(BYTE, &[len])
+        Layout::new(Item::Number(BYTE), &[len])
     }
 
-    pub(crate) fn item(&self) -> &'static Item {
-        self.item
+    pub(crate) fn item(&self) -> &Item {
+        &self.item
     }
 
-    pub(crate) fn new(item: &'static Item, extents: &[usize]) -> PyResult<Layout> {
-        if extents.len() > MOST_DIMENSIONS {
-            let why =
-                format!("{} dimensions; an array that is published has at most 7", extents.len());
+    pub(crate) fn new(item: Item, extents: &[usize]) -> PyResult<Layout> {
+        let most = match item {
+            Item::Number(_) => MOST_DIMENSIONS,
+            Item::Record(_) => MOST_OF_RECORDS,
+        };
+        if extents.len() > most {
+            let count = extents.len();
+            let why = format!("{count} dimensions; an array that is published has at most {most}");
             return Err(PyValueError::new_err(why));
         }
+        let mut stride = item.bytes() as isize;
         let mut layout = Layout { item, dimensions: extents.len(), shape: [0; 7], strides: [0; 7] };
-        let mut stride = isize::from(item.1);
         for at in (0..extents.len()).rev() {
             let extent = u32::try_from(extents[at]).ok().filter(|extent| *extent <= 1 << 30);
             let extent = extent
@@ -98,6 +147,18 @@ impl Layout {
             stride = stride.saturating_mul((extent as isize).max(1));
         }
         Ok(layout)
+    }
+
+    /// Returns the layout of an array of a type, which is anything that numpy takes for one.
+    pub(crate) fn of_type(dtype: &Bound<'_, PyAny>, extents: &[usize]) -> PyResult<Layout> {
+        let py = dtype.py();
+        let dtype = DTYPE.get(py)?.call1((dtype,))?;
+        if dtype.getattr(intern!(py, "names"))?.is_none() {
+            let name: String = dtype.getattr(intern!(py, "str"))?.extract()?;
+            return Layout::of_numpy(&name, extents);
+        }
+        let record = Record::of_type(&dtype)?;
+        Layout::new(Item::Record(Arc::new(record)), extents)
     }
 
     /// Returns the layout of numpy's short form for a type: `<f4`.
@@ -114,7 +175,7 @@ impl Layout {
         let item = ITEMS.iter().find(|item| kind.as_bytes() == [item.0] && item.1 == bytes);
         match item {
             Some(item) if order == native || order == "|" || order == "=" => {
-                Layout::new(item, extents)
+                Layout::new(Item::Number(item), extents)
             }
             _ => Err(other()),
         }
@@ -128,6 +189,7 @@ impl Layout {
         extents: &[usize],
     ) -> PyResult<Option<Layout>> {
         let letters = format.to_bytes();
+        let other = || no_items(&format.to_string_lossy());
         let letters = match letters {
             [b'@' | b'=', rest @ ..] => rest,
             [b'<', rest @ ..] if cfg!(target_endian = "little") => rest,
@@ -141,13 +203,7 @@ impl Layout {
             b"e" | b"f" | b"d" => b'f',
             b"Zf" | b"Zd" => b'c',
             b"c" if extents.len() == 1 => return Ok(None),
-            _ => {
-                let why =
-                    format!("arrays of items '{}' cannot be published", format.to_string_lossy());
-                return Err(PyTypeError::new_err(
-                    why + ": numbers and bool can, in native byte order; or publish their bytes",
-                ));
-            }
+            _ => return Err(other()),
         };
         if kind == b'u' && item_bytes == 1 && extents.len() == 1 {
             return Ok(None);
@@ -155,7 +211,7 @@ impl Layout {
         let item = ITEMS.iter().find(|item| item.0 == kind && usize::from(item.1) == item_bytes);
         let item =
             item.ok_or_else(|| PyTypeError::new_err("arrays of such items cannot be published"))?;
-        Layout::new(item, extents).map(Some)
+        Layout::new(Item::Number(item), extents).map(Some)
     }
 
     /// Returns the layout of DLPack's type.
@@ -166,24 +222,58 @@ impl Layout {
         let item = item.ok_or_else(|| {
             PyTypeError::new_err("tensors of such items cannot be published: numbers and bool can")
         })?;
-        Layout::new(item, extents)
+        Layout::new(Item::Number(item), extents)
     }
 
-    pub(crate) fn dlpack(&self) -> (u8, u8) {
-        (self.item.3, self.item.1 * 8)
+    /// Returns DLPack's code, and the bits of an item; `None` for records, which DLPack has not.
+    pub(crate) fn dlpack(&self) -> Option<(u8, u8)> {
+        match self.item {
+            Item::Number(number) => Some((number.3, number.1 * 8)),
+            Item::Record(_) => None,
+        }
     }
 
-    /// Returns it as it travels.
+    /// Returns it as it travels, except for the [`description`](Self::description).
     pub(crate) fn to_own(&self) -> [u8; 32] {
+        let (kind, bytes) = match self.item {
+            Item::Number(number) => (number.0, number.1),
+            Item::Record(_) => (RECORDS, 0),
+        };
         let mut own = [0; 32];
-        own[..4].copy_from_slice(&[MARK, self.dimensions as u8, self.item.0, self.item.1]);
+        own[..4].copy_from_slice(&[MARK, self.dimensions as u8, kind, bytes]);
+        if let Item::Record(record) = &self.item {
+            own[28..].copy_from_slice(&record.bytes().to_le_bytes());
+        }
         for (bytes, extent) in own[4..].as_chunks_mut::<4>().0.iter_mut().zip(self.shape()) {
             *bytes = (*extent as u32).to_le_bytes();
         }
         own
     }
 
-    /// Reads it as it travels, if it fits so many bytes.
+    /// Returns what lies behind the array's bytes in a message: records are described there.
+    pub(crate) fn description(&self) -> &[u8] {
+        match &self.item {
+            Item::Number(_) => &[],
+            Item::Record(record) => record.format().to_bytes(),
+        }
+    }
+
+    /// Reads a message's layout, if it is an array: shared bytes, which may be of any program.
+    pub(crate) fn of_message(own: &[u8; 32], bytes: &[u8]) -> Option<Layout> {
+        let [MARK, dimensions @ 0..=6, RECORDS, 0] = own[..4] else {
+            return Layout::of_own(own, bytes.len());
+        };
+        let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
+        let words = own[4..].as_chunks::<4>().0;
+        let item = u32::try_from(word(&words[MOST_OF_RECORDS])).ok()?;
+        let extents: Vec<usize> = words[..usize::from(dimensions)].iter().map(word).collect();
+        let count = extents.iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent))?;
+        let description = bytes.get(count.checked_mul(item as usize)?..)?;
+        let record = Record::new(description, item)?;
+        Layout::new(Item::Record(Arc::new(record)), &extents).ok()
+    }
+
+    /// Reads the layout of an array of numbers as it travels, if it fits so many bytes.
     pub(crate) fn of_own(own: &[u8; 32], len: usize) -> Option<Layout> {
         let [MARK, dimensions @ 0..=7, kind, bytes] = own[..4] else { return None };
         let item = ITEMS.iter().find(|item| item.0 == kind && item.1 == bytes)?;
@@ -191,13 +281,13 @@ impl Layout {
         for (extent, bytes) in extents.iter_mut().zip(own[4..].as_chunks::<4>().0) {
             *extent = u32::from_le_bytes(*bytes) as usize;
         }
-        let layout = Layout::new(item, &extents[..usize::from(dimensions)]).ok()?;
+        let layout = Layout::new(Item::Number(item), &extents[..usize::from(dimensions)]).ok()?;
         (layout.len() == Some(len)).then_some(layout)
     }
 
     /// Returns its bytes; `None`: more than there can be.
     pub(crate) fn len(&self) -> Option<usize> {
-        let item = usize::from(self.item.1);
+        let item = self.item.bytes();
         self.shape().iter().try_fold(item, |len, extent| len.checked_mul(*extent as usize))
     }
 
@@ -205,14 +295,23 @@ impl Layout {
         &self.shape[..self.dimensions]
     }
 
-    /// Returns numpy's short form.
+    /// Returns numpy's short form, which says of records only how long they are.
     pub(crate) fn numpy(&self) -> String {
-        let order = match self.item.1 {
+        let (kind, bytes) = match &self.item {
+            Item::Number(number) => (number.0, usize::from(number.1)),
+            Item::Record(record) => return format!("|V{}", record.bytes()),
+        };
+        let order = match bytes {
             1 => '|',
             _ if cfg!(target_endian = "little") => '<',
             _ => '>',
         };
-        format!("{order}{}{}", char::from(self.item.0), self.item.1)
+        format!("{order}{}{bytes}", char::from(kind))
+    }
+
+    /// Returns whether its items are records.
+    pub(crate) fn is_of_records(&self) -> bool {
+        matches!(self.item, Item::Record(_))
     }
 
     /// Fills in a view of `len` bytes at `data` for the buffer protocol.
@@ -249,7 +348,7 @@ impl Layout {
         view.suboffsets = core::ptr::null_mut();
         view.internal = core::ptr::null_mut();
         let with_shape = asked(ffi::PyBUF_ND);
-        view.itemsize = isize::from(self.item.1);
+        view.itemsize = self.item.bytes() as isize;
         view.ndim = if with_shape { self.dimensions as c_int } else { 1 };
         view.shape =
             if with_shape { self.shape.as_ptr().cast_mut() } else { core::ptr::null_mut() };
@@ -259,7 +358,7 @@ impl Layout {
             core::ptr::null_mut()
         };
         view.format = if asked(ffi::PyBUF_FORMAT) {
-            self.item.2.as_ptr().cast_mut()
+            self.item.format().as_ptr().cast_mut()
         } else {
             core::ptr::null_mut()
         };

@@ -6,10 +6,11 @@
 //! | `named` | the three ways to open a thing by its name, and pickling |
 //! | `waiting` | waits without the interpreter, in slices, so that Ctrl-C works |
 //! | `handle_mutex` | handles of the core's that one thread at a time may use |
+//! | `open` | handles that all threads share; `close` |
 //! | `held` | guards, permits and seats, each for the thread that got it |
 //! | `lender` | clients, whose calls are objects of their own; the one place where a lifetime is extended |
 //! | `errors` | the core's errors as Python's |
-//! | `layout`, `bytes`, `dlpack`, `msgpack` | a message's layout besides its bytes, and how bytes come and go |
+//! | `layout`, `record`, `bytes`, `dlpack`, `msgpack` | a message's layout besides its bytes, and how bytes come and go |
 //! | `gpu`, `gpu_topic`, `gpu_array`, `gpu_loan`, `gpu_library` | GPUs, streams; what a topic has for them; arrays in their memory |
 //! | the others | a class or two each, named as in the core |
 
@@ -40,9 +41,11 @@ mod loan;
 mod lock;
 mod msgpack;
 mod named;
+mod open;
 mod pool;
 mod queue;
 mod queue_ends;
+mod record;
 mod rlock;
 mod rw_lock;
 mod sample;
@@ -63,6 +66,10 @@ use pyo3::prelude::*;
 /// `handle_mutex` and `held`.
 #[pymodule(gil_used = false)]
 mod _outlive {
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
     #[pymodule_export]
     use crate::barrier::Barrier;
     #[pymodule_export]

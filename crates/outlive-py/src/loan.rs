@@ -17,6 +17,8 @@ use pyo3::{ffi, intern};
 use crate::errors::Raised;
 use crate::handle_mutex::{HandleMutex, process};
 use crate::layout::Layout;
+use crate::named::Named;
+use crate::open::Left;
 use crate::sample::{ASARRAY, WEAK_REFERENCE};
 use crate::topic::make_way;
 use crate::waiting::Until;
@@ -34,7 +36,7 @@ use crate::waiting::Until;
 /// ...     pass                            # not published
 /// >>> bytes(subscriber.recv()), subscriber.try_recv()
 /// (b'bytes', None)
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Loan {
     /// Locked for a moment. The bytes of a short message lie in it.
     loan: Mutex<Option<topic::Loan>>,
@@ -50,6 +52,7 @@ pub(crate) struct Loan {
     /// What the block got: a weak reference to the array, or the memoryview.
     shown: Mutex<Option<Py<PyAny>>>,
     publisher: Arc<HandleMutex<Publisher>>,
+    of: Named,
 }
 
 // SAFETY: `data` points to the loan's bytes, which the user writes by Python's means; a mutex and
@@ -67,8 +70,10 @@ impl Loan {
         is_array: bool,
         timeout: Option<f64>,
         publisher: Arc<HandleMutex<Publisher>>,
+        of: Named,
     ) -> Loan {
-        let (data, len) = (loan.as_mut_ptr(), loan.len());
+        // Behind the array may lie its description, which is not shown.
+        let (data, len) = (loan.as_mut_ptr(), layout.len().unwrap_or(0));
         Loan {
             loan: Mutex::new(Some(loan)),
             is_there: AtomicBool::new(true),
@@ -81,6 +86,7 @@ impl Loan {
             process: process(),
             shown: Mutex::new(None),
             publisher,
+            of,
         }
     }
 
@@ -190,18 +196,20 @@ impl Loan {
         Ok(view)
     }
 
-    #[pyo3(signature = (raised, *_more))]
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
     fn __exit__(
         &self,
         py: Python<'_>,
-        raised: &Bound<'_, PyAny>,
-        _more: &Bound<'_, pyo3::types::PyTuple>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
     ) -> PyResult<()> {
+        let _ = (exc_value, traceback);
         if !self.is_there.load(Ordering::Acquire) {
             // Published or given back in the block.
             return Ok(());
         }
-        if raised.is_none() {
+        if exc_type.is_none() {
             let published = self.put(py);
             if published.is_err() {
                 self.discard(py)?;
@@ -209,6 +217,14 @@ impl Loan {
             return published.map(|_| ());
         }
         self.discard(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match self.is_there.load(Ordering::Relaxed) {
+            true => format!("{} bytes", self.len),
+            false => "published or given back".to_owned(),
+        };
+        self.of.repr("Loan", Ok(state))
     }
 
     unsafe fn __getbuffer__(

@@ -7,12 +7,12 @@ use outlive::WaitError;
 use outlive::sync::{AcquireError, LockError, Mutex, OwnedMutexGuard};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::{Raised, raise};
 use crate::held::{Held, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::Left;
 use crate::waiting::{Until, sleep_out, wait};
 
 pub(crate) type Given = OwnedMutexGuard<u64>;
@@ -46,7 +46,7 @@ pub(crate) type Given = OwnedMutexGuard<u64>;
 /// >>> lock.locked(), lock.value
 /// (True, 1)
 /// >>> lock.release()
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Lock {
     held: Held<Given>,
     owner_died: AtomicBool,
@@ -79,13 +79,14 @@ impl Lock {
     }
 
     pub(crate) fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
+        self.named.check()?;
         match self.mutex.try_lock_owned() {
             Ok(None) => {}
             Err(LockError::Failed(AcquireError::Deadlock)) => match until {
                 None => return Ok(false),
                 // As with `threading.Lock`: no other thread releases it in time.
                 Some(until) if until.is_limited() => return sleep_out(py, until),
-                Some(_) => return Err(LockError::Failed(AcquireError::Deadlock)).raised(py),
+                Some(_) => return Err(AcquireError::Deadlock).raised(py),
             },
             Ok(Some(guard)) => return self.settle(py, Ok(guard)),
             Err(error) => return self.settle(py, Err(error)),
@@ -140,6 +141,20 @@ impl Lock {
         self.named.reduce(thing, &[])
     }
 
+    /// Returns how Python shows it, under the name of a class.
+    pub(crate) fn repr_as(&self, class: &str) -> String {
+        let state = match self.mutex.holder() {
+            Some(holder) if holder.alive => format!("locked by process {}", holder.pid),
+            Some(holder) => format!("process {} died holding it", holder.pid),
+            None => "unlocked".to_owned(),
+        };
+        self.named.repr(class, self.named.check().map(|()| state))
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.named.check().is_err()
+    }
+
     pub(crate) fn is_held_by(&self, thread: u32) -> bool {
         self.held.is_of(thread)
     }
@@ -170,12 +185,14 @@ impl Lock {
 
     /// Ends a `with` block. One that an exception ends may have lost the lock: in a wait that did
     /// not get it back.
-    pub(crate) fn leave(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+    pub(crate) fn leave(&self, py: Python<'_>, exc_type: Left<'_, '_>) -> PyResult<()> {
         let thread = this_thread(&self.named.domain).raised(py)?;
         match self.held.take(thread) {
             Some(guard) => drop(guard),
             None if self.forget_marking(thread) => {}
-            None if raised.get_item(0).is_ok_and(|class| !class.is_none()) => {}
+            None if exc_type.is_some() => {}
+            // Closed in the block.
+            None if self.named.check().is_err() => {}
             None => return Err(not_held()),
         }
         Ok(())
@@ -242,11 +259,13 @@ impl Lock {
         Named::make(py, name, domain, |d, n| Mutex::options(value).create_new(d, n)).map(Lock::of)
     }
 
+    /// Its name.
     #[getter]
     pub(crate) fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     pub(crate) fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -254,7 +273,7 @@ impl Lock {
 
     /// Acquires the lock; returns False when it is held (``blocking=False``), or the timeout, in
     /// seconds, passed.
-    #[pyo3(signature = (blocking=true, timeout=Some(-1.0)))]
+    #[pyo3(signature = (blocking=true, timeout=Some(-1.0)), text_signature = "($self, blocking=True, timeout=-1.0)")]
     pub(crate) fn acquire(
         &self,
         py: Python<'_>,
@@ -351,9 +370,25 @@ impl Lock {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.leave(py, _raised)
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_value, traceback);
+        self.leave(py, exc_type)
+    }
+
+    /// Closes this object: using it raises ``ValueError``. If this thread holds the lock by it, the
+    /// lock is released.
+    pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.named.close();
+        let thread = this_thread(&self.named.domain).raised(py)?;
+        drop(self.held.take(thread));
+        Ok(())
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
@@ -361,7 +396,6 @@ impl Lock {
     }
 
     fn __repr__(&self) -> String {
-        let state = if self.locked() { "locked" } else { "unlocked" };
-        format!("<Lock '{}', {state}>", self.named.name)
+        self.repr_as("Lock")
     }
 }

@@ -11,7 +11,7 @@ use pyo3::types::{
 };
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Error as _, SerializeMap, SerializeSeq};
-use serde::{Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How deep lists may be nested: one that contains itself is an error, not a stack overflow.
 const DEEPEST: usize = 100;
@@ -120,9 +120,15 @@ impl Serialize for Value<'_, '_> {
 pub(crate) fn read<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let mut from = rmp_serde::Deserializer::from_read_ref(bytes);
     from.set_max_depth(DEEPEST + 10);
-    Reader { py }
+    let value = Reader { py }
         .deserialize(&mut from)
-        .map_err(|error| PyValueError::new_err(format!("no msgpack: {error}")))
+        .map_err(|error| PyValueError::new_err(format!("no msgpack: {error}")))?;
+    // The deserializer does not tell how far it has come. Where no byte is left it cannot read the
+    // marker of a further value.
+    match bool::deserialize(&mut from) {
+        Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(value),
+        _ => Err(PyValueError::new_err("no msgpack: bytes are left behind the value")),
+    }
 }
 
 #[derive(Clone, Copy)]

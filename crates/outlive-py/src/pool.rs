@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::pool;
-use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3::{ffi, intern};
 
 use crate::domain::{self, Peer};
 use crate::errors::{Raised, raise};
@@ -17,7 +17,8 @@ use crate::handle_mutex::process;
 use crate::layout::{self, Layout};
 use crate::lender::lender;
 use crate::named::{GivenDomain, Named, Reduced};
-use crate::sample::{DTYPE, shown_as_array};
+use crate::open::{Left, Open};
+use crate::sample::shown_as_array;
 
 /// Memory in pieces of 0 bytes to 1 GiB, allocated and freed in some hundred nanoseconds, which one
 /// process may hand over to another without a copy. What a process had is free once it has ended,
@@ -45,9 +46,9 @@ use crate::sample::{DTYPE, shown_as_array};
 /// (1.5, 24)
 /// >>> pool.usage()["holders"]
 /// 1
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Pool {
-    pool: Arc<pool::Pool>,
+    pool: Open<pool::Pool>,
     named: Named,
 }
 
@@ -64,7 +65,7 @@ fn options(max_bytes: Option<u64>, cache_bytes: Option<u64>) -> pool::PoolOption
 
 impl Pool {
     fn of((pool, named): (pool::Pool, Named)) -> Pool {
-        Pool { pool: Arc::new(pool), named }
+        Pool { pool: Open::new(pool), named }
     }
 }
 
@@ -110,11 +111,13 @@ impl Pool {
             .map(Pool::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -138,36 +141,35 @@ impl Pool {
                     "without a dtype a block has so many bytes: one number",
                 ));
             }
-            Some(dtype) => {
-                let name: String =
-                    DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
-                Layout::of_numpy(&name, &extents)?
-            }
+            Some(dtype) => Layout::of_type(dtype, &extents)?,
         };
         let len =
             layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than there can be"))?;
-        Ok(Block::new(self.pool.alloc(len).raised(py)?, len, layout, &self.pool))
+        let pool = self.pool.get()?;
+        Ok(Block::new(pool.alloc(len).raised(py)?, len, layout, &pool, &self.named))
     }
 
     /// Takes over a block that was handed over, as bytes; ``Gone`` if another process has claimed
     /// it, or it is no more.
     fn claim(&self, py: Python<'_>, offset: u64) -> PyResult<Block> {
-        let object = self.pool.claim(offset.into()).raised(py)?;
+        let pool = self.pool.get()?;
+        let object = pool.claim(offset.into()).raised(py)?;
         let len = object.len();
-        Ok(Block::new(object, len, Layout::bytes_checked(len)?, &self.pool))
+        Ok(Block::new(object, len, Layout::bytes_checked(len)?, &pool, &self.named))
     }
 
     /// Makes this process a holder of a shared object; ``Gone`` if no process holds it any more.
     fn join(&self, py: Python<'_>, offset: u64) -> PyResult<SharedObject> {
+        let kept = self.pool.get()?;
         // SAFETY: `SharedObject` keeps the pool, and drops it last.
-        let pool = unsafe { lender(&*self.pool) };
-        SharedObject::new(pool.join(offset.into()).raised(py)?, None, &self.pool)
+        let pool = unsafe { lender(&*kept) };
+        SharedObject::new(pool.join(offset.into()).raised(py)?, None, &kept, &self.named)
     }
 
     /// Returns how many objects are in which state (used, cached, free, offered, shared, moving),
     /// bytes, max_bytes, holders, failed.
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let usage = self.pool.usage().raised(py)?;
+        let usage = self.pool.get()?.usage().raised(py)?;
         let dict = PyDict::new(py);
         for (name, count) in [
             ("objects", usage.sum.total),
@@ -190,7 +192,23 @@ impl Pool {
     /// Frees what dead processes had, and gives each 2 MiB back to the system in which all objects
     /// are free; returns how many bytes.
     fn gc(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.pool.gc().raised(py)?.bytes)
+        Ok(self.pool.get()?.gc().raised(py)?.bytes)
+    }
+
+    /// Closes this object: using it raises ``ValueError``. Its blocks and shared objects stay.
+    fn close(&self) {
+        self.pool.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().pool.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
@@ -198,7 +216,12 @@ impl Pool {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Pool '{}'>", self.named.name)
+        let usage = self.pool.get().map(|pool| pool.usage());
+        let state = usage.map(|usage| match usage {
+            Ok(usage) => format!("{} used of {} bytes", usage.bytes, usage.max_bytes),
+            Err(error) => error.to_string(),
+        });
+        self.named.repr("Pool", state)
     }
 }
 
@@ -222,7 +245,7 @@ impl Pool {
 /// there is an array still
 /// >>> del array
 /// >>> block.free()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Block {
     /// NULL: freed, or another process's.
     data: AtomicPtr<u8>,
@@ -234,10 +257,17 @@ pub(crate) struct Block {
     acting: Mutex<()>,
     process: u32,
     pool: Arc<pool::Pool>,
+    of: Named,
 }
 
 impl Block {
-    fn new(object: pool::Object<'_>, len: usize, layout: Layout, pool: &Arc<pool::Pool>) -> Block {
+    fn new(
+        object: pool::Object<'_>,
+        len: usize,
+        layout: Layout,
+        pool: &Arc<pool::Pool>,
+        of: &Named,
+    ) -> Block {
         Block {
             data: AtomicPtr::new(object.into_raw().as_ptr()),
             len,
@@ -246,6 +276,7 @@ impl Block {
             acting: Mutex::new(()),
             process: process(),
             pool: Arc::clone(pool),
+            of: of.clone(),
         }
     }
 
@@ -274,7 +305,7 @@ impl Block {
 }
 
 fn gone() -> PyErr {
-    PyRuntimeError::new_err("the block was freed, or handed over, already")
+    PyValueError::new_err("the block is closed: it was freed, or handed over")
 }
 
 #[pymethods]
@@ -299,6 +330,28 @@ impl Block {
         self.take(py)?.free().raised(py)
     }
 
+    /// Frees the block, if it was not freed or handed over before: what ``with`` does at the end of
+    /// its block. Raises ``BufferError`` as long as there is a view of it.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.data.load(Ordering::Relaxed).is_null() { Ok(()) } else { self.free(py) }
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if slf.get().data.load(Ordering::Relaxed).is_null() { Err(gone()) } else { Ok(slf) }
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
+    }
+
     /// Hands the block over in one atomic step: any process that has the number may ``Pool.claim``
     /// it, or only the process of that peer. Offered to any process, it stays until it is claimed;
     /// offered to one, it is free once that has ended.
@@ -319,7 +372,8 @@ impl Block {
         let data = self.take(py)?.into_raw();
         // SAFETY: `take` has just found that it is this pool's, and that this thread alone has it.
         let object = unsafe { pool.from_raw(data) }.raised(py)?;
-        SharedObject::new(object.share().raised(py)?, Some(self.layout.clone()), &self.pool)
+        let shared = object.share().raised(py)?;
+        SharedObject::new(shared, Some(self.layout.clone()), &self.pool, &self.of)
     }
 
     fn __len__(&self) -> usize {
@@ -335,7 +389,7 @@ impl Block {
         let _acting = this.acting.lock().unwrap_or_else(PoisonError::into_inner);
         let data = this.data.load(Ordering::Relaxed);
         if data.is_null() {
-            return Err(PyBufferError::new_err("the block was freed, or handed over, already"));
+            return Err(gone());
         }
         // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the memory while
         // there is a view.
@@ -349,7 +403,9 @@ impl Block {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Block of {} bytes>", self.len)
+        let is_there = !self.data.load(Ordering::Relaxed).is_null();
+        let state = if is_there { Ok(format!("{} bytes", self.len)) } else { Err(gone()) };
+        self.of.repr("Block", state)
     }
 }
 
@@ -383,11 +439,19 @@ impl Drop for Block {
 /// ... except Gone:
 /// ...     print("no process holds it any more")
 /// no process holds it any more
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct SharedObject {
+    held: Open<Shared>,
+    layout: Layout,
+    offset: u64,
+    len: usize,
+    of: Named,
+}
+
+/// What a process holds of it, shared with its views.
+struct Shared {
     // They are dropped in this order.
     shared: pool::SharedObject<'static>,
-    layout: Layout,
     _pool: Arc<pool::Pool>,
 }
 
@@ -396,12 +460,15 @@ impl SharedObject {
         shared: pool::SharedObject<'static>,
         layout: Option<Layout>,
         pool: &Arc<pool::Pool>,
+        of: &Named,
     ) -> PyResult<SharedObject> {
         let layout = match layout {
             Some(layout) => layout,
             None => Layout::bytes_checked(shared.len())?,
         };
-        Ok(SharedObject { shared, layout, _pool: Arc::clone(pool) })
+        let (offset, len) = (shared.offset().as_u64(), shared.len());
+        let held = Open::new(Shared { shared, _pool: Arc::clone(pool) });
+        Ok(SharedObject { held, layout, offset, len, of: of.clone() })
     }
 }
 
@@ -411,7 +478,7 @@ impl SharedObject {
     /// object.
     #[getter]
     fn offset(&self) -> u64 {
-        self.shared.offset().as_u64()
+        self.offset
     }
 
     /// Returns a read-only numpy array over it, which keeps it.
@@ -421,11 +488,12 @@ impl SharedObject {
         dtype: Option<&Bound<'py, PyAny>>,
         shape: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().held.get()?;
         shown_as_array(slf.as_any(), dtype, shape)
     }
 
     fn __len__(&self) -> usize {
-        self.shared.len()
+        self.len
     }
 
     unsafe fn __getbuffer__(
@@ -434,13 +502,41 @@ impl SharedObject {
         flags: c_int,
     ) -> PyResult<()> {
         let this = slf.get();
-        let (data, len) = (this.shared.as_ptr().cast_mut(), this.shared.len());
+        let held = this.held.get()?;
+        let (data, len) = (held.shared.as_ptr().cast_mut(), this.len);
         let layout = &raw const this.layout;
-        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the memory.
-        unsafe { (*layout).show(view, flags, slf.into_any(), data, len, true) }
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the layout. The
+        // view keeps the memory.
+        unsafe {
+            (*layout).show(view, flags, slf.into_any(), data, len, true)?;
+            (*view).internal = Arc::into_raw(held).cast_mut().cast();
+        }
+        Ok(())
+    }
+
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `__getbuffer__` has put it there, and each view is released once.
+        drop(unsafe { Arc::from_raw((*view).internal.cast::<Shared>()) });
+    }
+
+    /// Closes it: this process holds it no more when the last view of it is gone, and using it
+    /// raises ``ValueError``.
+    fn close(&self) {
+        self.held.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().held.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
     }
 
     fn __repr__(&self) -> String {
-        format!("<SharedObject of {} bytes>", self.shared.len())
+        self.of.repr("SharedObject", self.held.get().map(|_| format!("{} bytes", self.len)))
     }
 }

@@ -13,7 +13,8 @@ use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raised, raise};
 use crate::handle_mutex::{HandleMutex, process};
-use crate::named::{GivenDomain, Named, Reduced};
+use crate::named::{GivenDomain, Named, Reduced, counted};
+use crate::open::Left;
 use crate::queue_ends::{End, Ends};
 use crate::waiting::{Until, wait};
 
@@ -50,7 +51,7 @@ use crate::waiting::{Until, wait};
 /// ...     print("nothing")
 /// nothing
 /// >>> queue.close()
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Queue {
     // They are dropped in this order.
     set: HandleMutex<End<WaitSet>>,
@@ -135,11 +136,13 @@ impl Queue {
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.ends.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.ends.named.domain()
@@ -178,10 +181,12 @@ impl Queue {
         py.import("pickle")?.call_method1("loads", (PyBytes::new(py, &bytes),))
     }
 
+    /// Puts an object, as ``put`` with ``block=False``.
     fn put_nowait(&self, py: Python<'_>, obj: &Bound<'_, PyAny>) -> PyResult<()> {
         self.put(py, obj, false, None)
     }
 
+    /// Gets an object, as ``get`` with ``block=False``.
     fn get_nowait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.get(py, false, None)
     }
@@ -221,14 +226,31 @@ impl Queue {
         Ok(dict)
     }
 
-    /// Gives up this process's sender and receiver: this object may not be used any more, others
-    /// may.
+    /// Closes this object, and gives up this process's sender and receiver if it got them by this
+    /// object. Using it raises ``ValueError``; messages stay.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.ends.closed.store(true, Ordering::Relaxed);
         *self.set.lock(py)? = None;
         *self.ends.sender.lock(py)? = None;
         *self.ends.receiver.lock(py)? = None;
         Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().ends.check()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
     }
 
     /// Does nothing: there is no feeder thread to wait for.
@@ -412,7 +434,11 @@ impl Queue {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Queue '{}'>", self.ends.named.name)
+        let state = self.ends.check().map(|()| match self.ends.queue.counters() {
+            Ok(counters) => counted(counters.pending, "message"),
+            Err(error) => error.to_string(),
+        });
+        self.ends.named.repr("Queue", state)
     }
 }
 
@@ -441,7 +467,7 @@ impl Queue {
 /// (b'weld', False)
 /// >>> queue.try_recv() is None
 /// True
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Peeked {
     queue: Py<Queue>,
     /// The value of the queue's `taken`.
@@ -499,14 +525,16 @@ impl Peeked {
         slf
     }
 
-    #[pyo3(signature = (raised, *_more))]
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
     fn __exit__(
         &self,
         py: Python<'_>,
-        raised: &Bound<'_, PyAny>,
-        _more: &Bound<'_, pyo3::types::PyTuple>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
     ) -> PyResult<()> {
-        if raised.is_none() && !self.committed.load(Ordering::Relaxed) {
+        let _ = (exc_value, traceback);
+        if exc_type.is_none() && !self.committed.load(Ordering::Relaxed) {
             self.commit(py)
         } else {
             Ok(())
@@ -514,7 +542,11 @@ impl Peeked {
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        format!("<Peeked, {} bytes>", self.__len__(py))
+        let state = match self.committed.load(Ordering::Relaxed) {
+            true => "committed".to_owned(),
+            false => format!("{} bytes", self.__len__(py)),
+        };
+        self.queue.get().ends.named.repr("Peeked", Ok(state))
     }
 }
 

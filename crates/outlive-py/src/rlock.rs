@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::lock::{Lock, patience};
 use crate::named::{GivenDomain, Reduced};
+use crate::open::Left;
 use crate::waiting::Until;
 
 /// A ``Lock`` that the thread that holds it may acquire again, with ``threading.RLock``'s methods.
@@ -75,11 +75,13 @@ impl RLock {
         Lock::create_new(py, name, domain, 0).map(RLock::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         self.lock.name()
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.lock.domain()
@@ -134,9 +136,26 @@ impl RLock {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        if self.lock.is_closed() {
+            // Closed in the block, which released the lock.
+            return Ok(());
+        }
         self.release(py)
+    }
+
+    /// Closes this object: using it raises ``ValueError``. If this thread holds the lock by it, the
+    /// lock is released, however often it was acquired.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.lock.close(py)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
@@ -144,7 +163,6 @@ impl RLock {
     }
 
     fn __repr__(&self) -> String {
-        let state = if self.locked() { "locked" } else { "unlocked" };
-        format!("<RLock '{}', {state}>", self.name())
+        self.lock.repr_as("RLock")
     }
 }

@@ -7,12 +7,12 @@ use outlive::WaitError;
 use outlive::sync::{LockError, OwnedReadGuard, OwnedWriteGuard, RwLock as Core};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::Raised;
 use crate::held::{Held, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::{Left, Open};
 use crate::waiting::{Until, wait};
 
 /// A lock between processes for many readers at once or one writer; it recovers when either dies.
@@ -29,9 +29,9 @@ use crate::waiting::{Until, wait};
 /// >>> with lock.read(timeout=1.0) as held:
 /// ...     held.value, held.owner_died
 /// (7, False)
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct RwLock {
-    lock: Arc<Core<u64>>,
+    lock: Open<Core<u64>>,
     named: Named,
 }
 
@@ -69,11 +69,13 @@ impl RwLock {
         Named::make(py, name, domain, |d, n| Core::options(value).create_new(d, n)).map(RwLock::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -96,7 +98,8 @@ impl RwLock {
     #[pyo3(signature = (value=0, timeout=None))]
     fn reset(&self, py: Python<'_>, value: u64, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
-        let done = wait(py, until, |deadline| match self.lock.write_to_reset_until(deadline) {
+        let lock = self.lock.get()?;
+        let done = wait(py, until, |deadline| match lock.write_to_reset_until(deadline) {
             Ok(guard) => guard.map(|mut guard| {
                 *guard = value;
                 guard.mark_consistent();
@@ -107,31 +110,52 @@ impl RwLock {
         done.map_or_else(|| Err(WaitError::TimedOut).raised(py), |done| done.raised(py))
     }
 
+    /// Closes this object: using it raises ``ValueError``. What ``read`` and ``write`` returned can
+    /// be used to its end.
+    fn close(&self) {
+        self.lock.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().lock.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
+    }
+
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
         slf.get().named.reduce(slf, &[])
     }
 
     fn __repr__(&self) -> String {
-        format!("<RwLock '{}', {} inside>", self.named.name, self.lock.holders().len())
+        let state = self.lock.get().map(|lock| match lock.holders().len() {
+            0 => "free".to_owned(),
+            count => format!("{count} inside"),
+        });
+        self.named.repr("RwLock", state)
     }
 }
 
 impl RwLock {
     fn of((lock, named): (Core<u64>, Named)) -> RwLock {
-        RwLock { lock: Arc::new(lock), named }
+        RwLock { lock: Open::new(lock), named }
     }
 
     fn hold(&self, to_write: bool, timeout: Option<f64>) -> PyResult<RwHold> {
         // A wrong timeout is reported where it is given.
         Until::timeout(timeout)?;
-        let (lock, domain) = (Arc::clone(&self.lock), self.named.domain.clone());
+        let (lock, of) = (self.lock.get()?, self.named.clone());
         Ok(RwHold {
             held: Held::nothing(),
             owner_died: AtomicBool::new(false),
             to_write,
             timeout,
             lock,
-            domain,
+            of,
         })
     }
 }
@@ -145,19 +169,19 @@ type Got = Result<Given, LockError<OwnedWriteGuard<u64>>>;
 
 /// The lock inside a ``with`` block, made by ``RwLock.read`` and ``RwLock.write``. One thread at a
 /// time may use it.
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct RwHold {
     held: Held<Given>,
     owner_died: AtomicBool,
     to_write: bool,
     timeout: Option<f64>,
     lock: Arc<Core<u64>>,
-    domain: outlive::Domain,
+    of: Named,
 }
 
 impl RwHold {
     fn take(&self, py: Python<'_>) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.of.domain).raised(py)?;
         if !self.held.reserve(thread) {
             return Err(PyRuntimeError::new_err("this is in use: ask the lock for another one"));
         }
@@ -198,7 +222,7 @@ impl RwHold {
     }
 
     fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.of.domain).raised(py)?;
         self.held
             .with(thread, with)
             .ok_or_else(|| PyRuntimeError::new_err("only inside its 'with' block"))
@@ -229,7 +253,7 @@ impl RwHold {
     /// it. Later readers and writers get ``NotRecoverable``, until a thread calls ``reset``. The
     /// end of the ``with`` block does not raise then.
     fn mark_not_recoverable(&self, py: Python<'_>) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
+        let thread = this_thread(&self.of.domain).raised(py)?;
         if !self.with(py, |given| matches!(given, Given::Write(_)))? {
             return Err(PyRuntimeError::new_err(
                 "a reader may not mark a lock so: use lock.write()",
@@ -271,11 +295,24 @@ impl RwHold {
         Ok(slf)
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let thread = this_thread(&self.domain).raised(py)?;
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        let thread = this_thread(&self.of.domain).raised(py)?;
         drop(self.held.take(thread));
         self.owner_died.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        let how = if self.to_write { "to write" } else { "to read" };
+        let state = if self.held.is_held() { "inside" } else { "not inside" };
+        self.of.repr("RwHold", Ok(format!("{how}, {state}")))
     }
 }

@@ -4,16 +4,19 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use outlive::topic;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use pyo3::{ffi, intern};
 
 use crate::dlpack;
+use crate::errors::raise;
 use crate::gpu_array::GpuArray;
 use crate::gpu_library::{self, Where};
 use crate::gpu_topic::OnGpus;
-use crate::layout::Layout;
+use crate::layout::{Layout, extents};
 use crate::msgpack;
+use crate::open::{Left, Open};
 
 /// A received message, where it lies in shared memory. It stays as it is as long as this object or
 /// a view of it exists, whatever its publisher and the topic do meanwhile; then its memory can be
@@ -21,7 +24,8 @@ use crate::msgpack;
 ///
 /// It has read-only bytes by the buffer protocol: ``memoryview(sample)``, ``bytes(sample)``,
 /// ``file.write(sample)``. A message that was published as an array is one: ``sample.numpy()``,
-/// ``numpy.asarray(sample)``, ``numpy.from_dlpack(sample)``.
+/// ``numpy.asarray(sample)``, ``numpy.from_dlpack(sample)``; so is one of records (numpy's
+/// structured types). Messages of more than 168 bytes are aligned to 64 bytes, shorter ones to 8.
 ///
 /// >>> topic = Topic("camera", folder)
 /// >>> subscriber = topic.subscriber()
@@ -34,38 +38,83 @@ use crate::msgpack;
 /// >>> del sample, subscriber, topic           # the view is enough to keep it
 /// >>> float(eye.trace()), eye.flags.writeable
 /// (3.0, False)
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Sample {
-    /// Shared with copies for a GPU.
-    sample: Arc<topic::Sample>,
+    /// Shared with views, tensors, and copies for a GPU.
+    sample: Open<topic::Sample>,
     layout: Layout,
     is_array: bool,
     header: topic::Header,
+    sequence: u64,
+    order: u64,
+    publisher: Option<u32>,
     gpus: Arc<OnGpus>,
 }
 
 impl Sample {
     pub(crate) fn new(sample: topic::Sample, gpus: &Arc<OnGpus>) -> Sample {
         let header = sample.header();
-        let len = sample.bytes().len();
-        let array = Layout::of_own(&header.own, len);
-        let (is_array, layout) = (array.is_some(), array.unwrap_or_else(|| Layout::bytes(len)));
-        Sample { sample: Arc::new(sample), layout, is_array, header, gpus: Arc::clone(gpus) }
+        let bytes = sample.bytes();
+        let array = Layout::of_message(&header.own, bytes);
+        let is_array = array.is_some();
+        let layout = array.unwrap_or_else(|| Layout::bytes(bytes.len()));
+        Sample {
+            layout,
+            is_array,
+            header,
+            sequence: sample.sequence(),
+            order: sample.order(),
+            publisher: sample.publisher().map(|token| token.as_u32()),
+            sample: Open::new(sample),
+            gpus: Arc::clone(gpus),
+        }
     }
 }
 
 #[pymethods]
 impl Sample {
-    /// Returns a read-only numpy array over the message, which keeps the sample alive, as do all
-    /// views of it. A message that was not published as an array is one of bytes, unless ``dtype``
-    /// (and ``shape``) say otherwise.
+    /// Returns a read-only numpy array over the message, which keeps the message, as do all views
+    /// of it.
+    ///
+    /// A message that was published as an array has that type and shape; one of another ``dtype``
+    /// than a given one raises ``WrongKind``, and one of another ``shape`` a ``ValueError``. (To read
+    /// the same bytes as another type: ``sample.numpy().view(dtype)``.) Of bytes, ``dtype`` and
+    /// ``shape`` say what they are.
     #[pyo3(signature = (dtype=None, shape=None))]
     fn numpy<'py>(
         slf: &Bound<'py, Self>,
         dtype: Option<&Bound<'py, PyAny>>,
         shape: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        shown_as_array(slf.as_any(), dtype, shape)
+        let (py, this) = (slf.py(), slf.get());
+        // Of an object without a buffer numpy would make an array of one object.
+        this.sample.get()?;
+        if !this.is_array {
+            return shown_as_array(slf.as_any(), dtype, shape);
+        }
+        let array = shown_as_array(slf.as_any(), None, None)?;
+        if let Some(dtype) = dtype {
+            let (asked, found) =
+                (DTYPE.get(py)?.call1((dtype,))?, array.getattr(intern!(py, "dtype"))?);
+            if !asked.eq(&found)? {
+                let why = format!(
+                    "the message is an array of {found}, not of {asked}; numpy().view({:?}) reads its bytes as that",
+                    asked.str()?.to_string()
+                );
+                return Err(raise(py, "WrongKind", why));
+            }
+        }
+        if let Some(shape) = shape {
+            let asked = PyTuple::new(py, extents(shape)?)?;
+            let found = this.shape(py)?;
+            if !asked.eq(&found)? {
+                let why = format!(
+                    "the message is an array of shape {found}, not {asked}; numpy().reshape({asked}) changes it"
+                );
+                return Err(PyValueError::new_err(why));
+            }
+        }
+        Ok(array)
     }
 
     /// Returns the message in a GPU's memory: a copy, made after the work on the ``stream``. No
@@ -80,7 +129,10 @@ impl Sample {
         stream: Option<&Bound<'_, PyAny>>,
         device: u32,
     ) -> PyResult<GpuArray> {
-        self.gpus.copy_of(py, &self.sample, &self.layout, stream, device)
+        if self.layout.is_of_records() {
+            return Err(PyTypeError::new_err("GPUs have no arrays of records: use numpy()"));
+        }
+        self.gpus.copy_of(py, &self.sample.get()?, &self.layout, stream, device)
     }
 
     /// Returns the message as a CuPy array: a copy in the memory of the ``device`` (None: CuPy's
@@ -119,26 +171,26 @@ impl Sample {
 
     /// Deserializes the value from msgpack.
     fn msgpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        msgpack::read(py, self.sample.bytes())
+        msgpack::read(py, self.sample.get()?.bytes())
     }
 
     /// Its number among the messages of its publisher's ring, without gaps except for lost
     /// messages.
     #[getter]
     fn sequence(&self) -> u64 {
-        self.sample.sequence()
+        self.sequence
     }
 
     /// Its order among all messages of the topic.
     #[getter]
     fn order(&self) -> u64 {
-        self.sample.order()
+        self.order
     }
 
     /// The token of the process that published it: for ``Domain.peer``.
     #[getter]
     fn publisher(&self) -> Option<u32> {
-        self.sample.publisher().map(|token| token.as_u32())
+        self.publisher
     }
 
     /// When it was published, in nanoseconds since 1970; 0 if that was not given.
@@ -147,6 +199,7 @@ impl Sample {
         self.header.stamp
     }
 
+    /// The number that its publisher gave to what it shows, as ``frame``.
     #[getter]
     fn frame(&self) -> u64 {
         self.header.frame
@@ -166,27 +219,25 @@ impl Sample {
     }
 
     fn __len__(&self) -> usize {
-        self.sample.bytes().len()
+        self.layout.len().unwrap_or(0)
     }
 
+    /// Returns the message as a tensor for ``from_dlpack`` of another library: where it lies,
+    /// read-only. ``copy=True``: a copy, which that library may write to. So does one that does not
+    /// know version 1 of DLPack (``max_version``), which alone can say that a tensor is read-only;
+    /// with ``copy=False`` it gets a ``BufferError``.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
-        slf: &Bound<'py, Self>,
+        &self,
+        py: Python<'py>,
         stream: Option<&Bound<'py, PyAny>>,
         max_version: Option<(u32, u32)>,
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        // Of a GPU's streams a tensor in the CPU's memory has none.
         let _ = stream;
-        let this = slf.get();
-        dlpack::export(
-            slf.as_any(),
-            this.sample.bytes(),
-            &this.layout,
-            max_version,
-            dl_device,
-            copy,
-        )
+        dlpack::export(py, self.sample.get()?, &self.layout, max_version, dl_device, copy)
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
@@ -199,19 +250,46 @@ impl Sample {
         flags: c_int,
     ) -> PyResult<()> {
         let this = slf.get();
-        let bytes = this.sample.bytes();
-        let (data, len, layout) = (bytes.as_ptr().cast_mut(), bytes.len(), &raw const this.layout);
-        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps both sample and
-        // layout.
-        unsafe { (*layout).show(view, flags, slf.into_any(), data, len, true) }
+        let sample = this.sample.get()?;
+        let (data, len) = (sample.bytes().as_ptr().cast_mut(), this.__len__());
+        let layout = &raw const this.layout;
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the layout. The
+        // view keeps the sample.
+        unsafe {
+            (*layout).show(view, flags, slf.into_any(), data, len, true)?;
+            (*view).internal = Arc::into_raw(sample).cast_mut().cast();
+        }
+        Ok(())
+    }
+
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `__getbuffer__` has put it there, and each view is released once.
+        drop(unsafe { Arc::from_raw((*view).internal.cast::<topic::Sample>()) });
+    }
+
+    /// Closes the sample: its message's memory can be reused when the last view of it is gone, and
+    /// using it raises ``ValueError``; what was told of it (``key``, ``shape``) is still there.
+    fn close(&self) {
+        self.sample.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().sample.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
     }
 
     fn __repr__(&self) -> String {
         let what = match self.dtype() {
-            Some(dtype) => format!("{dtype} {:?}", self.layout.shape()),
-            None => format!("{} bytes", self.sample.bytes().len()),
+            Some(dtype) => format!("message {}, {dtype} {:?}", self.sequence, self.layout.shape()),
+            None => format!("message {}, {} bytes", self.sequence, self.__len__()),
         };
-        format!("<Sample {}, {what}>", self.sample.sequence())
+        self.gpus.named.repr("Sample", self.sample.get().map(|_| what))
     }
 }
 

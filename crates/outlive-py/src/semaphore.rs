@@ -5,13 +5,13 @@ use std::sync::Arc;
 use outlive::sync::{AcquireError, OwnedPermit, Semaphore as Core, SemaphoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::Raised;
 use crate::held::{Kept, this_thread};
 use crate::lock::patience;
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::Left;
 use crate::waiting::{Until, sleep_out, wait};
 
 /// A semaphore between processes whose permits come back when their holder dies, with
@@ -31,7 +31,7 @@ use crate::waiting::{Until, sleep_out, wait};
 /// >>> slots.release(2)
 /// >>> slots.available_permits
 /// 2
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Semaphore {
     permits: Kept<OwnedPermit>,
     semaphore: Arc<Core>,
@@ -57,6 +57,7 @@ impl Semaphore {
     }
 
     fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
+        self.named.check()?;
         let thread = this_thread(&self.named.domain).raised(py)?;
         let got = match (self.semaphore.try_acquire_owned().transpose(), until) {
             (None, Some(until)) => wait(py, until, |deadline| {
@@ -124,11 +125,13 @@ impl Semaphore {
         Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(Semaphore::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -149,19 +152,41 @@ impl Semaphore {
 
     /// Gives back so many of this thread's permits.
     #[pyo3(signature = (n=1))]
-    fn release(&self, py: Python<'_>, n: usize) -> PyResult<()> {
-        if n < 1 {
-            return Err(PyValueError::new_err("n must be one or more"));
+    fn release(&self, py: Python<'_>, n: i64) -> PyResult<()> {
+        match usize::try_from(n) {
+            Ok(n @ 1..) => self.give_back(py, n),
+            _ => Err(PyValueError::new_err("n must be one or more")),
         }
-        self.give_back(py, n)
+    }
+
+    /// Closes this object: using it raises ``ValueError``. Permits that this thread got by it are
+    /// given back.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.named.close();
+        let thread = this_thread(&self.named.domain).raised(py)?;
+        while let Some(permit) = self.permits.take(thread) {
+            drop(permit);
+        }
+        Ok(())
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
         self.take(py, Some(Until::NEVER))
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        if self.named.check().is_err() {
+            // Closed in the block, which gave the permit back.
+            return Ok(());
+        }
         self.give_back(py, 1)
     }
 
@@ -170,6 +195,7 @@ impl Semaphore {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Semaphore '{}', {} free>", self.named.name, self.available_permits())
+        let state = self.named.check().map(|()| format!("{} free", self.available_permits()));
+        self.named.repr("Semaphore", state)
     }
 }

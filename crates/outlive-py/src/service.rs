@@ -1,6 +1,6 @@
 //! `Client`, `Server` and `Request`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 
 use outlive::rpc::{self, CallError};
@@ -14,6 +14,7 @@ use crate::call::{Call, Lender};
 use crate::errors::{Raise, Raised, raise, reply_failed};
 use crate::handle_mutex::HandleMutex;
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::{Left, Open, closed};
 use crate::stream::Stream;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
@@ -29,9 +30,9 @@ use crate::waiting::{Until, wait};
 /// >>> client.call(b"now")
 /// Traceback (most recent call last):
 /// outlive.errors.NoServer: the service has no server; start one, or wait for one
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Client {
-    lender: Arc<Lender>,
+    lender: Open<Lender>,
     named: Named,
     wait_for_server: bool,
 }
@@ -47,7 +48,7 @@ fn options(max_bytes: Option<u64>) -> rpc::ServiceOptions {
 impl Client {
     fn of((client, named): (rpc::Client, Named), wait_for_server: bool) -> Client {
         client.set_wait_for_server(wait_for_server);
-        Client { lender: Lender::new(client), named, wait_for_server }
+        Client { lender: Open::of(Lender::new(client)), named, wait_for_server }
     }
 }
 
@@ -94,6 +95,7 @@ impl Client {
         Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
@@ -111,7 +113,8 @@ impl Client {
         let until = Until::timeout(timeout)?;
         let request = Given::of(request)?;
         let late = CallError::TimedOut { begun: false };
-        let Some(inside) = self.lender.lock_until(py, until)? else { return Err(late.raise(py)) };
+        let lender = self.lender.get()?;
+        let Some(inside) = lender.lock_until(py, until)? else { return Err(late.raise(py)) };
         let client = &*inside;
         let begun = request.with(py, |bytes| {
             wait(py, until, |deadline| match client.begin_until(bytes, deadline) {
@@ -146,7 +149,7 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Call> {
         let until = Until::timeout(timeout)?;
-        Call::begin(py, &self.lender, &self.named.domain, &Given::of(request)?, until)
+        Call::begin(py, &self.lender.get()?, &self.named, &Given::of(request)?, until)
     }
 
     /// Sends a request and waits for the reply, for ``asyncio``: ``await client.call_async(b"...",
@@ -165,8 +168,25 @@ impl Client {
         this.named.reduce(slf, &[("wait_for_server", this.wait_for_server)])
     }
 
+    /// Closes the client: using it raises ``ValueError``. Its place is free for another one when its
+    /// calls in flight are over.
+    fn close(&self) {
+        self.lender.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().lender.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
+    }
+
     fn __repr__(&self) -> String {
-        format!("<Client of '{}'>", self.named.name)
+        self.named.repr("Client", self.lender.get().map(|_| String::new()))
     }
 }
 
@@ -183,7 +203,7 @@ impl Client {
 /// >>> client.call(b"ab", timeout=10)
 /// b'abab'
 /// >>> answering.join()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Server {
     pub(crate) handle: HandleMutex<rpc::Server>,
     set: HandleMutex<Option<WaitSet>>,
@@ -201,8 +221,8 @@ impl Server {
         let Some(mut inside) = self.handle.lock_until(py, until)? else {
             return Err(raise(py, "Timeout", LATE));
         };
-        let server = &mut *inside;
-        let taken = wait(py, until, |deadline| server.next_until(deadline).transpose())?;
+        let taken =
+            inside.wait(py, until, |server, deadline| server.next_until(deadline).transpose())?;
         match taken {
             Some(request) => Ok(Request::new(py, request.raised(py)?)),
             None => Err(raise(py, "Timeout", LATE)),
@@ -247,6 +267,7 @@ impl Server {
         Ok(Server::of(Named::make(py, name, domain, server)?))
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
@@ -304,14 +325,43 @@ impl Server {
         }
     }
 
+    /// Closes the server: the service has none until a process makes another, and using this one
+    /// raises ``ValueError``. Requests that it has begun can still be answered.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let set = self.set.close(py)?;
+        drop(set);
+        self.handle.close(py).map(drop)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if slf.get().handle.is_closing() {
+            return Err(closed());
+        }
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
+    }
+
     fn __repr__(&self) -> String {
-        format!("<Server of '{}'>", self.named.name)
+        let state = if self.handle.is_closing() { Err(closed()) } else { Ok(String::new()) };
+        self.named.repr("Server", state)
     }
 }
 
 /// A request that the server has begun. Dropped without a reply, its client gets ``Dropped``.
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Request {
+    /// The request's bytes.
     #[pyo3(get)]
     data: Py<PyBytes>,
     /// Locked for a moment, never during a wait.

@@ -10,6 +10,7 @@ use crate::domain;
 use crate::errors::{Raised, raise};
 use crate::handle_mutex::{HandleMutex, process};
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::{Left, Open};
 use crate::waiting::{Until, wait};
 
 /// The latest value under a name: bytes, at most ``capacity`` of them. Reading never waits, also
@@ -23,7 +24,7 @@ use crate::waiting::{Until, wait};
 /// it is the same as Rust's ``State<T>`` and C++'s ``State<T>`` with a ``T`` of as many bytes.
 ///
 /// The first ``set`` makes this process the state's one writer (``Taken`` while another is alive)
-/// until ``close``.
+/// until ``close``, or the end of a ``with`` block.
 ///
 /// >>> mode = State("mode", 64, folder, initial=b"idle")
 /// >>> mode.get(), mode.version
@@ -35,10 +36,10 @@ use crate::waiting::{Until, wait};
 /// >>> mode.wait_changed(2, timeout=0.01) is None
 /// True
 /// >>> mode.close()
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct State {
     writer: HandleMutex<Option<(u32, Writer)>>,
-    state: Core,
+    state: Open<Core>,
     named: Named,
 }
 
@@ -57,7 +58,7 @@ fn options(capacity: Option<usize>, initial: Option<&[u8]>, fixed: bool) -> PyRe
 
 impl State {
     fn of((state, named): (Core, Named)) -> State {
-        State { writer: HandleMutex::new(None), state, named }
+        State { writer: HandleMutex::new(None), state: Open::new(state), named }
     }
 }
 
@@ -101,11 +102,13 @@ impl State {
         Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(State::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -113,19 +116,19 @@ impl State {
 
     /// Returns the latest value.
     fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &self.state.get().raised(py)?))
+        Ok(PyBytes::new(py, &self.state.get()?.get().raised(py)?))
     }
 
     /// The latest value's version, from 1 on.
     #[getter]
-    fn version(&self) -> u64 {
-        self.state.version()
+    fn version(&self) -> PyResult<u64> {
+        Ok(self.state.get()?.version())
     }
 
     /// How many bytes a value may have.
     #[getter]
-    fn capacity(&self) -> usize {
-        self.state.config().capacity
+    fn capacity(&self) -> PyResult<usize> {
+        Ok(self.state.get()?.config().capacity)
     }
 
     /// Sets the value and returns its version.
@@ -134,7 +137,7 @@ impl State {
         let mut inside = self.writer.lock(py)?;
         let writer = match &mut *inside {
             Some((of, writer)) if *of == process() => writer,
-            other => &mut other.insert((process(), self.state.writer().raised(py)?)).1,
+            other => &mut other.insert((process(), self.state.get()?.writer().raised(py)?)).1,
         };
         value.with(py, |bytes| writer.set(bytes))?.raised(py)
     }
@@ -149,9 +152,9 @@ impl State {
         timeout: Option<f64>,
     ) -> PyResult<Option<u64>> {
         let until = Until::timeout(timeout)?;
-        let changed = wait(py, until, |deadline| {
-            self.state.wait_changed_until(version, deadline).transpose()
-        })?;
+        let state = self.state.get()?;
+        let changed =
+            wait(py, until, |deadline| state.wait_changed_until(version, deadline).transpose())?;
         match changed {
             None => Ok(None),
             Some(changed) => match changed.raised(py)? {
@@ -165,10 +168,30 @@ impl State {
         }
     }
 
-    /// Gives up the writer's place.
+    /// Closes this object, and gives up the writer's place if this process got it by this object's
+    /// ``set``. Using it raises ``ValueError``; the value stays.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        *self.writer.lock(py)? = None;
+        let writer = self.writer.close(py)?;
+        drop(writer);
+        self.state.close();
         Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().state.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
@@ -176,6 +199,7 @@ impl State {
     }
 
     fn __repr__(&self) -> String {
-        format!("<State '{}', version {}>", self.named.name, self.version())
+        let state = self.version().map(|version| format!("version {version}"));
+        self.named.repr("State", state)
     }
 }

@@ -3,11 +3,11 @@
 use outlive::{SendError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::bytes::Given;
 use crate::errors::reply_failed;
 use crate::handle_mutex::HandleMutex;
+use crate::open::Left;
 use crate::waiting::{Until, wait};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
@@ -24,7 +24,7 @@ use crate::waiting::{Until, wait};
 /// ...         replies.send(prime)
 /// >>> list(call)
 /// [b'2', b'3', b'5']
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Stream {
     stream: HandleMutex<Option<rpc::Stream>>,
 }
@@ -80,15 +80,17 @@ impl Stream {
         slf
     }
 
-    #[pyo3(signature = (raised, *_more))]
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
     fn __exit__(
         &self,
         py: Python<'_>,
-        raised: &Bound<'_, PyAny>,
-        _more: &Bound<'_, PyTuple>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
     ) -> PyResult<()> {
+        let _ = (exc_value, traceback);
         match self.stream.lock(py)?.take() {
-            Some(stream) if raised.is_none() => {
+            Some(stream) if exc_type.is_none() => {
                 stream.finish().map_err(|error| reply_failed(py, error))
             }
             // Dropped; or finished in the block.

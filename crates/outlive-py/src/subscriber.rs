@@ -9,9 +9,11 @@ use pyo3::prelude::*;
 use crate::errors::{Raised, raise};
 use crate::gpu_topic::OnGpus;
 use crate::handle_mutex::HandleMutex;
+use crate::named::Named;
+use crate::open::{Left, closed};
 use crate::sample::Sample;
 use crate::wait_set::descriptor;
-use crate::waiting::{Until, wait};
+use crate::waiting::Until;
 
 /// Receives the messages of a topic: each subscriber gets all of them. Any thread may use it, one
 /// at a time; a forked child makes its own.
@@ -28,13 +30,12 @@ use crate::waiting::{Until, wait};
 /// >>> subscriber.recv(timeout=0.01)
 /// Traceback (most recent call last):
 /// outlive.errors.Timeout: nothing came until the deadline passed
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Subscriber {
     pub(crate) handle: HandleMutex<Core>,
     /// For the descriptor, made when that is first used.
     set: HandleMutex<Option<WaitSet>>,
-    pub(crate) domain: outlive::Domain,
-    name: String,
+    of: Named,
     gpus: Arc<OnGpus>,
 }
 
@@ -44,19 +45,8 @@ pub(crate) fn nothing_came(py: Python<'_>) -> PyErr {
 }
 
 impl Subscriber {
-    pub(crate) fn new(
-        subscriber: Core,
-        domain: outlive::Domain,
-        name: String,
-        gpus: Arc<OnGpus>,
-    ) -> Subscriber {
-        Subscriber {
-            handle: HandleMutex::new(subscriber),
-            set: HandleMutex::new(None),
-            domain,
-            name,
-            gpus,
-        }
+    pub(crate) fn new(subscriber: Core, of: Named, gpus: Arc<OnGpus>) -> Subscriber {
+        Subscriber { handle: HandleMutex::new(subscriber), set: HandleMutex::new(None), of, gpus }
     }
 
     fn sample(&self, sample: outlive::topic::Sample) -> Sample {
@@ -70,8 +60,8 @@ impl Subscriber {
         if let Some(sample) = inside.try_recv().raised(py)? {
             return Ok(self.sample(sample));
         }
-        let subscriber = &mut *inside;
-        let taken = wait(py, until, |deadline| subscriber.recv_until(deadline).transpose())?;
+        let taken = inside
+            .wait(py, until, |subscriber, deadline| subscriber.recv_until(deadline).transpose())?;
         match taken {
             Some(taken) => Ok(self.sample(taken.raised(py)?)),
             None => Err(nothing_came(py)),
@@ -142,7 +132,7 @@ impl Subscriber {
 
     /// A descriptor that is readable when a message is there, for event loops; see ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        descriptor(py, &mut *self.set.lock(py)?, &self.domain, |set| {
+        descriptor(py, &mut *self.set.lock(py)?, &self.of.domain, |set| {
             set.add(&*self.handle.lock(py)?).raised(py)
         })
     }
@@ -155,7 +145,40 @@ impl Subscriber {
         }
     }
 
+    /// Closes the subscriber: it gets no more messages, publishers wait for it no more, and using
+    /// it raises ``ValueError``. Samples that it returned stay.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let set = self.set.close(py)?;
+        drop(set);
+        self.handle.close(py).map(drop)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if slf.get().handle.is_closing() {
+            return Err(closed());
+        }
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
+    }
+
     fn __repr__(&self) -> String {
-        format!("<Subscriber of '{}'>", self.name)
+        // Without waiting for a thread that receives.
+        let state = match self.handle.try_lock() {
+            _ if self.handle.is_closing() => Err(closed()),
+            Some(inside) => Ok(format!("{} waiting, {} lost", inside.lag(), inside.lost())),
+            None => Ok("receiving".to_owned()),
+        };
+        self.of.repr("Subscriber", state)
     }
 }

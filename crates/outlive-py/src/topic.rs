@@ -8,7 +8,6 @@ use outlive::topic::{
     Header, Publisher as Core, SubscriberOptions, Topic as CoreTopic, TopicOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::bytes::Given;
@@ -21,8 +20,8 @@ use crate::handle_mutex::HandleMutex;
 use crate::layout::{self, Item, Layout};
 use crate::loan::Loan;
 use crate::msgpack;
-use crate::named::{GivenDomain, Named, Reduced};
-use crate::sample::DTYPE;
+use crate::named::{GivenDomain, Named, Reduced, counted};
+use crate::open::{Left, Open, closed};
 use crate::subscriber::Subscriber;
 use crate::waiting::{Until, wait};
 
@@ -45,9 +44,11 @@ use crate::waiting::{Until, wait};
 /// >>> points = subscriber.recv(timeout=1.0).numpy()       # where it lies, read-only, never changes
 /// >>> points.shape, float(points.sum())
 /// ((2, 3), 9.0)
-#[pyclass(module = "outlive", frozen)]
+/// >>> topic                                               # doctest: +ELLIPSIS
+/// <Topic 'lidar' in '...': 1 publisher, 1 subscriber>
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Topic {
-    topic: CoreTopic,
+    topic: Open<CoreTopic>,
     named: Named,
     gpus: Arc<OnGpus>,
 }
@@ -68,7 +69,8 @@ fn options(depth: Option<u32>, max_bytes: Option<u64>, stamps: Option<bool>) -> 
 
 impl Topic {
     fn of((topic, named): (CoreTopic, Named)) -> Topic {
-        Topic { gpus: Arc::new(OnGpus::new(topic.clone())), topic, named }
+        let gpus = Arc::new(OnGpus::new(topic.clone(), named.clone()));
+        Topic { topic: Open::new(topic), named, gpus }
     }
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn subscriber_options(
     reliable: bool,
     history: u32,
     keep_last: Option<u32>,
-    keys: Vec<u64>,
+    keys: Option<Vec<u64>>,
     period: Option<f64>,
 ) -> PyResult<SubscriberOptions> {
     let period = match period {
@@ -88,7 +90,10 @@ pub(crate) fn subscriber_options(
             })?)
         }
     };
-    let mut options = SubscriberOptions::default().reliable(reliable).history(history).keys(&keys);
+    let mut options = SubscriberOptions::default().reliable(reliable).history(history);
+    if let Some(keys) = keys {
+        options = options.keys(&keys);
+    }
     if let Some(keep_last) = keep_last {
         options = options.keep_last(keep_last);
     }
@@ -138,11 +143,15 @@ impl Topic {
             .map(Topic::of)
     }
 
+    /// The topic's name.
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -150,8 +159,12 @@ impl Topic {
 
     /// Makes a new publisher, of up to 62.
     fn publisher(&self, py: Python<'_>) -> PyResult<Publisher> {
-        let publisher = self.topic.publisher().raised(py)?;
-        Ok(Publisher { handle: Arc::new(HandleMutex::new(publisher)), last_type: Mutex::default() })
+        let publisher = self.topic.get()?.publisher().raised(py)?;
+        Ok(Publisher {
+            handle: Arc::new(HandleMutex::new(publisher)),
+            last_type: Mutex::default(),
+            of: self.named.clone(),
+        })
     }
 
     /// Makes a new subscriber, of up to 64: it receives what is published from now on, and the last
@@ -160,24 +173,19 @@ impl Topic {
     /// ``reliable``: publishers wait for it, as long as it lives. ``keep_last``: the maximum lag,
     /// in messages. ``keys``: only messages with these keys. ``period``: receiving raises
     /// ``Missed`` when no message comes for so many seconds.
-    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=Vec::new(), period=None))]
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None))]
     fn subscriber(
         &self,
         py: Python<'_>,
         reliable: bool,
         history: u32,
         keep_last: Option<u32>,
-        keys: Vec<u64>,
+        keys: Option<Vec<u64>>,
         period: Option<f64>,
     ) -> PyResult<Subscriber> {
         let options = subscriber_options(reliable, history, keep_last, keys, period)?;
-        let subscriber = self.topic.subscriber_with(options).raised(py)?;
-        Ok(Subscriber::new(
-            subscriber,
-            self.named.domain.clone(),
-            self.named.name.clone(),
-            Arc::clone(&self.gpus),
-        ))
+        let subscriber = self.topic.get()?.subscriber_with(options).raised(py)?;
+        Ok(Subscriber::new(subscriber, self.named.clone(), Arc::clone(&self.gpus)))
     }
 
     /// Lends a GPU's memory for an array, to be written by work on the ``stream``: for ``with``,
@@ -208,6 +216,7 @@ impl Topic {
         stamp: u64,
         timeout: Option<f64>,
     ) -> PyResult<GpuLoan> {
+        self.topic.get()?;
         let layout = gpu_library::layout(py, shape, dtype)?;
         let own = if dtype.is_some() { layout.to_own() } else { [0; 32] };
         let header = Header { key, frame, stamp, own };
@@ -223,13 +232,30 @@ impl Topic {
     }
 
     /// Returns the living processes that publish, one entry for each publisher.
-    fn publishers(&self) -> Vec<u32> {
-        self.topic.publishers().into_iter().map(|holder| holder.pid).collect()
+    fn publishers(&self) -> PyResult<Vec<u32>> {
+        Ok(self.topic.get()?.publishers().into_iter().map(|holder| holder.pid).collect())
     }
 
     /// Returns the living processes that subscribe, one entry for each subscriber.
-    fn subscribers(&self) -> Vec<u32> {
-        self.topic.subscribers().into_iter().map(|holder| holder.pid).collect()
+    fn subscribers(&self) -> PyResult<Vec<u32>> {
+        Ok(self.topic.get()?.subscribers().into_iter().map(|holder| holder.pid).collect())
+    }
+
+    /// Closes this object: using it raises ``ValueError``. Its publishers, subscribers and samples
+    /// stay open, and other processes keep the topic.
+    fn close(&self) {
+        self.topic.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().topic.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
@@ -237,7 +263,14 @@ impl Topic {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Topic '{}'>", self.named.name)
+        let state = self.topic.get().map(|topic| {
+            format!(
+                "{}, {}",
+                counted(topic.publishers().len() as u64, "publisher"),
+                counted(topic.subscribers().len() as u64, "subscriber")
+            )
+        });
+        self.named.repr("Topic", state)
     }
 }
 
@@ -278,35 +311,33 @@ pub(crate) fn make_way(py: Python<'_>, publisher: &Core, until: Until) -> PyResu
 /// 1
 /// >>> bytes(subscriber.recv()), subscriber.recv().msgpack()
 /// (b'hello', {'pi': 3.14, 'seen': [1, 2, None]})
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Publisher {
     handle: Arc<HandleMutex<Core>>,
     /// The type of the last loan, and its item: so numpy need not be asked again. Locked for a
     /// moment.
-    last_type: Mutex<Option<(Py<PyAny>, &'static Item)>>,
+    last_type: Mutex<Option<(Py<PyAny>, Item)>>,
+    of: Named,
 }
 
 impl Publisher {
     fn layout_of(&self, dtype: &Bound<'_, PyAny>, extents: &[usize]) -> PyResult<Layout> {
-        let py = dtype.py();
         let mut last = self.last_type.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, item)) = &*last
             && known.is(dtype)
         {
-            return Layout::new(item, extents);
+            return Layout::new(item.clone(), extents);
         }
         // Unlocked: a type's own code may come back here.
         let other = last.take();
         drop(last);
         drop(other);
-        let name: String =
-            DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
-        let layout = Layout::of_numpy(&name, extents)?;
+        let layout = Layout::of_type(dtype, extents)?;
         // Types and strings only, which do not change.
         if dtype.is_instance_of::<pyo3::types::PyType>()
             || dtype.is_instance_of::<pyo3::types::PyString>()
         {
-            let known = (dtype.clone().unbind(), layout.item());
+            let known = (dtype.clone().unbind(), layout.item().clone());
             *self.last_type.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
         }
         Ok(layout)
@@ -362,12 +393,16 @@ impl Publisher {
     ) -> PyResult<u64> {
         let until = Until::timeout(timeout)?;
         let given = Given::array_of(data)?;
-        let header = header(given.layout()?.as_ref(), key, frame, stamp, own)?;
+        let layout = given.layout()?;
+        let header = header(layout.as_ref(), key, frame, stamp, own)?;
+        let (len, description) =
+            (given.len(), layout.as_ref().map_or(&[][..], Layout::description));
         let inside = self.handle.lock(py)?;
         make_way(py, &inside, until)?;
-        let mut loan = inside.loan(given.len()).raised(py)?;
-        // SAFETY: the loan has as many bytes, and is this call's alone.
+        let mut loan = inside.loan(len.saturating_add(description.len())).raised(py)?;
+        // SAFETY: the loan has at least as many bytes, and is this call's alone.
         unsafe { given.copy_to(py, loan.as_mut_ptr())? };
+        loan[len..].copy_from_slice(description);
         if let Some(header) = header {
             loan.set_header(header);
         }
@@ -429,8 +464,11 @@ impl Publisher {
             .ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
         let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;
         let inside = self.handle.lock(py)?;
-        let loan = inside.loan(len).raised(py)?;
-        Ok(Loan::new(loan, header, layout, dtype.is_some(), timeout, Arc::clone(&self.handle)))
+        let description = layout.description();
+        let mut loan = inside.loan(len.saturating_add(description.len())).raised(py)?;
+        loan[len..].copy_from_slice(description);
+        let (is_array, handle) = (dtype.is_some(), Arc::clone(&self.handle));
+        Ok(Loan::new(loan, header, layout, is_array, timeout, handle, self.of.clone()))
     }
 
     /// Whether there is a living subscriber.
@@ -443,5 +481,38 @@ impl Publisher {
     #[getter]
     fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.handle.lock(py)?.subscriber_count())
+    }
+
+    /// Closes the publisher: its place is free for another one, and using it raises ``ValueError``.
+    /// What it published stays; a loan that is not published yet can be published no more.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.close(py).map(drop)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        drop(slf.get().handle.lock(slf.py())?);
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        // Without waiting for a thread that publishes.
+        let state = match self.handle.try_lock() {
+            _ if self.handle.is_closing() => Err(closed()),
+            Some(inside) => Ok(counted(inside.subscriber_count(), "subscriber")),
+            None => Ok("publishing".to_owned()),
+        };
+        self.of.repr("Publisher", state)
     }
 }

@@ -13,11 +13,12 @@ use crate::errors::Raised;
 use crate::event::Event;
 use crate::handle_mutex::HandleMutex;
 use crate::latch::Latch;
-use crate::named::GivenDomain;
+use crate::named::{GivenDomain, counted};
+use crate::open::{Left, closed};
 use crate::queue::Queue;
 use crate::service::Server;
 use crate::subscriber::Subscriber;
-use crate::waiting::{Until, wait};
+use crate::waiting::Until;
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes),
 /// servers, calls, events, latches, peers' ends, timers.
@@ -31,9 +32,10 @@ use crate::waiting::{Until, wait};
 /// >>> event.set(0b10)
 /// >>> waiting.wait() == [event]
 /// True
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct WaitSet {
     handle: HandleMutex<Core>,
+    domain: outlive::Domain,
     /// Apart from the set, so that the garbage collector can look at them.
     sources: std::sync::Mutex<Vec<(Key, Py<PyAny>)>>,
 }
@@ -44,10 +46,8 @@ impl WaitSet {
     #[pyo3(signature = (domain=None))]
     fn new(py: Python<'_>, domain: GivenDomain<'_, '_>) -> PyResult<WaitSet> {
         let domain = domain::of(py, domain, domain::open_or_create)?;
-        Ok(WaitSet {
-            handle: HandleMutex::new(Core::new(&domain)),
-            sources: std::sync::Mutex::default(),
-        })
+        let handle = HandleMutex::new(Core::new(&domain));
+        Ok(WaitSet { handle, domain, sources: std::sync::Mutex::default() })
     }
 
     /// Adds a source to the set. ``bits``: of an event, any of which makes it ready.
@@ -66,7 +66,7 @@ impl WaitSet {
         } else if let Ok(peer) = source.cast::<Peer>() {
             set.add(&peer.get().peer()).raised(py)?
         } else if let Ok(latch) = source.cast::<Latch>() {
-            set.add(&latch.get().latch).raised(py)?
+            set.add(&*latch.get().latch.get()?).raised(py)?
         } else if let Ok(call) = source.cast::<Call>() {
             call.get().watch(py, &mut set)?
         } else if let Ok(server) = source.cast::<Server>() {
@@ -115,9 +115,8 @@ impl WaitSet {
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
         let until = Until::timeout(timeout)?;
         let Some(mut inside) = self.handle.lock_until(py, until)? else { return Ok(Vec::new()) };
-        let set = &mut *inside;
         let mut found = Vec::new();
-        let ready = wait(py, until, |deadline| match set.wait_until(deadline) {
+        let ready = inside.wait(py, until, |set, deadline| match set.wait_until(deadline) {
             Err(error) => Some(Err(error)),
             Ok(ready) if ready.len() == 0 => None,
             Ok(ready) => {
@@ -145,6 +144,41 @@ impl WaitSet {
         let found: Vec<Key> =
             self.handle.lock(py)?.try_wait().raised(py)?.map(|(key, _)| key).collect();
         self.names(py, &found)
+    }
+
+    /// Closes the set: it forgets its sources, which stay open, and using it raises ``ValueError``.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let set = self.handle.close(py)?;
+        drop(set);
+        self.__clear__();
+        Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        if slf.get().handle.is_closing() {
+            return Err(closed());
+        }
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match self.handle.is_closing() {
+            true => "closed".to_owned(),
+            false => counted(self.__len__() as u64, "source"),
+        };
+        format!("<WaitSet in '{}': {state}>", self.domain.path().display())
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -187,7 +221,7 @@ impl WaitSet {
 }
 
 /// A timer in a set.
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 struct Ticks {
     timer: Timer,
     name: Option<Py<PyAny>>,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outlive import BadName, Domain, Event, Lock, NotFound, OutliveError, Queue, Semaphore, State, Topic, WaitSet, WrongKind
+from outlive import BadName, BadOption, Domain, Event, Lock, NotFound, OutliveError, Queue, Semaphore, State, Topic, WaitSet, WrongKind
 
 WRONG = [
     (TypeError, lambda folder: Lock()),
@@ -32,13 +32,19 @@ WRONG = [
     (ValueError, lambda folder: Queue("queue", folder).recv(timeout=-1)),
     (TypeError, lambda folder: State("state", 8, folder).set(8)),
     (ValueError, lambda folder: State("state", None, folder, fixed=True)),
+    (BadOption, lambda folder: (State("state", 8, folder), State("state", 16, folder))),
+    (BadOption, lambda folder: (State("state", None, folder), State("state", 16, folder))),
+    (WrongKind, lambda folder: (State("state", 8, folder, fixed=True), State("state", 16, folder, fixed=True))),
+    (WrongKind, lambda folder: (State("state", 8, folder, fixed=True), State("state", 8, folder))),
     (FileNotFoundError, lambda folder: State.open("nothing", domain=folder)),
     (TypeError, lambda folder: Topic("topic", folder).publisher().publish("text")),
     (TypeError, lambda folder: Topic("topic", folder).publisher().publish(object())),
     (TypeError, lambda folder: Topic("topic", folder).publisher().publish(np.array(["text"]))),
     (TypeError, lambda folder: Topic("topic", folder).publisher().publish(np.array([object()]))),
     (TypeError, lambda folder: Topic("topic", folder).publisher().publish(np.zeros(3, ">f4"))),
-    (TypeError, lambda folder: Topic("topic", folder).publisher().publish(np.zeros(3, [("a", "i4"), ("b", "i4")]))),
+    (TypeError, lambda folder: Topic("topic", folder).publisher().publish(np.zeros(3, [("a", "i4"), ("b", object)]))),
+    (ValueError, lambda folder: Topic("topic", folder).publisher().publish(np.zeros((1,) * 7, [("a", "i4")]))),
+    (ValueError, lambda folder: Topic("topic", folder).publisher().publish(np.zeros(3, [("a", "i4")]), own=b"x")),
     (ValueError, lambda folder: Topic("topic", folder).publisher().publish(np.zeros((1,) * 8))),
     (ValueError, lambda folder: Topic("topic", folder).publisher().publish(b"x", own=bytes(33))),
     (ValueError, lambda folder: Topic("topic", folder).publisher().publish(np.zeros(3), own=b"x")),
@@ -69,3 +75,9 @@ def test_damage_is_an_error(folder):
         file.write(b"\xff" * 64)
     with pytest.raises(OutliveError):
         Lock("lock", folder)
+
+
+@pytest.mark.parametrize("kind", [Lock, Topic, Queue, lambda name, folder: Domain(folder).remove(name)])
+def test_a_name_as_ros_has_them_is_answered_with_one_that_works(folder, kind):
+    with pytest.raises(BadName, match=r"'camera\.image' can,"):
+        kind("/camera/image", folder)

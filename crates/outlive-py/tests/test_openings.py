@@ -47,7 +47,7 @@ KINDS: list[tuple[Any, dict[str, Any], dict[str, Any] | None]] = [
     (Topic, {"depth": 4}, {"depth": 8}),
     (Topic, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
     (Topic, {"stamps": False}, {"stamps": True}),
-    (State, {"size": 64, "initial": b"idle"}, {"size": 65}),
+    (State, {"capacity": 64, "initial": b"idle"}, {"capacity": 65}),
     (Pool, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
     (Client, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
     (Server, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),

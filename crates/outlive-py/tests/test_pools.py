@@ -22,9 +22,9 @@ def test_blocks_are_arrays_bytes_and_come_back(folder):
         array[...] = 1
         del array
         block.free()
-        with pytest.raises(RuntimeError):
+        with pytest.raises(ValueError, match="closed"):
             block.free()
-        with pytest.raises(BufferError):
+        with pytest.raises(ValueError, match="closed"):
             memoryview(block)
     used = pool.usage()["used"]
     view = pool.alloc(100).numpy()
@@ -35,7 +35,7 @@ def test_blocks_are_arrays_bytes_and_come_back(folder):
     gc.collect()
     assert pool.usage()["used"] == used
     assert pickle.loads(pickle.dumps(pool)).alloc(1) is not None
-    assert pool.gc() >= 0 and repr(pool) == "<Pool 'pool'>"
+    assert pool.gc() >= 0 and repr(pool).endswith(" used of 33554432 bytes>")
     with pytest.raises(NoSpace):
         pool.alloc(64 << 20)
     with pytest.raises(TypeError):
@@ -57,9 +57,9 @@ def test_an_object_is_not_handed_over_while_an_array_writes_to_it(folder):
     assert list(array) == [1, 2, 3, 4]
     del array
     offset = block.offer()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ValueError, match="closed"):
         block.offer()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ValueError, match="closed"):
         block.numpy()
     mine = pool.claim(offset)
     assert bytes(mine) == b"\1\2\3\4"

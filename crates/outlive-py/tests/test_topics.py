@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import gc
 import itertools
 import math
+import struct
 import threading
 import zlib
 
 import numpy as np
 import pytest
 
-from outlive import Missed, NoSpace, Timeout, TooMany, Topic
+from outlive import Missed, NoSpace, Timeout, TooLarge, TooMany, Topic, WrongKind
 
 
 def pair(folder, name="topic", **options):
@@ -231,11 +233,240 @@ def test_dlpack_both_ways(folder, old):
     publisher.publish(np.eye(2))
     sample = subscriber.recv()
     assert sample.__dlpack_device__() == (1, 0)
-    with pytest.raises(BufferError):
-        sample.__dlpack__()
     sample.__dlpack__(max_version=(1, 0))  # never taken
+    sample.__dlpack__()
     with pytest.raises(TypeError):
         publisher.publish(OnDevice(np.eye(2)))
+
+
+class OldConsumer:
+    """Asks as JAX 0.4 to 0.7 does: by ``__dlpack__(stream=None)``, which says nothing of versions."""
+
+    def __init__(self, sample):
+        self.sample = sample
+
+    def __dlpack__(self, *, stream=None):
+        return self.sample.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self):
+        return self.sample.__dlpack_device__()
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("dimensions", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class DLManagedTensor(ctypes.Structure):
+    _fields_ = [("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p))]
+
+
+@pytest.mark.parametrize("count", [7, 50_000])
+def test_dlpack_of_the_first_version_gets_an_aligned_copy(folder, count):
+    """What XLA asks of a buffer: 64 bytes, or it refuses; and it may write to it."""
+    publisher, subscriber = pair(folder)
+    sent = np.arange(count, dtype="f4")
+    publisher.publish(sent)
+    sample = subscriber.recv(timeout=5)
+    capsule = sample.__dlpack__(stream=None)
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    at = pointer(capsule, b"dltensor")
+    managed = DLManagedTensor.from_address(at)
+    tensor = managed.tensor
+    assert tensor.data % 64 == 0 and tensor.byte_offset == 0
+    assert (tensor.dimensions, tensor.shape[0], tensor.strides[0]) == (1, count, 1)
+    assert (tensor.code, tensor.bits, tensor.lanes) == (2, 32, 1)
+    mine = np.frombuffer((ctypes.c_float * count).from_address(tensor.data), "f4")
+    assert np.array_equal(mine, sent)
+    mine[:] = 0
+    assert np.array_equal(sample.numpy(), sent)
+    # As a consumer does: it takes the tensor by giving the capsule another name, and lets it go later.
+    rename = ctypes.pythonapi.PyCapsule_SetName
+    rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    rename(capsule, b"used_dltensor")
+    del capsule, mine
+    managed.deleter(at)
+
+
+def test_dlpack_says_when_it_copies(folder):
+    publisher, subscriber = pair(folder)
+    publisher.publish(np.arange(1000.0))
+    sample = subscriber.recv(timeout=5)
+    old = OldConsumer(sample)
+    copied = np.from_dlpack(old)
+    assert np.array_equal(copied, np.arange(1000.0)) and not np.shares_memory(copied, sample.numpy())
+    with pytest.raises(BufferError, match="max_version"):
+        sample.__dlpack__(copy=False)
+    with pytest.raises(BufferError, match="max_version"):
+        sample.__dlpack__(max_version=(0, 8), copy=False)
+    with pytest.raises(BufferError, match="CPU"):
+        sample.__dlpack__(max_version=(1, 0), dl_device=(2, 0))
+    for copy, shares in [(None, True), (False, True), (True, False)]:
+        got = np.from_dlpack(sample, device="cpu", copy=copy)
+        assert np.array_equal(got, np.arange(1000.0))
+        assert np.shares_memory(got, sample.numpy()) == shares and got.flags.writeable != shares
+    # A tensor keeps the message by itself.
+    view = np.from_dlpack(sample)
+    del sample, old, got
+    for _ in range(100):
+        publisher.publish(np.zeros(1000))
+    gc.collect()
+    assert np.array_equal(view, np.arange(1000.0))
+
+
+def test_jax_takes_samples(folder):
+    jnp = pytest.importorskip("jax.numpy", exc_type=ImportError)
+    publisher, subscriber = pair(folder)
+    for count in (7, 50_000):
+        publisher.publish(np.arange(count, dtype="f4"))
+        assert float(jnp.from_dlpack(subscriber.recv(timeout=5)).sum()) == float(np.arange(count, dtype="f4").sum())
+
+
+@pytest.mark.parametrize("count", [1, 168, 169, 5000, 100_000, 3 << 20])
+def test_alignment_is_as_the_page_says(folder, count):
+    publisher, subscriber = pair(folder)
+    kept = []
+    for _ in range(9):
+        publisher.publish(np.ones(count, "u1"))
+        kept.append(subscriber.recv(timeout=5))
+        at = kept[-1].numpy().__array_interface__["data"][0]
+        assert at % (8 if count <= 168 else 64) == 0
+    with publisher.loan(count, "u1") as loan:
+        assert loan.__array_interface__["data"][0] % (8 if count <= 168 else 64) == 0
+        loan[:] = 0
+
+
+def test_an_array_is_read_as_what_it_is(folder):
+    publisher, subscriber = pair(folder)
+    publisher.publish(np.arange(6, dtype="i4").reshape(2, 3))
+    sample = subscriber.recv(timeout=5)
+    for dtype in ["f4", "u4", ">i4", "i8", "i2"]:
+        with pytest.raises(WrongKind, match=r"array of int32, not of .*view"):
+            sample.numpy(dtype)
+    for shape in [6, (3, 2), (2, 3, 1), ()]:
+        with pytest.raises(ValueError, match=r"shape \(2, 3\), not .*reshape"):
+            sample.numpy(shape=shape)
+    for got in [sample.numpy("i4"), sample.numpy(np.int32, (2, 3)), sample.numpy(shape=[2, 3])]:
+        assert np.array_equal(got, np.arange(6).reshape(2, 3)) and np.shares_memory(got, sample.numpy())
+    # As something else only by numpy's own words for it.
+    assert np.array_equal(sample.numpy().view("f4").view("i4").reshape(6), np.arange(6))
+
+
+POINTS = [
+    np.dtype([("x", "f4"), ("y", "f4")]),
+    np.dtype([("id", "u1"), ("at", "f8", (3,)), ("name", "S7"), ("größe", "U3")]),
+    np.dtype([("a", "i1"), ("b", "i4"), ("c", "i2")], align=True),
+    np.dtype([("pose", [("position", "f8", (2, 2)), ("ok", "?")]), ("z", "c16"), ("big", ">i4")]),
+    np.dtype({"names": ["p", "q"], "formats": ["i2", "u8"], "offsets": [3, 16], "itemsize": 40}),
+]
+
+
+@pytest.mark.parametrize("dtype", POINTS, ids=str)
+def test_records_arrive_as_they_were(folder, dtype):
+    publisher, subscriber = pair(folder)
+    random = np.random.default_rng(1)
+    for shape in [(), (0,), (3,), (2, 5), (1,) * 6, (5000,)]:
+        sent = np.zeros(shape, dtype)
+        for name in dtype.names:
+            if sent[name].dtype.kind in "iufc":
+                sent[name] = random.integers(0, 100, sent[name].shape)
+        publisher.publish(sent, key=3)
+        sample = subscriber.recv(timeout=5)
+        got = sample.numpy()
+        assert got.dtype == dtype and got.shape == shape and not got.flags.writeable
+        assert np.array_equal(got, sent) and np.shares_memory(got, sample.numpy()) == (sent.size > 0)
+        assert (sample.dtype, sample.shape, len(sample), sample.key) == (f"|V{dtype.itemsize}", shape, sent.nbytes, 3)
+        assert bytes(sample) == sent.tobytes()
+        assert np.array_equal(sample.numpy(dtype, shape), sent)
+        with publisher.loan(shape, dtype) as loan:
+            assert loan.dtype == dtype and loan.shape == shape and loan.flags.writeable
+            loan[...] = sent
+        assert np.array_equal(subscriber.recv(timeout=5).numpy(), sent)
+    with pytest.raises(WrongKind):
+        sample.numpy("u1")
+    with pytest.raises(BufferError, match="numpy"):
+        sample.__dlpack__(max_version=(1, 0))
+    publisher.publish(np.recarray(4, dtype=dtype))
+    assert subscriber.recv(timeout=5).numpy().dtype == dtype
+
+
+def test_structs_of_ctypes_are_records(folder):
+    class Point(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_float), ("n", ctypes.c_uint32)]
+
+    publisher, subscriber = pair(folder)
+    publisher.publish((Point * 2)(Point(1.5, 2), Point(2.5, 3)))
+    got = subscriber.recv(timeout=5).numpy()
+    assert got.dtype.names == ("x", "n") and got.tolist() == [(1.5, 2), (2.5, 3)]
+
+
+def test_records_of_addresses_are_refused(folder):
+    publisher, subscriber = pair(folder)
+    for dtype in [[("a", object)], [("a", "M8[s]")], [("a", [("b", object)])]]:
+        with pytest.raises((TypeError, ValueError)):
+            publisher.publish(np.zeros(2, dtype))
+        with pytest.raises((TypeError, ValueError)):
+            publisher.loan(2, dtype)
+    with pytest.raises((TypeError, ValueError)):
+
+        class Address(ctypes.Structure):
+            _fields_ = [("at", ctypes.c_void_p)]
+
+        publisher.publish((Address * 2)())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"T{O:a:}", b"T{l:a:O:b:}", b"T{T{O:x:}:a:}", b"T{&l:a:}", b"T{P:a:}", b"T{X{}:a:}", b"T{l:a:", b"T{l:a}", b"T{(2l:a:}",
+        b"l", b"", b"T{", b"T", b"T{l:a:}}", b"T{l:a:}\0", b"T{\xff:a:}", b"T{l:\xff:}", b"T{" * 100 + b"}" * 100, b"T{^^^^Zx:a:}",
+    ],
+)
+def test_a_description_that_lies_is_no_array(folder, text):
+    """Another program's header and text: numpy must not take its numbers for addresses."""
+    publisher, subscriber = pair(folder)
+    own = b"\xa5\x01V\0" + struct.pack("<6I", 2, 0, 0, 0, 0, 0) + struct.pack("<I", 8)
+    publisher.publish(bytes(range(16)) + text, own=own)
+    sample = subscriber.recv(timeout=5)
+    assert sample.dtype is None and len(sample) == 16 + len(text)
+    assert sample.numpy().dtype == np.uint8
+
+
+def test_a_description_of_another_size_is_an_error_of_numpys(folder):
+    publisher, subscriber = pair(folder)
+    for text in [b"T{l:a:l:b:}", b"T{b:a:}", b"T{2147483647l:a:}", b"T{(99999,99999,99999)l:a:}", b"T{}", b"T{99999999999999999999s:a:}"]:
+        own = b"\xa5\x01V\0" + struct.pack("<6I", 2, 0, 0, 0, 0, 0) + struct.pack("<I", 8)
+        publisher.publish(bytes(16) + text, own=own)
+        with pytest.raises((RuntimeError, ValueError, OverflowError, TypeError)):
+            subscriber.recv(timeout=5).numpy()
+
+
+def test_msgpack_is_all_of_the_message(folder):
+    publisher, subscriber = pair(folder)
+    for value in [b"\x01", b"\x92\x01\x02", b"\xa1a", b"\x81\x01\xc0", b"\xc0"]:
+        for rest in [b"\x01", b"\x91", b"\xa5", b"\xc1", b"\xc0", b"\xd9", value]:
+            publisher.publish(value)
+            subscriber.recv(timeout=5).msgpack()
+            publisher.publish(value + rest)
+            with pytest.raises(ValueError, match="bytes are left"):
+                subscriber.recv(timeout=5).msgpack()
+
+
+def test_a_message_larger_than_the_topic_says_so(folder):
+    publisher, _ = pair(folder, max_bytes=1 << 20)
+    with pytest.raises(TooLarge, match=r"message of 2097152 bytes does not fit, the most is [0-9]{6,7};"):
+        publisher.publish(bytes(2 << 20))
+    publisher.publish(bytes(900_000))
 
 
 def test_msgpack(folder):
@@ -329,9 +560,12 @@ def test_a_publisher_killed_in_a_loan_leaves_nothing_behind(folder, start):
 
 
 def test_a_full_topic_says_so(folder):
-    publisher, _ = pair(folder, max_bytes=1 << 20)
-    with pytest.raises(NoSpace) as raised:
-        publisher.loan(8 << 20)
+    publisher, subscriber = pair(folder, max_bytes=1 << 20)
+    held = []
+    with pytest.raises(NoSpace, match="subscribers hold [1-9]") as raised:
+        for _ in range(9):
+            publisher.publish(bytes(200_000))
+            held.append(subscriber.recv(timeout=5))
     assert isinstance(raised.value, OSError) and raised.value.errno == 28
 
 

@@ -48,6 +48,22 @@ async def first(subscriber: outlive.Subscriber) -> bytes | None:
     return None
 
 
+async def both(client: outlive.Client, subscriber: outlive.Subscriber) -> tuple[bytes, int]:
+    answer = asyncio.create_task(client.call_async(b"now", timeout=1.0))
+    sample = asyncio.create_task(subscriber.recv_async())
+    async with asyncio.TaskGroup() as group:
+        third: asyncio.Task[bytes] = group.create_task(client.call_async(b"later"))
+    with await sample as received:
+        return await answer + third.result(), len(received)
+
+
+def closes(domain: outlive.Domain) -> dict[str, str | None]:
+    with outlive.Topic("frames", domain) as topic, topic.publisher() as publisher:
+        publisher.publish(b"")
+    domain.remove("frames", missing_ok=True)
+    return domain.names() if domain.sweep()["failed"] == 0 else {}
+
+
 async def replies(client: outlive.Client) -> list[bytes]:
     with client.begin(b"all of them") as call:
         first: bytes = await call

@@ -232,10 +232,11 @@ impl fmt::Display for Error {
             Error::InvalidName { name, why } => {
                 let short: String = name.chars().take(40).flat_map(char::escape_debug).collect();
                 let more = if name.chars().count() > 40 { "…" } else { "" };
-                write!(
-                    f,
-                    "'{short}{more}' cannot be a name: {why}; use 1 to 200 bytes without '/' and NUL, not starting with '.'"
-                )
+                write!(f, "'{short}{more}' cannot be a name: {why}; ")?;
+                if let Some(other) = name_without_slashes(name) {
+                    write!(f, "'{}' can, ", other.escape_debug())?;
+                }
+                f.write_str("use 1 to 200 bytes without '/' and NUL, not starting with '.'")
             }
             Error::AlreadyExists { path } => {
                 write!(f, "{} exists already; open it, or choose another name", path.display())
@@ -399,6 +400,17 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Returns the name that a name with slashes, as those of ROS, may have here.
+fn name_without_slashes(name: &str) -> Option<String> {
+    let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
+    let other = parts.join(".");
+    let is_name = name.contains('/')
+        && !other.starts_with('.')
+        && !other.contains('\0')
+        && (1..=200).contains(&other.len());
+    is_name.then_some(other)
+}
 
 #[cfg(all(test, not(loom)))]
 mod tests {

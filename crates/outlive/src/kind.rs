@@ -42,6 +42,8 @@ pub enum Kind {
     State,
     /// A service of [`rpc`](crate::rpc): requests and replies.
     Service,
+    /// A [`jobs::JobQueue`](crate::jobs::JobQueue).
+    JobQueue,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
@@ -63,6 +65,7 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::Topic, 15, "topic"),
     (Kind::State, 17, "state"),
     (Kind::Service, 18, "service"),
+    (Kind::JobQueue, 19, "job queue"),
     (Kind::LockOrder, 31, "lock order"),
 ];
 

@@ -28,6 +28,7 @@
 //! | to | take | a participant is killed |
 //! | --- | --- | --- |
 //! | send each message to one process, in order | [`queue`] | the receiver's successor goes on with the next message; senders are told |
+//! | give jobs to several workers | [`jobs`] | a killed worker's job goes to another |
 //! | publish to any number of processes, without copies | [`topic`] | subscribers keep what they hold; a new publisher takes the dead one's place |
 //! | give the latest value to any number of readers | [`state`] | readers keep the last whole value, and are told |
 //! | ask a process and get an answer | [`rpc`] | the caller is told at once, and whether the call had begun |
@@ -59,6 +60,7 @@
 //! | [`sync`] | locks |
 //! | [`pool`] | objects by size class, handed from process to process |
 //! | [`queue`] | the growing queue |
+//! | [`jobs`] | the job queue |
 //! | [`topic`] | messages to many processes |
 //! | [`state`] | the latest value under a name |
 //! | [`rpc`] | requests and replies: [`rpc::Service`], [`rpc::Client`], [`rpc::Server`] |
@@ -81,6 +83,7 @@ mod domain;
 mod error;
 pub mod futex;
 mod inspect;
+pub mod jobs;
 mod kind;
 mod liveness;
 #[cfg(feature = "msgpack")]

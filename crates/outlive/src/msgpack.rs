@@ -3,7 +3,8 @@
 
 use std::io::{self, Write};
 
-use rmp_serde::Serializer;
+use rmp_serde::decode::Error;
+use rmp_serde::{Deserializer, Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::SendError;
@@ -89,14 +90,39 @@ pub(crate) fn write<T: Serialize + ?Sized>(bytes: &mut [u8], value: &T) -> Resul
     Ok(into.written)
 }
 
-/// Reads a value. `Err`: why the bytes are no such value.
+/// Reads a value, which all of the bytes must be. `Err`: why they are no such value.
 pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
-    rmp_serde::from_slice(bytes).map_err(|error| error.to_string())
+    let mut from = Deserializer::from_read_ref(bytes);
+    let value = T::deserialize(&mut from).map_err(|error| error.to_string())?;
+    // The deserializer does not tell how far it has come. Where no byte is left it cannot read the
+    // marker of a further value. (A `bool` reads one marker: within a list it would read more.)
+    match bool::deserialize(&mut from) {
+        Err(Error::InvalidMarkerRead(_)) => Ok(value),
+        _ => Err("bytes are left behind the value".to_owned()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_bytes_must_be_the_value() {
+        assert_eq!(read::<u8>(&[1]), Ok(1));
+        assert_eq!(read::<(u8, &str)>(b"\x92\x01\xa1a"), Ok((1, "a")));
+        assert_eq!(read::<Option<bool>>(b"\xc0"), Ok(None));
+        assert_eq!(read::<()>(b"\xc0"), Ok(()));
+        // A number, a list whose item is missing, a string whose bytes are, no marker at all.
+        for rest in [&b"\x01"[..], b"\x91", b"\xa5", b"\xc1", b"\xc2", b"\xc0\xc0", b"\xd9"] {
+            for value in [&b"\x92\x01\x02"[..], b"\x92\xc0\xc0", b"\x92\x01\xc0"] {
+                assert!(read::<(Option<u8>, Option<u8>)>(value).is_ok());
+                let bytes = [value, rest].concat();
+                let left = read::<(Option<u8>, Option<u8>)>(&bytes);
+                assert_eq!(left, Err("bytes are left behind the value".to_owned()), "{bytes:x?}");
+            }
+        }
+        assert!(read::<u8>(&[]).is_err());
+    }
 
     #[test]
     fn what_does_not_fit_is_counted() {

@@ -12,9 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const LAYERS: [&str; 16] = [
+const LAYERS: [&str; 17] = [
     "shim", "sys", "futex", "segment", "liveness", "wake", "claim", "domain", "sync", "pool",
-    "queue", "topic", "state", "rpc", "wait", "inspect",
+    "queue", "jobs", "topic", "state", "rpc", "wait", "inspect",
 ];
 
 /// Names at the crate's root, and the module of each. `Error` names a `Kind`, so it belongs to that

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use outlive::Domain;
+use outlive::jobs::JobQueue;
 use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
@@ -45,6 +46,10 @@ fn the_page_has_the_defaults() {
     expect("queue", "slot_bytes", queue.slot_bytes);
     expect("queue", "need_receiver", queue.need_receiver);
     expect_a_quarter("queue", queue.max_bytes, 6 << 30);
+    let jobs = JobQueue::<[u8]>::open_or_create(&domain, "jobs").expect("made").config();
+    expect("job queue", "max_jobs", jobs.max_jobs);
+    expect("job queue", "job_bytes", jobs.job_bytes);
+    expect("job queue", "max_attempts", jobs.max_attempts);
     let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made").config();
     expect("topic", "depth", topic.depth);
     expect("topic", "stamps", topic.stamps);

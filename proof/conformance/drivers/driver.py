@@ -627,7 +627,9 @@ def state_wait(name: str, version: str, span: str) -> str:
 
 
 def state_close(name: str) -> None:
+    # An object that was closed stays closed; the state is there.
     thing(name).close()
+    things[name] = outlive.State.open(name, domain=folder)
 
 
 def bytes_open(name: str, most: str, word: str) -> None:

@@ -28,6 +28,7 @@
 mod claim;
 #[path = "../../../crates/outlive/src/error.rs"]
 mod error;
+mod jobs;
 #[path = "../../../crates/outlive/src/kind.rs"]
 mod kind;
 mod liveness;

@@ -1,6 +1,11 @@
 //! What the queue's code asks of a segment, where loom runs it: nothing but names for errors.
 
+#[path = "../../../crates/outlive/src/segment/copy.rs"]
+mod copy;
+
 use std::path::Path;
+
+pub(crate) use copy::{copy_in, copy_out};
 
 use crate::Error;
 

@@ -1,8 +1,6 @@
 //! The state, but for its file.
 
 mod buffers;
-#[path = "../../../crates/outlive/src/state/copy.rs"]
-mod copy;
 #[path = "../../../crates/outlive/src/state/inner.rs"]
 mod inner;
 #[path = "../../../crates/outlive/src/state/layout.rs"]

@@ -19,7 +19,13 @@ public:
     using difference_type = std::ptrdiff_t;
     using iterator_concept = std::input_iterator_tag;
 
-    Incoming(End &end, Deadline deadline) : end_(&end), deadline_(deadline) { ++*this; }
+    Incoming(End &end, Deadline deadline) : end_(&end), deadline_(deadline), now_() { ++*this; }
+    /* As far as the values can be copied and moved. */
+    Incoming(const Incoming &) = default;
+    Incoming(Incoming &&) = default;
+    Incoming &operator=(const Incoming &) = default;
+    Incoming &operator=(Incoming &&) = default;
+    ~Incoming() = default;
 
     value_type &&operator*() const noexcept { return std::move(*now_); }
     Incoming &operator++() {
@@ -29,7 +35,11 @@ public:
         else if (int code = next.code(); code != ETIMEDOUT && code != EAGAIN && code != End::last_code) detail::raise(next.error());
         return *this;
     }
+#pragma GCC diagnostic push
+/* What it pointed to is gone, so there is nothing to return: an input iterator need not. */
+#pragma GCC diagnostic ignored "-Weffc++"
     void operator++(int) { ++*this; }
+#pragma GCC diagnostic pop
     friend bool operator==(const Incoming &at, std::default_sentinel_t) noexcept { return !at.now_; }
 
 private:

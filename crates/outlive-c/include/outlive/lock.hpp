@@ -46,6 +46,8 @@ inline bool got(int code) {
 template <class L, class T> class [[nodiscard]] Guard {
 public:
     Guard(L &lock, T *value) noexcept : lock_(&lock), value_(value) {}
+    Guard(const Guard &) = delete;
+    Guard &operator=(const Guard &) = delete;
     Guard(Guard &&other) noexcept : lock_(std::exchange(other.lock_, nullptr)), value_(other.value_) {}
     Guard &operator=(Guard &&other) noexcept {
         std::swap(lock_, other.lock_);

@@ -14,6 +14,8 @@ class [[nodiscard]] Seat {
 public:
     /* For the call that takes a seat. */
     explicit Seat(outlive_barrier_t *barrier) noexcept : barrier_(barrier) {}
+    Seat(const Seat &) = delete;
+    Seat &operator=(const Seat &) = delete;
     Seat(Seat &&other) noexcept : barrier_(std::exchange(other.barrier_, nullptr)) {}
     Seat &operator=(Seat &&other) noexcept {
         std::swap(barrier_, other.barrier_);

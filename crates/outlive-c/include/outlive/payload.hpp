@@ -2,6 +2,8 @@
 #ifndef OUTLIVE_PAYLOAD_HPP
 #define OUTLIVE_PAYLOAD_HPP
 
+#include <outlive.h>
+
 #include <concepts>
 #include <cstddef>
 #include <memory>
@@ -59,7 +61,12 @@ namespace detail {
 
 /** A handle of outlive.h that closes itself. */
 template <auto close> struct Close {
-    template <class H> void operator()(H *handle) const noexcept { close(handle); }
+    template <class H> void operator()(H *handle) const noexcept {
+#ifdef OUTLIVE_TSAN_H
+        outlive_tsan_before();
+#endif
+        close(handle);
+    }
 };
 template <class H, auto close> using Handle = std::unique_ptr<H, Close<close>>;
 

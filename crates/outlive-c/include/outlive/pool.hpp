@@ -10,6 +10,8 @@ namespace outlive {
  * longer. */
 class Memory {
 public:
+    Memory(const Memory &) = delete;
+    Memory &operator=(const Memory &) = delete;
     Memory(Memory &&other) noexcept : pool_(other.pool_), bytes_(std::exchange(other.bytes_, {})) {}
     Memory &operator=(Memory &&other) noexcept {
         std::swap(pool_, other.pool_);

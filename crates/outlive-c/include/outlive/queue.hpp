@@ -35,6 +35,8 @@ public:
     explicit Received(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
+    /** Returns the number of bytes. */
+    size_t size() const noexcept { return bytes_.size(); }
     std::string_view text() const noexcept { return text_of(bytes_); }
     /** Returns the message as a value; throws an `Error` (OUTLIVE_OTHER_TYPE) if it has another
      * size. */
@@ -51,6 +53,8 @@ public:
     Peeked(std::span<const std::byte> bytes, bool redelivered) noexcept : bytes_(bytes), redelivered_(redelivered) {}
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; }
+    /** Returns the number of bytes. */
+    size_t size() const noexcept { return bytes_.size(); }
     std::string_view text() const noexcept { return text_of(bytes_); }
     template <class T> T as() const { return detail::value_of<T>(bytes_); }
     /** Returns whether an earlier receiver got this message too and died before it committed it: it

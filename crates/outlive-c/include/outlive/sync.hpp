@@ -14,6 +14,8 @@ class [[nodiscard]] Permit {
 public:
     /* For the calls that take one. */
     Permit(outlive_semaphore_t *semaphore, uint32_t index) noexcept : semaphore_(semaphore), index_(index) {}
+    Permit(const Permit &) = delete;
+    Permit &operator=(const Permit &) = delete;
     Permit(Permit &&other) noexcept : semaphore_(std::exchange(other.semaphore_, nullptr)), index_(other.index_) {}
     Permit &operator=(Permit &&other) noexcept {
         std::swap(semaphore_, other.semaphore_);

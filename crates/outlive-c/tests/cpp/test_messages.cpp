@@ -28,7 +28,7 @@ static void queue_ranges() {
         sender.send_batch(two).value();
     }
     auto first = receiver.recv(soon).value();
-    CHECK(first.text() == "first");
+    CHECK(first.text() == "first" && first.size() == 5);
     THROWS(OUTLIVE_OTHER_TYPE, (void)first.as<Pose>());
     CHECK(receiver.recv(soon).value().as<Pose>().angle == 3);
     size_t bytes = 0;
@@ -76,7 +76,7 @@ static void receiver_killed() {
     CHECK(told.code() == EPIPE && told.error().message().size() > 0);
     auto receiver = queue.receiver().value();
     auto again = receiver.peek(soon).value();
-    CHECK(again.text() == "kept" && again.redelivered());
+    CHECK(again.text() == "kept" && again.size() == 4 && again.redelivered());
     receiver.commit().value();
     CHECK(receiver.commit().code() == EINVAL);
 }

@@ -58,7 +58,7 @@ class Child {
 public:
     using Tell = std::function<void()>;
 
-    explicit Child(const std::function<void(outlive::Domain &, Tell)> &act) {
+    explicit Child(const std::function<void(outlive::Domain &, Tell)> &act) : pid_(-1), news_(-1) {
         int news[2];
         CHECK(pipe(news) == 0);
         pid_ = fork();

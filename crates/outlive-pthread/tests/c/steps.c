@@ -89,27 +89,53 @@ static void unlock_plain(void *had)
 
 static int cleanup_result = -1;
 
-static void *waits(void *unused)
+static volatile int waiting;
+
+/* How it waits: until a time that does not come, if "timed" or "clock" says so. */
+static void *waits(void *how)
 {
-	(void)unused;
+	struct timespec end = in(CLOCK_REALTIME, 1000 * 3600);
 	pthread_mutex_lock(&shared->plain);
+	waiting = 1;
 	pthread_cleanup_push(unlock_plain, &cleanup_result);
-	for (;;)
-		pthread_cond_wait(&shared->cond, &shared->plain);
+	for (;;) {
+		if (!strcmp(how, "timed"))
+			pthread_cond_timedwait(&shared->cond, &shared->plain, &end);
+		else if (!strcmp(how, "clock"))
+			pthread_cond_clockwait(&shared->cond, &shared->plain, CLOCK_REALTIME, &end);
+		else
+			pthread_cond_wait(&shared->cond, &shared->plain);
+	}
 	pthread_cleanup_pop(0);
 	return NULL;
 }
 
-/* A thread that is cancelled in a wait has the mutex again when its clean-up handler runs. */
-static int cancel(void)
+/* A thread that is cancelled in a wait has the mutex again when its clean-up handler runs. Once it is cancelled as it
+ * goes to sleep, and once a while later; and once while this thread has the mutex. */
+static int cancel(const char *how)
 {
-	pthread_t thread;
-	void *result;
-	pthread_create(&thread, NULL, waits, NULL);
-	usleep(200000);
-	pthread_cancel(thread);
-	pthread_join(thread, &result);
-	return result != PTHREAD_CANCELED ? -1 : cleanup_result;
+	for (int when = 0; when < 3; when++) {
+		pthread_t thread;
+		void *result;
+		waiting = 0;
+		cleanup_result = -1;
+		pthread_create(&thread, NULL, waits, (void *)how);
+		do {
+			pthread_mutex_lock(&shared->plain);
+			pthread_mutex_unlock(&shared->plain);
+		} while (!waiting);
+		if (when > 0) usleep(50000);
+		if (when == 2) pthread_mutex_lock(&shared->plain);
+		pthread_cancel(thread);
+		if (when == 2) {
+			usleep(50000);
+			if (cleanup_result != -1) return -2;
+			pthread_mutex_unlock(&shared->plain);
+		}
+		pthread_join(thread, &result);
+		if (result != PTHREAD_CANCELED || cleanup_result) return -1;
+	}
+	return 0;
 }
 
 static void *takes_and_ends(void *unused)
@@ -172,6 +198,16 @@ static int step(const char *name)
 			soon = in(CLOCK_MONOTONIC, 50);
 			return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &soon);
 		}
+		if (!strcmp(verb, "badtimedlock")) { struct timespec none = { 1, -1 }; return pthread_mutex_timedlock(mutex, &none); }
+		if (!strcmp(verb, "pasttimedlock")) { struct timespec past = { -5, 0 }; return pthread_mutex_timedlock(mutex, &past); }
+		if (!strcmp(verb, "badclocklock")) {
+			soon = in(CLOCK_MONOTONIC, 50);
+			return pthread_mutex_clocklock(mutex, CLOCK_PROCESS_CPUTIME_ID, &soon);
+		}
+		if (!strcmp(verb, "condwait")) {
+			soon = in(CLOCK_REALTIME, 50);
+			return pthread_cond_timedwait(&shared->cond, mutex, &soon);
+		}
 	}
 	if (!strcmp(name, "init")) return init();
 	if (!strcmp(name, "pause")) { for (;;) pause(); }
@@ -186,6 +222,9 @@ static int step(const char *name)
 	if (!strcmp(name, "clockrdlock")) { soon = in(CLOCK_MONOTONIC, 50); return pthread_rwlock_clockrdlock(&shared->rwlock, CLOCK_MONOTONIC, &soon); }
 	if (!strcmp(name, "clockwrlock")) { soon = in(CLOCK_MONOTONIC, 50); return pthread_rwlock_clockwrlock(&shared->rwlock, CLOCK_MONOTONIC, &soon); }
 	if (!strcmp(name, "badwrlock")) { struct timespec none = { 1, 2000000000 }; return pthread_rwlock_timedwrlock(&shared->rwlock, &none); }
+	if (!strcmp(name, "badrdlock")) { struct timespec none = { 1, -1 }; return pthread_rwlock_timedrdlock(&shared->rwlock, &none); }
+	if (!strcmp(name, "pastwrlock")) { struct timespec past = { -5, 0 }; return pthread_rwlock_timedwrlock(&shared->rwlock, &past); }
+	if (!strcmp(name, "badclockrdlock")) { soon = in(CLOCK_MONOTONIC, 50); return pthread_rwlock_clockrdlock(&shared->rwlock, CLOCK_PROCESS_CPUTIME_ID, &soon); }
 	if (!strcmp(name, "wait-item")) {
 		int error = 0;
 		while (shared->items == 0 && error == 0)
@@ -212,12 +251,13 @@ static int step(const char *name)
 		return error;
 	}
 	if (!strcmp(name, "badwait")) { struct timespec none = { 1, -1 }; return pthread_cond_timedwait(&shared->cond, &shared->plain, &none); }
+	if (!strcmp(name, "badclockwait")) { soon = in(CLOCK_MONOTONIC, 50); return pthread_cond_clockwait(&shared->cond, &shared->plain, CLOCK_PROCESS_CPUTIME_ID, &soon); }
 	if (!strcmp(name, "pastwait")) { struct timespec past = { -5, 0 }; return pthread_cond_timedwait(&shared->cond, &shared->plain, &past); }
 	if (!strcmp(name, "add-item")) return shared->items++, 0;
 	if (!strcmp(name, "signal")) return pthread_cond_signal(&shared->cond);
 	if (!strcmp(name, "broadcast")) return pthread_cond_broadcast(&shared->cond);
 	if (!strcmp(name, "destroy-cond")) return pthread_cond_destroy(&shared->cond);
-	if (!strcmp(name, "cancel")) return cancel();
+	if (!strncmp(name, "cancel-", 7)) return cancel(name + 7);
 	if (!strcmp(name, "thread-ends")) return thread_ends();
 	if (!strcmp(name, "private")) return private_locks();
 	/* What the child of a fork may do with its parent's locks. */

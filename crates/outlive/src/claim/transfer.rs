@@ -36,8 +36,8 @@ pub enum SendError {
         /// The largest possible length in bytes.
         max: u64,
     },
-    /// No value of this state has such a length: all have one, or lengths that are multiples of the
-    /// size of their type.
+    /// No value of this state, or job of this queue, has such a length: all have one, or lengths that
+    /// are multiples of the size of their type.
     OtherLength {
         /// The value's length in bytes.
         len: u64,
@@ -66,7 +66,7 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SendError::Full { slowest: None } => {
-                f.write_str("it is full; try again, wait, or raise max_bytes")
+                f.write_str("it is full; try again, wait, or make it larger")
             }
             SendError::Full { slowest: Some(slowest) } => {
                 write!(
@@ -93,13 +93,13 @@ impl fmt::Display for SendError {
             SendError::TooLarge { len, max } => {
                 write!(
                     f,
-                    "a message of {len} bytes does not fit, the most is {max}; split it, or raise max_bytes"
+                    "a message of {len} bytes does not fit, the most is {max}; split it, or make room for larger ones"
                 )
             }
             SendError::OtherLength { len, wanted } => {
                 write!(
                     f,
-                    "a value of {len} bytes does not fit this state's type; one of {wanted} would"
+                    "a value of {len} bytes does not fit the type; one of {wanted} would"
                 )
             }
             SendError::NoSpace { wanted, held: 0 } => {

@@ -1,6 +1,7 @@
 //! What a domain contains.
 
 use crate::claim::Holder;
+use crate::jobs::JobsUsage;
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue};
 use crate::rpc::Overview;
@@ -84,6 +85,8 @@ pub enum Detail {
     },
     /// A service.
     Service(Overview),
+    /// A job queue.
+    Jobs(JobsUsage),
 }
 
 impl Domain {
@@ -215,6 +218,12 @@ impl Domain {
                 let (overview, left) = crate::rpc::usage(segment, self.me()?)?;
                 entry.dead_claims = left.claims + left.objects;
                 entry.detail = Detail::Service(overview);
+            }
+            Kind::JobQueue => {
+                entry.waiters = waiters(&segment, &[]);
+                let (usage, dead) = crate::jobs::usage(segment, self.me()?)?;
+                entry.dead_claims = dead;
+                entry.detail = Detail::Jobs(usage);
             }
             Kind::Registry | Kind::LockOrder => {}
             _ => {

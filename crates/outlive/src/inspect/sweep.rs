@@ -176,6 +176,10 @@ impl Domain {
                 report.objects += swept.objects;
                 Ok(swept.names_left)
             }
+            Kind::JobQueue => {
+                report.claims += crate::jobs::sweep(segment, me, dry_run)?;
+                Ok(false)
+            }
             _ => Ok(false),
         }
     }

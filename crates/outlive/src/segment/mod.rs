@@ -1,5 +1,6 @@
 //! Shared files: checked folders, headers, creation without a race, growth without a move.
 
+mod copy;
 mod folder;
 mod hash;
 mod header;
@@ -7,6 +8,7 @@ mod name;
 #[expect(clippy::module_inception, reason = "the folder's main thing")]
 mod segment;
 
+pub(crate) use copy::{copy_in, copy_out};
 pub(crate) use folder::Folder;
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};

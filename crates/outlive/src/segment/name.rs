@@ -30,6 +30,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_error_says_which_name_one_with_slashes_can_have() {
+        let told = |name| check_name(name).expect_err(name).to_string();
+        assert!(told("/camera/image").contains("'camera.image' can,"), "{}", told("/camera/image"));
+        assert!(told("a//b/").contains("'a.b' can,"), "{}", told("a//b/"));
+        for name in ["/", "//", "../b", ".a/b", &format!("/{}", "x".repeat(201)), "a/\0"] {
+            assert!(!told(name).contains(" can,"), "{}", told(name));
+        }
+    }
+
+    #[test]
     fn bad_names_are_refused_with_a_reason() {
         for name in ["", "a/b", "/", "..", ".hidden", "nul\0", &"x".repeat(300)] {
             let error = check_name(name).expect_err(name);

@@ -19,7 +19,6 @@
 //! ```
 
 mod buffers;
-mod copy;
 mod inner;
 mod layout;
 mod options;

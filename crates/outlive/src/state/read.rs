@@ -11,10 +11,10 @@
 
 use super::Inner;
 use super::buffers::Buffer;
-use super::copy::copy_out;
 use super::layout::{Cell, Latest};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
+use crate::segment::copy_out;
 use crate::shim::{AtomicU64, Ordering, fence};
 use crate::sys::barrier;
 

@@ -13,10 +13,10 @@
 use std::sync::Arc;
 
 use super::Inner;
-use super::copy::copy_in;
 use super::layout::{CELLS, Cell, Latest, MOST_BUFFERS};
 use crate::claim::{HeldRole, Role};
 use crate::liveness::Me;
+use crate::segment::copy_in;
 use crate::shim::{Ordering, fence};
 use crate::{Deadline, Error, SendError};
 

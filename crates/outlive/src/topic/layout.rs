@@ -36,7 +36,7 @@ pub(super) const NO_STAMPS: u32 = 1;
 /// In `awaited`: each subscriber.
 const ANY: u32 = 0;
 
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 const HEAD_AT: u64 = BODY;
 const RINGS_AT: u64 = HEAD_AT + PAGE;
 const CONTROL_AT: u64 = RINGS_AT + 2 * PAGE;

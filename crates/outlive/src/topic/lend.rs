@@ -16,9 +16,9 @@ impl<T: Plain> Publisher<[T]> {
     /// arbitrary: zeroes, or an earlier message.
     ///
     /// # Errors
-    /// [`SendError::NoSpace`] when the topic's memory is at its largest,
-    /// [`SendError::TooLarge`], [`SendError::NotOwner`], [`SendError::Damaged`],
-    /// [`SendError::System`].
+    /// [`SendError::NoSpace`] when the topic's memory is at its largest, [`SendError::TooLarge`]
+    /// when the message alone is larger than that, [`SendError::NotOwner`],
+    /// [`SendError::Damaged`], [`SendError::System`].
     ///
     /// # If a process dies
     /// If this process dies, its loans' memory goes to the next publisher.
@@ -162,6 +162,11 @@ impl<M: Payload + ?Sized> Publisher<M> {
     fn find_memory(&self, me: Me, ring: &mut Ring, len: u64) -> Result<ObjectRef, SendError> {
         let inner = &*self.inner;
         let index = ring.index;
+        // Before anything is given up for it: a message that an empty topic has no room for.
+        let most = inner.largest_payload();
+        if len > most {
+            return Err(SendError::TooLarge { len, max: most });
+        }
         let try_again = || match inner.heap.allocate_for(&inner.segment, me, len, index, inner) {
             Err(Error::NoSpace { .. }) => Ok(None),
             other => other.map(Some),

@@ -496,7 +496,7 @@ mod loom_tests {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::topic::{Publisher, Topic};
+    use crate::topic::{Publisher, Subscriber, Topic};
     use crate::{Domain, SendError};
 
     fn with_topic(name: &str, test: impl FnOnce(&Topic)) {
@@ -533,6 +533,29 @@ mod tests {
             let mut again = [one.as_ptr().addr(), two.as_ptr().addr()];
             again.sort_unstable();
             assert_eq!(again, both);
+        });
+    }
+
+    #[test]
+    fn a_message_that_is_larger_than_the_topics_memory_is_told_so() {
+        with_topic("loans-too-large", |topic| {
+            let publisher = topic.publisher().expect("a ring");
+            publisher.publish(&[7; 5000]).expect("published");
+            let refused = publisher.loan(5 << 20).map(drop);
+            let Err(SendError::TooLarge { len: 5_242_880, max: most }) = refused else {
+                panic!("{refused:?}")
+            };
+            let text = SendError::TooLarge { len: 5 << 20, max: most }.to_string();
+            assert!(text.contains("5242880 bytes") && text.contains(&most.to_string()), "{text}");
+            // Nothing was given up for it.
+            let mut late = topic.subscriber_with(Subscriber::options().history(1)).expect("joined");
+            assert_eq!(*late.try_recv().expect("there").expect("kept"), [7; 5000]);
+            drop(late);
+            // One subscriber's slot has been taken since. One byte more is too large.
+            let most = publisher.inner.largest_payload() as usize;
+            drop(publisher.loan(most).expect("as much fits"));
+            let refused = publisher.loan(most + 1).map(drop);
+            assert!(matches!(refused, Err(SendError::TooLarge { .. })), "{refused:?}");
         });
     }
 

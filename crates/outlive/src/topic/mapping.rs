@@ -4,10 +4,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::layout::{
-    MOST_RINGS, MOST_SUBSCRIBERS, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot,
+    MOST_RINGS, MOST_SUBSCRIBERS, PAGE, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot,
     TopicHead, ring_bytes,
 };
 use super::slot::{SLOT, Slot};
+use super::topic::LARGEST_PAYLOAD;
 use crate::Error;
 use crate::liveness::{Ends, Registry};
 use crate::pool::{Heap, HeapHost, ObjectRef};
@@ -168,9 +169,21 @@ impl Inner {
 
     /// Returns how many bytes of the file are in use.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
+        Ok(self.fixed_bytes().saturating_add(self.heap.bytes(&self.segment)?))
+    }
+
+    /// Returns the bytes that are in use besides the payloads and their tags.
+    fn fixed_bytes(&self) -> u64 {
         let rings = u64::from(self.rings()) * ring_bytes(self.plan.depth);
         let subscribers = u64::from(self.subscriber_slot_count()) * SUBSCRIBER_SLOT_BYTES;
-        Ok((Plan::INITIAL + rings + subscribers).saturating_add(self.heap.bytes(&self.segment)?))
+        Plan::INITIAL + rings + subscribers
+    }
+
+    /// Returns the bytes of the largest payload for which there would be room if the topic had no
+    /// other: it takes whole pages, and one for its tag.
+    pub(super) fn largest_payload(&self) -> u64 {
+        let left = self.segment.header().max_bytes().saturating_sub(self.fixed_bytes() + PAGE);
+        (left / PAGE * PAGE).min(LARGEST_PAYLOAD as u64)
     }
 }
 

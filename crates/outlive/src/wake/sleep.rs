@@ -238,6 +238,10 @@ impl<'a> Sleep<'a> {
         deadline: Deadline,
         has_come: impl Fn() -> bool,
     ) -> (Result<Asleep, Errno>, bool) {
+        // As after a sleep that ends at once. The caller has looked, and looks again.
+        if deadline.has_passed() {
+            return (Ok(Asleep::TimedOut), false);
+        }
         let until = recheck::until(self.registry, self.recheck, deadline);
         let record = WaitRecord::begin(self.registry, set.get(principal));
         let woken = futex::wait_any(set, principal, until);

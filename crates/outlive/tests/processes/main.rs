@@ -32,6 +32,7 @@ mod generations;
 mod growth;
 mod idle;
 mod inversion;
+mod jobs;
 mod keeper;
 mod killed_receivers;
 mod killed_senders;
@@ -51,6 +52,7 @@ mod onces;
 mod order;
 mod owned_guards;
 mod panics;
+mod passed_deadlines;
 mod pi_mutex;
 mod pi_mutex_deaths;
 mod pool_guard_pages;
@@ -181,6 +183,8 @@ const ALL: &[&[runner::Check]] = &[
     wait_bridges::CHECKS,
     wait_sources::CHECKS,
     idle::CHECKS,
+    passed_deadlines::CHECKS,
+    jobs::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::mpsc;
 
+use outlive::sync::PiMutex;
 use outlive::{Domain, Error, TokenId};
 
 use crate::asleep::thread_id;
@@ -153,6 +154,14 @@ fn all_in_use(world: &World) {
     };
     let error = refused(&domain).expect_err("none is left");
     assert_eq!(error, Error::NoToken { path: domain.path().to_owned() });
+    // A lock that needs its maker's token is not made by a thread that gets none.
+    let made = std::thread::spawn({
+        let domain = domain.clone();
+        move || PiMutex::options(0u64).create_new(&domain, "pi_mutex").map(drop)
+    });
+    let path = domain.path().to_owned();
+    assert_eq!(made.join().expect("no panic"), Err(Error::NoToken { path }));
+    assert!(!domain.path().join("pi_mutex").exists(), "it has no name, so it may be made anew");
     let text = error.to_string();
     assert!(text.contains("65536") && text.contains("outlive gc"), "{text}");
     assert!(domain.token().is_ok(), "who has one keeps it");

@@ -2,7 +2,7 @@
 //!
 //! It copies word by word, by atomics: bytes that were read while they were written are discarded
 //! when the stamp says so, but reading them is no data race. All orders are Relaxed: the fences are
-//! with the stamps, in `read.rs` and `write.rs`.
+//! with what says that they are whole: a state's stamps, a job's word.
 
 use crate::shim::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ const STRIDE: usize = 8;
 /// # Safety
 /// The caller guarantees that `len` bytes can be written at `to`, and that `words` hold as many.
 #[inline]
-pub(super) unsafe fn copy_out(words: &[AtomicU64], to: *mut u8, len: usize) {
+pub(crate) unsafe fn copy_out(words: &[AtomicU64], to: *mut u8, len: usize) {
     debug_assert!(len <= words.len() * WORD);
     let whole = len / WORD;
     let mut at = 0;
@@ -52,7 +52,7 @@ pub(super) unsafe fn copy_out(words: &[AtomicU64], to: *mut u8, len: usize) {
 /// Copies the bytes into the words; the rest of the last word becomes 0. Bytes that do not fit are
 /// left out.
 #[inline]
-pub(super) fn copy_in(words: &[AtomicU64], bytes: &[u8]) {
+pub(crate) fn copy_in(words: &[AtomicU64], bytes: &[u8]) {
     let (whole, rest) = bytes.as_chunks::<WORD>();
     for (word, bytes) in words.iter().zip(whole) {
         word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);

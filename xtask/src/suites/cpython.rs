@@ -1,0 +1,17 @@
+//! CPython's tests of its locks, queues and multiprocessing, as the installed interpreter has them.
+
+use std::io;
+use std::process::Command;
+
+use crate::paths;
+use crate::python;
+
+pub(super) fn ready(may_install: bool) -> io::Result<Result<Command, String>> {
+    Ok(python::built(may_install, false)?.map(|python| {
+        let mut command = Command::new(python);
+        // An adapter's folder is no place for compiled files.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command.arg(paths::at(paths::SUITES_FOLDER).join("cpython/run.py"));
+        command
+    }))
+}
