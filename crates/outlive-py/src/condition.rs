@@ -19,7 +19,7 @@ const RELOCK: f64 = 10.0;
 /// A condition variable between processes, of a ``Lock``, with ``threading.Condition``'s methods.
 ///
 /// ``wait`` returns True only when a thread has notified since it began: ``notify`` ends one wait,
-/// whatever the waiters are doing. (Of more than 32 notifications that come before any waiter has
+/// whatever the waiters are doing. (Of more than 24 notifications that come before any waiter has
 /// run, a few may end more.) A notification survives the death of the waiter that got it: it goes to
 /// the next one. A program whose notifier may die between a change and ``notify`` uses ``wait_for``,
 /// which looks at the condition once a second besides, or a timeout.
@@ -68,7 +68,7 @@ impl Condition {
     fn sleep(
         &self,
         py: Python<'_>,
-        begun: BegunCondvarWait,
+        begun: &BegunCondvarWait<'_>,
         until: Until,
         relock: Option<f64>,
     ) -> PyResult<Slept> {
@@ -103,7 +103,7 @@ impl Condition {
     }
 
     /// Begins a wait, with the lock held.
-    fn begin(&self, py: Python<'_>) -> PyResult<BegunCondvarWait> {
+    fn begin(&self, py: Python<'_>) -> PyResult<BegunCondvarWait<'_>> {
         self.check_held(py, "wait on")?;
         Ok(self.condvar.begin_wait())
     }
@@ -199,7 +199,7 @@ impl Condition {
         let (until, relock) = (Until::timeout(timeout)?, patience(timeout, relock)?);
         let begun = self.begin(py)?;
         loop {
-            if self.sleep(py, begun, until, relock)? == Slept::Notified {
+            if self.sleep(py, &begun, until, relock)? == Slept::Notified {
                 return Ok(true);
             }
             if until.has_passed() {
@@ -226,7 +226,7 @@ impl Condition {
                 return Ok(said);
             }
             let begun = self.begin(py)?;
-            self.sleep(py, begun, until, relock)?;
+            self.sleep(py, &begun, until, relock)?;
         }
     }
 

@@ -34,7 +34,7 @@ use crate::waiting::{Until, wait};
 /// (True, True)
 /// >>> parts.available_permits
 /// 0
-#[pyclass(module = "outlive", frozen)]
+#[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct CountingSemaphore {
     semaphore: Arc<Core>,
     named: Named,

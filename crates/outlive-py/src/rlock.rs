@@ -27,7 +27,7 @@ use crate::waiting::Until;
 /// >>> tree.release()
 /// >>> tree.locked()
 /// False
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct RLock {
     lock: Lock,
     /// How often the thread that holds the lock has acquired it; only that thread reads and writes.

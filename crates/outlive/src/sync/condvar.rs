@@ -100,8 +100,16 @@ pub enum Woke {
 
 /// The point at which a wait began: see [`Condvar::begin_wait`].
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct BegunCondvarWait(Since);
+pub struct BegunCondvarWait<'a> {
+    condvar: &'a RawCondvar,
+    since: Since,
+}
+
+impl Drop for BegunCondvarWait<'_> {
+    fn drop(&mut self) {
+        self.condvar.end();
+    }
+}
 
 /// The end of a part of a wait: the guard, unless a living thread keeps the mutex, and whether it
 /// was notified.
@@ -394,8 +402,9 @@ impl Condvar {
     /// Begins a wait of several parts, for bindings that look for signals in between: call it with
     /// the mutex held.
     #[doc(hidden)]
-    pub fn begin_wait(&self) -> BegunCondvarWait {
-        BegunCondvarWait(self.handle.shared().begin())
+    pub fn begin_wait(&self) -> BegunCondvarWait<'_> {
+        let condvar = self.handle.shared();
+        BegunCondvarWait { condvar, since: condvar.begin() }
     }
 
     /// Waits as [`Condvar::wait_and_relock_until`] does, for one part of a wait that began there;
@@ -404,13 +413,13 @@ impl Condvar {
     pub fn wait_part_until<'a, T, K>(
         &self,
         guard: MutexGuard<'a, T, K>,
-        begun: BegunCondvarWait,
+        begun: &BegunCondvarWait<'_>,
         deadline: Deadline,
         relock: Deadline,
     ) -> NotifiedOrNot<'a, T, K> {
         let mut notified = false;
         let ended = self.wait_by(guard, true, |raw, mutex, me, relay| {
-            let (registry, since) = (self.handle.registry(), begun.0);
+            let (registry, since) = (self.handle.registry(), begun.since);
             let spin_waits = &self.spin_waits;
             let waited =
                 raw.wait_part(registry, mutex, me, relay, spin_waits, since, deadline, relock);
@@ -426,8 +435,8 @@ impl Condvar {
     /// Uses a notification that came since that point, if there is one: for a caller that has locked
     /// the mutex itself after a part that could not.
     #[doc(hidden)]
-    pub fn take_notification(&self, begun: BegunCondvarWait) -> bool {
-        self.handle.shared().take_notification(begun.0)
+    pub fn take_notification(&self, begun: &BegunCondvarWait<'_>) -> bool {
+        self.handle.shared().take_notification(begun.since)
     }
 
     fn wait_by<'a, T, K>(
@@ -451,7 +460,7 @@ impl Condvar {
     }
 
     /// Wakes one waiter: one wait that has begun ends, if there is one. Call it while holding the
-    /// mutex or after unlocking it, never before the change. (Of more than 32 notifications that
+    /// mutex or after unlocking it, never before the change. (Of more than 24 notifications that
     /// come before any waiter has run, a few may end more waits than one each.)
     ///
     /// # If a process dies

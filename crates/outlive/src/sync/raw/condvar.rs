@@ -64,13 +64,18 @@ impl RawCondvar {
     pub(crate) fn notify_one(&self) {
         self.watchful.notify_all();
         // Died or stopped between the two: the next waiter to look uses it.
-        self.plain.notify_one_noting(|| self.notifications.give_one());
+        self.notify_plain(false, || self.notifications.give_one());
     }
 
     #[inline]
     pub(crate) fn notify_all(&self) {
         self.watchful.notify_all();
-        self.plain.notify_all_noting(|| self.notifications.give_all());
+        self.notify_plain(true, || self.notifications.give_all());
+    }
+
+    #[inline]
+    fn notify_plain(&self, all: bool, note: impl FnOnce()) {
+        self.plain.notify_noting(all, || self.notifications.is_any_waiting(), note);
     }
 
     /// Notifies one waiter, for a caller whose relay wakes one next.
@@ -80,7 +85,12 @@ impl RawCondvar {
 
     /// Returns the point at which a wait of several parts begins: see [`RawCondvar::wait_part`].
     pub(crate) fn begin(&self) -> Since {
-        self.notifications.since()
+        self.notifications.begin()
+    }
+
+    /// Ends what [`RawCondvar::begin`] has begun.
+    pub(crate) fn end(&self) {
+        self.notifications.end();
     }
 
     /// Uses a notification that came since a wait began, if there is one.
@@ -115,7 +125,10 @@ impl RawCondvar {
                 && !recheck.has_passed();
             match waited.relay.take() {
                 Some(kept) if again => relay = kept,
-                kept => return Waited { relay: kept, ..waited },
+                kept => {
+                    self.end();
+                    return Waited { relay: kept, ..waited };
+                }
             }
         }
     }
@@ -165,7 +178,7 @@ impl RawCondvar {
 
     /// Prepares the wait, with the mutex held.
     fn prepare(&self, relay: &WakeRelay) -> Ticket {
-        let ticket = self.plain.count().announce();
+        let ticket = self.plain.announce_before_looking();
         relay.to(self.plain.relay());
         ticket
     }

@@ -7,14 +7,19 @@
 //!
 //! | bits | meaning | which thread changes it, and how |
 //! | --- | --- | --- |
-//! | 0 to 31 | the latest 32 notifications of one waiter, the newest in bit 0: set, not used yet | a notifier shifts them up by one; a waiter clears one |
-//! | 32 to 39 | how many notifications ago the last one of all waiters was, 255 at most | a notifier |
-//! | 40 to 63 | how many notifications there have been | a notifier |
+//! | 0 to 23 | the latest 24 notifications of one waiter, the newest in bit 0: set, not used yet | a notifier shifts them up by one; a waiter clears one |
+//! | 24 to 31 | how many notifications ago the last one of all waiters was, 255 at most | a notifier |
+//! | 32 to 55 | how many notifications there have been | a notifier |
+//! | 56 to 63 | how many waiters there are, dead ones among them; 255: as many or more, for good | a waiter that begins, or returns |
 //!
 //! All by compare-exchange. A waiter notes the number when its wait begins, and may use later
 //! notifications only, the oldest first: then one that began later finds a newer one. A set bit
 //! that is shifted out turns into a notification of all that began before it: a waiter may return
 //! for nothing, but none is left asleep.
+//!
+//! The waiters are counted because the eventcount forgets those that are awake: a notifier that wakes
+//! none clears `SOMEBODY`, and the next one would note nothing for waiters that are about to sleep
+//! again. A dead waiter stays counted: then a notification without a waiter costs a compare-exchange.
 //!
 //! | a death | what is left |
 //! | --- | --- |
@@ -40,22 +45,28 @@ struct Said {
     /// How many notifications ago all were notified.
     all: u32,
     number: u32,
+    waiters: u32,
 }
 
 /// So many notifications are noted one by one.
-const NOTED: u32 = 32;
+const NOTED: u32 = 24;
 /// Of `all`: so many, or more.
 const LONG_AGO: u32 = 255;
+/// Of `waiters`: so many, or more.
+const MANY: u32 = 255;
 const NUMBERS: u32 = 1 << 24;
 
 impl Said {
     fn of(word: u64) -> Said {
-        let (unused, all) = (word as u32, (word >> 32) as u32 & LONG_AGO);
-        Said { unused, all, number: (word >> 40) as u32 }
+        let bits = |at: u32, count: u32| (word >> at) as u32 & ((1 << count) - 1);
+        Said { unused: bits(0, 24), all: bits(24, 8), number: bits(32, 24), waiters: bits(56, 8) }
     }
 
     fn word(self) -> u64 {
-        u64::from(self.number) << 40 | u64::from(self.all) << 32 | u64::from(self.unused)
+        u64::from(self.waiters) << 56
+            | u64::from(self.number) << 32
+            | u64::from(self.all) << 24
+            | u64::from(self.unused)
     }
 
     fn next(self) -> u32 {
@@ -63,14 +74,15 @@ impl Said {
     }
 
     fn with_one(self) -> Said {
-        // The bit that is shifted out is of 32 notifications ago.
+        // The bit that is shifted out is of so many notifications ago.
         let dropped = if self.unused >> (NOTED - 1) != 0 { NOTED } else { LONG_AGO };
         let all = (self.all + 1).min(LONG_AGO).min(dropped);
-        Said { unused: self.unused << 1 | 1, all, number: self.next() }
+        let unused = (self.unused << 1 | 1) & ((1 << NOTED) - 1);
+        Said { unused, all, number: self.next(), ..self }
     }
 
     fn with_all(self) -> Said {
-        Said { unused: 0, all: 0, number: self.next() }
+        Said { unused: 0, all: 0, number: self.next(), ..self }
     }
 
     /// Returns the word after a waiter has used a notification; `None` if there is none for it.
@@ -89,9 +101,29 @@ impl Said {
 }
 
 impl Notifications {
-    /// Returns the point at which a wait begins: before it prepares its sleep, or it would not count
-    /// a notification of which it is told.
-    pub(crate) fn since(&self) -> Since {
+    /// Counts a waiter, and returns the point at which its wait begins: before it prepares its sleep,
+    /// or it would not count a notification of which it is told. Died after this: it stays counted.
+    pub(crate) fn begin(&self) -> Since {
+        self.change(|said| Some(Said { waiters: (said.waiters + 1).min(MANY), ..said }));
+        self.since()
+    }
+
+    /// Ends what `begin` has begun.
+    pub(crate) fn end(&self) {
+        self.change(|said| match said.waiters {
+            0 | MANY => None,
+            waiters => Some(Said { waiters: waiters - 1, ..said }),
+        });
+    }
+
+    /// Returns whether a waiter has begun, and has not returned.
+    #[inline]
+    pub(crate) fn is_any_waiting(&self) -> bool {
+        // Relaxed: as with the eventcount, the mutex orders it with the change of the condition.
+        self.0.load(Ordering::Relaxed) >> 56 != 0
+    }
+
+    fn since(&self) -> Since {
         // Relaxed: an older number only makes an older notification count.
         Since(Said::of(self.0.load(Ordering::Relaxed)).number)
     }
@@ -199,9 +231,27 @@ mod tests {
     }
 
     #[test]
+    fn waiters_are_counted_beside_all_else() {
+        let given = Notifications::default();
+        assert!(!given.is_any_waiting());
+        let begun = given.begin();
+        (0..3).for_each(|_| given.give_one());
+        given.begin();
+        given.end();
+        assert!(given.is_any_waiting() && given.take(begun));
+        given.end();
+        given.end();
+        assert!(!given.is_any_waiting() && given.take(begun) && given.take(begun));
+        // Too many to count: for good.
+        (0..300).for_each(|_| assert_ne!(given.begin(), Since(1)));
+        (0..300).for_each(|_| given.end());
+        assert!(given.is_any_waiting());
+    }
+
+    #[test]
     fn numbers_wrap() {
         let given = Notifications(AtomicU64::new(
-            Said { unused: 0, all: LONG_AGO, number: NUMBERS - 1 }.word(),
+            Said { unused: 0, all: LONG_AGO, number: NUMBERS - 1, waiters: 0 }.word(),
         ));
         let before = given.since();
         given.give_one();
