@@ -22,7 +22,7 @@
  *
  * Checked: a job whose put returned is done, set aside, or in its slot, whole, at every end; no two
  * living workers have one job; no job is taken again unless its worker died or gave it back; if A's
- * put returned before B's ticket was drawn, A has been taken when B is; nobody sleeps for ever
+ * put returned before B's ticket was drawn, A has been taken when B is; no process sleeps for ever
  * beside a job or a slot (an assertion when all has come to rest); join returns only when all jobs
  * put before, and those that their workers put, are done.
  * Switches: -DNP -DNW -DNS -DR -DD=deaths -DMAX=attempts (0: no limit) -DBACK

@@ -19,6 +19,8 @@
  *       7. f = rflag; odd -> rseq+1, wake, compare-exchange f -> f+1
  * full  room for r+1 first, then close r; at the last region: s = sseq, swait, step 7, look again,
  *       wait {sseq, receiver's end}
+ *       (KEEP) s = sseq, swait, step 7; the role: rcv, is it dead? look again; living: wait {sseq,
+ *       rcv as it was, receiver's end}; dead: wait {sseq, rcv as it was}
  * recv  READY -> take; closed at <= head -> next region; WRITING by a dead thread, and still not
  *       READY when looked at after the death, or ABANDONED -> compare-exchange to EMPTY(lap+1);
  *       after a slot is given back: senders waiting -> swait := 0, sseq+1, wake all
@@ -36,6 +38,11 @@
  * Switches: NS senders, M messages each, NR successive receivers, CAP0 slots in region 0, NREG
  * regions, DEATHS, STOPS
  *   FAIL      a send of the first sender may fail with its slot claimed; it sends nothing more then
+ *   KEEP      a sender goes on while the receiver is dead (on_receiver_death). Beside a dead receiver
+ *             that has no successor, a sender may sleep at the end, if its slot has not been given
+ *             back. How a taker wakes those that sleep on rcv, and dies before that, is in
+ *             state_wait.pml: here they see that rcv has changed
+ *   LATE      a receiver's token reads dead before its thread stops; a successor waits for that
  *   NOSLEEP   a wait looks straight at what it waits for: far fewer states, for scenes that are not
  *             about sleeping
  *   STOP      Any process may stop for ever, receivers too, and a sleeper makes the
@@ -55,6 +62,9 @@
  *               moved on
  *   KEEPWRITING a send that failed leaves its slot WRITING, while its sender lives on
  *   QUIETFAIL   a send that failed wakes no sleeper
+ *   ROOMFIRST   (KEEP) the sender looks for room before it reads the role
+ *   DEADBYPROCESS (KEEP, LATE) the sender takes the token's word for the thread's
+ *   NOHOLDER    (KEEP) a sender beside a dead receiver sleeps on sseq alone
  *   NOTIMER     (STOP) a sleeper makes no recheck
  *   ZOMBIE      a token reads dead before its holder has stopped (a process token used for a
  *               thread's claim)
@@ -85,6 +95,11 @@
 #endif
 #endif
 #define NP (NS+NR)
+#ifdef DEADBYPROCESS
+#define GONE(p) tokdead[p]
+#else
+#define GONE(p) dead[p]
+#endif
 #if NREG==1
 #define TOT CAP0
 #elif NREG==2
@@ -115,6 +130,9 @@ bool asleep[NP];                              /* kernel: in futex_waitv */
 byte wfor[NP];                                /* ghost: token+1 waited for */
 bool dead[NP], tokdead[NP], stopped[NP];
 byte acked[NS], last[NS]; bool done[NS];      /* ghosts */
+#ifdef KEEP
+byte wix[NS], wlap[NS];                       /* ghosts: the slot that a sender waits for, and the lap */
+#endif
 
 inline wake_receiver() {                      /* x is a local of the caller */
 #ifndef NOSLEEP
@@ -143,10 +161,17 @@ inline wake_receiver() {                      /* x is a local of the caller */
 
 proctype S(byte me) {
 	byte k=1, r, t, x, s, rc; short v; bool failed;
+#ifdef KEEP
+	bool kd;
+#endif
 	{
 		skip;
 L0:		atomic { if :: k>M -> goto out :: else fi;
+#ifdef KEEP
+			rc=rcv; r=cur; kd=0 };
+#else
 			rc=rcv; if :: tokdead[rc] -> goto out :: else -> r=cur fi };   /* ReceiverDied */
+#endif
 L1:		atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
 		atomic { v=slot[IX(r,t)];
 			if
@@ -185,15 +210,38 @@ LF:		if
 			atomic { if :: tail[r]==t -> tail[r]=t+CL :: else fi }; goto L1
 		:: else ->                             /* at max: wait for {space, the receiver's end} */
 #ifdef NOSLEEP
+#ifdef KEEP
+			atomic { asleep[me]=1; wix[me]=IX(r,t); wlap[me]=LP(r,t) };
+end_s:			atomic { LAP(slot[IX(r,t)])>=LP(r,t) -> asleep[me]=0; wix[me]=0; wlap[me]=0; goto L0 }
+#else
 			atomic { asleep[me]=1; wfor[me]=rc+1 };
 end_s:			atomic { (LAP(slot[IX(r,t)])>=LP(r,t) || tokdead[rc]) -> asleep[me]=0; wfor[me]=0; goto L0 }
+#endif
 #else
 			s=sseq;
 			swait=1;
 #ifndef NOFULLWAKE
 			wake_receiver();                   /* its sender may have died before it could */
 #endif
+#if defined(KEEP) && !defined(ROOMFIRST)
+			atomic { rc=rcv; kd=GONE(rc) };
+#endif
 			atomic { v=slot[IX(r,t)]; if :: LAP(v)>=LP(r,t) -> goto L1 :: else fi };
+#ifdef KEEP
+#ifdef ROOMFIRST
+			atomic { rc=rcv; kd=GONE(rc) };
+#endif
+			atomic { if :: sseq!=s || rcv!=rc || (!kd && GONE(rc)) -> goto L0
+				:: else -> asleep[me]=1; wfor[me]=rc+1; wix[me]=IX(r,t); wlap[me]=LP(r,t) fi };
+#ifdef NOHOLDER
+end_s:			(!asleep[me] || (!kd && (GONE(rc) || rcv!=rc)));
+#elif defined(STOP) && !defined(NOTIMER)
+end_s:			(!asleep[me] || (!kd && GONE(rc)) || rcv!=rc || LAP(slot[IX(r,t)])>=LP(r,t));
+#else
+end_s:			(!asleep[me] || (!kd && GONE(rc)) || rcv!=rc);
+#endif
+			atomic { asleep[me]=0; wfor[me]=0; wix[me]=0; wlap[me]=0; goto L0 }
+#else
 			atomic { if :: sseq!=s -> goto L0 :: else -> asleep[me]=1; wfor[me]=rc+1 fi };
 #if defined(STOP) && !defined(NOTIMER)
 end_s:			(!asleep[me] || tokdead[rc] || LAP(slot[IX(r,t)])>=LP(r,t));
@@ -201,6 +249,7 @@ end_s:			(!asleep[me] || tokdead[rc] || LAP(slot[IX(r,t)])>=LP(r,t));
 end_s:			(!asleep[me] || tokdead[rc]);
 #endif
 			atomic { asleep[me]=0; wfor[me]=0; goto L0 }
+#endif
 #endif
 		fi;
 out:	atomic { done[me]=1; k=0; r=0; t=0; x=0; s=0; rc=0; v=0 }
@@ -226,7 +275,11 @@ proctype R(byte me) {
 	if
 	:: me==NS -> skip
 	:: else -> 
+#ifdef LATE
+end_t:		atomic { tokdead[rcv] && dead[rcv] && rcv==me-1 -> rcv=me }
+#else
 end_t:		atomic { tokdead[rcv] && rcv==me-1 -> rcv=me }   /* take over: CAS dead -> me */
+#endif
 	fi;
 	atomic { r=rreg; h=head[r] };
 #ifndef NOLAPSKIP
@@ -302,7 +355,9 @@ active proctype K() {
 	:: d<DEATHS -> atomic {
 		i=0; do :: i+1<NP -> i++ :: break od;
 		if :: !tokdead[i] -> tokdead[i]=1; d++;
-#ifndef ZOMBIE
+#if defined(LATE)
+			if :: i<NS -> dead[i]=1 :: else fi
+#elif !defined(ZOMBIE)
 			dead[i]=1
 #endif
 		   :: else fi;
@@ -317,7 +372,7 @@ active proctype K() {
 		i=0 }
 	:: break
 	od;
-#ifdef ZOMBIE
+#if defined(ZOMBIE) || defined(LATE)
 	i=0;
 	do
 	:: i<NP -> atomic { if :: tokdead[i] -> dead[i]=1 :: else fi; i++ }   /* the real end, later */
@@ -341,7 +396,12 @@ init {
 		hol = (wfor[rcv]>0 && stopped[wfor[rcv]-1]);
 #endif
 		for (i : 0 .. NS-1) {
+#ifdef KEEP
+			assert(dead[i] || stopped[i] || done[i] || (hol && asleep[i])
+				|| (asleep[i] && dead[rcv] && LAP(slot[wix[i]])<wlap[i]));
+#else
 			assert(dead[i] || stopped[i] || done[i] || (hol && asleep[i]));   /* nobody alive hangs */
+#endif
 			assert(tokdead[rcv] || hol || last[i]>=acked[i])                  /* nothing acknowledged is lost or left lying */
 		}
 	}

@@ -10,6 +10,7 @@
  *   aid     ghost: which call the request's bytes are of
  *   bm      the slot's bit in the bitmap
  *   rn rc   `ready`: number, replies written; END is rc == K
+ *   rf fp   FAIL: `ready` says FAILED; ghost: the call that the failure's text is of
  *   pay     ghost: the call that the reply's bytes are of
  *   tn tk   `taken`: number, replies consumed
  *   sp      a server sleeps for room in the ring, which has one place
@@ -33,6 +34,7 @@
  *         carry out
  *         6. claim TAKEN -> WRITING   7. write   8. rn = n   9. sl odd -> + 1, wake
  *         (more to come: -> TAKEN, 6)
+ *         FAIL: or 6. 7. the text into a place of its own 8. rn = n, rf = 1, rc as it was 9.
  *         no bit: ss = 1, look again, sleep.   leaving: rd -> 0, then 9 for every slot
  *
  * A process dies in two moments: its token reads dead (pd), a while later its thread stops (td) and
@@ -53,6 +55,7 @@
  * client is stopped.
  * Switches: -DNC=clients -DNSL=slots -DNS=servers -DR=calls each -DK=replies each -DD=deaths
  * -DSTOPS -DPATIENT -DLEAVE -DTALONE -DTIMEOUT (a waiting client may give up)
+ * -DFAIL (a server may fail a call in place of its next reply)
  * -DSKIPDEAD (as it is built: 2. skips a call whose client is dead: it clears the bit, and sets it
  *           again if a living client's call is asked by now)
  * Mutations, each must be caught:
@@ -71,6 +74,7 @@
  *   NOX        the kernel wakes no sleeper on x   (TALONE)
  *   NOWORD     the claim is not in the sleeper's set (TALONE)
  *   WRITESTORE step 6 is a store
+ *   FAILFIRST  8 before 7, of a failure (FAIL)
  *   NOROOM     a stream does not wait for room (K)
  *   NOSPACE    a client that takes a reply does not wake the server (K)
  *   NOASKERLOOK  no second look after a dead client's bit was cleared
@@ -134,8 +138,21 @@ bool sts[NS];
 #define T_DEAD(t) (tds[t-1])
 #endif
 
-#define ENDED(s,n) (rn[s]==n && rc[s]==K)
 #define MORE(s,n) (rn[s]==n && rc[s]>taken)
+#ifdef FAIL
+bool rf[NSL];
+byte fp[NSL];
+#define ENDED(s,n) (rn[s]==n && (rc[s]==K || rf[s]))
+#define FAILED(s,n) (rn[s]==n && rf[s] && rc[s]==taken)
+#define READY(s,n) (MORE(s,n) || FAILED(s,n))
+#define LOOK if :: MORE(s,n) -> goto got :: FAILED(s,n) -> goto told_why :: else fi
+#define WRITES(k) atomic { rn[s]=n; rc[s]=k; rf[s]=0 }
+#else
+#define ENDED(s,n) (rn[s]==n && rc[s]==K)
+#define READY(s,n) MORE(s,n)
+#define LOOK if :: MORE(s,n) -> goto got :: else fi
+#define WRITES(k) atomic { rn[s]=n; rc[s]=k }
+#endif
 #define OWNER_DEAD ((seen_n==n && seen_s==WRITING && tds[who-1]) || (!(seen_n==n && seen_s==WRITING) && pds[who-1]))
 
 #ifdef NOWORD
@@ -219,10 +236,7 @@ end_wait:	!RD_DEAD
 #endif
 	twice=0;
 look:
-	if
-	:: MORE(s,n) -> goto got
-	:: else
-	fi;
+	LOOK;
 	atomic { seen_n=cn[s]; seen_s=cs[s]; seen_o=co[s] };
 	if
 	:: seen_n!=n ->
@@ -245,7 +259,7 @@ look:
 		who=seen_o;
 		if
 		:: pds[who-1] ->
-			if :: MORE(s,n) -> goto got :: else fi;
+			LOOK;
 			atomic { if :: cn[s]==n && cs[s]==TAKEN && co[s]==who -> cs[s]=CANC; told=1 :: else told=0 fi };
 			if :: told -> goto again :: else -> goto look fi
 		:: else
@@ -254,7 +268,7 @@ look:
 		who=seen_o;
 		if
 		:: T_DEAD(who) ->
-			if :: MORE(s,n) -> goto got :: else fi;
+			LOOK;
 			atomic { if :: cn[s]==n && cs[s]==WRITING && co[s]==who -> assert(!(wr[who-1] && ws[who-1]==s)); cs[s]=CANC; told=1 :: else told=0 fi };
 			if :: told -> goto again :: else -> goto look fi
 		:: else
@@ -290,11 +304,11 @@ look:
 		fi };
 #ifdef STOP
 	if
-	:: atomic { HANDS(s) && !MORE(s,n) && asleep[me] -> asleep[me]=0; woken[me]=0; watch[me]=0; wst[me]=0; at[me]=0; goto stop }
+	:: atomic { HANDS(s) && !READY(s,n) && asleep[me] -> asleep[me]=0; woken[me]=0; watch[me]=0; wst[me]=0; at[me]=0; goto stop }
 #ifdef NOTIMER
 	:: atomic { (woken[me] || (asleep[me] && ((wst[me] && tds[watch[me]-1]) || (!wst[me] && pds[watch[me]-1])))) ->
 #else
-	:: atomic { (woken[me] || MORE(s,n) || !SAME_WORD || (seen_n!=n && rd!=who) || (asleep[me] && ((wst[me] && tds[watch[me]-1]) || (!wst[me] && pds[watch[me]-1])))) ->
+	:: atomic { (woken[me] || READY(s,n) || !SAME_WORD || (seen_n!=n && rd!=who) || (asleep[me] && ((wst[me] && tds[watch[me]-1]) || (!wst[me] && pds[watch[me]-1])))) ->
 #endif
 		asleep[me]=0; woken[me]=0; watch[me]=0; wst[me]=0; at[me]=0; twice=0;
 		if :: sl[s]==m -> sl[s]=(m+1)%6 :: else fi }
@@ -320,6 +334,13 @@ got:
 		twice=0; goto look
 #endif
 	fi;
+#ifdef FAIL
+	goto leave;
+told_why:
+	/* the text is ours to read */
+	assert(fp[s]==id && writers[s]==0 && done[id]==1);
+	goto again;
+#endif
 leave:
 	atomic { if :: own[s]==me+1 -> own[s]=0 :: else fi };
 stop:
@@ -398,6 +419,12 @@ next:
 #endif
 			atomic { done[id]++; assert(done[id]==1); assert(!nobegin[id]); c++; k=0 };
 reply:
+#ifdef FAIL
+			if
+			:: skip
+			:: true -> goto fail
+			fi;
+#endif
 #if K > 1
 			/* room in the ring */
 #ifndef NOROOM
@@ -438,7 +465,7 @@ room:
 			:: ok ->
 				k++;
 #ifdef READYFIRST
-				atomic { rn[s]=n; rc[s]=k };
+				WRITES(k);
 #endif
 				/* 7: two steps */
 				atomic { writers[s]++; wr[me]=1; ws[me]=s; assert(writers[s]==1);
@@ -448,13 +475,33 @@ room:
 					pay[s]=0 };
 				atomic { pay[s]=id; writers[s]--; wr[me]=0; ws[me]=0 };
 				/* 8 */
-				atomic { rn[s]=n; rc[s]=k };
+				WRITES(k);
 				if :: k<K -> atomic { if :: cn[s]==n && cs[s]==WRITING && co[s]==me+1 -> cs[s]=TAKEN :: else assert(false) fi } :: else fi;
 				/* 9 */
 				wake(s);
 				if :: k<K -> goto reply :: else fi
 			:: else
 			fi
+#ifdef FAIL
+			; goto over;
+fail:
+			/* 6 */
+			atomic { ok=0; if :: cn[s]==n && cs[s]==TAKEN && co[s]==me+1 -> cs[s]=WRITING; ok=1 :: else fi };
+			if
+			:: ok ->
+#ifdef FAILFIRST
+				atomic { rn[s]=n; rc[s]=k; rf[s]=1 };
+#endif
+				/* 7: two steps */
+				atomic { writers[s]++; wr[me]=1; ws[me]=s; assert(writers[s]==1); fp[s]=0 };
+				atomic { fp[s]=id; writers[s]--; wr[me]=0; ws[me]=0 };
+				/* 8 */
+				atomic { rn[s]=n; rc[s]=k; rf[s]=1 };
+				/* 9 */
+				wake(s)
+			:: else
+			fi
+#endif
 		:: else
 		fi;
 over:

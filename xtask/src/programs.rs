@@ -20,6 +20,11 @@ use crate::python;
 use crate::stage::kill_with_descendants;
 use crate::tutorial;
 
+/// The pages whose programs are also killed at random, so many times each: started again in the
+/// same domain, each works.
+const SURVIVORS: &[&str] = &["README.md", "doc/how-to/send-without-loss.md"];
+const KILLS: u32 = 20;
+
 /// A program on a page that has not ended after this hangs.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -102,7 +107,11 @@ pub(crate) fn all_in(languages: &[Language], tools: &Tools) -> Count {
         if program.file.is_some() || !languages.contains(&program.language) {
             continue;
         }
-        match run_one(&program, tools, &here) {
+        let ran = run_one(&program, tools, &here).and_then(|()| {
+            let kills = if SURVIVORS.contains(&program.page.as_str()) { KILLS } else { 0 };
+            survives(&program, tools, &here, kills)
+        });
+        match ran {
             Ok(()) => count.add(Count::PASSED),
             Err(said) => {
                 println!("the program at {}: {said}", program.place());
@@ -212,6 +221,52 @@ fn run_one(program: &Program, tools: &Tools, here: &Path) -> Result<(), String> 
         Some(status) if !status.success() => Err(format!("{status}\n{said}")),
         Some(_) => Ok(()),
     }
+}
+
+/// Kills a program that many times, each at a random moment of its run, and runs it again in the
+/// same domain, where it must work; what was wrong.
+fn survives(program: &Program, tools: &Tools, here: &Path, kills: u32) -> Result<(), String> {
+    if kills == 0 {
+        return Ok(());
+    }
+    let domain = Domain::new();
+    let mut command = compiled(program, tools, here)?;
+    command.env("OUTLIVE_DOMAIN", &domain.path).current_dir(here);
+    let mut takes = Duration::ZERO;
+    for kill in 0..=kills {
+        // A little longer than it takes, so that its end is among the moments.
+        let after = takes.mul_f64(1.1 * random());
+        if kill > 0 {
+            let mut killed = || {
+                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                let mut child = command.spawn()?;
+                std::thread::sleep(after);
+                child.kill()?;
+                child.wait()
+            };
+            killed().map_err(|error| error.to_string())?;
+            // What a shell has started.
+            domain.kill_all()?;
+        }
+        let begun = Instant::now();
+        let (ended, said) =
+            limited(&mut command, here, LONGEST).map_err(|error| error.to_string())?;
+        takes = begun.elapsed();
+        match ended {
+            Some(status) if status.success() => {}
+            ended => {
+                let how = ended.map_or("hangs".to_owned(), |status| status.to_string());
+                return Err(format!("killed after {after:?} and started again, it {how}\n{said}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns a number from 0 to 1.
+fn random() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(Instant::now()) as f64 / u64::MAX as f64
 }
 
 /// Compiles a program; returns what runs it, or what the compiler said.
@@ -333,6 +388,37 @@ impl Domain {
             path: PathBuf::from(format!("/dev/shm/outlive-page-{}-{number}", std::process::id())),
         }
     }
+
+    /// Kills every process that has this domain in its environment, and returns when none is left.
+    pub(crate) fn kill_all(&self) -> Result<(), String> {
+        let begun = Instant::now();
+        loop {
+            let left = self.processes();
+            if left.is_empty() {
+                return Ok(());
+            }
+            if begun.elapsed() > LONGEST {
+                return Err(format!("the processes {left:?} do not end"));
+            }
+            let mut kill = Command::new("kill");
+            kill.arg("-KILL").args(left.iter().map(u32::to_string));
+            // Those that ended meanwhile are no error.
+            let _ = kill.stderr(Stdio::null()).status();
+        }
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        let domain = format!("OUTLIVE_DOMAIN={}", self.path.display());
+        let is_ours = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|variable| variable == domain.as_bytes())
+        };
+        let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+        processes
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(is_ours)
+            .collect()
+    }
 }
 
 impl Drop for Domain {
@@ -396,6 +482,25 @@ mod tests {
         assert_eq!((ended, said.as_str()), (None, "begun\n"));
         fs::remove_dir_all(&here).expect("removed");
         fs::remove_file(here.with_file_name("of-program")).expect("removed");
+    }
+
+    #[test]
+    fn a_program_that_a_kill_spoils_is_told() {
+        let here = scratch("spoilt");
+        let shell = |text: &str| Program {
+            page: "a.md".to_owned(),
+            line: 1,
+            language: Language::Shell,
+            file: None,
+            text: text.to_owned(),
+        };
+        let tried = |text| survives(&shell(text), &Tools::default(), &here, 20);
+        assert_eq!(tried("mkdir -p $OUTLIVE_DOMAIN; sleep 0.02"), Ok(()));
+        // A lock that a killed owner leaves for ever; and a process that outlives its shell.
+        let spoilt = "mkdir -p $OUTLIVE_DOMAIN; mkdir $OUTLIVE_DOMAIN/lock; sleep 0.05; rmdir $OUTLIVE_DOMAIN/lock";
+        let said = tried(spoilt).expect_err("a kill between the two leaves the lock");
+        assert!(said.contains("killed after") && said.contains("lock"), "{said}");
+        fs::remove_dir_all(&here).expect("removed");
     }
 
     #[test]

@@ -14,8 +14,11 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::count::Count;
 use crate::paths;
 use crate::prefix;
+use crate::programs::Domain;
 
 mod cpython;
+mod crossbeam;
+mod glibc;
 
 /// What a suite's command prints, a case a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,15 +29,45 @@ enum Outcome {
 }
 
 /// A suite: its name, which is its folder's and its heading's in doc/suites.md, and how it is got
-/// ready. That gives its command, or why this machine has none.
+/// ready. That gives its programs, or why this machine has none.
 struct Suite {
     name: &'static str,
-    ready: fn(may_install: bool) -> io::Result<Result<Command, String>>,
+    ready: fn(may_install: bool) -> io::Result<Result<Vec<Program>, String>>,
     /// Short enough for the test command.
     is_quick: bool,
 }
 
-const SUITES: [Suite; 1] = [Suite { name: "cpython", ready: cpython::ready, is_quick: true }];
+/// A program of a suite.
+enum Program {
+    /// One that prints its cases as `outcome_of` reads them, and takes `--without FILE`.
+    Adapter(Command),
+    /// Rust's own test harness: its cases are called by this name first, and have this domain.
+    Harness(&'static str, Command, Domain),
+}
+
+const SUITES: [Suite; 3] = [
+    Suite { name: "cpython", ready: cpython::ready, is_quick: true },
+    Suite { name: "crossbeam-channel", ready: crossbeam::ready, is_quick: false },
+    Suite { name: "glibc", ready: glibc::ready, is_quick: false },
+];
+
+/// The rows of a suite: by a case's name, or the beginning of its name and `*`.
+struct Rows(BTreeMap<String, Row>);
+
+impl Rows {
+    fn of(&self, case: &str) -> Option<&Row> {
+        let is_meant =
+            |name: &str| name.strip_suffix('*').is_some_and(|start| case.starts_with(start));
+        self.0
+            .get(case)
+            .or_else(|| self.0.iter().find(|(name, _)| is_meant(name)).map(|(_, row)| row))
+    }
+
+    fn not_applicable(&self) -> impl Iterator<Item = &str> {
+        let is_left_out = |row: &Row| matches!(row, Row::NotApplicable(_));
+        self.0.iter().filter(move |(_, row)| is_left_out(row)).map(|(name, _)| name.as_str())
+    }
+}
 
 /// Why a case does not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,62 +123,109 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 }
 
 /// Runs a suite and judges each case by its row.
-fn play(suite: &Suite, rows: &BTreeMap<String, Row>, may_install: bool) -> io::Result<Count> {
-    let mut command = match (suite.ready)(may_install)? {
-        Ok(command) => command,
+fn play(suite: &Suite, rows: &Rows, may_install: bool) -> io::Result<Count> {
+    let programs = match (suite.ready)(may_install)? {
+        Ok(programs) => programs,
         Err(why) => {
             println!("{}: skipped, {why}", suite.name);
             return Ok(Count::SKIPPED);
         }
     };
     let mut count = Count::default();
-    let without = prefix::target().join(format!("suites-{}.without", suite.name));
-    let mut names = String::new();
-    for (case, row) in rows {
-        if matches!(row, Row::NotApplicable(_)) {
-            count.add(Count::SKIPPED);
-            names.push_str(case);
-            names.push('\n');
-        }
+    for program in programs {
+        count.add(play_one(suite.name, program, rows)?);
     }
-    fs::write(&without, names)?;
-    let mut child = command
-        .arg("--without")
-        .arg(&without)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut cases = 0;
+    Ok(count)
+}
+
+fn play_one(suite: &str, program: Program, rows: &Rows) -> io::Result<Count> {
+    let mut count = Count::default();
+    // The domain's folder goes when the program has ended.
+    let mut of_program = None;
+    let (mut command, group) = match program {
+        Program::Adapter(mut command) => {
+            let without = prefix::target().join(format!("suites-{suite}.without"));
+            let names: Vec<&str> = rows.not_applicable().collect();
+            fs::write(&without, names.join("\n"))?;
+            count.skipped += names.len() as u64;
+            command.arg("--without").arg(&without);
+            (command, None)
+        }
+        Program::Harness(group, mut command, domain) => {
+            command.env("OUTLIVE_DOMAIN", &domain.path).arg("--");
+            for name in rows.not_applicable() {
+                // The harness leaves out every test whose name has this in it.
+                if let Some(test) =
+                    name.strip_prefix(group).and_then(|rest| rest.strip_prefix("::"))
+                {
+                    command.arg("--skip").arg(test.trim_end_matches('*'));
+                }
+            }
+            of_program = Some(domain);
+            (command, Some(group))
+        }
+    };
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let (mut cases, mut failures) = (0, 0);
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {
             let line = line?;
-            if let Some((case, outcome)) = outcome_of(&line) {
+            let outcome = match group {
+                None => outcome_of(&line).map(|(case, outcome)| (case.to_owned(), outcome)),
+                Some(group) => outcome_in_harness(group, &line),
+            };
+            if let Some((case, outcome)) = outcome {
                 cases += 1;
-                count.add(judged(case, outcome, rows.get(case)));
+                failures += u64::from(matches!(outcome, Outcome::Failed(_)));
+                count.add(judged(&case, outcome, rows.of(&case)));
             } else if let Some(why) = line.strip_prefix("not here: ") {
-                println!("{}: skipped, {why}", suite.name);
-                cases += 1;
-                count.add(Count::SKIPPED);
-            } else {
+                println!("{suite}: skipped, {why}");
+                return Ok(Count::SKIPPED);
+            } else if let Some(left_out) = left_out(&line) {
+                count.skipped += left_out;
+            } else if group.is_none() {
                 println!("{line}");
             }
         }
     }
-    if !child.wait()?.success() || cases == 0 {
-        println!("{}: its command ended badly, or ran no case", suite.name);
+    let ended = child.wait()?;
+    drop(of_program);
+    // The harness ends badly when a test failed, and that is judged by its row.
+    let is_well = ended.success() || (group.is_some() && failures > 0);
+    if !is_well || cases == 0 {
+        println!("{suite}: its program ended badly, or ran no case");
         count.add(Count::FAILED);
     }
     Ok(count)
 }
 
+/// Reads a case's line of Rust's test harness: `test module::name ... ok`.
+fn outcome_in_harness(group: &str, line: &str) -> Option<(String, Outcome)> {
+    let (name, said) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let name = name.trim_end_matches(" - should panic");
+    let outcome = match said.split(' ').next()? {
+        "ok" => Outcome::Passed,
+        "FAILED" => Outcome::Failed("its output is above, or `cargo test` shows it".to_owned()),
+        "ignored" => Outcome::Skipped("its own harness ignores it".to_owned()),
+        _ => return None,
+    };
+    Some((format!("{group}::{name}"), outcome))
+}
+
+/// Reads how many tests the harness was told to leave out.
+fn left_out(line: &str) -> Option<u64> {
+    let (_, rest) = line.strip_prefix("test result: ")?.split_once("measured; ")?;
+    rest.split_once(" filtered out")?.0.parse().ok()
+}
+
 /// Says what is worth saying of a case, and counts it.
 fn judged(case: &str, outcome: Outcome, row: Option<&Row>) -> Count {
     match (outcome, row) {
-        (Outcome::Passed, Some(_)) => {
+        (Outcome::Passed, Some(Row::ToMend(_))) => {
             println!("passed {case}: remove its row from {}", paths::SUITES);
             Count::PASSED
         }
-        (Outcome::Passed, None) => Count::PASSED,
+        (Outcome::Passed, _) => Count::PASSED,
         (Outcome::Failed(why), Some(Row::ToMend(known))) => {
             println!("known, to mend: {case}: {known} (it says: {why})");
             Count::SKIPPED
@@ -176,7 +256,7 @@ fn outcome_of(line: &str) -> Option<(&str, Outcome)> {
 
 /// Reads the rows of a suite from the page: those below its heading, up to the next. A row of the
 /// table names a case, or several with commas between.
-fn rows(page: &str, suite: &str) -> BTreeMap<String, Row> {
+fn rows(page: &str, suite: &str) -> Rows {
     let heading = format!("## {suite}");
     let mut rows = BTreeMap::new();
     let below = page.lines().skip_while(|line| *line != heading).skip(1);
@@ -192,7 +272,7 @@ fn rows(page: &str, suite: &str) -> BTreeMap<String, Row> {
             rows.insert(case.trim_matches('`').to_owned(), row.clone());
         }
     }
-    rows
+    Rows(rows)
 }
 
 #[cfg(test)]
@@ -207,15 +287,18 @@ mod tests {
     fn rows_are_those_of_the_suites_own_heading() {
         let found = rows(PAGE, "cpython");
         assert_eq!(
-            found.into_iter().collect::<Vec<_>>(),
+            found.0.into_iter().collect::<Vec<_>>(),
             [
                 ("a.B.test_c".to_owned(), Row::NotApplicable("no threads".to_owned())),
                 ("a.B.test_d".to_owned(), Row::NotApplicable("no threads".to_owned())),
                 ("a.E.test_f".to_owned(), Row::ToMend("late".to_owned())),
             ]
         );
-        assert_eq!(rows(PAGE, "boost").len(), 1);
-        assert!(rows(PAGE, "none").is_empty());
+        assert_eq!(rows(PAGE, "boost").of("g"), Some(&Row::ToMend("h".to_owned())));
+        assert!(rows(PAGE, "none").0.is_empty());
+        let many = rows("## m\n| `a::b::*` | not applicable | c |\n", "m");
+        assert!(many.of("a::b::x").is_some() && many.of("a::c").is_none());
+        assert_eq!(many.not_applicable().collect::<Vec<_>>(), ["a::b::*"]);
     }
 
     #[test]
@@ -232,6 +315,18 @@ mod tests {
         assert_eq!(judged("a", failed(), Some(&known)), Count::SKIPPED);
         assert_eq!(judged("a", Outcome::Passed, Some(&known)), Count::PASSED);
         assert_eq!(judged("a", Outcome::Passed, None), Count::PASSED);
+    }
+
+    #[test]
+    fn rusts_harness_is_read() {
+        let of = |line| outcome_in_harness("mpsc", line);
+        assert_eq!(of("test a::b ... ok"), Some(("mpsc::a::b".to_owned(), Outcome::Passed)));
+        assert!(matches!(of("test b ... FAILED"), Some((_, Outcome::Failed(_)))));
+        assert!(matches!(of("test b - should panic ... ok"), Some((name, _)) if name == "mpsc::b"));
+        assert_eq!(of("running 3 tests"), None);
+        let result =
+            "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 7 filtered out; finished";
+        assert_eq!((left_out(result), of(result)), (Some(7), None));
     }
 
     #[test]

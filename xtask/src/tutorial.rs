@@ -113,7 +113,7 @@ impl Stage {
         first.kill()?;
         second.prints("the sensor before this one died")?;
         second.prints("measures")?;
-        self.end_all()
+        self.domain.kill_all()
     }
 
     fn silence(&self) -> Played {
@@ -132,7 +132,7 @@ impl Stage {
         if speed.as_deref().is_none_or(|speed| speed.parse::<u64>().is_err()) {
             return Err(format!("the dead controller's speed is {speed:?}"));
         }
-        self.end_all()
+        self.domain.kill_all()
     }
 
     fn cut_short(&self) -> Played {
@@ -154,7 +154,7 @@ impl Stage {
                 now.has_printed().contains("a move was cut short: the arm goes home first"),
             );
             if cut == 2 {
-                return self.end_all();
+                return self.domain.kill_all();
             }
         }
         Err(format!("{cut} of 30 controllers were told of a move that was cut short"))
@@ -183,7 +183,7 @@ impl Stage {
         let second = self.start(supervisor, "another supervisor")?;
         second.prints("supervises")?;
         grows()?;
-        self.end_all()?;
+        self.domain.kill_all()?;
         let text = fs::read_to_string(&log).map_err(|error| error.to_string())?;
         let mut last = 0;
         for line in text.lines() {
@@ -254,35 +254,12 @@ impl Stage {
         }
         Ok(())
     }
-
-    /// Kills every process of this play, also those that a dead supervisor left: all that have its
-    /// domain in their environment.
-    fn end_all(&self) -> Played {
-        self.until("all processes have ended", || {
-            let left = self.processes();
-            left.iter().for_each(|&pid| drop(kill(pid)));
-            left.is_empty()
-        })
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        let domain = format!("OUTLIVE_DOMAIN={}", self.domain.path.display());
-        let is_ours = |pid: &u32| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|&byte| byte == 0).any(|variable| variable == domain.as_bytes())
-        };
-        let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-        processes
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .filter(is_ours)
-            .collect()
-    }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
         // A play that failed has said so already.
-        let _ = self.end_all();
+        let _ = self.domain.kill_all();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -51,6 +51,10 @@ const WORDS: &[(&str, &str)] = &[
     ("ReaderTaken", "Taken"),
     ("wait::What", "wait::Readiness"),
     ("topic::Way", "topic::Writable"),
+    ("GivenUp", "NotRecoverable"),
+    ("set_patient", "set_wait_for_server"),
+    ("loan_drop", "loan_release: what passes through ends by release"),
+    ("reply_free", "reply_release"),
     // The wake protocol.
     ("is rung", "is notified, is woken"),
     ("are rung", "are notified, are woken"),

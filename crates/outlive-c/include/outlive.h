@@ -9,8 +9,8 @@
  *   thread's last message. No function throws.
  * - `X_open(domain, name, how, ...)` returns a handle. `how` says whether the name must exist; the
  *   comment of `outlive_opening_t` lists the codes that all openings return. `X_close` ends a
- *   handle, and `X_release` what passes through (a loan, sample, call, reply, request, stream or
- *   shared object); passing NULL to either has no effect. When a call fails, a place for a handle
+ *   handle, and `X_release` what passes through (a loan, sample, job, call, reply, request, stream
+ *   or shared object); passing NULL to either has no effect. When a call fails, a place for a handle
  *   holds NULL, and any other place is unchanged. NULL where something is needed gives EINVAL.
  * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
  *   ends when what it waits for can never come because a peer died.
@@ -49,7 +49,8 @@
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0 }
-#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0 }
+#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
@@ -99,6 +100,11 @@
  * The CUDA driver refused a call: the message has the function, its message and its number.
  */
 #define OUTLIVE_DRIVER 10010
+
+/**
+ * The service could not do what was asked: `outlive_last_error` has its server's words.
+ */
+#define OUTLIVE_FAILED 10011
 
 /**
  * A defect of Outlive itself: report it. The program may go on; what the call was working on may
@@ -198,6 +204,23 @@
 #define OUTLIVE_DEATH_COUNTS_OUT 2
 
 /**
+ * In `max_attempts`: a job may be taken for ever.
+ */
+#define OUTLIVE_NO_LIMIT UINT32_MAX
+
+/**
+ * For the options of a queue: while the receiver is dead, each send fails with EPIPE, also one that
+ * waits.
+ */
+#define OUTLIVE_RECEIVER_DEATH_FAILS 1
+
+/**
+ * For the options of a queue: while the receiver is dead, the queue goes on taking messages until
+ * it is full, and the next receiver gets them.
+ */
+#define OUTLIVE_RECEIVER_DEATH_KEEPS 2
+
+/**
  * A receive is worth a try.
  */
 #define OUTLIVE_READABLE 1
@@ -275,6 +298,16 @@ typedef struct outlive_client_t outlive_client_t;
  * it at once.
  */
 typedef struct outlive_domain_t outlive_domain_t;
+
+/**
+ * A job queue, open in this process. All threads may use it at once.
+ */
+typedef struct outlive_job_queue_t outlive_job_queue_t;
+
+/**
+ * A job that this process has taken, with a copy of its data. One thread at a time may use it.
+ */
+typedef struct outlive_job_t outlive_job_t;
 
 /**
  * Memory that a publisher has lent for a message, to be written in place.
@@ -596,6 +629,12 @@ typedef struct outlive_queue_options_t {
    * How this process's ends wait: one of the OUTLIVE_WAIT numbers.
    */
   uint32_t wait;
+  /**
+   * What a send does while the receiver is dead, until another process becomes the receiver:
+   * OUTLIVE_RECEIVER_DEATH_FAILS or OUTLIVE_RECEIVER_DEATH_KEEPS; 0: what an existing queue
+   * does, and in a new one as OUTLIVE_RECEIVER_DEATH_FAILS.
+   */
+  uint32_t on_receiver_death;
 } outlive_queue_options_t;
 
 /**
@@ -657,6 +696,64 @@ typedef struct outlive_bytes_t {
    */
   size_t size;
 } outlive_bytes_t;
+
+/**
+ * Options for opening or making a job queue. Begin with `OUTLIVE_JOB_QUEUE_OPTIONS_INIT`.
+ */
+typedef struct outlive_job_queue_options_t {
+  /**
+   * `sizeof(outlive_job_queue_options_t)`.
+   */
+  size_t size;
+  /**
+   * How many jobs it holds at most, waiting, taken and set aside together, 1 to 65,536. A new
+   * job queue's default: 1,024.
+   */
+  uint32_t max_jobs;
+  /**
+   * The most bytes of a job, 1 to 16 MiB. A new job queue's default: 4,096.
+   */
+  uint32_t job_bytes;
+  /**
+   * How often a job is taken before it is set aside, 1 to 1,000, or OUTLIVE_NO_LIMIT. A new job
+   * queue's default: 5.
+   */
+  uint32_t max_attempts;
+  /**
+   * How this process waits: one of the OUTLIVE_WAIT numbers.
+   */
+  uint32_t wait;
+} outlive_job_queue_options_t;
+
+/**
+ * Counts the jobs of a queue. Exact when it is quiet. Its size never changes.
+ */
+typedef struct outlive_job_counts_t {
+  /**
+   * Jobs to be taken, those of dead workers included.
+   */
+  uint32_t waiting;
+  /**
+   * Jobs that living workers have.
+   */
+  uint32_t taken;
+  /**
+   * Jobs that are set aside.
+   */
+  uint32_t set_aside;
+  /**
+   * Jobs that are being put.
+   */
+  uint32_t being_put;
+  /**
+   * Jobs that have ever been put.
+   */
+  uint64_t put;
+  /**
+   * 0.
+   */
+  uint64_t reserved[5];
+} outlive_job_counts_t;
 
 /**
  * Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
@@ -984,12 +1081,13 @@ outlive_deadline_t outlive_at_time_of_day(int64_t seconds, uint32_t nanoseconds)
  * Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
  * it.
  *
- * Errors: see `outlive_opening_t`; EINVAL also for OUTLIVE_CREATE_NEW, which is for what is in a
- * domain. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
+ * Errors: see `outlive_opening_t`; EEXIST: there is something at that path. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
  *
  * If a process dies: nothing in a domain depends on the process that made it.
  */
-int outlive_domain_open(const char *name, enum outlive_opening_t how, struct outlive_domain_t **domain);
+int outlive_domain_open(const char *name,
+                        enum outlive_opening_t how,
+                        struct outlive_domain_t **domain);
 
 /**
  * Opens a domain as `outlive_domain_open` does, in any folder, whose parent must exist.
@@ -1779,7 +1877,8 @@ int outlive_barrier_wait(const struct outlive_barrier_t *barrier, outlive_deadli
 int outlive_barrier_repair(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline);
 
 /**
- * Opens the queue of that name, or makes it. `options` NULL: none is set.
+ * Opens the queue of that name, or makes it. `options` NULL: none is set. With OUTLIVE_OPEN its
+ * messages may be of any type, and are bytes here.
  *
  * Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
  * outlive it.
@@ -1924,6 +2023,143 @@ int outlive_receiver_commit(struct outlive_receiver_t *receiver);
  * Errors: EINVAL.
  */
 int outlive_receiver_end_when_senders_gone(struct outlive_receiver_t *receiver, uint32_t end);
+
+/**
+ * Opens the job queue of that name, or makes it. `options` NULL: none is set. Jobs are bytes.
+ *
+ * Owner: `*queue` is the caller's, until `outlive_job_queue_close`. Jobs may outlive it.
+ *
+ * Errors: see `outlive_opening_t`.
+ *
+ * If a process dies, the jobs that it has put stay, and those that it has taken go to others.
+ */
+int outlive_job_queue_open(const struct outlive_domain_t *domain,
+                           const char *name,
+                           enum outlive_opening_t how,
+                           const struct outlive_job_queue_options_t *options,
+                           struct outlive_job_queue_t **queue);
+
+/**
+ * Closes a job queue. Its jobs stay. Passing NULL has no effect.
+ */
+void outlive_job_queue_close(struct outlive_job_queue_t *queue);
+
+/**
+ * Puts a copy of a job, waiting until the deadline while the queue holds as many as it can. `*id`
+ * (may be NULL): the job's number, which no other job of this queue has.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a job may be. EPERM: this
+ * process was taken for dead. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the job was not put.
+ *
+ * If the process dies: after a return of 0 the job is in the queue and outlives this process; if it
+ * dies during the call, the job is there whole, or not at all.
+ */
+int outlive_job_queue_put(const struct outlive_job_queue_t *queue,
+                          const void *data,
+                          size_t size,
+                          outlive_deadline_t deadline,
+                          uint64_t *id);
+
+/**
+ * Takes the next job, waiting for one until the deadline: those of dead workers too, and those that
+ * came back before all that were put after them.
+ *
+ * Owner: `*job` is the caller's, until `outlive_job_done`, `outlive_job_set_aside` or
+ * `outlive_job_release`.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: there is none. OUTLIVE_DAMAGED: that job's bytes are
+ * damaged, and it is set aside. EINVAL, EUSERS, ENOSPC.
+ *
+ * If the process dies while it has the job, another worker gets it. A stopped process keeps it.
+ */
+int outlive_job_queue_take(const struct outlive_job_queue_t *queue,
+                           outlive_deadline_t deadline,
+                           struct outlive_job_t **job);
+
+/**
+ * Waits until all jobs are done or set aside, those too that are put meanwhile.
+ *
+ * Errors: ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
+ *
+ * If a worker dies, its job is not done: this waits until another worker has done it.
+ */
+int outlive_job_queue_join(const struct outlive_job_queue_t *queue, outlive_deadline_t deadline);
+
+/**
+ * Writes how many jobs are in which state to `*counts`.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_job_queue_counts(const struct outlive_job_queue_t *queue, struct outlive_job_counts_t *counts);
+
+/**
+ * Copies the first job that is set aside and whose number is `from` or more into `buffer`. `*id`:
+ * its number; `*attempts` (may be NULL): how often it was taken; `*size`: its bytes.
+ *
+ * Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `*size` is the room that it needs.
+ * EINVAL, OUTLIVE_DAMAGED.
+ */
+int outlive_job_queue_set_aside(const struct outlive_job_queue_t *queue,
+                                uint64_t from,
+                                uint64_t *id,
+                                uint32_t *attempts,
+                                void *buffer,
+                                size_t capacity,
+                                size_t *size);
+
+/**
+ * Lets the job of that number, which is set aside, be taken again, as if it had never been.
+ *
+ * Errors: ENOENT: it is not set aside. EINVAL.
+ */
+int outlive_job_queue_retry(const struct outlive_job_queue_t *queue, uint64_t id);
+
+/**
+ * Removes the job of that number, which is set aside, for good.
+ *
+ * Errors: ENOENT: it is not set aside. EINVAL.
+ */
+int outlive_job_queue_discard(const struct outlive_job_queue_t *queue, uint64_t id);
+
+/**
+ * Returns the job's data and writes the number of bytes to `*size`; NULL and 0 when there is no
+ * job. They are valid as long as the job is.
+ */
+const void *outlive_job_data(const struct outlive_job_t *job, size_t *size);
+
+/**
+ * Returns the job's number, which no other job of its queue has.
+ */
+uint64_t outlive_job_id(const struct outlive_job_t *job);
+
+/**
+ * Returns how often the job has been taken, this time included. More than 1: a worker before has
+ * died or given it back, and may have done a part of it.
+ */
+uint32_t outlive_job_attempts(const struct outlive_job_t *job);
+
+/**
+ * Acknowledges the job: it is done, and gone. The handle is gone as well, also after an error.
+ *
+ * Errors: EPERM: this process was taken for dead, or is a forked child: another worker may have the
+ * job. EINVAL.
+ *
+ * If the process dies during the call, the job is done, or another worker gets it.
+ */
+int outlive_job_done(struct outlive_job_t *job);
+
+/**
+ * Sets the job aside, however often it has been taken. The handle is gone, also after an error.
+ *
+ * Errors: as `outlive_job_done`.
+ */
+int outlive_job_set_aside(struct outlive_job_t *job);
+
+/**
+ * Gives the job back: it is taken again, before all that were put after it; or it is set aside, if
+ * it has been taken as often as allowed. Passing NULL has no effect.
+ */
+void outlive_job_release(struct outlive_job_t *job);
 
 /**
  * Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: none is
@@ -2258,11 +2494,13 @@ int outlive_state_writer_now(const struct outlive_state_t *state, struct outlive
 int outlive_state_writer_set(struct outlive_state_writer_t *writer, const void *data, size_t size, uint64_t *version);
 
 /**
- * Opens the service of that name as a client, or makes it. `options` NULL: none is set.
+ * Opens the service of that name as a client, or makes it. `options` NULL: none is set. With
+ * OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
  *
  * Owner: `*client` is the caller's, until `outlive_client_close`.
  *
- * Errors: see `outlive_opening_t`.
+ * Errors: see `outlive_opening_t`. ENOSPC: there is no memory for one more client, or it already has
+ * 1,024; a service that this call made stays.
  *
  * If a client dies, no server begins those of its calls that were not begun, and its replies are
  * freed.
@@ -2285,7 +2523,8 @@ void outlive_client_close(struct outlive_client_t *client);
  *
  * Errors: EPIPE: the server died, and no server had begun the call. ECONNRESET: the server died
  * after it had begun the call, which may have taken effect. ENOTCONN: there is no server.
- * ECONNABORTED: the server dropped the request. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
+ * ECONNABORTED: the server dropped the request. OUTLIVE_FAILED: the server could not do what was
+ * asked, and said why: `outlive_last_error` returns its words. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
  * (1,024 calls are in flight), EPERM (a forked child needs a client of its own), EINVAL, EUSERS,
  * OUTLIVE_DAMAGED.
  *
@@ -2343,12 +2582,14 @@ size_t outlive_reply_size(const struct outlive_reply_t *reply);
 void outlive_reply_release(struct outlive_reply_t *reply);
 
 /**
- * Opens the service of that name as its server, or makes it. `options` NULL: none is set.
+ * Opens the service of that name as its server, or makes it. `options` NULL: none is set. With
+ * OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
  *
  * Owner: `*server` is the caller's, until `outlive_server_close`.
  *
- * Errors: see `outlive_opening_t`; EBUSY: another server is alive. EAGAIN: the last one is dead,
- * and one of its threads has not ended within two seconds.
+ * Errors: see `outlive_opening_t`; EBUSY: another server is alive, perhaps of the very service that
+ * this call made: then another process was quicker to serve it, and it stays. EAGAIN: the last
+ * server is dead, and one of its threads has not ended within two seconds.
  *
  * If a process dies while it takes over, the next caller takes over. When a server dies, the calls
  * that it had begun end at once, and the next server takes over those that it had not.
@@ -2413,6 +2654,20 @@ int outlive_request_client(const struct outlive_request_t *request, struct outli
 int outlive_request_reply(struct outlive_request_t *request, const void *data, size_t size);
 
 /**
+ * Tells the client that what it asked for could not be done, and why: it gets OUTLIVE_FAILED with
+ * this text, UTF-8, cut to 64 KiB, or, when the service has no memory for it, to 48 bytes. Never
+ * waits.
+ *
+ * Owner: the request is consumed, also by a call that fails.
+ *
+ * Errors: ECANCELED: the client wants no reply any more. EPIPE: it died. EPERM, EINVAL (also for a
+ * text that is NULL or not UTF-8; then the client gets ECONNABORTED), OUTLIVE_DAMAGED.
+ *
+ * If the process dies: after a return of 0 the client has the text, even if this process dies.
+ */
+int outlive_request_fail(struct outlive_request_t *request, const char *why);
+
+/**
  * Drops a request: the client gets ECONNABORTED. Passing NULL has no effect.
  */
 void outlive_request_release(struct outlive_request_t *request);
@@ -2445,6 +2700,17 @@ int outlive_stream_send(struct outlive_stream_t *stream, const void *data, size_
  * Errors: as `outlive_request_reply`.
  */
 int outlive_stream_finish(struct outlive_stream_t *stream);
+
+/**
+ * Ends a stream without a last reply, and tells the client why: after the replies that were sent,
+ * it gets OUTLIVE_FAILED with this text, as with `outlive_request_fail`. Never waits, not even
+ * while eight replies are under way.
+ *
+ * Owner: the stream is consumed, also by a call that fails.
+ *
+ * Errors: as `outlive_request_fail`.
+ */
+int outlive_stream_fail(struct outlive_stream_t *stream, const char *why);
 
 /**
  * Cuts a stream off: the client gets ECONNABORTED after the last reply. Passing NULL has no
@@ -2617,6 +2883,15 @@ void outlive_wait_set_close(struct outlive_wait_set_t *set);
 int outlive_wait_set_add_receiver(struct outlive_wait_set_t *set,
                                   const struct outlive_receiver_t *receiver,
                                   uint64_t *key);
+
+/**
+ * Adds a job queue: OUTLIVE_READABLE when there is a job to be taken, a dead worker's included.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_job_queue(struct outlive_wait_set_t *set,
+                                   const struct outlive_job_queue_t *queue,
+                                   uint64_t *key);
 
 /**
  * Adds a topic's subscriber: OUTLIVE_READABLE.

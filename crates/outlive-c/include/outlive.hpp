@@ -21,6 +21,7 @@
 
 #include "outlive/condvar.hpp"
 #include "outlive/domain.hpp"
+#include "outlive/jobs.hpp"
 #include "outlive/lock.hpp"
 #include "outlive/meeting.hpp"
 #include "outlive/pool.hpp"

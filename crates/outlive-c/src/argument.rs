@@ -101,7 +101,7 @@ pub(crate) unsafe fn text_or_none<'a>(text: *const c_char) -> Result<Option<&'a 
     }
     // SAFETY: not NULL, and the caller guarantees a NUL-terminated text for `'a`.
     let text = unsafe { CStr::from_ptr(text) }.to_str();
-    text.map(Some).map_err(|_| Failure::new(libc::EINVAL, "a name that is not UTF-8"))
+    text.map(Some).map_err(|_| Failure::new(libc::EINVAL, "a text that is not UTF-8"))
 }
 
 /// Returns bytes to read.

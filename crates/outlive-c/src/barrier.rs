@@ -84,13 +84,12 @@ pub unsafe extern "C" fn outlive_barrier_open(
         if let Some(policy) = policy {
             options = options.when_one_dies(policy);
         }
-        if parties == 0 && policy.is_none() && naming.opening == Opening::Open {
+        let barrier = if parties == 0 && policy.is_none() && naming.opening == Opening::Open {
             Barrier::open(naming.domain, naming.name)
         } else {
             open_as!(options, naming)
         }?;
-        let untyped = Untyped::named(naming.domain, naming.name, Kind::Barrier)?;
-        naming.out.put(place::open(untyped).cast());
+        naming.out.put(place::open(Untyped::of(&barrier)?).cast());
         Ok(())
     })
 }

@@ -32,6 +32,8 @@ pub const OUTLIVE_OTHER_PLACE: c_int = 10007;
 pub const OUTLIVE_FAULT: c_int = 10008;
 /// The CUDA driver refused a call: the message has the function, its message and its number.
 pub const OUTLIVE_DRIVER: c_int = 10010;
+/// The service could not do what was asked: `outlive_last_error` has its server's words.
+pub const OUTLIVE_FAILED: c_int = 10011;
 /// A defect of Outlive itself: report it. The program may go on; what the call was working on may
 /// be lost.
 pub const OUTLIVE_PANIC: c_int = 10009;
@@ -123,6 +125,7 @@ codes! {
         CallError::ServerDied { begun: false } => libc::EPIPE,
         CallError::ServerDied { begun: true } => libc::ECONNRESET,
         CallError::Dropped => libc::ECONNABORTED,
+        CallError::Failed(_) => OUTLIVE_FAILED,
         CallError::TimedOut { .. } => libc::ETIMEDOUT,
         CallError::TooLarge { .. } => libc::EMSGSIZE,
         CallError::TooMany => libc::EAGAIN,
@@ -300,6 +303,7 @@ pub extern "C" fn outlive_strerror(code: c_int) -> *const c_char {
         OUTLIVE_OTHER_PLACE => c"of another pid namespace or C library",
         OUTLIVE_FAULT => c"a pool's debug mode found a fault",
         OUTLIVE_DRIVER => c"the CUDA driver refused",
+        OUTLIVE_FAILED => c"the service could not do what was asked",
         OUTLIVE_PANIC => c"a defect of Outlive",
         // SAFETY: strerror takes any number, and returns a text that lives until the thread's next
         // call of it.
@@ -355,7 +359,7 @@ mod tests {
 
     #[test]
     fn codes_of_our_own_have_words() {
-        for code in OUTLIVE_DAMAGED..=OUTLIVE_DRIVER {
+        for code in OUTLIVE_DAMAGED..=OUTLIVE_FAILED {
             // SAFETY: `outlive_strerror` returns constant NUL-terminated texts for these codes.
             let text = unsafe { CStr::from_ptr(outlive_strerror(code)) }.to_str().expect("UTF-8");
             assert!(!text.starts_with("Unknown"), "{code}: {text}");

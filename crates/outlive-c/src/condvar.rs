@@ -49,9 +49,8 @@ pub unsafe extern "C" fn outlive_condvar_open(
         // SAFETY: the C caller passes a place for `condvar`, a live domain, and a NUL-terminated
         // name.
         let naming = unsafe { naming(domain, name, how, condvar) }?;
-        open_as!(Condvar::options(), naming)?;
-        let untyped = Untyped::named(naming.domain, naming.name, Kind::Condvar)?;
-        naming.out.put(place::open(untyped).cast());
+        let condvar = open_as!(Condvar::options(), naming)?;
+        naming.out.put(place::open(Untyped::of(&condvar)?).cast());
         Ok(())
     })
 }

@@ -113,8 +113,7 @@ impl outlive_peer_info_t {
 /// Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
 /// it.
 ///
-/// Errors: see `outlive_opening_t`; EINVAL also for OUTLIVE_CREATE_NEW, which is for what is in a
-/// domain. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
+/// Errors: see `outlive_opening_t`; EEXIST: there is something at that path. EPERM: the folder is another user's, or others may enter it. ENOTDIR, EMFILE.
 ///
 /// If a process dies: nothing in a domain depends on the process that made it.
 #[unsafe(no_mangle)]
@@ -194,25 +193,20 @@ fn opened(
     name: Option<&str>,
     how: MaybeUninit<outlive_opening_t>,
 ) -> Result<*mut outlive_domain_t, Failure> {
-    let creates = match opening(how)? {
-        Opening::OpenOrCreate => true,
-        Opening::Open => false,
-        Opening::CreateNew => {
-            let why = "OUTLIVE_CREATE_NEW is for what is in a domain";
-            return Err(Failure::new(libc::EINVAL, why));
-        }
-    };
+    let how = opening(how)?;
     let environment = std::env::var("OUTLIVE_DOMAIN").unwrap_or_default();
     let (path, name) = match (path, name) {
         (None, None) if environment.contains('/') => (Some(&*environment), None),
         (None, None) if !environment.is_empty() => (None, Some(&*environment)),
         given => given,
     };
-    let opened = match (path, name.unwrap_or("default")) {
-        (Some(path), _) if creates => options.open_or_create_at(path),
-        (Some(path), _) => options.open_at(path),
-        (None, name) if creates => options.open_or_create(name),
-        (None, name) => options.open(name),
+    let opened = match (path, name.unwrap_or("default"), how) {
+        (Some(path), _, Opening::OpenOrCreate) => options.open_or_create_at(path),
+        (Some(path), _, Opening::Open) => options.open_at(path),
+        (Some(path), _, Opening::CreateNew) => options.create_new_at(path),
+        (None, name, Opening::OpenOrCreate) => options.open_or_create(name),
+        (None, name, Opening::Open) => options.open(name),
+        (None, name, Opening::CreateNew) => options.create_new(name),
     }?;
     Ok(Box::into_raw(Box::new(outlive_domain_t(opened))))
 }

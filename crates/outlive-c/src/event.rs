@@ -89,9 +89,8 @@ pub unsafe extern "C" fn outlive_event_open(
         if let Some(reset) = reset_of(reset)? {
             options = options.reset(reset);
         }
-        open_as!(options, naming)?;
-        let untyped = Untyped::named(naming.domain, naming.name, Kind::Event)?;
-        naming.out.put(place::open(untyped).cast());
+        let event = open_as!(options, naming)?;
+        naming.out.put(place::open(Untyped::of(&event)?).cast());
         Ok(())
     })
 }
@@ -244,13 +243,12 @@ pub unsafe extern "C" fn outlive_latch_open(
         // SAFETY: the C caller passes a place for `latch`, a live domain, and a NUL-terminated
         // name.
         let naming = unsafe { naming(domain, name, how, latch) }?;
-        if arrivals == 0 && naming.opening == Opening::Open {
+        let latch = if arrivals == 0 && naming.opening == Opening::Open {
             Latch::open(naming.domain, naming.name)
         } else {
             open_as!(Latch::options(arrivals), naming)
         }?;
-        let untyped = Untyped::named(naming.domain, naming.name, Kind::Latch)?;
-        naming.out.put(place::open(untyped).cast());
+        naming.out.put(place::open(Untyped::of(&latch)?).cast());
         Ok(())
     })
 }

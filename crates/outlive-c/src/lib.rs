@@ -29,6 +29,7 @@ mod domain;
 mod event;
 mod gpu;
 mod held;
+mod jobs;
 mod mutex;
 mod once;
 mod opening;

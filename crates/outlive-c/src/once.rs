@@ -51,9 +51,8 @@ pub unsafe extern "C" fn outlive_once_open(
     entry(|| {
         // SAFETY: the C caller passes a place for `once`, a live domain, and a NUL-terminated name.
         let naming = unsafe { naming(domain, name, how, once) }?;
-        open_as!(OnceLock::<()>::options(), naming)?;
-        let untyped = Untyped::named(naming.domain, naming.name, Kind::Once)?;
-        naming.out.put(place::open(untyped).cast());
+        let once = open_as!(OnceLock::<()>::options(), naming)?;
+        naming.out.put(place::open(Untyped::of(&once)?).cast());
         Ok(())
     })
 }

@@ -3,7 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
-use outlive::queue::{Peeked, Queue, Receiver, Sender};
+use outlive::Opening;
+use outlive::queue::{OnReceiverDeath, Peeked, Queue, Receiver, Sender};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none};
 use crate::code::{Failure, entry};
@@ -49,7 +50,18 @@ pub struct outlive_queue_options_t {
     pub need_receiver: u32,
     /// How this process's ends wait: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
+    /// What a send does while the receiver is dead, until another process becomes the receiver:
+    /// OUTLIVE_RECEIVER_DEATH_FAILS or OUTLIVE_RECEIVER_DEATH_KEEPS; 0: what an existing queue
+    /// does, and in a new one as OUTLIVE_RECEIVER_DEATH_FAILS.
+    pub on_receiver_death: u32,
 }
+
+/// For the options of a queue: while the receiver is dead, each send fails with EPIPE, also one that
+/// waits.
+pub const OUTLIVE_RECEIVER_DEATH_FAILS: u32 = 1;
+/// For the options of a queue: while the receiver is dead, the queue goes on taking messages until
+/// it is full, and the next receiver gets them.
+pub const OUTLIVE_RECEIVER_DEATH_KEEPS: u32 = 2;
 
 /// Counts what has happened to a queue. Exact when it is quiet. Its size never changes.
 #[repr(C)]
@@ -85,7 +97,8 @@ pub struct outlive_bytes_t {
     pub size: usize,
 }
 
-/// Opens the queue of that name, or makes it. `options` NULL: none is set.
+/// Opens the queue of that name, or makes it. `options` NULL: none is set. With OUTLIVE_OPEN its
+/// messages may be of any type, and are bytes here.
 ///
 /// Owner: `*queue` is the caller's, until `outlive_queue_close`. Its senders and receivers may
 /// outlive it.
@@ -112,6 +125,7 @@ pub unsafe extern "C" fn outlive_queue_open(
             slot_bytes: 0,
             need_receiver: 0,
             wait: 0,
+            on_receiver_death: 0,
         };
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers.
@@ -120,6 +134,17 @@ pub unsafe extern "C" fn outlive_queue_open(
         if given.need_receiver != 0 {
             options = options.need_receiver(true);
         }
+        options = match given.on_receiver_death {
+            0 => options,
+            OUTLIVE_RECEIVER_DEATH_FAILS => options.on_receiver_death(OnReceiverDeath::Fail),
+            OUTLIVE_RECEIVER_DEATH_KEEPS => options.on_receiver_death(OnReceiverDeath::Keep),
+            _ => {
+                return Err(Failure::new(
+                    libc::EINVAL,
+                    "none of the OUTLIVE_RECEIVER_DEATH numbers",
+                ));
+            }
+        };
         if given.max_bytes > 0 {
             options = options.max_bytes(given.max_bytes);
         }
@@ -129,7 +154,10 @@ pub unsafe extern "C" fn outlive_queue_open(
         if given.slot_bytes > 0 {
             options = options.slot_bytes(given.slot_bytes);
         }
-        let opened = open_as!(options, naming)?;
+        let opened = match naming.opening {
+            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
+            _ => open_as!(options, naming),
+        }?;
         naming.out.put(Box::into_raw(Box::new(outlive_queue_t(opened))));
         Ok(())
     })

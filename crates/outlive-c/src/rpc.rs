@@ -5,9 +5,10 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::task::Poll;
 
+use outlive::Opening;
 use outlive::rpc::{Call, CallError, Client, Reply, Request, Server, Service, Stream};
 
-use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out};
+use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out, text};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
@@ -51,7 +52,8 @@ pub struct outlive_service_options_t {
     pub wait_for_server: u32,
 }
 
-/// Opens the service, and returns whether the caller's calls wait for a server.
+/// Opens the service, and returns whether the caller's calls wait for a server. A caller that could
+/// be neither its client nor its server makes none.
 ///
 /// # Safety
 /// The C caller guarantees NULL, or options of the size that they say.
@@ -67,14 +69,22 @@ unsafe fn service<T>(
     if given.max_bytes > 0 {
         options = options.max_bytes(given.max_bytes);
     }
-    Ok((open_as!(options, naming)?, given.wait_for_server != 0))
+    naming.domain.token()?;
+    naming.domain.process_token()?;
+    let service = match naming.opening {
+        Opening::Open => options.open_as_bytes(naming.domain, naming.name),
+        _ => open_as!(options, naming),
+    }?;
+    Ok((service, given.wait_for_server != 0))
 }
 
-/// Opens the service of that name as a client, or makes it. `options` NULL: none is set.
+/// Opens the service of that name as a client, or makes it. `options` NULL: none is set. With
+/// OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
 ///
 /// Owner: `*client` is the caller's, until `outlive_client_close`.
 ///
-/// Errors: see `outlive_opening_t`.
+/// Errors: see `outlive_opening_t`. ENOSPC: there is no memory for one more client, or it already has
+/// 1,024; a service that this call made stays.
 ///
 /// If a client dies, no server begins those of its calls that were not begun, and its replies are
 /// freed.
@@ -117,7 +127,8 @@ pub unsafe extern "C" fn outlive_client_close(client: *mut outlive_client_t) {
 ///
 /// Errors: EPIPE: the server died, and no server had begun the call. ECONNRESET: the server died
 /// after it had begun the call, which may have taken effect. ENOTCONN: there is no server.
-/// ECONNABORTED: the server dropped the request. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
+/// ECONNABORTED: the server dropped the request. OUTLIVE_FAILED: the server could not do what was
+/// asked, and said why: `outlive_last_error` returns its words. ETIMEDOUT: the call is cancelled. EMSGSIZE, EAGAIN
 /// (1,024 calls are in flight), EPERM (a forked child needs a client of its own), EINVAL, EUSERS,
 /// OUTLIVE_DAMAGED.
 ///
@@ -134,7 +145,8 @@ pub unsafe extern "C" fn outlive_client_call(
         // SAFETY: the C caller passes a place for `reply` and a live client.
         let (out, client) = unsafe { (handle_out(reply)?, borrow(client, "a client")?) };
         // SAFETY: the C caller passes `size` readable bytes at `data`.
-        let reply = client.0.call_until(unsafe { bytes(data, size) }?, moment_or_past(deadline))?;
+        let request = unsafe { bytes(data, size) }?;
+        let reply = client.0.call_until(request, moment_or_past(deadline))?;
         out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
         Ok(())
     })
@@ -228,12 +240,14 @@ pub unsafe extern "C" fn outlive_reply_release(reply: *mut outlive_reply_t) {
     unsafe { close(reply) }
 }
 
-/// Opens the service of that name as its server, or makes it. `options` NULL: none is set.
+/// Opens the service of that name as its server, or makes it. `options` NULL: none is set. With
+/// OUTLIVE_OPEN its requests and replies may be of any type, and are bytes here.
 ///
 /// Owner: `*server` is the caller's, until `outlive_server_close`.
 ///
-/// Errors: see `outlive_opening_t`; EBUSY: another server is alive. EAGAIN: the last one is dead,
-/// and one of its threads has not ended within two seconds.
+/// Errors: see `outlive_opening_t`; EBUSY: another server is alive, perhaps of the very service that
+/// this call made: then another process was quicker to serve it, and it stays. EAGAIN: the last
+/// server is dead, and one of its threads has not ended within two seconds.
 ///
 /// If a process dies while it takes over, the next caller takes over. When a server dies, the calls
 /// that it had begun end at once, and the next server takes over those that it had not.
@@ -365,6 +379,29 @@ pub unsafe extern "C" fn outlive_request_reply(
     })
 }
 
+/// Tells the client that what it asked for could not be done, and why: it gets OUTLIVE_FAILED with
+/// this text, UTF-8, cut to 64 KiB, or, when the service has no memory for it, to 48 bytes. Never
+/// waits.
+///
+/// Owner: the request is consumed, also by a call that fails.
+///
+/// Errors: ECANCELED: the client wants no reply any more. EPIPE: it died. EPERM, EINVAL (also for a
+/// text that is NULL or not UTF-8; then the client gets ECONNABORTED), OUTLIVE_DAMAGED.
+///
+/// If the process dies: after a return of 0 the client has the text, even if this process dies.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_fail(
+    request: *mut outlive_request_t,
+    why: *const c_char,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live request, which it gives up.
+        let request = unsafe { used_up(request, "a request") }?;
+        // SAFETY: the C caller passes a NUL-terminated text.
+        Ok(request.0.fail(unsafe { text(why, "a text") }?)?)
+    })
+}
+
 /// Drops a request: the client gets ECONNABORTED. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_release(request: *mut outlive_request_t) {
@@ -423,6 +460,26 @@ pub unsafe extern "C" fn outlive_stream_send(
 pub unsafe extern "C" fn outlive_stream_finish(stream: *mut outlive_stream_t) -> c_int {
     // SAFETY: the C caller passes a live stream, which it gives up.
     entry(|| Ok(unsafe { used_up(stream, "a stream") }?.0.finish()?))
+}
+
+/// Ends a stream without a last reply, and tells the client why: after the replies that were sent,
+/// it gets OUTLIVE_FAILED with this text, as with `outlive_request_fail`. Never waits, not even
+/// while eight replies are under way.
+///
+/// Owner: the stream is consumed, also by a call that fails.
+///
+/// Errors: as `outlive_request_fail`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_stream_fail(
+    stream: *mut outlive_stream_t,
+    why: *const c_char,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live stream, which it gives up.
+        let stream = unsafe { used_up(stream, "a stream") }?;
+        // SAFETY: the C caller passes a NUL-terminated text.
+        Ok(stream.0.fail(unsafe { text(why, "a text") }?)?)
+    })
 }
 
 /// Cuts a stream off: the client gets ECONNABORTED after the last reply. Passing NULL has no

@@ -79,9 +79,8 @@ pub unsafe extern "C" fn outlive_semaphore_open(
         if max_permits != 0 {
             options = options.max_permits(max_permits);
         }
-        open_as!(options, naming)?;
-        let untyped = Untyped::named(naming.domain, naming.name, Kind::Semaphore)?;
-        naming.out.put(place::open(untyped).cast());
+        let semaphore = open_as!(options, naming)?;
+        naming.out.put(place::open(Untyped::of(&semaphore)?).cast());
         Ok(())
     })
 }

@@ -14,6 +14,7 @@ use crate::code::{Failure, entry};
 use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, peer};
 use crate::event::{EventHandle, LatchHandle, outlive_event_t, outlive_latch_t};
+use crate::jobs::outlive_job_queue_t;
 use crate::place::find;
 use crate::queue::outlive_receiver_t;
 use crate::rpc::{outlive_call_t, outlive_server_t};
@@ -130,6 +131,23 @@ pub unsafe extern "C" fn outlive_wait_set_add_receiver(
         let receiver = unsafe { borrow(receiver, "a receiver") }?;
         // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &receiver.receiver, key) }.map(drop)
+    })
+}
+
+/// Adds a job queue: OUTLIVE_READABLE when there is a job to be taken, a dead worker's included.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_job_queue(
+    set: *mut outlive_wait_set_t,
+    queue: *const outlive_job_queue_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live job queue.
+        let queue = unsafe { borrow(queue, "a job queue") }?;
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
+        unsafe { add(set, &queue.0, key) }.map(drop)
     })
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 21] = [
+const SOURCES: [&str; 22] = [
     "code",
     "opening",
     "deadline",
@@ -24,6 +24,7 @@ const SOURCES: [&str; 21] = [
     "semaphore",
     "barrier",
     "queue",
+    "jobs",
     "topic",
     "state",
     "rpc",
@@ -45,8 +46,8 @@ const BEGINNING: &str = "\
  *   thread's last message. No function throws.
  * - `X_open(domain, name, how, ...)` returns a handle. `how` says whether the name must exist; the
  *   comment of `outlive_opening_t` lists the codes that all openings return. `X_close` ends a
- *   handle, and `X_release` what passes through (a loan, sample, call, reply, request, stream or
- *   shared object); passing NULL to either has no effect. When a call fails, a place for a handle
+ *   handle, and `X_release` what passes through (a loan, sample, job, call, reply, request, stream
+ *   or shared object); passing NULL to either has no effect. When a call fails, a place for a handle
  *   holds NULL, and any other place is unchanged. NULL where something is needed gives EINVAL.
  * - A call that waits takes a deadline: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also
  *   ends when what it waits for can never come because a peer died.
@@ -99,7 +100,8 @@ const MACROS: &str = "\
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0 }
-#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0 }
+#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }

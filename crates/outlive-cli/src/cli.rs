@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `topic` | `pub` (`pub`), `echo` (`echo`), `hz` (`hz`), `bw` (`bw`), `delay` (`delay`), `info`, `list` |
 //! | `queue` | `send` (`send`), `recv` (`recv`), `info`, `list` |
+//! | `job` | `put`, `work` (`work`), `aside`, `info`, `list` |
 //! | `state` | `get`, `set`, `watch`, `info`, `list` |
 //! | `service` | `call` (`call`), `serve` (`serve`), `info`, `list` |
 //! | `lock` | `run` (`lock NAME CMD`), `info`, `list` |
@@ -31,14 +32,14 @@ use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 
 use crate::domain::DomainArgs;
 use crate::exit::{self, Code, Failure};
-use crate::nouns::{Domain, LockNoun, Pool, Queue, Semaphore, Service, State, Topic};
+use crate::nouns::{Domain, Job, LockNoun, Pool, Queue, Semaphore, Service, State, Topic};
 #[cfg(feature = "demo")]
 use crate::verbs::demo;
 #[cfg(feature = "top")]
 use crate::verbs::top;
 use crate::verbs::{
-    bw, call, completions, delay, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, pools,
-    publish, recv, rm, sem, send, serve, under, wait,
+    bw, call, completions, delay, doctor, echo, exit_codes, gc, hz, info, job, lock, ls, man,
+    pools, publish, recv, rm, sem, send, serve, under, wait,
 };
 
 /// Queues, topics and locks in shared memory that recover when any of their users is killed
@@ -86,6 +87,8 @@ pub enum Verb {
     #[command(subcommand)]
     Queue(Queue),
     #[command(subcommand)]
+    Job(Job),
+    #[command(subcommand)]
     State(State),
     #[command(subcommand)]
     Service(Service),
@@ -115,6 +118,7 @@ pub enum Verb {
     Delay(delay::DelayArgs),
     Send(send::SendArgs),
     Recv(recv::RecvArgs),
+    Work(job::work::WorkArgs),
     Call(call::CallArgs),
     Serve(serve::ServeArgs),
     Sem(sem::SemArgs),
@@ -141,6 +145,7 @@ impl Verb {
         match self {
             Verb::Topic(verb) => verb.run(common),
             Verb::Queue(verb) => verb.run(common),
+            Verb::Job(verb) => verb.run(common),
             Verb::State(verb) => verb.run(common),
             Verb::Service(verb) => verb.run(common),
             Verb::Lock(noun) => noun.run(common),
@@ -154,6 +159,7 @@ impl Verb {
             Verb::Delay(args) => Topic::Delay(args).run(common),
             Verb::Send(args) => Queue::Send(args).run(common),
             Verb::Recv(args) => Queue::Recv(args).run(common),
+            Verb::Work(args) => Job::Work(args).run(common),
             Verb::Call(args) => Service::Call(args).run(common),
             Verb::Serve(args) => Service::Serve(args).run(common),
             Verb::Sem(args) => Semaphore::Run(args).run(common),
@@ -182,7 +188,7 @@ impl Verb {
 
 /// Each short form, and its long form. `lock` is the noun itself: `lock NAME
 /// CMD`.
-pub const SHORT_FORMS: [(&str, &str); 17] = [
+pub const SHORT_FORMS: [(&str, &str); 18] = [
     ("pub", "topic pub"),
     ("echo", "topic echo"),
     ("hz", "topic hz"),
@@ -190,6 +196,7 @@ pub const SHORT_FORMS: [(&str, &str); 17] = [
     ("delay", "topic delay"),
     ("send", "queue send"),
     ("recv", "queue recv"),
+    ("work", "job work"),
     ("call", "service call"),
     ("serve", "service serve"),
     ("lock", "lock run"),
@@ -237,7 +244,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 40] = [
+pub const JSON: [(&str, Json); 45] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -261,6 +268,11 @@ pub const JSON: [(&str, Json); 40] = [
     ("queue recv", Json::Line("each message", "bytes, redelivered, text or hex")),
     ("queue info", ONE_ENTRY),
     ("queue list", LISTING),
+    ("job put", Json::Line("the run, at its end", "jobs, bytes")),
+    ("job work", OF_COMMAND),
+    ("job aside", Json::Line("each job", "id, attempts, bytes, text or hex")),
+    ("job info", ONE_ENTRY),
+    ("job list", LISTING),
     ("state get", Json::Line("the value", "version, bytes, text or hex")),
     ("state set", Json::Line("the new value", "version, bytes")),
     ("state watch", Json::Line("each value", "version, bytes, text or hex")),

@@ -60,7 +60,7 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::Done, "done; also when the reader of a pipe had enough"),
     (
         Code::CheckFailed,
-        "a check failed: the demo lost something, doctor found a fault; call: the server had no answer",
+        "a check failed: the demo lost something, doctor found a fault; call: the server had no answer, or could not do what was asked; work: a job was set aside",
     ),
     (Code::Usage, "the command line is not valid"),
     (
@@ -98,8 +98,8 @@ pub const TABLE: &[(Code, &str)] = &[
         "lock, semaphore: no lock or permit became free in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
     ),
     (Code::LockFailed, "lock, semaphore: could not get in, for any other reason; cmd did not run"),
-    (Code::NotExecutable, "lock, semaphore: cmd was found but cannot be run"),
-    (Code::CommandNotFound, "lock, semaphore: cmd was not found"),
+    (Code::NotExecutable, "lock, semaphore, work: cmd was found but cannot be run"),
+    (Code::CommandNotFound, "lock, semaphore, work: cmd was not found"),
 ];
 
 /// Returns the table as text, for help and man pages.

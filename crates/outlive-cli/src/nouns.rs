@@ -7,7 +7,7 @@ use outlive::Kind;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::verbs::{
-    bw, call, delay, echo, gc, hz, info, lock, ls, pools, publish, recv, rm, sem, send, serve,
+    bw, call, delay, echo, gc, hz, info, job, lock, ls, pools, publish, recv, rm, sem, send, serve,
     state, topic, wait, waiters,
 };
 
@@ -39,6 +39,23 @@ pub enum Queue {
     Info(OneArgs),
     /// List the queues of the domain
     #[command(after_long_help = "Example:\n  outlive queue list")]
+    List(AllArgs),
+}
+
+/// Job queues: many producers, many workers; a killed worker's job goes to another
+#[derive(Subcommand, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    ls *.flac | outlive job put encode\n  \
+    outlive job work encode -P 4 ./encode.sh {}")]
+pub enum Job {
+    Put(job::put::PutArgs),
+    Work(job::work::WorkArgs),
+    Aside(job::aside::AsideArgs),
+    /// Show all that is known about one job queue
+    #[command(after_long_help = "Example:\n  outlive job info encode")]
+    Info(OneArgs),
+    /// List the job queues of the domain
+    #[command(after_long_help = "Example:\n  outlive job list")]
     List(AllArgs),
 }
 
@@ -210,6 +227,19 @@ impl Queue {
             Queue::List(_) => ls::run_of(&[Kind::Queue], common),
             Queue::Send(args) => send::run(&args, common),
             Queue::Recv(args) => recv::run(&args, common),
+        }
+    }
+}
+
+impl Job {
+    /// Runs the verb.
+    pub fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Job::Put(args) => job::put::run(&args, common),
+            Job::Work(args) => job::work::run(&args, common),
+            Job::Aside(args) => job::aside::run(&args, common),
+            Job::Info(args) => args.run(&[Kind::JobQueue], common),
+            Job::List(_) => ls::run_of(&[Kind::JobQueue], common),
         }
     }
 }

@@ -69,6 +69,8 @@ from ._outlive import (
     Event as Event,
     GpuArray as GpuArray,
     GpuLoan as GpuLoan,
+    Job as Job,
+    JobQueue as JobQueue,
     Latch as Latch,
     Loan as Loan,
     Lock as Lock,

@@ -41,6 +41,7 @@ __all__ = [
     "Refused",
     "SendersGone",
     "ServerDied",
+    "ServiceError",
     "Taken",
     "Timeout",
     "TooLarge",
@@ -122,6 +123,13 @@ class SendersGone(OutliveError):
 
 class Dropped(OutliveError):
     """The server dropped the request without a reply."""
+
+
+class ServiceError(OutliveError):
+    """The service could not do what was asked, and said why: the message is its server's.
+
+    A server answers so by ``Request.fail``, or when a ``with request:`` block raises.
+    """
 
 
 class Cancelled(OutliveError):

@@ -16,7 +16,7 @@ use crate::waiting::{Until, detached, wait};
 ///
 /// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else ``default`` below
 /// ``/dev/shm/outlive-UID``; a name without a ``/`` is one beside it, a path any folder. It is made
-/// when missing; ``Domain.open`` opens one that exists. Domains can be pickled, inherited by ``fork``, and sent to other processes.
+/// when missing; ``Domain.open`` opens one that exists, ``Domain.create_new`` makes one. Domains can be pickled, inherited by ``fork``, and sent to other processes.
 ///
 /// >>> domain = Domain(folder)
 /// >>> domain.path == folder
@@ -70,6 +70,14 @@ pub(crate) fn open(options: DomainOptions, place: &Path) -> Result<outlive::Doma
     }
 }
 
+/// Makes the domain, which must not exist.
+fn create_new(options: DomainOptions, place: &Path) -> Result<outlive::Domain, Error> {
+    match place.to_str() {
+        Some(name) if !name.contains('/') => options.create_new(name),
+        _ => options.create_new_at(place),
+    }
+}
+
 /// Returns the domain that a caller names, opened by `open`.
 pub(crate) fn of(
     py: Python<'_>,
@@ -103,6 +111,14 @@ impl Domain {
     #[pyo3(signature = (path, *, group=None))]
     fn open(py: Python<'_>, path: PathBuf, group: Option<u32>) -> PyResult<Domain> {
         let domain = open(outlive::Domain::options().group(group), &path);
+        domain.raised(py).map(Domain::of)
+    }
+
+    /// Makes a new domain; raises ``AlreadyExists`` if there is one.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, group=None))]
+    fn create_new(py: Python<'_>, path: PathBuf, group: Option<u32>) -> PyResult<Domain> {
+        let domain = create_new(outlive::Domain::options().group(group), &path);
         domain.raised(py).map(Domain::of)
     }
 

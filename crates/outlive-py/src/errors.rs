@@ -196,6 +196,7 @@ impl Raise for CallError {
             CallError::ServerDied { begun } => ("ServerDied", Some(*begun)),
             CallError::TimedOut { begun } => ("CallTimeout", Some(*begun)),
             CallError::Dropped => ("Dropped", None),
+            CallError::Failed(text) => return raise(py, "ServiceError", text),
             CallError::TooLarge { .. } => ("TooLarge", None),
             CallError::TooMany => ("TooMany", None),
             CallError::NotClient => ("NotYours", None),

@@ -34,6 +34,7 @@ mod gpu_loan;
 mod gpu_topic;
 mod handle_mutex;
 mod held;
+mod jobs;
 mod latch;
 mod layout;
 mod lender;
@@ -90,6 +91,8 @@ mod _outlive {
     use crate::gpu_loan::GpuLoan;
     #[pymodule_export]
     use crate::handle_mutex::_after_fork;
+    #[pymodule_export]
+    use crate::jobs::{Job, JobQueue};
     #[pymodule_export]
     use crate::latch::Latch;
     #[pymodule_export]

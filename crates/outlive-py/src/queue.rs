@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use outlive::queue::{Queue as Core, QueueOptions};
+use outlive::queue::{OnReceiverDeath, Queue as Core, QueueOptions};
 use outlive::wait::WaitSet;
 use outlive::{RecvError, SendError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -16,7 +16,7 @@ use crate::handle_mutex::{HandleMutex, process};
 use crate::named::{GivenDomain, Named, Reduced, counted};
 use crate::open::Left;
 use crate::queue_ends::{End, Ends};
-use crate::waiting::{Until, wait};
+use crate::waiting::Until;
 
 /// A queue between processes, growing in shared memory, whose messages outlive their senders.
 ///
@@ -30,7 +30,8 @@ use crate::waiting::{Until, wait};
 /// **Bytes**: ``send``, ``recv``, ``send_many``, ``recv_many`` and iteration. The first ``recv``
 /// makes this process the queue's one receiver (``Taken`` while another is alive) until ``close``;
 /// senders are told at once when it dies (``ReceiverDied``), and the messages that they sent before
-/// are there for the next receiver.
+/// are there for the next receiver. A queue that is made with ``on_receiver_death="keep"`` goes on
+/// taking messages instead, until it is full, and the next receiver gets them.
 ///
 /// Pickled, or inherited by ``fork`` or ``spawn``, it is the same queue.
 ///
@@ -58,7 +59,11 @@ pub(crate) struct Queue {
     ends: Ends,
 }
 
-fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions {
+fn options(
+    max_bytes: Option<u64>,
+    need_receiver: Option<bool>,
+    on_receiver_death: Option<&str>,
+) -> PyResult<QueueOptions> {
     let mut options = Core::options();
     if let Some(bytes) = max_bytes {
         options = options.max_bytes(bytes);
@@ -66,7 +71,16 @@ fn options(max_bytes: Option<u64>, need_receiver: Option<bool>) -> QueueOptions 
     if let Some(needed) = need_receiver {
         options = options.need_receiver(needed);
     }
-    options
+    options = match on_receiver_death {
+        None => options,
+        Some("fail") => options.on_receiver_death(OnReceiverDeath::Fail),
+        Some("keep") => options.on_receiver_death(OnReceiverDeath::Keep),
+        Some(other) => {
+            let text = format!("on_receiver_death is 'fail' or 'keep', not '{other}'");
+            return Err(PyValueError::new_err(text));
+        }
+    };
+    Ok(options)
 }
 
 impl Queue {
@@ -94,16 +108,18 @@ fn patience(block: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         need_receiver: Option<bool>,
+        on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        Named::make(py, name, domain, |d, n| options(max_bytes, need_receiver).open_or_create(d, n))
+        let options = options(max_bytes, need_receiver, on_receiver_death)?;
+        Named::make(py, name, domain, |d, n| options.open_or_create(d, n))
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 
@@ -116,23 +132,25 @@ impl Queue {
         domain: GivenDomain<'_, '_>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        Named::find(py, name, domain, Core::open)
+        Named::find(py, name, domain, Core::open_as_bytes)
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 
     /// Makes a new queue of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         need_receiver: Option<bool>,
+        on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        Named::make(py, name, domain, |d, n| options(max_bytes, need_receiver).create_new(d, n))
+        let options = options(max_bytes, need_receiver, on_receiver_death)?;
+        Named::make(py, name, domain, |d, n| options.create_new(d, n))
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
 
@@ -306,9 +324,11 @@ impl Queue {
             return Err(SendError::Full { slowest: None }).raised(py);
         };
         let sender = self.ends.sender_in(py, &mut inside)?;
-        let sent = wait(py, until, |deadline| match sender.send_batch_until(&rows, deadline) {
-            Err(SendError::TimedOut { .. }) => None,
-            other => Some(other),
+        let sent = self.ends.wait(py, until, |deadline| {
+            match sender.send_batch_until(&rows, deadline) {
+                Err(SendError::TimedOut { .. }) => None,
+                other => Some(other),
+            }
         })?;
         sent.unwrap_or(Err(SendError::TimedOut { slowest: None })).raised(py)?;
         Ok(given.len())
@@ -359,10 +379,12 @@ impl Queue {
         let receiver = inside.as_mut().and_then(|inside| inside.as_mut());
         let Some((_, receiver)) = receiver else { return some(py, Ok(None)) };
         let found = match receiver.try_peek().map(|found| found.map(look)) {
-            Ok(None) => wait(py, until, |deadline| {
-                receiver.peek_until(deadline).map(|found| found.map(look)).transpose()
-            })?
-            .transpose(),
+            Ok(None) => this
+                .ends
+                .wait(py, until, |deadline| {
+                    receiver.peek_until(deadline).map(|found| found.map(look)).transpose()
+                })?
+                .transpose(),
             found => found,
         };
         let (data, redelivered) = some(py, found)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use outlive::queue::{Queue, Receiver, Sender};
 use outlive::sync::{LockError, Mutex};
-use outlive::{RecvError, SendError};
+use outlive::{Deadline, RecvError, SendError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -65,10 +65,11 @@ impl Ends {
         let sender = self.sender_in(py, &mut inside)?;
         match (sender.try_send(bytes), until) {
             (Err(SendError::Full { .. }), Some(until)) => {
-                let sent = wait(py, until, |deadline| match sender.send_until(bytes, deadline) {
-                    Err(SendError::TimedOut { .. }) => None,
-                    other => Some(other),
-                })?;
+                let sent =
+                    self.wait(py, until, |deadline| match sender.send_until(bytes, deadline) {
+                        Err(SendError::TimedOut { .. }) => None,
+                        other => Some(other),
+                    })?;
                 Ok(sent.unwrap_or(Err(SendError::TimedOut { slowest: None })))
             }
             (sent, _) => Ok(sent),
@@ -164,7 +165,8 @@ impl Ends {
         let mut turn = match (getters.try_lock(), until) {
             (Ok(None), None) => return Ok(Ok(None)),
             (Ok(None), Some(until)) => {
-                let turn = wait(py, until, |deadline| getters.lock_until(deadline).transpose())?;
+                let turn =
+                    self.wait(py, until, |deadline| getters.lock_until(deadline).transpose())?;
                 match turn {
                     Some(turn) => turn,
                     None => return Ok(Ok(None)),
@@ -182,7 +184,7 @@ impl Ends {
             Err(other) => return Err(other).raised(py),
         };
         let mut receiver = self.queue.receiver().raised(py)?;
-        receive(py, &mut receiver, until)
+        self.receive_by(py, &mut receiver, until)
     }
 
     /// Receives by the receiver that this process is; the caller is inside with it.
@@ -192,7 +194,7 @@ impl Ends {
         receiver: &mut Receiver,
         until: Option<Until>,
     ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
-        let received = receive(py, receiver, until)?;
+        let received = self.receive_by(py, receiver, until)?;
         self.taken.fetch_add(1, Ordering::Relaxed);
         Ok(received)
     }
@@ -204,18 +206,38 @@ impl Ends {
         // Taken over and given back; or another process has done so.
         drop(self.queue.receiver());
     }
-}
 
-fn receive(
-    py: Python<'_>,
-    receiver: &mut Receiver,
-    until: Option<Until>,
-) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
-    match (receiver.try_recv(), until) {
-        (Ok(None), Some(until)) => {
-            let received = wait(py, until, |deadline| receiver.recv_until(deadline).transpose())?;
-            Ok(received.transpose())
+    fn receive_by(
+        &self,
+        py: Python<'_>,
+        receiver: &mut Receiver,
+        until: Option<Until>,
+    ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
+        match (receiver.try_recv(), until) {
+            (Ok(None), Some(until)) => {
+                let received =
+                    self.wait(py, until, |deadline| receiver.recv_until(deadline).transpose())?;
+                Ok(received.transpose())
+            }
+            (received, _) => Ok(received),
         }
-        (received, _) => Ok(received),
+    }
+
+    /// Waits as [`wait`] does, and raises `ValueError` when another thread closes the queue
+    /// meanwhile.
+    pub(crate) fn wait<T>(
+        &self,
+        py: Python<'_>,
+        until: Until,
+        mut once: impl FnMut(Deadline) -> Option<T>,
+    ) -> PyResult<Option<T>> {
+        let found = wait(py, until, |deadline| match once(deadline) {
+            None if self.closed.load(Ordering::Relaxed) => Some(None),
+            found => found.map(Some),
+        })?;
+        if found.as_ref().is_some_and(Option::is_none) {
+            self.check()?;
+        }
+        Ok(found.flatten())
     }
 }

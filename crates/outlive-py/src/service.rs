@@ -1,6 +1,6 @@
 //! `Client`, `Server` and `Request`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::Poll;
 
 use outlive::rpc::{self, CallError};
@@ -15,7 +15,7 @@ use crate::errors::{Raise, Raised, raise, reply_failed};
 use crate::handle_mutex::HandleMutex;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open, closed};
-use crate::stream::Stream;
+use crate::stream::{Replies, Stream};
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
 
@@ -35,6 +35,13 @@ pub(crate) struct Client {
     lender: Open<Lender>,
     named: Named,
     wait_for_server: bool,
+}
+
+/// Asks for what a client and a server need besides the service: a process that cannot have it
+/// makes none.
+fn ready(domain: &outlive::Domain) -> Result<(), outlive::Error> {
+    domain.token()?;
+    domain.process_token().map(drop)
 }
 
 fn options(max_bytes: Option<u64>) -> rpc::ServiceOptions {
@@ -63,7 +70,10 @@ impl Client {
         max_bytes: Option<u64>,
         wait_for_server: bool,
     ) -> PyResult<Client> {
-        let client = |d: &_, n: &_| options(max_bytes).open_or_create(d, n)?.client();
+        let client = |d: &_, n: &_| {
+            ready(d)?;
+            options(max_bytes).open_or_create(d, n)?.client()
+        };
         Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
     }
 
@@ -76,7 +86,7 @@ impl Client {
         domain: GivenDomain<'_, '_>,
         wait_for_server: bool,
     ) -> PyResult<Client> {
-        let client = |d: &_, n: &_| rpc::Service::<[u8], [u8]>::open(d, n)?.client();
+        let client = |d: &_, n: &_| rpc::Service::open_as_bytes(d, n)?.client();
         Ok(Client::of(Named::find(py, name, domain, client)?, wait_for_server))
     }
 
@@ -91,7 +101,10 @@ impl Client {
         max_bytes: Option<u64>,
         wait_for_server: bool,
     ) -> PyResult<Client> {
-        let client = |d: &_, n: &_| options(max_bytes).create_new(d, n)?.client();
+        let client = |d: &_, n: &_| {
+            ready(d)?;
+            options(max_bytes).create_new(d, n)?.client()
+        };
         Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
     }
 
@@ -190,9 +203,31 @@ impl Client {
     }
 }
 
+/// Says what a `with` block has raised, as the last line of a traceback does; `None`: nothing.
+pub(crate) fn why(exc_type: Left<'_, '_>, exc_value: Left<'_, '_>) -> Option<String> {
+    let exc_type = exc_type.filter(|exc_type| !exc_type.is_none())?;
+    let class = exc_type.getattr("__name__").map(|name| name.to_string());
+    let class = class.unwrap_or_else(|_| exc_type.to_string());
+    // An exception whose `str` raises has its class alone.
+    let message = exc_value.and_then(|value| value.str().ok());
+    match message.map(|message| message.to_string_lossy().into_owned()) {
+        Some(message) if !message.is_empty() => Some(format!("{class}: {message}")),
+        _ => Some(class),
+    }
+}
+
 /// Receives a service's requests; a service has one server at a time (``Taken`` while another is
 /// alive). It is an iterator over requests, which waits for each. Any thread may reply to requests,
 /// in any order.
+///
+/// A loop that goes on when a request cannot be carried out::
+///
+///     for request in server:
+///         try:
+///             with request:
+///                 request.reply(handle(request.data))
+///         except Exception:
+///             logging.exception("a request failed")
 ///
 /// >>> server, client = Server("double", folder), Client("double", folder)
 /// >>> def serve():
@@ -240,7 +275,10 @@ impl Server {
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
     ) -> PyResult<Server> {
-        let server = |d: &_, n: &_| options(max_bytes).open_or_create(d, n)?.server();
+        let server = |d: &_, n: &_| {
+            ready(d)?;
+            options(max_bytes).open_or_create(d, n)?.server()
+        };
         Ok(Server::of(Named::make(py, name, domain, server)?))
     }
 
@@ -249,7 +287,7 @@ impl Server {
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Server> {
-        let server = |d: &_, n: &_| rpc::Service::<[u8], [u8]>::open(d, n)?.server();
+        let server = |d: &_, n: &_| rpc::Service::open_as_bytes(d, n)?.server();
         Ok(Server::of(Named::find(py, name, domain, server)?))
     }
 
@@ -263,7 +301,10 @@ impl Server {
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
     ) -> PyResult<Server> {
-        let server = |d: &_, n: &_| options(max_bytes).create_new(d, n)?.server();
+        let server = |d: &_, n: &_| {
+            ready(d)?;
+            options(max_bytes).create_new(d, n)?.server()
+        };
         Ok(Server::of(Named::make(py, name, domain, server)?))
     }
 
@@ -358,7 +399,23 @@ impl Server {
     }
 }
 
-/// A request that the server has begun. Dropped without a reply, its client gets ``Dropped``.
+/// A request that the server has begun. Its client waits until it is answered: by ``reply``,
+/// ``stream`` or ``fail``. Collected without an answer, its client gets ``Dropped``.
+///
+/// A ``with`` block answers in any case: when the block raises, the client gets a ``ServiceError``
+/// with the exception's type and message, and the exception goes on; when the block ends without an
+/// answer, the client gets one that says "no reply". (A request that another thread answers later
+/// needs its block there.) A stream that was begun in the block ends in the same way when it raises.
+///
+/// >>> server, client = Server("parse", folder), Client("parse", folder)
+/// >>> call = client.begin(b"twelve")
+/// >>> with server.next(timeout=10) as request:              # in another process, as a rule
+/// ...     request.reply(b"%d" % int(request.data))
+/// Traceback (most recent call last):
+/// ValueError: invalid literal for int() with base 10: b'twelve'
+/// >>> call.result(timeout=10)
+/// Traceback (most recent call last):
+/// outlive.errors.ServiceError: ValueError: invalid literal for int() with base 10: b'twelve'
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Request {
     /// The request's bytes.
@@ -366,6 +423,8 @@ pub(crate) struct Request {
     data: Py<PyBytes>,
     /// Locked for a moment, never during a wait.
     request: Mutex<Option<rpc::Request>>,
+    /// What `stream` returned: when a `with` block of the request's raises, that ends, too.
+    stream: OnceLock<Weak<Replies>>,
 }
 
 impl Request {
@@ -375,7 +434,11 @@ impl Request {
     }
 
     fn new(py: Python<'_>, request: rpc::Request) -> Request {
-        Request { data: PyBytes::new(py, &request).unbind(), request: Mutex::new(Some(request)) }
+        Request {
+            data: PyBytes::new(py, &request).unbind(),
+            request: Mutex::new(Some(request)),
+            stream: OnceLock::new(),
+        }
     }
 }
 
@@ -391,7 +454,42 @@ impl Request {
 
     /// Begins several replies, one after the other, with ``with``.
     fn stream(&self) -> PyResult<Stream> {
-        Ok(Stream::new(self.take()?.stream()))
+        let replies = Arc::new(Replies::new(self.take()?.stream()));
+        self.stream.get_or_init(|| Arc::downgrade(&replies));
+        Ok(Stream { replies })
+    }
+
+    /// Tells the client why what it asked for could not be done: it gets a ``ServiceError`` with this
+    /// message. Never waits. Raises ``ClientDied`` or ``Cancelled`` when no client waits any more.
+    fn fail(&self, py: Python<'_>, message: &str) -> PyResult<()> {
+        let request = self.take()?;
+        py.detach(|| request.fail(message)).map_err(|error| reply_failed(py, error))
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = traceback;
+        let why = why(exc_type, exc_value);
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(request) = request {
+            let why = why.as_deref().unwrap_or("no reply");
+            // No client waits any more: what the block has raised is the news.
+            let _ = py.detach(|| request.fail(why));
+        } else if let (Some(why), Some(replies)) = (why, self.stream.get().and_then(Weak::upgrade))
+        {
+            replies.end(py, Some(&why))?;
+        }
+        Ok(())
     }
 
     /// The client's process; None when that is not known any more.

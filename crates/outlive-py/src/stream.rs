@@ -1,5 +1,7 @@
 //! `Stream`: several replies to one request.
 
+use std::sync::Arc;
+
 use outlive::{SendError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -8,11 +10,13 @@ use crate::bytes::Given;
 use crate::errors::reply_failed;
 use crate::handle_mutex::HandleMutex;
 use crate::open::Left;
+use crate::service::why;
 use crate::waiting::{Until, wait};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
-/// end of the block ends the stream; if it ends by an exception, or the stream is collected before
-/// ``finish``, the client gets ``Dropped``.
+/// end of the block ends the stream; if the block raises, the client gets a ``ServiceError`` after
+/// the replies that were sent. When the stream is collected before ``finish``, the client gets
+/// ``Dropped``.
 ///
 /// Eight replies may be under way: then sending waits for the client, whose death ends that wait at
 /// once.
@@ -26,8 +30,11 @@ use crate::waiting::{Until, wait};
 /// [b'2', b'3', b'5']
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Stream {
-    stream: HandleMutex<Option<rpc::Stream>>,
+    pub(crate) replies: Arc<Replies>,
 }
+
+/// The core's stream, until it is finished.
+pub(crate) struct Replies(HandleMutex<Option<rpc::Stream>>);
 
 const LATE: SendError = SendError::TimedOut { slowest: None };
 
@@ -35,9 +42,22 @@ fn over() -> PyErr {
     PyRuntimeError::new_err("the stream has been finished already")
 }
 
-impl Stream {
-    pub(crate) fn new(stream: rpc::Stream) -> Stream {
-        Stream { stream: HandleMutex::new(Some(stream)) }
+impl Replies {
+    pub(crate) fn new(stream: rpc::Stream) -> Replies {
+        Replies(HandleMutex::new(Some(stream)))
+    }
+
+    /// Ends the stream at the end of a block, if it has not been finished: well, or by a failure.
+    pub(crate) fn end(&self, py: Python<'_>, failure: Option<&str>) -> PyResult<()> {
+        match (self.0.lock(py)?.take(), failure) {
+            (Some(stream), None) => stream.finish().map_err(|error| reply_failed(py, error)),
+            (Some(stream), Some(why)) => {
+                // No client waits any more: what the block has raised is the news.
+                let _ = stream.fail(why);
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        }
     }
 }
 
@@ -49,7 +69,7 @@ impl Stream {
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
         let data = Given::of(data)?;
-        let Some(mut inside) = self.stream.lock_until(py, until)? else {
+        let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
             return Err(reply_failed(py, LATE));
         };
         let stream = inside.as_mut().ok_or_else(over)?;
@@ -72,12 +92,19 @@ impl Stream {
 
     /// Ends the stream: no more replies come.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        let stream = self.stream.lock(py)?.take();
+        let stream = self.replies.0.lock(py)?.take();
         stream.ok_or_else(over)?.finish().map_err(|error| reply_failed(py, error))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
+    }
+
+    /// Ends the stream without a last reply, and tells the client why: after the replies that were
+    /// sent, it gets a ``ServiceError`` with this message. Never waits.
+    fn fail(&self, py: Python<'_>, message: &str) -> PyResult<()> {
+        let stream = self.replies.0.lock(py)?.take();
+        stream.ok_or_else(over)?.fail(message).map_err(|error| reply_failed(py, error))
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
@@ -88,13 +115,7 @@ impl Stream {
         exc_value: Left<'_, '_>,
         traceback: Left<'_, '_>,
     ) -> PyResult<()> {
-        let _ = (exc_value, traceback);
-        match self.stream.lock(py)?.take() {
-            Some(stream) if exc_type.is_none() => {
-                stream.finish().map_err(|error| reply_failed(py, error))
-            }
-            // Dropped; or finished in the block.
-            _ => Ok(()),
-        }
+        let _ = traceback;
+        self.replies.end(py, why(exc_type, exc_value).as_deref())
     }
 }

@@ -12,6 +12,7 @@ use crate::domain::{self, Peer};
 use crate::errors::Raised;
 use crate::event::Event;
 use crate::handle_mutex::HandleMutex;
+use crate::jobs::JobQueue;
 use crate::latch::Latch;
 use crate::named::{GivenDomain, counted};
 use crate::open::{Left, closed};
@@ -20,8 +21,8 @@ use crate::service::Server;
 use crate::subscriber::Subscriber;
 use crate::waiting::Until;
 
-/// Waits for any of several sources: subscribers, queues (whose receiver this process becomes),
-/// servers, calls, events, latches, peers' ends, timers.
+/// Waits for any of several sources: subscribers, queues (whose receiver this process becomes), job
+/// queues, servers, calls, events, latches, peers' ends, timers.
 ///
 /// >>> queue, event = Queue("jobs", folder), Event("stop", folder)
 /// >>> waiting = WaitSet(folder)
@@ -61,6 +62,8 @@ impl WaitSet {
             set.add(&*subscriber.get().handle.lock(py)?).raised(py)?
         } else if let Ok(queue) = source.cast::<Queue>() {
             queue.get().watch(py, &mut set)?
+        } else if let Ok(jobs) = source.cast::<JobQueue>() {
+            set.add(&jobs.get().queue).raised(py)?
         } else if let Ok(event) = source.cast::<Event>() {
             set.add(&event.get().event.any_of(bits.unwrap_or(u32::MAX))).raised(py)?
         } else if let Ok(peer) = source.cast::<Peer>() {
@@ -72,8 +75,7 @@ impl WaitSet {
         } else if let Ok(server) = source.cast::<Server>() {
             set.add(&*server.get().handle.lock(py)?).raised(py)?
         } else {
-            let what =
-                "a set waits for subscribers, queues, servers, calls, events, latches and peers";
+            let what = "a set waits for subscribers, queues, job queues, servers, calls, events, latches and peers";
             return Err(PyTypeError::new_err(what));
         };
         self.push(key, source.clone().unbind());

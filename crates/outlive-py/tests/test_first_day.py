@@ -1,4 +1,4 @@
-"""What each class has for those who see it for the first time: help, signatures, ``repr``, ``close`` and ``with``."""
+"""What each class has for a user who sees it for the first time: help, signatures, ``repr``, ``close`` and ``with``."""
 
 from __future__ import annotations
 
@@ -253,11 +253,13 @@ def test_a_block_is_freed_by_with_unless_it_is_seen(folder):
         block.offer()
 
 
-@pytest.mark.parametrize("kind", ["Subscriber", "Server", "WaitSet"])
+@pytest.mark.parametrize("kind", ["Subscriber", "Server", "WaitSet", "Queue"])
 def test_closing_ends_a_wait(folder, kind):
     things = everything(folder)
     thing = things[kind]
-    wait = {"Subscriber": lambda: thing.recv(), "Server": lambda: thing.next(), "WaitSet": lambda: thing.wait()}[kind]
+    if kind == "Queue":
+        thing.recv()
+    wait = {"Subscriber": lambda: thing.recv(), "Server": lambda: thing.next(), "WaitSet": lambda: thing.wait(), "Queue": lambda: thing.recv()}[kind]
     told = []
 
     def waits():

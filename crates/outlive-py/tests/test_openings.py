@@ -49,6 +49,7 @@ KINDS: list[tuple[Any, dict[str, Any], dict[str, Any] | None]] = [
     (Barrier, {"parties": 2, "count_out": True}, {"parties": 2, "count_out": False}),
     (Queue, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
     (Queue, {"need_receiver": True}, {"need_receiver": False}),
+    (Queue, {"on_receiver_death": "keep"}, {"on_receiver_death": "fail"}),
     (Topic, {"depth": 4}, {"depth": 8}),
     (Topic, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
     (Topic, {"stamps": False}, {"stamps": True}),
@@ -141,8 +142,13 @@ def test_domains(folder):
     with pytest.raises(NotFound):
         Lock.open("lock", domain=folder + "/new")
     assert not os.path.exists(folder + "/new")
-    made = Domain(folder + "/new")
+    made = Domain.create_new(folder + "/new")
     assert Domain.open(folder + "/new") == made
+    with pytest.raises(AlreadyExists):
+        Domain.create_new(folder + "/new")
+    open(folder + "/file", "w").close()
+    with pytest.raises(AlreadyExists):
+        Domain.create_new(folder + "/file")
 
 
 def test_what_is_unpickled_is_not_made(folder):

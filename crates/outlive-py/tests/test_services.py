@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 
@@ -14,11 +15,14 @@ from outlive import (
     Cancelled,
     Client,
     ClientDied,
+    Domain,
     Dropped,
     NotYours,
     NoServer,
+    OutliveError,
     Server,
     ServerDied,
+    ServiceError,
     Timeout,
     WaitSet,
 )
@@ -92,6 +96,145 @@ def test_cancelling(folder):
     for _ in range(2):
         with pytest.raises(Dropped):
             dropped.result(timeout=5)
+
+
+def test_a_server_says_why_it_has_no_reply(folder):
+    server, client = ends(folder)
+    call = client.begin(b"x")
+    request = server.next(timeout=5)
+    request.fail("no such picture: x")
+    for _ in range(2):
+        with pytest.raises(ServiceError, match="^no such picture: x$"):
+            call.result(timeout=5)
+    with pytest.raises(RuntimeError, match="already"):
+        request.fail("twice")
+    # As long as it may be, and with letters of several bytes.
+    call = client.begin(b"y")
+    server.next(timeout=5).fail("ü" * 40_000)
+    with pytest.raises(ServiceError) as error:
+        call.result(timeout=5)
+    assert str(error.value) == "ü" * (64 << 9)
+    # The client has given up.
+    call = client.begin(b"z")
+    request = server.next(timeout=5)
+    call.cancel()
+    with pytest.raises(Cancelled):
+        request.fail("late")
+
+
+@pytest.mark.parametrize("how", ["call", "result", "iteration", "await", "async for"])
+def test_a_handler_that_raises_does_not_leave_its_client_waiting(folder, how):
+    server, client = ends(folder)
+    kept = []
+
+    def serve():
+        for request in server:
+            kept.append(request)
+            try:
+                with request:
+                    if request.data == b"end":
+                        request.reply(b"")
+                        return
+                    if request.data == b"nothing":
+                        continue
+                    request.reply(b"%d" % int(request.data))
+            except ValueError:
+                pass
+
+    def ask(data):
+        if how == "call":
+            return client.call(data, timeout=10)
+        if how == "result":
+            return client.begin(data).result(timeout=10)
+        if how == "iteration":
+            return list(client.begin(data))[0]
+
+        async def later():
+            if how == "await":
+                return await client.call_async(data, timeout=10)
+            async for reply in client.begin(data):
+                return reply
+
+        return asyncio.run(later())
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    assert ask(b" 12") == b"12"
+    with pytest.raises(ServiceError, match="^ValueError: invalid literal for int.. with base 10: b'twelve'$"):
+        ask(b"twelve")
+    with pytest.raises(ServiceError, match="^no reply$"):
+        ask(b"nothing")
+    assert ask(b"13") == b"13"
+    ask(b"end")
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_async_handlers_too(folder):
+    server, client = ends(folder)
+
+    async def serve():
+        async for request in server:
+            try:
+                async with asyncio.timeout(5):
+                    with request:
+                        raise KeyError(request.data.decode())
+            except KeyError:
+                return
+
+    async def both():
+        with pytest.raises(ServiceError, match="^KeyError: 'x'$"):
+            await asyncio.gather(serve(), client.call_async(b"x", timeout=10))
+
+    asyncio.run(both())
+
+
+def test_a_stream_may_end_in_a_failure(folder):
+    server, client = ends(folder)
+    calls = [client.begin(b"x") for _ in range(4)]
+    requests = [server.next(timeout=5) for _ in calls]
+    with pytest.raises(ZeroDivisionError), requests[0].stream() as replies:
+        replies.send(b"1")
+        1 / 0
+    # Eight replies are under way: a failure needs no room.
+    replies = requests[1].stream()
+    for number in range(8):
+        replies.send(b"%d" % number, timeout=5)
+    replies.fail("no more")
+    with pytest.raises(RuntimeError, match="already"):
+        replies.finish()
+    # The request's own block ends what was begun in it.
+    with pytest.raises(LookupError), requests[2]:
+        replies = requests[2].stream()
+        replies.send(b"1")
+        raise LookupError
+    with requests[3]:
+        replies = requests[3].stream()
+        replies.send(b"1")
+    replies.send(b"2")
+    replies.finish()
+    told = [("ZeroDivisionError: division by zero", 1), ("no more", 8), ("LookupError", 1)]
+    for call, (why, count) in zip(calls, told):
+        got = []
+        with pytest.raises(ServiceError) as error:
+            for reply in call:
+                got.append(reply)
+        assert (str(error.value), len(got)) == (why, count)
+    assert list(calls[3]) == [b"1", b"2"]
+
+
+def test_no_service_is_left_by_a_thread_that_cannot_use_it(folder):
+    token = Domain(folder).token()
+    # The token's slot of the registry, as if it had been given out once more: doc/memory-layout.md.
+    place = 8192 + (token & 0xFFFF) * 128 + 48
+    registry = os.open(os.path.join(folder, ".tokens"), os.O_RDWR)
+    generation = int.from_bytes(os.pread(registry, 4, place), "little")
+    os.pwrite(registry, (generation + 1).to_bytes(4, "little"), place)
+    os.close(registry)
+    for make in (Client, Server, Client.create_new, Server.create_new):
+        with pytest.raises(OutliveError, match="declared dead"):
+            make("service", folder)
+    assert not os.path.exists(os.path.join(folder, "service"))
 
 
 def test_one_client_many_threads(folder):

@@ -364,7 +364,7 @@ def test_an_array_is_read_as_what_it_is(folder):
 
 POINTS = [
     np.dtype([("x", "f4"), ("y", "f4")]),
-    np.dtype([("id", "u1"), ("at", "f8", (3,)), ("name", "S7"), ("größe", "U3")]),
+    np.dtype([("id", "u1"), ("at", "f8", (3,)), ("name", "|S" + "7"), ("größe", "U3")]),
     np.dtype([("a", "i1"), ("b", "i4"), ("c", "i2")], align=True),
     np.dtype([("pose", [("position", "f8", (2, 2)), ("ok", "?")]), ("z", "c16"), ("big", ">i4")]),
     np.dtype({"names": ["p", "q"], "formats": ["i2", "u8"], "offsets": [3, 16], "itemsize": 40}),

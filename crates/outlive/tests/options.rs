@@ -5,7 +5,7 @@ use std::fmt::Display;
 use outlive::Domain;
 use outlive::jobs::JobQueue;
 use outlive::pool::Pool;
-use outlive::queue::Queue;
+use outlive::queue::{OnReceiverDeath, Queue};
 use outlive::rpc::Service;
 use outlive::state::State;
 use outlive::sync::{Semaphore, SemaphoreOptions};
@@ -45,6 +45,8 @@ fn the_page_has_the_defaults() {
     expect("queue", "slots", queue.slots);
     expect("queue", "slot_bytes", queue.slot_bytes);
     expect("queue", "need_receiver", queue.need_receiver);
+    assert_eq!(queue.on_receiver_death, OnReceiverDeath::Fail);
+    expect("queue", "on_receiver_death", "fail");
     expect_a_quarter("queue", queue.max_bytes, 6 << 30);
     let jobs = JobQueue::<[u8]>::open_or_create(&domain, "jobs").expect("made").config();
     expect("job queue", "max_jobs", jobs.max_jobs);

@@ -60,6 +60,7 @@ static void fail(int code) {
         {EXDEV, "EXDEV"}, {ESTALE, "ESTALE"}, {EINVAL, "EINVAL"}, {OUTLIVE_DAMAGED, "OUTLIVE_DAMAGED"},
         {OUTLIVE_OTHER_KIND, "OUTLIVE_OTHER_KIND"}, {OUTLIVE_OTHER_TYPE, "OUTLIVE_OTHER_TYPE"},
         {OUTLIVE_BROKEN, "OUTLIVE_BROKEN"}, {OUTLIVE_PANIC, "OUTLIVE_PANIC"},
+        {OUTLIVE_FAILED, "OUTLIVE_FAILED"},
     };
     for (size_t at = 0; at < sizeof names / sizeof *names; at++)
         if (names[at].code == code) {
@@ -644,10 +645,13 @@ static void queue(void) {
         outlive_queue_t *queue = NULL;
         option(2, "max", &options.max_bytes);
         options.need_receiver = (uint32_t)flag(2, "refuse");
+        if (flag(2, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
         thing->ends_with_senders = flag(2, "ending");
-        TRY(outlive_queue_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &queue));
+        TRY(outlive_queue_open(domain, words[1], flag(2, "existing") ? OUTLIVE_OPEN : OUTLIVE_OPEN_OR_CREATE, &options, &queue));
         thing->main = queue;
         OK();
+    } else if (is("queue.typed", 1)) {
+        puts("error Unsupported queue.typed");
     } else if (is("queue.send", 3)) {
         make_message(words[2]);
         TRY(sender(thing));
@@ -729,6 +733,58 @@ static void queue(void) {
         thing->in = thing->out = NULL;
         OK();
     } else usage("queue");
+}
+
+/* --- job queues */
+
+static void jobs(void) {
+    struct thing *thing = find(words[1]);
+    if (strcmp(words[0], "jobs.open") == 0) {
+        outlive_job_queue_options_t options = OUTLIVE_JOB_QUEUE_OPTIONS_INIT;
+        outlive_job_queue_t *queue = NULL;
+        uint64_t given = 0;
+        if (option(2, "max", &given)) options.max_jobs = (uint32_t)given;
+        if (option(2, "attempts", &given)) options.max_attempts = (uint32_t)given;
+        TRY(outlive_job_queue_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &queue));
+        thing->main = queue;
+        OK();
+    } else if (is("jobs.put", 3)) {
+        uint64_t id = 0;
+        make_message(words[2]);
+        TRY(outlive_job_queue_put(thing->main, message, message_size, until(words[3]), &id));
+        say_number(id);
+    } else if (is("jobs.take", 2)) {
+        outlive_job_t *job = NULL;
+        char shown[64];
+        size_t size = 0;
+        TRY(outlive_job_queue_take(thing->main, until(words[2]), &job));
+        thing->in = job;
+        const void *data = outlive_job_data(job, &size);
+        show(shown, data, size);
+        printf("ok %s %u\n", shown, (unsigned)outlive_job_attempts(job));
+    } else if (is("jobs.done", 1) || is("jobs.aside", 1) || is("jobs.release", 1)) {
+        outlive_job_t *job = thing->in;
+        thing->in = NULL;
+        if (strcmp(words[0], "jobs.done") == 0) TRY(outlive_job_done(job));
+        else if (strcmp(words[0], "jobs.aside") == 0) TRY(outlive_job_set_aside(job));
+        else outlive_job_release(job);
+        OK();
+    } else if (is("jobs.join", 2)) {
+        TRY(outlive_job_queue_join(thing->main, until(words[2])));
+        OK();
+    } else if (is("jobs.retry", 2)) {
+        int code = outlive_job_queue_retry(thing->main, number(words[2]));
+        if (code != 0 && code != ENOENT) fail(code);
+        else say_number(code == 0);
+    } else if (is("jobs.count", 2)) {
+        outlive_job_counts_t counts;
+        TRY(outlive_job_queue_counts(thing->main, &counts));
+        if (strcmp(words[2], "waiting") == 0) say_number(counts.waiting);
+        else if (strcmp(words[2], "taken") == 0) say_number(counts.taken);
+        else if (strcmp(words[2], "set_aside") == 0) say_number(counts.set_aside);
+        else if (strcmp(words[2], "put") == 0) say_number(counts.put);
+        else usage("jobs.count");
+    } else usage("jobs");
 }
 
 /* --- topics */
@@ -998,6 +1054,8 @@ static void client(void) {
         TRY(outlive_call_next(call, until(words[1]), &reply));
         if (reply == NULL) puts("ok end");
         else say_reply(reply);
+    } else if (is("client.failure", 0)) {
+        printf("ok %s\n", outlive_last_error());
     } else usage("client");
 }
 
@@ -1024,6 +1082,16 @@ static void server(void) {
         request = NULL;
         make_message(words[1]);
         TRY(outlive_request_reply(asked, message, message_size));
+        OK();
+    } else if (is("server.fail", 1)) {
+        outlive_request_t *asked = request;
+        request = NULL;
+        TRY(outlive_request_fail(asked, words[1]));
+        OK();
+    } else if (is("server.fail_stream", 1)) {
+        outlive_stream_t *open = stream;
+        stream = NULL;
+        TRY(outlive_stream_fail(open, words[1]));
         OK();
     } else if (is("server.drop", 0)) {
         outlive_request_release(request);
@@ -1199,6 +1267,15 @@ static void rest(void) {
         TRY(outlive_domain_open_at(words[1], OUTLIVE_OPEN, &found));
         outlive_domain_close(found);
         OK();
+    } else if (is("domain.create", 1)) {
+        char path[4096];
+        outlive_domain_t *made = NULL;
+        TRY(outlive_domain_path(domain, path, sizeof path));
+        size_t end = strlen(path);
+        snprintf(path + end, sizeof path - end, "/%s", words[1]);
+        TRY(outlive_domain_open_at(path, OUTLIVE_CREATE_NEW, &made));
+        outlive_domain_close(made);
+        OK();
     } else if (is("exit", 0)) {
         _exit(0);
     } else if (is("crash", 0)) {
@@ -1212,7 +1289,7 @@ static void rest(void) {
 static void act(void) {
     static const struct { const char *prefix; void (*act)(void); } families[] = {
         {"lock.", lock}, {"rw.", rw}, {"sem.", semaphore}, {"event.", event}, {"cond.", condition}, {"barrier.", barrier},
-        {"latch.", latch}, {"queue.", queue}, {"topic.", topic}, {"sample.", of_sample}, {"state.", state}, {"bytes.", state},
+        {"latch.", latch}, {"queue.", queue}, {"jobs.", jobs}, {"topic.", topic}, {"sample.", of_sample}, {"state.", state}, {"bytes.", state},
         {"client.", client}, {"server.", server}, {"set.", set}, {"misuse.", misuse},
         {"pi.", pi}, {"ceiling.", ceiling}, {"once.", once}, {"record.", record}, {"pool.", pool}, {"open.", opening},
     };

@@ -112,6 +112,7 @@ string name_of(const std::error_code &code) {
     case OUTLIVE_OTHER_KIND: return "OUTLIVE_OTHER_KIND";
     case OUTLIVE_OTHER_TYPE: return "OUTLIVE_OTHER_TYPE";
     case OUTLIVE_BROKEN: return "OUTLIVE_BROKEN";
+    case OUTLIVE_FAILED: return "OUTLIVE_FAILED";
     default: return std::to_string(code.value());
     }
 }
@@ -144,6 +145,18 @@ struct Queue {
         auto got = receiver().recv(deadline).value();
         if (!is_pattern(got.bytes().data(), got.bytes().size(), ++received))
             throw Wrong{"OutOfOrder", "message " + std::to_string(received) + " is " + show(got.bytes())};
+    }
+};
+
+/* A job queue, and the job that was taken last. */
+struct Jobs {
+    outlive::JobQueue queue;
+    std::optional<outlive::Job> job{};
+
+    outlive::Job taken() {
+        outlive::Job taken = std::move(job.value());
+        job.reset();
+        return taken;
     }
 };
 
@@ -271,6 +284,7 @@ private:
         if (family == "event") return event(verb, args);
         if (family == "cond") return condition(verb, args);
         if (family == "queue") return queue(verb, args);
+        if (family == "jobs") return jobs(verb, args);
         if (family == "topic") return topic(verb, args);
         if (family == "sample") return sample(verb);
         if (family == "state") return state(verb, args);
@@ -300,6 +314,10 @@ private:
         if (command == "peer.wait_dead") return domain_.wait_dead(token(), until(args.at(1))).value(), ok();
         if (command == "domain.find") {
             outlive::Domain::open_at(args.at(0)).value();
+            return ok();
+        }
+        if (command == "domain.create") {
+            outlive::Domain::create_new_at(domain_.path() + "/" + args.at(0)).value();
             return ok();
         }
         if (command == "exit") _exit(0);
@@ -653,16 +671,53 @@ private:
         return ok(offset);
     }
 
+    string jobs(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            outlive_job_queue_options_t options = OUTLIVE_JOB_QUEUE_OPTIONS_INIT;
+            options.max_jobs = static_cast<uint32_t>(option(args, "max", 0));
+            options.max_attempts = static_cast<uint32_t>(option(args, "attempts", 0));
+            jobs_.insert_or_assign(name, Jobs{outlive::JobQueue::open_or_create(domain_, name, options).value()});
+            return ok();
+        }
+        Jobs &jobs = find(jobs_, name);
+        if (verb == "put") return ok(jobs.queue.put(message(args.at(1)), until(args.at(2))).value());
+        if (verb == "take") {
+            jobs.job.emplace(jobs.queue.take(until(args.at(1))).value());
+            return ok(show(jobs.job->bytes()) + " " + std::to_string(jobs.job->attempts()));
+        }
+        if (verb == "done") return jobs.taken().done().value(), ok();
+        if (verb == "aside") return jobs.taken().set_aside().value(), ok();
+        if (verb == "release") return jobs.taken().release(), ok();
+        if (verb == "join") return jobs.queue.join(until(args.at(1))).value(), ok();
+        if (verb == "retry") {
+            auto retried = jobs.queue.retry(number(args.at(1)));
+            if (retried.code() == ENOENT) return ok(0);
+            return retried.value(), ok(1);
+        }
+        if (verb == "count") {
+            auto counts = jobs.queue.counts().value();
+            if (args.at(1) == "waiting") return ok(counts.waiting);
+            if (args.at(1) == "taken") return ok(counts.taken);
+            if (args.at(1) == "set_aside") return ok(counts.set_aside);
+            if (args.at(1) == "put") return ok(counts.put);
+        }
+        throw Wrong{"Usage", "jobs." + verb};
+    }
+
     string queue(const string &verb, const Words &args) {
         const string &name = args.at(0);
         if (verb == "open") {
             outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
             options.need_receiver = flag(args, "refuse");
-            Queue opened{outlive::Queue::open_or_create(domain_, name, options).value(), flag(args, "ending")};
+            if (flag(args, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
+            auto open = flag(args, "existing") ? outlive::Queue::open : outlive::Queue::open_or_create;
+            Queue opened{open(domain_, name, options).value(), flag(args, "ending")};
             queues_.insert_or_assign(name, std::move(opened));
             return ok();
         }
+        if (verb == "typed") throw Unsupported{};
         Queue &queue = find(queues_, name);
         if (verb == "send") return queue.sender().send(message(args.at(1)), until(args.at(2))).value(), ok();
         if (verb == "recv") return ok(show(queue.receiver().recv(until(args.at(1))).value().bytes()));
@@ -866,6 +921,16 @@ private:
     }
 
     string client(const string &verb, const Words &args) {
+        try {
+            return asking(verb, args);
+        } catch (const outlive::ServiceError &error) {
+            failure_ = error.text();
+            throw;
+        }
+    }
+
+    string asking(const string &verb, const Words &args) {
+        if (verb == "failure") return ok(failure_);
         if (verb == "next") {
             auto reply = call_.value().recv(until(args.at(0)));
             return reply.code() == ENODATA ? ok("end") : ok(show(reply.value().bytes()));
@@ -901,6 +966,8 @@ private:
         if (verb == "client") return ok(request_.value().client().value().pid);
         if (verb == "cancelled") return ok(request_.value().is_cancelled() ? "yes" : "no");
         if (verb == "reply") return request().reply(message(args.at(0))).value(), ok();
+        if (verb == "fail") return request().fail(args.at(0)).value(), ok();
+        if (verb == "fail_stream") return std::move(stream_.value()).fail(args.at(0)).value(), ok();
         if (verb == "drop") return request_.reset(), ok();
         if (verb == "stream") return stream_.emplace(request().stream().value()), ok();
         if (verb == "send") return stream_.value().send(message(args.at(0)), until(args.at(1))).value(), ok();
@@ -1016,6 +1083,7 @@ private:
     Named<outlive::Seat> seats_;
     Named<outlive::Latch> latches_;
     Named<Queue> queues_;
+    Named<Jobs> jobs_;
     Named<Topic> topics_;
     std::optional<outlive::Loan> loan_;
     std::optional<outlive::Sample> sample_;
@@ -1026,6 +1094,7 @@ private:
     Named<outlive::Server> servers_;
     std::optional<outlive::Request> request_;
     std::optional<outlive::Stream> stream_;
+    string failure_;
     Named<WaitSet> sets_;
 };
 

@@ -326,14 +326,61 @@ def pool_count(name: str, what: str) -> str:
     return said(thing(name).usage()[what])
 
 
+# --- job queues
+
+
+def jobs_open(name: str, *options: str) -> None:
+    things[name] = outlive.JobQueue(name, folder, **named(options, max="max_jobs", attempts="max_attempts"))
+
+
+def jobs_put(name: str, word: str, patience: str) -> str:
+    data = message(word)
+    return said(thing(name).try_put(data) if patience == "try" else thing(name).put(data, timeout=seconds(patience)))
+
+
+def jobs_take(name: str, patience: str) -> str:
+    jobs = thing(name)
+    job = truly(jobs.try_take() if patience == "try" else jobs.take(timeout=seconds(patience)))
+    last[f"job of {name}"] = job
+    return said(f"{show(job.data)} {job.attempts}")
+
+
+def jobs_done(name: str) -> None:
+    last.pop(f"job of {name}").done()
+
+
+def jobs_release(name: str) -> None:
+    last.pop(f"job of {name}").release()
+
+
+def jobs_aside(name: str) -> None:
+    last.pop(f"job of {name}").set_aside()
+
+
+def jobs_join(name: str, span: str) -> None:
+    thing(name).join(timeout=seconds(span))
+
+
+def jobs_retry(name: str, id: str) -> str:
+    return said(thing(name).retry(int(id)))
+
+
+def jobs_count(name: str, what: str) -> str:
+    return said(thing(name).counts()[what])
+
+
 # --- queues
 
 
 def queue_open(name: str, *options: str) -> None:
+    if "existing" in options:
+        things[name] = outlive.Queue.open(name, domain=folder)
+        return
     things[name] = outlive.Queue(
         name,
         folder,
         need_receiver=True if "refuse" in options else None,
+        on_receiver_death="keep" if "keep" in options else None,
         end_when_senders_gone="ending" in options,
         **named(options, max="max_bytes"),
     )
@@ -669,8 +716,21 @@ def client_open(name: str, *options: str) -> None:
     things[f"{name} client"] = outlive.Client(name, folder, wait_for_server="wait" in options)
 
 
+def heard(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except outlive.ServiceError as error:
+        last["failure"] = str(error)
+        raise
+
+
+def client_failure() -> str:
+    return said(last["failure"])
+
+
 def client_call(name: str, word: str, span: str) -> str:
-    return said(show(thing(f"{name} client").call(message(word), timeout=seconds(span))))
+    client = thing(f"{name} client")
+    return said(show(heard(lambda: client.call(message(word), timeout=seconds(span)))))
 
 
 def client_begin(name: str, word: str, span: str) -> None:
@@ -678,7 +738,7 @@ def client_begin(name: str, word: str, span: str) -> None:
 
 
 def client_next(span: str) -> str:
-    reply = last["call"].next(timeout=seconds(span))
+    reply = heard(lambda: last["call"].next(timeout=seconds(span)))
     return said("end" if reply is None else show(reply))
 
 
@@ -713,6 +773,14 @@ def server_send(word: str, span: str) -> None:
 
 def server_finish() -> None:
     last["stream"].finish()
+
+
+def server_fail(why: str) -> None:
+    last["request"].fail(why)
+
+
+def server_fail_stream(why: str) -> None:
+    last["stream"].fail(why)
 
 
 def server_drop() -> None:
@@ -795,6 +863,10 @@ def open_as(kind: str, how: str, name: str, *number: str) -> str | None:
 
 def domain_find(path: str) -> None:
     outlive.Domain.open(path)
+
+
+def domain_create(name: str) -> None:
+    outlive.Domain.create_new(f"{folder}/{name}")
 
 
 def token() -> str:

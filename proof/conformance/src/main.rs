@@ -66,6 +66,7 @@ fn run() -> Result<bool, String> {
         "realtime",
         "records",
         "queues",
+        "jobs",
         "topics",
         "states",
         "services",

@@ -26,6 +26,10 @@ public:
     }
     /** Opens the existing domain of that name; ENOENT: there is none. */
     static expected<Domain> open(const std::string &name) { return opened(outlive_domain_open, name.c_str(), OUTLIVE_OPEN); }
+    /** Makes a new domain of that name; EEXIST: there is one. */
+    static expected<Domain> create_new(const std::string &name) {
+        return opened(outlive_domain_open, name.c_str(), OUTLIVE_CREATE_NEW);
+    }
     /** Opens a domain in any folder, made when missing; its parent must exist. */
     static expected<Domain> open_or_create_at(const std::string &path) {
         return opened(outlive_domain_open_at, path.c_str(), OUTLIVE_OPEN_OR_CREATE);
@@ -33,6 +37,10 @@ public:
     /** Opens the existing domain in any folder; ENOENT: there is none. */
     static expected<Domain> open_at(const std::string &path) {
         return opened(outlive_domain_open_at, path.c_str(), OUTLIVE_OPEN);
+    }
+    /** Makes a new domain in a folder that does not exist yet; EEXIST: there is something. */
+    static expected<Domain> create_new_at(const std::string &path) {
+        return opened(outlive_domain_open_at, path.c_str(), OUTLIVE_CREATE_NEW);
     }
     /** Opens the domain that the options name, or makes it. Begin `options` with
      * OUTLIVE_DOMAIN_OPTIONS_INIT. */
@@ -42,6 +50,10 @@ public:
     /** Opens the existing domain that the options name; ENOENT: there is none. */
     static expected<Domain> open_with(const outlive_domain_options_t &options) {
         return opened(outlive_domain_open_with, &options, OUTLIVE_OPEN);
+    }
+    /** Makes the domain that the options name; EEXIST: there is one. */
+    static expected<Domain> create_new_with(const outlive_domain_options_t &options) {
+        return opened(outlive_domain_open_with, &options, OUTLIVE_CREATE_NEW);
     }
 
     std::string path() const {

@@ -75,10 +75,22 @@ private:
     }
 };
 
+/** The exception of a call that the service failed (`Request::fail`): `text()` is why, in the words
+ * of its server. */
+class ServiceError : public Error {
+public:
+    explicit ServiceError(const Failure &failure) : Error(failure), text_(failure.message()) {}
+    const std::string &text() const noexcept { return text_; }
+
+private:
+    std::string text_;
+};
+
 namespace detail {
 
 [[noreturn]] inline void raise(const Failure &failure) {
 #if defined(__cpp_exceptions)
+    if (failure.code() == OUTLIVE_FAILED) throw ServiceError(failure);
     throw Error(failure);
 #else
     std::fprintf(stderr, "outlive: %s\n", failure.message().c_str());

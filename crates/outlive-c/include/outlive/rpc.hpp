@@ -54,7 +54,9 @@ class Client : public detail::WithOptions<Client, detail::NoCalls, outlive_clien
                                           outlive_client_open, outlive_client_close> {
 public:
     /** Sends a request, and waits for the reply. EPIPE: the server died, and no server had begun
-     * the call. ECONNRESET: it died after it had begun the call. ENOTCONN: there is no server. */
+     * the call. ECONNRESET: it died after it had begun the call. ENOTCONN: there is no server.
+     * OUTLIVE_FAILED: the server could not do what was asked; the failure's message says why, and
+     * `value()` throws a `ServiceError`. */
     template <Message M> expected<Reply> call(const M &request, Deadline deadline = never) {
         auto bytes = bytes_of(request);
         outlive_reply_t *handle = nullptr;
@@ -75,7 +77,8 @@ private:
     using WithOptions::WithOptions;
 };
 
-/** Several replies to one request. Destroyed before `finish`, the client gets ECONNABORTED. */
+/** Several replies to one request. Destroyed before `finish`, the client gets ECONNABORTED; `fail`
+ * tells it why. */
 class Stream {
 public:
     template <Message M> expected<void> send(const M &reply, Deadline deadline = never) {
@@ -83,6 +86,11 @@ public:
         return detail::done(outlive_stream_send(handle_.get(), bytes.data(), bytes.size(), deadline.raw()));
     }
     expected<void> finish() && { return detail::done(outlive_stream_finish(handle_.release())); }
+    /** Ends the stream without a last reply: after the replies that were sent, the client gets
+     * OUTLIVE_FAILED with this text. Never waits. `std::move(stream).fail(...)`. */
+    expected<void> fail(const std::string &why) && {
+        return detail::done(outlive_stream_fail(handle_.release(), why.c_str()));
+    }
 
 private:
     friend class Request;
@@ -90,7 +98,16 @@ private:
     detail::Handle<outlive_stream_t, outlive_stream_release> handle_;
 };
 
-/** A request that waits for its reply. Destroyed without one, the client gets ECONNABORTED. */
+/** A request that waits for its reply. Destroyed without one, the client gets ECONNABORTED; `fail`
+ * tells it why. A handler that throws:
+ *
+ *     try {
+ *         auto answer = handle(request.bytes());
+ *         std::move(request).reply(answer).value();
+ *     } catch (const std::exception &error) {
+ *         std::move(request).fail(error.what());
+ *     }
+ */
 class Request {
 public:
     std::span<const std::byte> bytes() const noexcept {
@@ -113,6 +130,11 @@ public:
     template <Message M> expected<void> reply(const M &reply) && {
         auto bytes = bytes_of(reply);
         return detail::done(outlive_request_reply(handle_.release(), bytes.data(), bytes.size()));
+    }
+    /** Tells the client that what it asked for could not be done, and why: it gets OUTLIVE_FAILED
+     * with this text. Never waits. `std::move(request).fail(error.what())`. */
+    expected<void> fail(const std::string &why) && {
+        return detail::done(outlive_request_fail(handle_.release(), why.c_str()));
     }
     /** Begins a stream: several replies to one request. */
     expected<Stream> stream() && {

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "jobs.hpp"
 #include "rpc.hpp"
 #include "state.hpp"
 #include "sync.hpp"
@@ -27,6 +28,7 @@ public:
 
     /* Each returns the key by which `wait` names the source. The handle that was added may be
      * closed before or after. */
+    expected<uint64_t> add(const JobQueue &queue) { return key(outlive_wait_set_add_job_queue, queue.raw()); }
     expected<uint64_t> add(const Receiver &receiver) { return key(outlive_wait_set_add_receiver, receiver.raw()); }
     expected<uint64_t> add(const Subscriber &subscriber) { return key(outlive_wait_set_add_subscriber, subscriber.raw()); }
     expected<uint64_t> add(const Server &server) { return key(outlive_wait_set_add_server, server.raw()); }

@@ -51,9 +51,17 @@ static void opened_otherwise(void) {
     IS(ENOENT, outlive_domain_open_with(&options, OUTLIVE_OPEN, &other));
     IS(ENOENT, outlive_domain_open_at(options.path, OUTLIVE_OPEN, &other));
     IS(ENOENT, outlive_domain_open("not-there-at-all", OUTLIVE_OPEN, &other));
-    IS(EINVAL, outlive_domain_open_at(folder, OUTLIVE_CREATE_NEW, &other));
+    IS(EEXIST, outlive_domain_open_at(folder, OUTLIVE_CREATE_NEW, &other));
     IS(EINVAL, outlive_domain_open_at(folder, (enum outlive_opening_t)3, &other));
     CHECK(other == NULL);
+    char inner[96];
+    snprintf(inner, sizeof inner, "%s/inner", folder);
+    OK(outlive_domain_open_at(inner, OUTLIVE_CREATE_NEW, &other));
+    outlive_domain_close(other);
+    IS(EEXIST, outlive_domain_open_at(inner, OUTLIVE_CREATE_NEW, &other));
+    OK(outlive_domain_open_at(inner, OUTLIVE_OPEN, &other));
+    outlive_domain_close(other);
+    other = NULL;
     /* An older header's struct is shorter, a newer one's longer. */
     options.path = folder;
     options.size = offsetof(outlive_domain_options_t, name);

@@ -1,5 +1,8 @@
 #include "testing.h"
 
+#include <fcntl.h>
+#include <sys/inotify.h>
+
 /* Which options an opening sets: none, those that the thing is made with, one that contradicts them. */
 enum which { UNSET, RIGHT, OTHER };
 
@@ -112,6 +115,35 @@ static void every_kind(void) {
     }
 }
 
+/* How often that file has been opened since the last call. */
+static int opened(int watcher, const char *name) {
+    _Alignas(struct inotify_event) char events[8192];
+    int count = 0;
+    ssize_t size = read(watcher, events, sizeof events);
+    for (ssize_t at = 0; at < size;) {
+        const struct inotify_event *event = (const struct inotify_event *)(events + at);
+        count += event->len > 0 && strcmp(event->name, name) == 0;
+        at += (ssize_t)(sizeof *event + event->len);
+    }
+    return count;
+}
+
+/* A second opening by the name would meet another process's thing, or nothing, when the name was removed in between. */
+static void each_opening_looks_the_name_up_once(void) {
+    int watcher = inotify_init1(IN_NONBLOCK);
+    CHECK(watcher >= 0 && inotify_add_watch(watcher, folder, IN_OPEN) >= 0);
+    for (size_t at = 0; at < kind_count; at++) {
+        const struct kind *kind = &kinds[at];
+        OK(kind->open(kind->name, OUTLIVE_CREATE_NEW, RIGHT));
+        CHECK(opened(watcher, kind->name) == 0);
+        OK(kind->open(kind->name, OUTLIVE_OPEN, RIGHT));
+        CHECK(opened(watcher, kind->name) == 1);
+        OK(kind->open(kind->name, OUTLIVE_OPEN_OR_CREATE, RIGHT));
+        CHECK(opened(watcher, kind->name) == 1);
+    }
+    close(watcher);
+}
+
 static void another_kinds_name(void) {
     outlive_wait_set_t *set = NULL;
     OK(outlive_wait_set_open(domain, &set));
@@ -155,4 +187,4 @@ static void numbers_that_none_can_have(void) {
     IS(ENOENT, outlive_domain_remove(domain, "none"));
 }
 
-TESTS(TEST(every_kind), TEST(another_kinds_name), TEST(unknown_openings), TEST(numbers_that_none_can_have))
+TESTS(TEST(every_kind), TEST(each_opening_looks_the_name_up_once), TEST(another_kinds_name), TEST(unknown_openings), TEST(numbers_that_none_can_have))

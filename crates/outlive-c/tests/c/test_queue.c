@@ -207,6 +207,34 @@ static void no_receiver(void) {
     close_all();
 }
 
+static void be_receiver_of_kept(void) {
+    OK(outlive_queue_open(domain, "kept", OUTLIVE_OPEN, NULL, &queue));
+    OK(outlive_queue_receiver(queue, &receiver));
+    tell();
+    for_ever();
+}
+
+/* While the receiver is dead, messages are kept for the next one; all handles agree. */
+static void kept(void) {
+    outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
+    options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
+    OK(outlive_queue_open(domain, "kept", OUTLIVE_OPEN_OR_CREATE, &options, &queue));
+    pid_t child = start(be_receiver_of_kept);
+    hear();
+    kill_it(child);
+    OK(outlive_queue_sender(queue, &sender));
+    OK(outlive_sender_send(sender, "kept", 4, SOON));
+    OK(outlive_queue_receiver(queue, &receiver));
+    receive("kept");
+    close_all();
+    options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_FAILS;
+    IS(EINVAL, outlive_queue_open(domain, "kept", OUTLIVE_OPEN, &options, &queue));
+    options.on_receiver_death = 3;
+    IS(EINVAL, outlive_queue_open(domain, "kept", OUTLIVE_OPEN, &options, &queue));
+    OK(outlive_queue_open(domain, "kept", OUTLIVE_OPEN, NULL, &queue));
+    close_all();
+}
+
 static void bad_arguments(void) {
     IS(EINVAL, outlive_queue_open(NULL, "x", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     IS(EINVAL, outlive_queue_open(domain, "x", OUTLIVE_OPEN_OR_CREATE, NULL, NULL));
@@ -235,4 +263,4 @@ static void bad_arguments(void) {
 }
 
 TESTS(TEST(ordinary), TEST(peeked), TEST(receiver_killed), TEST(receiver_killed_while_full), TEST(senders_killed),
-      TEST(forked), TEST(no_receiver), TEST(bad_arguments))
+      TEST(forked), TEST(no_receiver), TEST(kept), TEST(bad_arguments))

@@ -1,10 +1,13 @@
 /* Requests and replies: calls, streams; servers and clients are killed. */
 #include "testing.h"
 
+#include <fcntl.h>
+
 static outlive_server_t *server;
 static outlive_client_t *client;
 
-/* Doubles numbers; some have a meaning of their own: 0 ends it, 13 is dropped, 99 hangs, 1000 is answered by twenty. */
+/* Doubles numbers; some have a meaning of their own: 0 ends it, 13 is dropped, 14 fails, 99 hangs, 1000 is answered by twenty, 1001
+ * by one and a failure. */
 static void serve(void) {
     OK(outlive_server_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
     tell();
@@ -17,7 +20,18 @@ static void serve(void) {
             outlive_request_release(request);
             continue;
         }
+        if (number == 14) {
+            OK(outlive_request_fail(request, "14 is not to be doubled"));
+            continue;
+        }
         if (number == 99) for_ever();
+        if (number == 1001) {
+            outlive_stream_t *stream = NULL;
+            OK(outlive_request_stream(request, &stream));
+            OK(outlive_stream_send(stream, &number, sizeof number, SOON));
+            OK(outlive_stream_fail(stream, "no more than one"));
+            continue;
+        }
         if (number == 1000) {
             outlive_stream_t *stream = NULL;
             OK(outlive_request_stream(request, &stream));
@@ -62,9 +76,20 @@ static void ordinary(void) {
     OK(ask(21, &answer));
     CHECK(answer == 42);
     IS(ECONNABORTED, ask(13, &answer));
+    IS(OUTLIVE_FAILED, ask(14, &answer));
+    CHECK(strcmp(outlive_last_error(), "14 is not to be doubled") == 0);
 
     outlive_call_t *call = NULL;
-    uint64_t number = 1000;
+    outlive_reply_t *one = NULL;
+    uint64_t number = 1001;
+    OK(outlive_client_begin(client, &number, sizeof number, SOON, &call));
+    OK(outlive_call_next(call, SOON, &one));
+    outlive_reply_release(one);
+    IS(OUTLIVE_FAILED, outlive_call_next(call, SOON, &one));
+    CHECK(one == NULL && strcmp(outlive_last_error(), "no more than one") == 0);
+    outlive_call_release(call);
+
+    number = 1000;
     OK(outlive_client_begin(client, &number, sizeof number, SOON, &call));
     for (uint64_t at = 0; at < 20; at++) {
         outlive_reply_t *reply = NULL;
@@ -160,7 +185,9 @@ static void bad_arguments(void) {
     IS(EINVAL, outlive_server_next(NULL, SOON, &request));
     IS(EINVAL, outlive_client_call(NULL, "x", 1, SOON, &reply));
     IS(EINVAL, outlive_request_reply(NULL, "x", 1));
+    IS(EINVAL, outlive_request_fail(NULL, "why"));
     IS(EINVAL, outlive_stream_finish(NULL));
+    IS(EINVAL, outlive_stream_fail(NULL, "why"));
     OK(outlive_client_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &client));
     IS(EINVAL, outlive_client_call(client, NULL, 1, SOON, &reply));
     IS(EINVAL, outlive_client_call(client, "x", 1, SOON, NULL));
@@ -171,4 +198,23 @@ static void bad_arguments(void) {
     outlive_call_release(NULL);
 }
 
-TESTS(TEST(ordinary), TEST(server_killed), TEST(client_killed), TEST(bad_arguments))
+/* A thread whose token was declared dead can be neither client nor server: the name stays free. */
+static void no_service_is_left_by_one_that_cannot_use_it(void) {
+    uint32_t token = 0, generation = 0;
+    OK(outlive_domain_token(domain, &token));
+    /* The token's slot of the registry, as if it had been given out once more: doc/memory-layout.md. */
+    char path[128];
+    snprintf(path, sizeof path, "%s/.tokens", folder);
+    off_t place = 8192 + (off_t)(token & 0xffff) * 128 + 48;
+    int registry = open(path, O_RDWR);
+    CHECK(registry >= 0 && pread(registry, &generation, sizeof generation, place) == sizeof generation);
+    generation++;
+    CHECK(pwrite(registry, &generation, sizeof generation, place) == sizeof generation);
+    close(registry);
+    IS(EIDRM, outlive_client_open(domain, "new", OUTLIVE_CREATE_NEW, NULL, &client));
+    IS(ENOENT, outlive_domain_remove(domain, "new"));
+    IS(EIDRM, outlive_server_open(domain, "new", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
+    IS(ENOENT, outlive_domain_remove(domain, "new"));
+}
+
+TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(server_killed), TEST(client_killed), TEST(bad_arguments))

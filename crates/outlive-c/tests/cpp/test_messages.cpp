@@ -16,6 +16,33 @@ struct Pose {
     double x, y, angle;
 };
 
+static void jobs_are_done_or_come_back() {
+    auto jobs = outlive::JobQueue::open_or_create(open_domain(), "jobs").value();
+    CHECK(jobs.put(Pose{1, 2, 3}).value() == 0 && jobs.put("second").value() == 1);
+    {
+        auto job = jobs.take(soon).value();
+        CHECK(job.as<Pose>().angle == 3 && job.attempts() == 1);
+        /* Not done. */
+    }
+    auto job = jobs.take(soon).value();
+    CHECK(job.id() == 0 && job.attempts() == 2);
+    std::move(job).done().value();
+    auto second = jobs.take(soon).value();
+    CHECK(second.text() == "second" && second.size() == 6);
+    CHECK(jobs.join(outlive::at_once).code() == ETIMEDOUT);
+    std::move(second).set_aside().value();
+    CHECK(jobs.join(soon).code() == 0);
+    auto aside = jobs.set_aside().value();
+    CHECK(aside.size() == 1 && aside[0].id == 1 && aside[0].attempts == 1 && outlive::text_of(aside[0].bytes) == "second");
+    CHECK(jobs.retry(7).code() == ENOENT && jobs.retry(1).code() == 0 && jobs.counts()->waiting == 1);
+    auto domain = open_domain();
+    auto set = outlive::WaitSet::open(domain).value();
+    auto key = set.add(jobs).value();
+    CHECK(set.wait(soon).value().at(0).key == key);
+    CHECK(jobs.discard(1).code() == ENOENT);
+    std::move(jobs.take(soon).value()).release();
+}
+
 static void queue_ranges() {
     auto queue = outlive::Queue::open_or_create(open_domain(), "log").value();
     auto receiver = queue.receiver().value();
@@ -143,8 +170,18 @@ static void calls() {
                 std::move(stream).finish().value();
                 continue;
             }
-            auto [one, two, three] = request.template as<Pose>();
-            std::move(request).reply(one + two + three).value();
+            if (request.text() == "cut") {
+                auto stream = std::move(request).stream().value();
+                stream.send(1, soon).value();
+                std::move(stream).fail("no more").value();
+                continue;
+            }
+            try {
+                auto [one, two, three] = request.template as<Pose>();
+                std::move(request).reply(one + two + three).value();
+            } catch (const std::exception &error) {
+                std::move(request).fail(error.what()).value();
+            }
         }
     });
     child.hear();
@@ -158,6 +195,16 @@ static void calls() {
         sum += reply.as<int>();
     }
     CHECK(sum == 190);
+    try {
+        client.call("odd", soon).value();
+        CHECK(!"reached");
+    } catch (const outlive::ServiceError &error) {
+        CHECK(error.code().value() == OUTLIVE_FAILED && error.text().find("3 bytes") != std::string::npos);
+    }
+    auto cut = client.begin("cut", soon).value();
+    CHECK(cut.recv(soon)->as<int>() == 1);
+    auto failed = cut.recv(soon);
+    CHECK(failed.code() == OUTLIVE_FAILED && failed.error().message() == "no more");
     auto lost = client.begin("die", soon).value();
     CHECK(lost.recv(20ms).code() == ETIMEDOUT);
     child.kill();
@@ -182,5 +229,5 @@ static void wait_sets() {
     CHECK(std::ranges::any_of(ready, [&](auto &one) { return one.key == rings && one.what == OUTLIVE_SET; }));
 }
 
-TESTS(TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
+TESTS(TEST(jobs_are_done_or_come_back), TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
       TEST(wait_sets))

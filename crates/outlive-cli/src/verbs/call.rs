@@ -21,7 +21,8 @@ use crate::payload::OutputArgs;
 ///
 /// When the server dies, call ends at once with exit code 3, and says whether the server had
 /// begun the call: if not, no server will carry it out any more. Without a server, call ends with
-/// code 4, or waits for a server with --wait-for-server. The reply's bytes are written as they
+/// code 4, or waits for a server with --wait-for-server. When the server says that it could not do
+/// what was asked, call prints why, and ends with code 1. The reply's bytes are written as they
 /// are, without a newline behind them.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
@@ -120,12 +121,16 @@ fn failure(error: &CallError) -> Failure {
     let code = match error {
         CallError::ServerDied { .. } => Code::ReceiverDied,
         CallError::NoServer => Code::NoReceiver,
-        CallError::Dropped => Code::CheckFailed,
+        CallError::Dropped | CallError::Failed(_) => Code::CheckFailed,
         CallError::TimedOut { .. } => Code::TimedOut,
         CallError::TooLarge { .. } | CallError::TooMany => Code::NoSpace,
         CallError::Damaged(_) => Code::Damaged,
         CallError::System(inner) => crate::exit::code_of(inner),
         _ => Code::System,
     };
-    Failure::new(code, error.to_string())
+    let message = match error {
+        CallError::Failed(text) => format!("the service failed: {text}"),
+        other => other.to_string(),
+    };
+    Failure::new(code, message)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use outlive::queue::OnReceiverDeath;
 use outlive::sync::{Holder, LockOrder};
 use outlive::topic::{SubscriberUsage, TopicUsage};
 use outlive::{Detail, Domain, Entry, Kind, Waiter};
@@ -59,6 +60,8 @@ pub struct Described {
     #[serde(skip_serializing_if = "Option::is_none")]
     counters: Option<Counters>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<Config>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     publishers: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     subscribers: Option<Vec<Owner>>,
@@ -113,6 +116,30 @@ impl Asleep {
             offset: waiter.offset,
             holder: waiter.holder.as_ref().map(Owner::new),
             held_seconds: waiter.held.map(|held| held.as_secs_f64()),
+        }
+    }
+}
+
+/// What a queue was made with.
+#[derive(Serialize)]
+struct Config {
+    slots: u32,
+    slot_bytes: u32,
+    need_receiver: bool,
+    on_receiver_death: &'static str,
+}
+
+impl Config {
+    fn new(config: &outlive::queue::QueueConfig) -> Config {
+        let on_receiver_death = match config.on_receiver_death {
+            OnReceiverDeath::Fail => "fail",
+            OnReceiverDeath::Keep => "keep",
+        };
+        Config {
+            slots: config.slots,
+            slot_bytes: config.slot_bytes,
+            need_receiver: config.need_receiver,
+            on_receiver_death,
         }
     }
 }
@@ -198,7 +225,8 @@ impl Described {
                 described.figures =
                     Some(state_figures(*version, *capacity, *buffers, *pins).into_iter().collect());
             }
-            Detail::Queue { counters, receiver, senders, .. } => {
+            Detail::Queue { counters, receiver, senders, config, .. } => {
+                described.config = Some(Config::new(config));
                 described.receiver = Some(receiver.as_ref().map(Owner::new));
                 described.senders = Some(owners(senders));
                 described.counters = Some(Counters::new(counters));
@@ -209,6 +237,11 @@ impl Described {
                     Some(overview.clients.iter().map(|client| Owner::new(&client.who)).collect());
                 described.counters = Some(Counters::new(&overview.requests));
                 described.figures = Some(service_figures(overview).into_iter().collect());
+            }
+            Detail::Jobs(usage) => {
+                described.holders =
+                    Some(usage.taken.iter().map(|job| Owner::new(&job.worker)).collect());
+                described.figures = Some(job_figures(usage).into_iter().collect());
             }
             Detail::Topic(usage) => {
                 let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
@@ -335,7 +368,12 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             lines.extend(overview.clients.iter().map(|one| ("client", client(one))));
             lines.extend(service_figures(overview).map(|(name, figure)| (name, count(figure))));
         }
-        Detail::Queue { counters, senders, .. } => {
+        Detail::Queue { counters, senders, config, .. } => {
+            let on_death = match config.on_receiver_death {
+                OnReceiverDeath::Fail => "if it dies, sends fail until the next one comes",
+                OnReceiverDeath::Keep => "if it dies, messages are kept for the next one",
+            };
+            lines.push(("receiver", on_death.to_owned()));
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
             let figures = [
                 ("sent", counters.sent),
@@ -347,6 +385,13 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
                 ("high water", counters.high_water),
             ];
             lines.extend(figures.map(|(name, figure)| (name, count(figure))));
+        }
+        Detail::Jobs(usage) => {
+            let has = |job: &outlive::jobs::TakenJob| {
+                format!("{}, job {}, attempt {}", who(&job.worker), job.id, job.attempts)
+            };
+            lines.extend(usage.taken.iter().map(|job| ("worker", has(job))));
+            lines.extend(job_figures(usage).map(|(name, figure)| (name, count(figure))));
         }
         Detail::Topic(usage) => {
             let publishers =
@@ -370,6 +415,19 @@ fn state_figures(version: u64, capacity: u64, buffers: u32, pins: u32) -> [(&'st
         ("capacity", capacity),
         ("buffers", buffers.into()),
         ("pins", pins.into()),
+    ]
+}
+
+/// Returns what there is of a job queue's jobs.
+fn job_figures(usage: &outlive::jobs::JobsUsage) -> [(&'static str, u64); 7] {
+    [
+        ("put", usage.counts.put),
+        ("waiting", usage.counts.waiting.into()),
+        ("taken", usage.counts.taken.into()),
+        ("set aside", usage.counts.set_aside.into()),
+        ("max jobs", usage.max_jobs.into()),
+        ("job bytes", usage.job_bytes.into()),
+        ("attempts", usage.max_attempts.into()),
     ]
 }
 

@@ -174,6 +174,17 @@ pub fn state(entry: &Entry) -> String {
                 output::count(sum.cached)
             )
         }
+        Detail::Jobs(usage) => {
+            let aside = match usage.counts.set_aside {
+                0 => String::new(),
+                aside => format!(", {} set aside", output::count(u64::from(aside))),
+            };
+            format!(
+                "{} waiting, {} taken{aside}{waiting}",
+                output::counted(u64::from(usage.counts.waiting), "job"),
+                output::count(u64::from(usage.counts.taken))
+            )
+        }
         Detail::Topic(usage) => {
             let (publishers, subscribers) =
                 (list::living_publishers(usage), list::living_subscribers(usage));

@@ -13,6 +13,7 @@ pub mod exit_codes;
 pub mod gc;
 pub mod hz;
 pub mod info;
+pub mod job;
 pub mod lock;
 pub mod ls;
 pub mod man;

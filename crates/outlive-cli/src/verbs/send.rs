@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
-use outlive::queue::{LARGEST_MESSAGE, Queue, QueueOptions, Sender};
+use clap::{Args, ValueEnum};
+use outlive::queue::{LARGEST_MESSAGE, OnReceiverDeath, Queue, QueueOptions, Sender};
 use outlive::{Deadline, Domain, Error, SendError};
 use serde::Serialize;
 
@@ -24,15 +24,19 @@ use crate::size;
 
 /// Send standard input into a queue, one message a line
 ///
-/// A message stays in the queue until a receiver has taken it, whichever process dies. When the
-/// receiver dies, send ends with exit code 3, also while it waits; the messages that it sent
-/// before are kept for the next receiver. A queue that has had no receiver yet takes messages
-/// until it is full; then send waits.
+/// A message stays in the queue until a receiver has taken it, whichever process dies. While there
+/// is no receiver, because none has come yet or because it died, the queue takes messages until
+/// it is full; then send waits for the next receiver.
+///
+/// A queue that was made with --on-receiver-death fail, or by a program that did not choose
+/// otherwise, ends send with exit code 3 when its receiver dies, also while send waits; the
+/// messages that were sent before are kept for the next receiver.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive queue send jobs < list.txt\n  \
     find . -print0 | outlive queue send --null files\n  \
-    outlive queue send images --file *.jpg")]
+    outlive queue send images --file *.jpg\n  \
+    tail -F app.log | outlive queue send log")]
 pub struct SendArgs {
     /// The queue's name; it is made when it is not there
     queue: String,
@@ -64,14 +68,40 @@ pub struct MakeArgs {
     /// If the queue is made: sending fails while it has no receiver
     #[arg(long)]
     need_receiver: bool,
+    /// If the queue is made: what a send does while the receiver is dead [default: keep]. A queue
+    /// that is there and does the other is refused
+    #[arg(long, value_name = "WHAT")]
+    on_receiver_death: Option<ReceiverDeath>,
+}
+
+/// What a send does while the receiver is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ReceiverDeath {
+    /// It fails
+    Fail,
+    /// It keeps the message for the next receiver
+    Keep,
+}
+
+impl From<ReceiverDeath> for OnReceiverDeath {
+    fn from(death: ReceiverDeath) -> OnReceiverDeath {
+        match death {
+            ReceiverDeath::Fail => OnReceiverDeath::Fail,
+            ReceiverDeath::Keep => OnReceiverDeath::Keep,
+        }
+    }
 }
 
 impl MakeArgs {
     /// Returns the queue of that name, made as asked unless it is there.
     pub fn open(&self, domain: &Domain, name: &str, create: bool) -> Result<Queue, Failure> {
         loop {
-            // A queue that is there is taken as it is.
-            match Queue::open(domain, name) {
+            // A queue that is there is taken as it is, unless it would lose what is to be kept.
+            let mut there = Queue::options();
+            if let Some(death) = self.on_receiver_death {
+                there = there.on_receiver_death(death.into());
+            }
+            match there.open_as_bytes(domain, name) {
                 Err(Error::NotFound { .. }) if create => {}
                 opened => return Ok(opened?),
             }
@@ -84,7 +114,10 @@ impl MakeArgs {
     }
 
     fn options(&self) -> QueueOptions {
-        let mut options = Queue::options().need_receiver(self.need_receiver);
+        // A receiver that a shell starts is started again when it was killed.
+        let death = self.on_receiver_death.map_or(OnReceiverDeath::Keep, OnReceiverDeath::from);
+        let mut options =
+            Queue::options().need_receiver(self.need_receiver).on_receiver_death(death);
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
         }

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use clap::Args;
-use outlive::SendError;
 use outlive::rpc::{Request, Service};
+use outlive::{Error, SendError};
 
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
@@ -19,8 +19,8 @@ use crate::output::talk;
 
 /// Answer the requests of a service, running a command for each
 ///
-/// serve answers one request after the other. A command that fails sends no reply, and its client
-/// is told so. The command finds the pid of its client in OUTLIVE_CLIENT_PID. When serve is
+/// serve answers one request after the other. When a command fails, its client is told with which
+/// exit status, in place of a reply. The command finds the pid of its client in OUTLIVE_CLIENT_PID. When serve is
 /// killed, its clients are told that the server died, and another server may take over at once; a
 /// command that serve had started is not killed with it.
 ///
@@ -48,8 +48,12 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
     if common.domain.no_create {
         domain.entry(&args.name)?;
     }
-    let mut server = Service::<[u8], [u8]>::open_or_create(&domain, &args.name)
-        .and_then(|service| service.server())?;
+    // An existing service takes bytes, whatever types its Rust programs give them.
+    let service = match Service::open_as_bytes(&domain, &args.name) {
+        Err(Error::NotFound { .. }) => Service::open_or_create(&domain, &args.name)?,
+        other => other?,
+    };
+    let mut server = service.server()?;
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         let request =
             server.next().map_err(|error| Failure::new(Code::System, error.to_string()))?;
@@ -58,7 +62,7 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Without an answer, the client is told that the request was dropped.
+/// Without an answer, the client is told why.
 fn answer(args: &ServeArgs, request: Request) -> Result<(), Failure> {
     let (program, arguments) =
         args.command.split_first().ok_or_else(|| Failure::new(Code::Usage, "no command"))?;
@@ -68,7 +72,14 @@ fn answer(args: &ServeArgs, request: Request) -> Result<(), Failure> {
         command.env("OUTLIVE_CLIENT_PID", client.pid.to_string());
     }
     let doing = format!("run {}", program.display());
-    let mut child = command.spawn().map_err(|error| Failure::system(&doing, &error))?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            // The client may have gone.
+            let _ = request.fail(&format!("cannot {doing}: {error}"));
+            return Err(Failure::system(&doing, &error));
+        }
+    };
     let input = child.stdin.take();
     let payload = request.to_vec();
     // Beside the reading of its output: it may write before it has read all.
@@ -80,9 +91,13 @@ fn answer(args: &ServeArgs, request: Request) -> Result<(), Failure> {
     let _ = writing.join();
     if !output.status.success() {
         talk("serve", format_args!("{} ended by {}: no answer", program.display(), output.status));
-        return Ok(());
     }
-    match request.reply(&output.stdout) {
+    let answered = if output.status.success() {
+        request.reply(&output.stdout)
+    } else {
+        request.fail(&format!("{}: {}", program.display(), output.status))
+    };
+    match answered {
         Ok(()) => Ok(()),
         Err(error @ (SendError::Damaged(_) | SendError::System(_))) => {
             Err(Failure::new(Code::System, error.to_string()))

@@ -34,8 +34,12 @@ fn what_can_go_wrong_is_told() {
     stage.run(&["call", "--wait-for-server", "--timeout", "0.05", "nobody", "x"]).expect(5);
     let server = stage.start(&["serve", "fails", "-n", "1", "--", "false"]);
     until("it serves", || serving(&stage, "fails"));
-    stage.run(&["call", "fails", "x"]).expect(1).says("without an answer");
+    stage.run(&["call", "fails", "x"]).expect(1).says("false: exit status: 1");
     server.end().expect(0).says("no answer");
+    let server = stage.start(&["serve", "none", "-n", "1", "--", "/no/such/command"]);
+    until("it serves", || serving(&stage, "none"));
+    stage.run(&["call", "none", "x"]).expect(1).says("cannot run /no/such/command");
+    server.end().expect(6);
     // One that waits gets the next server; one that does not is told of the death.
     let server = stage.start(&["serve", "slow", "--", "sh", "-c", "exec sleep 20 2> slow"]);
     until("it serves", || serving(&stage, "slow"));
@@ -52,5 +56,28 @@ fn what_can_go_wrong_is_told() {
     first.end().expect(3).says("had begun");
     let server = stage.start(&["serve", "slow", "-n", "1", "--", "cat"]);
     assert_eq!(second.end().expect(0).text(), "y");
+    server.end().expect(0);
+}
+
+#[test]
+fn typed_queues_and_services_are_used_as_bytes() {
+    let stage = Stage::new();
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("made");
+    let queue = outlive::queue::Queue::<[u16]>::open_or_create(&domain, "levels").expect("made");
+    stage.feed(&["send", "levels"], b"abcd\n").expect(0);
+    let mut receiver = queue.receiver().expect("free");
+    let levels = receiver.recv_timeout(std::time::Duration::from_secs(30)).expect("no error");
+    assert_eq!(levels, Some([*b"ab", *b"cd"].map(u16::from_le_bytes).to_vec()));
+    drop(receiver);
+    queue.sender().expect("a sender").send(&[u16::from_le_bytes(*b"ok")]).expect("sent");
+    assert_eq!(stage.run(&["recv", "levels", "-n", "1"]).expect(0).text(), "ok\n");
+
+    let service = outlive::rpc::Service::<u32, u32>::open_or_create(&domain, "turn").expect("made");
+    let server = stage.start(&["serve", "turn", "-n", "1", "--", "tr", "1234", "4321"]);
+    until("it serves", || serving(&stage, "turn"));
+    let client = service.client().expect("a client");
+    let asked = u32::from_le_bytes(*b"1234");
+    let reply = client.call(&asked).expect("answered").value();
+    assert_eq!(reply.to_le_bytes(), *b"4321");
     server.end().expect(0);
 }

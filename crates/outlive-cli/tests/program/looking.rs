@@ -93,7 +93,7 @@ fn a_name_in_use_is_removed_only_by_force() {
 fn what_the_dead_left_is_swept() {
     let stage = Stage::new();
     let holder = stage.start(&["lock", "L", "--", "sleep", "1000"]);
-    let receiver = stage.start(&["recv", "q"]);
+    let receiver = stage.start(&["recv", "q", "--on-receiver-death", "fail"]);
     until("both are there", || {
         stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true)
             && stage.entry("L").is_some_and(|lock| lock["holders"][0]["alive"] == true)

@@ -7,7 +7,8 @@ use crate::stage::{Ended, Running, Stage, until};
 
 /// Returns a receiver that lives and does not receive: its output is a pipe that no process reads.
 fn stuck_receiver(stage: &Stage) -> Running {
-    let mut command = stage.command(["recv", "q", "--max-bytes", "64K"]);
+    let made = ["--max-bytes", "64K", "--on-receiver-death", "fail"];
+    let mut command = stage.command(["recv", "q"].iter().chain(&made));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let receiver = Running::with_own_streams(command);
     until("it receives", || {

@@ -125,7 +125,7 @@ impl DomainOptions {
     /// [`Error::InvalidName`], [`Error::Untrusted`], [`Error::NoSpace`] and
     /// errors of the system.
     pub fn open_or_create(self, name: &str) -> Result<Domain, Error> {
-        self.open_named(name, true)
+        self.open_named(name, Opening::OpenOrCreate)
     }
 
     /// Opens the existing domain of that name.
@@ -133,7 +133,15 @@ impl DomainOptions {
     /// # Errors
     /// [`Error::NotFound`]; otherwise as [`DomainOptions::open_or_create`].
     pub fn open(self, name: &str) -> Result<Domain, Error> {
-        self.open_named(name, false)
+        self.open_named(name, Opening::Open)
+    }
+
+    /// Makes a new domain of that name.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`]; otherwise as [`DomainOptions::open_or_create`].
+    pub fn create_new(self, name: &str) -> Result<Domain, Error> {
+        self.open_named(name, Opening::CreateNew)
     }
 
     /// Opens the domain in any folder, and makes the folder if it does not exist; its parent must
@@ -142,7 +150,7 @@ impl DomainOptions {
     /// # Errors
     /// As [`DomainOptions::open_or_create`].
     pub fn open_or_create_at(self, path: impl AsRef<Path>) -> Result<Domain, Error> {
-        self.open_folder(path.as_ref(), true)
+        self.open_folder(path.as_ref(), Opening::OpenOrCreate)
     }
 
     /// Opens the existing domain in any folder.
@@ -150,7 +158,15 @@ impl DomainOptions {
     /// # Errors
     /// As [`DomainOptions::open`].
     pub fn open_at(self, path: impl AsRef<Path>) -> Result<Domain, Error> {
-        self.open_folder(path.as_ref(), false)
+        self.open_folder(path.as_ref(), Opening::Open)
+    }
+
+    /// Makes a new domain in a folder that does not exist yet; its parent must exist.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`]; otherwise as [`DomainOptions::open_or_create`].
+    pub fn create_new_at(self, path: impl AsRef<Path>) -> Result<Domain, Error> {
+        self.open_folder(path.as_ref(), Opening::CreateNew)
     }
 
     /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one
@@ -166,19 +182,24 @@ impl DomainOptions {
         }
     }
 
-    fn open_named(&self, name: &str, create: bool) -> Result<Domain, Error> {
+    fn open_named(&self, name: &str, opening: Opening) -> Result<Domain, Error> {
         check_name(name)?;
-        self.finish(Folder::in_base(OsStr::new(name), self.group, create)?)
+        self.finish(Folder::in_base(OsStr::new(name), self.group, opening)?, opening)
     }
 
-    fn open_folder(&self, path: &Path, create: bool) -> Result<Domain, Error> {
+    fn open_folder(&self, path: &Path, opening: Opening) -> Result<Domain, Error> {
         // Absolute, so that messages and later look-ups do not depend on the working directory.
         let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
-        self.finish(Folder::open(&path, self.group, create)?)
+        self.finish(Folder::open(&path, self.group, opening)?, opening)
     }
 
-    fn finish(&self, folder: Folder) -> Result<Domain, Error> {
-        let registry = Registry::open(&folder)?;
+    fn finish(&self, folder: Folder, opening: Opening) -> Result<Domain, Error> {
+        let registry = Registry::open(&folder).inspect_err(|_| {
+            if opening == Opening::CreateNew {
+                // Made just now; it stays if another process has put something into it.
+                folder.remove_if_empty();
+            }
+        })?;
         if let Some(span) = self.recheck {
             registry.set_recheck(span);
         }
@@ -215,6 +236,14 @@ impl Domain {
         Domain::options().open(name)
     }
 
+    /// Makes a new domain of that name below the user's own folder.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::create_new`].
+    pub fn create_new(name: &str) -> Result<Domain, Error> {
+        Domain::options().create_new(name)
+    }
+
     /// Opens the domain in any folder, and makes the folder if it does not exist; its parent must
     /// exist.
     ///
@@ -230,6 +259,24 @@ impl Domain {
     /// As [`DomainOptions::open`].
     pub fn open_at(path: impl AsRef<Path>) -> Result<Domain, Error> {
         Domain::options().open_at(path)
+    }
+
+    /// Makes a new domain in a folder that does not exist yet; its parent must exist.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-new-domain-{}", std::process::id()));
+    /// use outlive::{Domain, Error};
+    ///
+    /// let mine = Domain::create_new_at(&folder)?;
+    /// assert!(matches!(Domain::create_new_at(&folder), Err(Error::AlreadyExists { .. })));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`DomainOptions::create_new_at`].
+    pub fn create_new_at(path: impl AsRef<Path>) -> Result<Domain, Error> {
+        Domain::options().create_new_at(path)
     }
 
     /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one

@@ -3,7 +3,7 @@
 use crate::claim::Holder;
 use crate::jobs::JobsUsage;
 use crate::pool::Usage;
-use crate::queue::{Counters, Queue};
+use crate::queue::{Counters, Queue, QueueConfig};
 use crate::rpc::Overview;
 use crate::segment::{Segment, check_name};
 use crate::state::State;
@@ -63,6 +63,8 @@ pub enum Detail {
         receiver: Option<Holder>,
         /// The processes that send.
         senders: Vec<Holder>,
+        /// What it was made with.
+        config: QueueConfig,
     },
     /// A pool.
     Pool(Usage),
@@ -181,7 +183,8 @@ impl Domain {
                 let (claims, found) =
                     crate::queue::sweep(queue.inner(), me, true, &mut Vec::new())?;
                 entry.dead_claims = claims + found.count();
-                entry.detail = Detail::Queue { counters: queue.counters()?, receiver, senders };
+                let (counters, config) = (queue.counters()?, queue.config());
+                entry.detail = Detail::Queue { counters, receiver, senders, config };
             }
             Kind::Pool => {
                 let usage = crate::pool::usage_of(segment, self.registry())?;

@@ -13,12 +13,12 @@ use crate::{Error, Payload, RecvError};
 /// A job that this process has taken, with a copy of its data.
 ///
 /// [`Job::done`] acknowledges it: the job is gone. A job that is dropped is given back, as by
-/// [`Job::release`]: so a worker that returns early or panics loses nothing. A job may go to another
-/// thread of the process.
+/// [`Job::release`]: so a worker that returns early or panics loses nothing. A job may go to
+/// another thread of the process.
 ///
 /// # If a process dies
-/// If this process dies before `done` has returned, another worker gets the job, or the job was
-/// done.
+/// If this process dies before `done` has returned, another worker gets the job, unless it was done
+/// already.
 pub struct Job<M: Payload + ?Sized = [u8]> {
     inner: Arc<Inner>,
     process: TokenId,
@@ -52,8 +52,8 @@ impl<M: Payload + ?Sized> Job<M> {
         self.held.id
     }
 
-    /// Returns how often the job has been taken, this time included. More than 1: a worker before
-    /// has died or given it back, and may have done a part of it.
+    /// Returns how often the job has been taken, this time included. More than 1 means that an
+    /// earlier worker died or gave it back, and may have done a part of it.
     pub fn attempts(&self) -> u32 {
         self.held.word.attempts()
     }

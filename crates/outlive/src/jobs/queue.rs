@@ -41,11 +41,11 @@ use crate::{Deadline, Error, Payload, RecvError, SendError, WaitError, WaitStrat
 /// ```
 ///
 /// # If a process dies
-/// A worker: another worker gets its job, at once if one is waiting (within a second if a process
-/// died or was stopped just then that had been woken). After
-/// [`max_attempts`](super::JobQueueOptions::max_attempts) the job is set aside instead. A producer:
-/// the jobs that it has put stay. The one that it was putting is in the queue whole, or not at all.
-/// A *stopped* worker (`SIGSTOP`) keeps its job: stop is not death.
+/// If a worker dies, another worker gets its job: at once if one is waiting, or within a second if
+/// the workers that were woken for it are killed or stopped just then. After
+/// [`max_attempts`](super::JobQueueOptions::max_attempts) the job is set aside instead. If a
+/// producer dies, the jobs that it has put stay; the one that it was putting is in the queue whole,
+/// or not at all. A *stopped* worker (`SIGSTOP`) keeps its job: a stop is not a death.
 pub struct JobQueue<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     pub(super) _job: PhantomData<fn(&M)>,
@@ -139,8 +139,8 @@ impl<M: Payload + ?Sized> JobQueue<M> {
         }
     }
 
-    /// Waits until all jobs are done or set aside, those too that were put meanwhile. Jobs that are
-    /// being put count as well.
+    /// Waits until all jobs are done or set aside, including those that are put meanwhile. Jobs
+    /// that are being put count as well.
     ///
     /// # Errors
     /// [`WaitError::System`].

@@ -19,7 +19,9 @@ use crate::{Deadline, Error, Payload, RecvError, SendError, WaitStrategy};
 ///
 /// # If a process dies
 /// If the receiver dies, every send, also one that is waiting, fails with
-/// [`SendError::ReceiverDied`] until another process takes over. If a sender dies during a send,
+/// [`SendError::ReceiverDied`] until another process takes over; a queue that was made to
+/// [keep](super::OnReceiverDeath::Keep) messages for the next receiver goes on taking them, and a
+/// send that is waiting waits on. If a sender dies during a send,
 /// that message is dropped and counted as abandoned; the other senders and the receiver go on. A
 /// sender that is *stopped* (`SIGSTOP`) during a send delays no other sender; but the receiver gets
 /// past its slot only when it has gone on or died, while other messages keep arriving behind it.

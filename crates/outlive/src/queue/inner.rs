@@ -12,6 +12,8 @@ pub(crate) struct Inner {
     pub(super) registry: &'static Registry,
     pub(super) spin_wait: SpinWait,
     pub(super) need_receiver: bool,
+    /// While the receiver is dead, messages are kept for the next one.
+    pub(super) keeps: bool,
 }
 
 impl Inner {
@@ -41,7 +43,9 @@ impl Inner {
         self.receiver().map(drop)
     }
 
-    /// Returns who receives at the moment, as [`Inner::check_receiver`] judges it.
+    /// Returns who receives at the moment, as [`Inner::check_receiver`] judges it. In a queue that
+    /// keeps messages for the next receiver, the last thread of a dead one counts as living: it may
+    /// still give a slot back, and a sender that waits for room watches its end.
     #[cold]
     pub(super) fn receiver(&self) -> Result<Standing, SendError> {
         let standing = self.role().standing_of_process();
@@ -50,6 +54,7 @@ impl Inner {
             RoleState::Dead if standing.is_damaged() => {
                 Err(SendError::Damaged(self.ring.segment.damaged("the receiver's word")))
             }
+            RoleState::Dead if self.keeps => Ok(self.role().standing()),
             RoleState::Dead => Err(SendError::ReceiverDied),
             RoleState::Nobody | RoleState::Living(_) => Ok(standing),
         }

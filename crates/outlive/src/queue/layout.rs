@@ -121,6 +121,8 @@ unsafe impl SharedLayout for QueueHead {}
 
 /// Option bit: sends are refused while there is no receiver.
 pub(super) const REFUSE_WITHOUT_RECEIVER: u32 = 1;
+/// Option bit: while the receiver is dead, messages are kept for the next one.
+pub(super) const KEEP_FOR_NEXT_RECEIVER: u32 = 2;
 pub(super) const SENDER_SEEN: u32 = 1;
 pub(super) const SENDERS_UNLISTED: u32 = 2;
 

@@ -40,6 +40,6 @@ pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 pub(crate) use queue::Annex;
-pub use queue::{Counters, Queue, QueueConfig, QueueOptions};
+pub use queue::{Counters, OnReceiverDeath, Queue, QueueConfig, QueueOptions};
 pub(crate) use receiver::RawReceiver;
 pub(crate) use sweep::sweep;

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::Inner;
 use super::handles::{Receiver, Sender};
-use super::layout::{self, CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_RECEIVER};
+use super::layout::{
+    self, CONTROL_AT, HEAD_AT, KEEP_FOR_NEXT_RECEIVER, MOST_REGIONS, QueueHead,
+    REFUSE_WITHOUT_RECEIVER,
+};
 use super::ring::Ring;
 use crate::claim::Holder;
 use crate::domain::{agree, check_range, three_openings};
@@ -46,7 +49,8 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// Sent messages stay in the queue; see [`Sender`] and [`Receiver`].
+/// Sent messages stay in the queue; see [`Sender`] and [`Receiver`]. If the receiver dies, sends
+/// fail or go on, as the queue was made ([`OnReceiverDeath`]).
 pub struct Queue<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     _message: PhantomData<fn(&M)>,
@@ -71,8 +75,47 @@ pub struct QueueOptions<M: Payload + ?Sized = [u8]> {
     slots: Option<u32>,
     slot_bytes: Option<u32>,
     need_receiver: Option<bool>,
+    on_receiver_death: Option<OnReceiverDeath>,
     wait: WaitStrategy,
     _message: PhantomData<fn(&M)>,
+}
+
+/// Says what the death of its receiver does to a [`Queue`], until another process becomes the
+/// receiver.
+///
+/// A receiver that is dropped leaves in order: then a queue of either kind goes on taking messages.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-keep-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// use outlive::queue::{OnReceiverDeath, Queue};
+///
+/// let options = Queue::<[u8]>::options().on_receiver_death(OnReceiverDeath::Keep);
+/// let queue = options.open_or_create(&domain, "log")?;
+/// queue.sender()?.send(b"a line")?;               // whether a receiver lives, died, or never came
+/// assert_eq!(queue.receiver()?.recv()?, b"a line");
+/// assert_eq!(queue.config().on_receiver_death, OnReceiverDeath::Keep);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnReceiverDeath {
+    /// It makes each send fail with [`SendError::ReceiverDied`](crate::SendError::ReceiverDied),
+    /// also one that waits for room: the sender is told at once.
+    #[default]
+    Fail,
+    /// It is no error: the queue goes on taking messages until it is full, and the next receiver
+    /// gets them. A send into a full queue waits for the next receiver, or says that it is full.
+    Keep,
+}
+
+impl OnReceiverDeath {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            OnReceiverDeath::Fail => "fail",
+            OnReceiverDeath::Keep => "keep",
+        }
+    }
 }
 
 /// What a queue was made with.
@@ -87,6 +130,8 @@ pub struct QueueConfig {
     pub slot_bytes: u32,
     /// Whether a send fails while the queue has no receiver.
     pub need_receiver: bool,
+    /// What a send does while the receiver is dead.
+    pub on_receiver_death: OnReceiverDeath,
 }
 
 /// Counts what has happened to a queue. The figures are exact when the queue is quiet; while it is
@@ -146,6 +191,13 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         self
     }
 
+    /// Sets what a send does while the receiver is dead and no other process has become the
+    /// receiver. Default: [`OnReceiverDeath::Fail`], the sender is told at once.
+    pub fn on_receiver_death(mut self, on_receiver_death: OnReceiverDeath) -> Self {
+        self.on_receiver_death = Some(on_receiver_death);
+        self
+    }
+
     /// Sets how this process's handles wait.
     pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
         self.wait = wait;
@@ -173,11 +225,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         types: Recorded,
         annex: Annex,
     ) -> Result<Queue<M>, Error> {
-        check_range("max_bytes", self.max_bytes, LEAST_BYTES..=MOST_BYTES, "64 KiB to 6 GiB")?;
-        check_range("the number of slots", self.slots, 1..=MOST_SLOTS, "1 to 65,536")?;
-        check_range("slot_bytes", self.slot_bytes, 1..=MOST_SLOT_BYTES, "1 to 4,096")?;
-        let slots = self.slots.map(|slots| slots.next_power_of_two().max(4));
-        let slot_bytes = self.slot_bytes.map(|bytes| bytes.next_power_of_two().max(64));
+        let (slots, slot_bytes) = self.checked()?;
         let max_bytes = match self.max_bytes {
             Some(bytes) => bytes,
             // Nothing is made.
@@ -192,6 +240,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
             slots: slots.unwrap_or(64),
             slot_bytes: slot_bytes.unwrap_or(128),
             need_receiver: self.need_receiver.unwrap_or(false),
+            on_receiver_death: self.on_receiver_death.unwrap_or_default(),
         };
         let plan = Plan::new(made, annex);
         let spec = Spec {
@@ -205,13 +254,57 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         };
         let segment =
             domain.open_as(name, opening, &spec, |segment| plan.write(segment, made, annex))?;
-        let queue = Queue::finish_as(segment, domain.registry(), self.wait, kind)?;
+        self.agreed(Queue::finish_as(segment, domain.registry(), self.wait, kind)?)
+    }
+
+    /// Returns the slots and their bytes as a file has them, after a look at all ranges.
+    fn checked(&self) -> Result<(Option<u32>, Option<u32>), Error> {
+        check_range("max_bytes", self.max_bytes, LEAST_BYTES..=MOST_BYTES, "64 KiB to 6 GiB")?;
+        check_range("the number of slots", self.slots, 1..=MOST_SLOTS, "1 to 65,536")?;
+        check_range("slot_bytes", self.slot_bytes, 1..=MOST_SLOT_BYTES, "1 to 4,096")?;
+        let slots = self.slots.map(|slots| slots.next_power_of_two().max(4));
+        let slot_bytes = self.slot_bytes.map(|bytes| bytes.next_power_of_two().max(64));
+        Ok((slots, slot_bytes))
+    }
+
+    /// Returns the queue, unless it was made with other options.
+    fn agreed(&self, queue: Queue<M>) -> Result<Queue<M>, Error> {
+        let (slots, slot_bytes) = self.checked()?;
         let (segment, found) = (&queue.inner.ring.segment, queue.config());
         agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
         agree(segment, "number of slots to begin with", found.slots, slots)?;
         agree(segment, "slot_bytes", found.slot_bytes, slot_bytes)?;
         agree(segment, "option need_receiver", found.need_receiver, self.need_receiver)?;
+        agree(
+            segment,
+            "option on_receiver_death",
+            found.on_receiver_death.name(),
+            self.on_receiver_death.map(OnReceiverDeath::name),
+        )?;
         Ok(queue)
+    }
+}
+
+impl QueueOptions {
+    /// Opens the existing queue of that name as [`Queue::open_as_bytes`] does, with these options.
+    ///
+    /// # Errors
+    /// As [`QueueOptions::open`], without [`Error::OtherType`].
+    pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Queue, Error> {
+        self.open_kind_as_bytes(domain, name, Kind::Queue)
+    }
+
+    /// Does the same for a file of that kind.
+    pub(crate) fn open_kind_as_bytes(
+        self,
+        domain: &Domain,
+        name: &str,
+        kind: Kind,
+    ) -> Result<Queue, Error> {
+        self.checked()?;
+        let segment = domain.open_segment(name)?;
+        let queue = Queue::finish_as(segment, domain.registry(), self.wait, kind)?;
+        self.agreed(queue)
     }
 }
 
@@ -289,7 +382,9 @@ impl Plan {
         head.slot_bytes.store(made.slot_bytes, Ordering::Relaxed);
         head.first_slots.store(made.slots, Ordering::Relaxed);
         head.regions.store(self.regions, Ordering::Relaxed);
-        let options = u32::from(made.need_receiver) * REFUSE_WITHOUT_RECEIVER;
+        let keeps = made.on_receiver_death == OnReceiverDeath::Keep;
+        let options = u32::from(made.need_receiver) * REFUSE_WITHOUT_RECEIVER
+            | u32::from(keeps) * KEEP_FOR_NEXT_RECEIVER;
         head.options.store(options, Ordering::Relaxed);
         head.pool_tags_at.store(self.tags_at, Ordering::Relaxed);
         head.pool_spans_at.store(self.spans_at, Ordering::Relaxed);
@@ -312,6 +407,7 @@ impl<M: Payload + ?Sized> Queue<M> {
             slots: None,
             slot_bytes: None,
             need_receiver: None,
+            on_receiver_death: None,
             wait: WaitStrategy::Adaptive,
             _message: PhantomData,
         }
@@ -342,19 +438,22 @@ impl<M: Payload + ?Sized> Queue<M> {
     ) -> Result<Queue<M>, Error> {
         segment.expect(kind)?;
         let ring = Ring::new(segment)?;
-        let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_RECEIVER != 0;
+        let options = ring.head().options.load(Ordering::Relaxed);
+        let need_receiver = options & REFUSE_WITHOUT_RECEIVER != 0;
+        let keeps = options & KEEP_FOR_NEXT_RECEIVER != 0;
         let spin_wait = SpinWait::new();
         spin_wait.set(wait);
-        let inner = Inner { ring, registry, spin_wait, need_receiver: refuse };
+        let inner = Inner { ring, registry, spin_wait, need_receiver, keeps };
         Ok(Queue { inner: Arc::new(inner), _message: PhantomData })
     }
 
     /// Returns what the queue was made with.
     pub fn config(&self) -> QueueConfig {
-        let Inner { ring, need_receiver, .. } = &*self.inner;
+        let Inner { ref ring, need_receiver, keeps, .. } = *self.inner;
+        let on_receiver_death = if keeps { OnReceiverDeath::Keep } else { OnReceiverDeath::Fail };
         let (slots, slot_bytes) = ring.first_slots();
         let max_bytes = ring.segment.header().max_bytes();
-        QueueConfig { max_bytes, slots, slot_bytes, need_receiver: *need_receiver }
+        QueueConfig { max_bytes, slots, slot_bytes, need_receiver, on_receiver_death }
     }
 
     /// Makes a new sender.
@@ -488,6 +587,30 @@ impl<M: Payload + ?Sized> Queue<M> {
 }
 
 impl Queue {
+    /// Opens the existing queue of that name for messages as bytes, whatever type they have.
+    ///
+    /// A message whose length is not the type's is [`RecvError::Encoding`](crate::RecvError::Encoding)
+    /// for a receiver of the type.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-queue-bytes-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::queue::Queue;
+    ///
+    /// let levels = Queue::<u32>::open_or_create(&domain, "levels")?;
+    /// let bytes = Queue::open_as_bytes(&domain, "levels")?;   // in another program, as a rule
+    /// bytes.sender()?.send(&7_u32.to_ne_bytes())?;
+    /// assert_eq!(levels.receiver()?.recv()?, 7);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Queue::open`], [`Error::OtherType`] aside.
+    pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<Queue, Error> {
+        Queue::options().open_as_bytes(domain, name)
+    }
+
     /// Opens a queue of messages of any type, for inspection.
     pub(crate) fn finish(
         segment: Segment,

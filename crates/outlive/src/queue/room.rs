@@ -10,6 +10,12 @@
 //! A waiter also watches the end of the thread that ought to wake it, where there is one: a waiting
 //! sender watches the receiver, a receiver watches a sender that is writing. Where there is none,
 //! the waiter polls from time to time: a sender may be stopped between READY and the notification.
+//!
+//! A waiting sender reads the receiver's role first and looks for room then. A receiver may give a
+//! slot back and die before it notifies `room`. Once the role reads dead, the look sees all that was
+//! given back; a role that read living wakes the sender at its end. Where messages are kept for the
+//! next receiver, a sender that looked first would sleep beside room until that one comes.
+//! proof/models/queue.pml (KEEP).
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -47,7 +53,12 @@ pub(super) fn wait_for_memory(
     worth_a_look: &dyn Fn() -> bool,
 ) -> Result<ObjectRef, SendError> {
     let looks = Looks::new(&inner.ring, len);
-    wait_for_room(inner, me, deadline, worth_a_look, &|| looks.look(me))?;
+    wait_for_room(inner, me, deadline, worth_a_look, &|after_a_death| {
+        if after_a_death {
+            looks.next_scan.set(None);
+        }
+        looks.look(me)
+    })?;
     looks.object.take().ok_or_else(|| inner.ring.segment.damaged("the pool").into())
 }
 
@@ -134,15 +145,16 @@ impl HeapHost for Ring {
     }
 }
 
-/// Waits until `look` finds room or the receiver is dead. `None` for a deadline means "do not
-/// wait". `worth_a_look` is called while spinning.
+/// Waits until `look` finds room, or the receiver's death is an error. `None` for a deadline means
+/// "do not wait". `worth_a_look` is called while spinning. `look` is told whether a receiver has
+/// died since it looked last.
 #[cold]
 pub(super) fn wait_for_room(
     inner: &Inner,
     me: Me,
     deadline: Option<Deadline>,
     worth_a_look: &dyn Fn() -> bool,
-    look: &dyn Fn() -> Result<Space, SendError>,
+    look: &dyn Fn(bool) -> Result<Space, SendError>,
 ) -> Result<(), SendError> {
     let head = inner.ring.head();
     if !inner.spin(deadline, worth_a_look) {
@@ -150,7 +162,7 @@ pub(super) fn wait_for_room(
         // wake it.
         head.messages.notify_all();
     }
-    if let Space::Some = look()? {
+    if let Space::Some = look(false)? {
         return Ok(());
     }
     // One look, as a try's, where there is no time.
@@ -161,20 +173,26 @@ pub(super) fn wait_for_room(
     };
     let relay = WakeRelay::begin(me.list());
     let mut out_of_time = false;
+    let mut seen_dead = None;
     loop {
         let ticket = head.room.prepare_wait();
         head.messages.notify_all();
-        let slice = match look()? {
+        // Before the look: see the file's head.
+        let receiver = inner.receiver()?;
+        let dead = receiver.is_dead().then_some(receiver.holder());
+        let after_a_death = dead.is_some() && dead != seen_dead;
+        seen_dead = dead;
+        let slice = match look(after_a_death)? {
             Space::Some => return Ok(()),
             _ if out_of_time => return Err(SendError::TimedOut { slowest: None }),
             Space::None => ticket.until(deadline),
             Space::InHand => deadline.earlier(Deadline::after(BRIEF_LOOK)),
         };
         let room = Some(head.room.watch(ticket));
-        match inner.role().sleep(&relay, room, inner.receiver()?, slice) {
+        match inner.role().sleep(&relay, room, receiver, slice) {
             // Looks before the next wait is prepared, which costs a membarrier.
             Ok(Asleep::LookAgain) => {
-                if let Space::Some = look()? {
+                if let Space::Some = look(false)? {
                     return Ok(());
                 }
             }

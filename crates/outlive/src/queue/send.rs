@@ -1,6 +1,7 @@
 //! Sending: claim a slot, write, publish, wake.
 //!
-//! 1. r = current region; the receiver's token is dead: `ReceiverDied`.
+//! 1. r = current region; the receiver's token is dead: `ReceiverDied`, unless messages are kept for
+//!    the next receiver.
 //! 2. t = tail of r; closed: next region.
 //! 3. The slot of t: a lap behind: full. Not empty: another sender claimed it and has not moved the
 //!    tail: help, again.
@@ -367,7 +368,7 @@ impl RawSender {
     }
 
     /// The queue is full and at its largest size: waits for the receiver to give the slot back, or
-    /// to die.
+    /// to die; where messages are kept for the next receiver, for that one.
     #[cold]
     fn wait_for_space(
         &self,
@@ -379,7 +380,7 @@ impl RawSender {
         let inner = &*self.inner;
         let slot = inner.ring.slot(region, place.index);
         let is_free = || SlotWord(slot.claim.load(Ordering::Acquire)).laps_ahead(place.lap) >= 0;
-        let look = || Ok(if is_free() { Space::Some } else { Space::None });
+        let look = |_| Ok(if is_free() { Space::Some } else { Space::None });
         wait_for_room(inner, me, deadline, &is_free, &look)
     }
 }

@@ -134,6 +134,8 @@ pub(super) struct Ready(pub(super) u64);
 const END: u64 = 1;
 /// In `ready`, with END: the server dropped the request without a last reply.
 const DROPPED: u64 = 2;
+/// In `ready`, with END and DROPPED: the server has said why, in the slot's `failure`.
+const FAILED: u64 = 4;
 
 /// The state in which a reply leaves the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +143,7 @@ pub(super) enum After {
     More,
     End,
     Dropped,
+    Failed,
 }
 
 impl Ready {
@@ -150,6 +153,7 @@ impl Ready {
             After::More => 0,
             After::End => END,
             After::Dropped => END | DROPPED,
+            After::Failed => END | DROPPED | FAILED,
         };
         Ready(number << AT | u64::from(count & COUNTS) << 3 | flags)
     }
@@ -175,8 +179,14 @@ impl Ready {
         self.0 & END != 0
     }
 
+    /// Returns whether it ended without a last reply.
     pub(super) fn is_dropped(self) -> bool {
         self.0 & DROPPED != 0
+    }
+
+    /// Returns whether the server has said why it ended so.
+    pub(super) fn is_failed(self) -> bool {
+        self.0 & FAILED != 0
     }
 }
 
@@ -335,7 +345,11 @@ mod tests {
         assert_eq!(Claim(0), Claim::over(0), "zeroes are a call that is over");
         assert_eq!(next(NUMBERS), 0, "numbers wrap");
         let ready = Ready::new(NUMBERS, COUNTS, After::Dropped);
-        assert!(ready.is_end() && ready.is_dropped() && ready.number() == NUMBERS);
+        assert!(ready.is_end() && ready.is_dropped() && !ready.is_failed());
+        assert_eq!((ready.number(), ready.count()), (NUMBERS, COUNTS));
+        let failed = Ready::new(NUMBERS, COUNTS, After::Failed);
+        assert!(failed.is_end() && failed.is_dropped() && failed.is_failed());
+        assert_eq!((failed.number(), failed.count()), (NUMBERS, COUNTS));
         assert_eq!(Ready::new(1, 2, After::More).beyond(COUNTS), 3, "counts wrap");
         assert!(!Ready::new(1, 2, After::More).is_end());
     }

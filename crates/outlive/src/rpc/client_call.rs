@@ -141,7 +141,8 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
     ///
     /// # Errors
     /// The errors of [`Client::call`](super::Client::call). [`CallError::Dropped`] when the server
-    /// dropped the request, or the stream, without its last reply.
+    /// dropped the request, or the stream, without its last reply; [`CallError::Failed`] when it
+    /// said why. Replies that were sent before are returned first.
     ///
     /// # If a process dies
     /// The same as with [`Client::call`](super::Client::call).
@@ -246,13 +247,41 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         }
         match ready.beyond(self.taken) {
             0 if !ready.is_end() => Ok(None),
+            0 if ready.is_dropped() => Err(self.unanswered(ready)),
             0 => {
                 self.finish();
-                if ready.is_dropped() { Err(CallError::Dropped) } else { Ok(Some(None)) }
+                Ok(Some(None))
             }
             there if there <= RING => self.take(ready, there).map(|reply| Some(Some(reply))),
             _ => Err(self.damaged()),
         }
+    }
+
+    /// Ends the call, which has no last reply, and returns why.
+    #[cold]
+    fn unanswered(&mut self, ready: Ready) -> CallError {
+        if !ready.is_failed() {
+            self.finish();
+            return CallError::Dropped;
+        }
+        let service = &self.client.service;
+        // An error leaves the text where it is.
+        let found = match service.found_failure(self.slot) {
+            Ok(Some(found)) => found,
+            Ok(None) => return self.damaged(),
+            Err(error) => return error.into(),
+        };
+        // SAFETY: `found_failure` has checked that `len` bytes lie there; the server writes there no
+        // more, because the call has ended.
+        let text = unsafe { Bytes::copy(found.bytes, found.len) };
+        if let Some(object) = &found.object
+            // A death just before: the process that settles the slot frees it, once.
+            && let Err(error) = service.queue.free_put(object, self.slot.failure_position())
+        {
+            return error.into();
+        }
+        self.finish();
+        CallError::Failed(String::from_utf8_lossy(&text).into_owned())
     }
 
     #[inline]

@@ -18,6 +18,9 @@ pub enum CallError {
     },
     /// The server dropped the request without a last reply: it had none, or could not send it.
     Dropped,
+    /// The server could not do what was asked, and said why
+    /// ([`Request::fail`](super::Request::fail)): in these words.
+    Failed(String),
     /// The deadline passed. A call that waited for its reply is cancelled by that.
     TimedOut {
         /// Whether a server had begun the call. If not, and the call is over (as with
@@ -55,6 +58,7 @@ impl fmt::Display for CallError {
                 "the server died and had not begun the call; no server will carry it out, so it may be made again",
             ),
             CallError::Dropped => f.write_str("the server let go of the request without an answer"),
+            CallError::Failed(text) => f.write_str(text),
             CallError::TimedOut { begun: true } => {
                 f.write_str("the deadline passed, and the server had begun the call; it may be carried out")
             }

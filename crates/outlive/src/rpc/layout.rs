@@ -7,6 +7,7 @@
 //! page 3..    client slots: sixteen call slots of 1,536 bytes each
 //!               0     words (call.rs)
 //!               264   eight replies of 120 bytes: {length, form}, and 112 bytes, or the reference of an object
+//!               1224  a failure's text: {length, form}, and 48 bytes, or the reference of an object
 //!               1280  words of the request (asked.rs), and 232 bytes, or the reference of an object
 //! ```
 
@@ -20,6 +21,8 @@ use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a reply, or of a copy, that need no memory outside the slot.
 pub(super) const INLINE: usize = 112;
+/// Bytes of a failure's text that need no memory outside the slot.
+pub(super) const INLINE_FAILURE: usize = 48;
 /// Replies of a stream that lie in a slot at once.
 pub(super) const RING: u32 = 8;
 /// Call slots of a client slot.
@@ -40,6 +43,7 @@ pub(super) const ANNEX: Annex = Annex {
 
 const _: () = {
     assert!(SLOT == 1536 && core::mem::offset_of!(Slot, question) == 1280);
+    assert!(core::mem::offset_of!(Slot, failure) == 1224);
     assert!(
         core::mem::offset_of!(ServiceHeader, asks) == 128
             && size_of::<ServiceHeader>() as u64 <= WORDS_AT
@@ -52,11 +56,14 @@ const _: () = {
     );
 };
 
-/// In tags, the numbers of a slot's objects: its replies', and behind them its request's.
+/// In tags, the numbers of a slot's objects: its replies', and behind them its request's and its
+/// failure's.
 const OBJECTS_OF_A_SLOT: u64 = 16;
-const _: () = assert!((RING as u64) < OBJECTS_OF_A_SLOT);
+const REQUEST: u64 = RING as u64;
+const FAILURE: u64 = REQUEST + 1;
+const _: () = assert!(FAILURE < OBJECTS_OF_A_SLOT);
 
-/// In a reply's first word: the bytes lie in an object.
+/// In the first word of a reply or of a failure: the bytes lie in an object.
 const OBJECT: u64 = 1 << 63;
 
 /// The first words of the annex.
@@ -85,8 +92,10 @@ pub(super) type Types<Q, R> = (fn(&Q), fn(&R));
 #[repr(C)]
 struct Slot {
     words: CallWords,
-    replies: [ReplyPlace; RING as usize],
-    reserved: [AtomicU64; 7],
+    replies: [Answer<{ INLINE / 8 }>; RING as usize],
+    /// In a place of its own: the server writes it also while the client has taken none of eight
+    /// replies.
+    failure: Answer<{ INLINE_FAILURE / 8 }>,
     question: Question,
     request: Bytes<{ INLINE_REQUEST / 8 }>,
 }
@@ -94,15 +103,39 @@ struct Slot {
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl SharedLayout for Slot {}
 
-/// The place of one reply in a slot's ring.
+/// The place of one reply in a slot's ring, or of a failure's text.
 #[repr(C)]
-struct ReplyPlace {
+struct Answer<const WORDS: usize> {
     /// Its length, with `OBJECT` when its bytes lie in an object.
     meta: AtomicU64,
-    bytes: Bytes<{ INLINE / 8 }>,
+    bytes: Bytes<WORDS>,
 }
 
-/// The bytes of a request or a reply in the slot itself; or in the first word the reference of the
+impl<const WORDS: usize> Answer<WORDS> {
+    /// Writes short bytes.
+    ///
+    /// # Safety
+    /// The caller is the thread that the claim says writes here, and has checked that they fit.
+    #[inline]
+    unsafe fn write(&self, bytes: &[u8]) {
+        // SAFETY: the claim gives the caller the slot, and it has checked that they fit.
+        unsafe { self.bytes.write(bytes) };
+        self.meta.store(bytes.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Writes the reference of an object, for the thread that the claim says writes here.
+    fn write_object(&self, object: &ObjectRef, len: usize) {
+        self.bytes.refer_to(object);
+        self.meta.store(OBJECT | len as u64, Ordering::Relaxed);
+    }
+
+    /// Returns whether its words name an object.
+    fn is_long(&self) -> bool {
+        self.meta.load(Ordering::Relaxed) & OBJECT != 0
+    }
+}
+
+/// The bytes of a request, a reply or a failure in the slot itself; or in the first word the reference of the
 /// object that holds them. The reference may be no reference at all, and the object be elsewhere by
 /// now: its tag says where.
 #[repr(C)]
@@ -239,14 +272,27 @@ impl ServiceFile {
         call: CallSlot<'_>,
         number: u32,
     ) -> Result<Option<SlotBytes>, Error> {
-        let reply = call.reply(number);
-        let meta = reply.meta.load(Ordering::Relaxed);
+        self.found_at(call.reply(number))
+    }
+
+    /// Returns a failure's text; `None` when its words are damaged. Fails as [`ServiceFile::found`].
+    #[cold]
+    pub(super) fn found_failure(&self, call: CallSlot<'_>) -> Result<Option<SlotBytes>, Error> {
+        self.found_at(&call.place.failure)
+    }
+
+    #[inline]
+    fn found_at<const WORDS: usize>(
+        &self,
+        answer: &Answer<WORDS>,
+    ) -> Result<Option<SlotBytes>, Error> {
+        let meta = answer.meta.load(Ordering::Relaxed);
         let Ok(len) = usize::try_from(meta & !OBJECT) else { return Ok(None) };
         if meta & OBJECT == 0 {
-            let lies = SlotBytes { bytes: reply.bytes.at(), len, object: None };
-            return Ok((len <= INLINE).then_some(lies));
+            let lies = SlotBytes { bytes: answer.bytes.at(), len, object: None };
+            return Ok((len <= 8 * WORDS).then_some(lies));
         }
-        self.found_in(reply.bytes.reference(), len)
+        self.found_in(answer.bytes.reference(), len)
     }
 
     /// Returns the request in a call's slot, of which the calling thread has the claim; `None` when
@@ -284,7 +330,7 @@ impl ServiceFile {
     /// object.
     #[cold]
     pub(super) fn free_objects(&self, call: CallSlot<'_>) -> Result<(), Error> {
-        let freed = self.free_request(call);
+        let freed = self.free_request(call).and(self.free_failure(call));
         call.long_replies().fold(freed, |freed, number| {
             freed.and(
                 self.free_at(call.reply(number).bytes.reference(), call.reply_position(number)),
@@ -296,6 +342,10 @@ impl ServiceFile {
     #[cold]
     pub(super) fn has_objects(&self, call: CallSlot<'_>) -> Result<bool, Error> {
         if self.is_at(call.place.request.reference(), call.request_position())? {
+            return Ok(true);
+        }
+        let failure = &call.place.failure;
+        if failure.is_long() && self.is_at(failure.bytes.reference(), call.failure_position())? {
             return Ok(true);
         }
         for number in call.long_replies() {
@@ -311,6 +361,16 @@ impl ServiceFile {
     #[cold]
     pub(super) fn free_request(&self, call: CallSlot<'_>) -> Result<(), Error> {
         self.free_at(call.place.request.reference(), call.request_position())
+    }
+
+    /// Frees a failure's object, if it still lies in the slot. Fails as [`Service::free_objects`].
+    #[cold]
+    fn free_failure(&self, call: CallSlot<'_>) -> Result<(), Error> {
+        let failure = &call.place.failure;
+        if !failure.is_long() {
+            return Ok(());
+        }
+        self.free_at(failure.bytes.reference(), call.failure_position())
     }
 
     fn is_at(&self, reference: Option<u32>, position: u64) -> Result<bool, Error> {
@@ -334,14 +394,13 @@ impl ServiceFile {
 }
 
 impl<'s> CallSlot<'s> {
-    fn reply(self, number: u32) -> &'s ReplyPlace {
+    fn reply(self, number: u32) -> &'s Answer<{ INLINE / 8 }> {
         &self.place.replies[(number % RING) as usize]
     }
 
     /// Returns the numbers of the replies in the ring whose words name an object.
     fn long_replies(self) -> impl Iterator<Item = u32> {
-        (0..RING)
-            .filter(move |&number| self.reply(number).meta.load(Ordering::Relaxed) & OBJECT != 0)
+        (0..RING).filter(move |&number| self.reply(number).is_long())
     }
 
     /// Returns the position of an object that belongs to that reply, as its tag has it.
@@ -351,7 +410,12 @@ impl<'s> CallSlot<'s> {
 
     /// Returns the position of the request's object, as its tag has it.
     pub(super) fn request_position(self) -> u64 {
-        u64::from(self.slot) * OBJECTS_OF_A_SLOT + u64::from(RING)
+        u64::from(self.slot) * OBJECTS_OF_A_SLOT + REQUEST
+    }
+
+    /// Returns the position of the object of a failure's text, as its tag has it.
+    pub(super) fn failure_position(self) -> u64 {
+        u64::from(self.slot) * OBJECTS_OF_A_SLOT + FAILURE
     }
 
     /// Writes a short request.
@@ -375,18 +439,32 @@ impl<'s> CallSlot<'s> {
     /// The caller is the thread that the claim says writes here.
     #[inline]
     pub(super) unsafe fn write(self, number: u32, bytes: &[u8]) {
-        let reply = self.reply(number);
         // SAFETY: the claim gives the caller the slot, and the caller has checked that the reply is
         // short.
-        unsafe { reply.bytes.write(bytes) };
-        reply.meta.store(bytes.len() as u64, Ordering::Relaxed);
+        unsafe { self.reply(number).write(bytes) };
     }
 
     /// Writes a reference of an object that holds the reply, for the thread that the claim says
     /// writes here.
     pub(super) fn write_object(self, number: u32, object: &ObjectRef, len: usize) {
-        let reply = self.reply(number);
-        reply.bytes.refer_to(object);
-        reply.meta.store(OBJECT | len as u64, Ordering::Relaxed);
+        self.reply(number).write_object(object, len);
+    }
+
+    /// Writes a short text of a failure.
+    ///
+    /// # Safety
+    /// The caller is the thread that the claim says writes here.
+    #[cold]
+    pub(super) unsafe fn write_failure(self, text: &[u8]) {
+        // SAFETY: the claim gives the caller the slot, and the caller has checked that the text is
+        // short.
+        unsafe { self.place.failure.write(text) };
+    }
+
+    /// Writes a reference of an object that holds a failure's text, for the thread that the claim
+    /// says writes here.
+    #[cold]
+    pub(super) fn write_failure_object(self, object: &ObjectRef, len: usize) {
+        self.place.failure.write_object(object, len);
     }
 }

@@ -12,16 +12,20 @@
 //! | 2, 3 | is told | the slot's: freed by the client, or by the process that settles the slot |
 //! | 4 | has the reply, woken by the thread's end | the client's |
 //!
+//! A failure is an end without a reply, in the same steps: its text goes into a place of its own,
+//! and `ready` says END, DROPPED and FAILED.
+//!
 //! If a thread ends alone in 2 to 5, the kernel wakes the client by `relay`.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
 
 use super::call::{After, Claim, Ready};
-use super::layout::{CallSlot, INLINE, ServiceFile, Types};
+use super::layout::{CallSlot, INLINE, INLINE_FAILURE, ServiceFile, Types};
 use super::reply::Bytes;
 use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
+use crate::pool::ObjectRef;
 use crate::sys::robust::WakeRelay;
 use crate::{Error, Payload, RecvError, SendError};
 
@@ -29,7 +33,9 @@ use crate::{Error, Payload, RecvError, SendError};
 /// to it, at any time.
 ///
 /// If it is dropped without a reply, the client gets
-/// [`CallError::Dropped`](super::CallError::Dropped).
+/// [`CallError::Dropped`](super::CallError::Dropped), or, if a panic drops it,
+/// [`CallError::Failed`](super::CallError::Failed). [`Request::fail`] tells the client why it gets
+/// no reply.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-request-{}", std::process::id()));
@@ -73,11 +79,14 @@ pub(super) struct RawRequest {
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
-    /// `Err`: its length is not that of a `Q`. It is dropped then, and its client is told.
+    /// `Err`: its length is not that of a `Q`. Its client is told so.
     #[inline]
-    pub(super) fn new(raw: RawRequest) -> Result<Request<Q, R>, RecvError> {
+    pub(super) fn new(mut raw: RawRequest) -> Result<Request<Q, R>, RecvError> {
         if !Q::METADATA.fits(raw.payload.len()) {
-            return Err(RecvError::Encoding(Q::METADATA.other_length()));
+            let why = Q::METADATA.other_length();
+            // A failure: no client waits.
+            let _ = raw.fail(0, &format!("no request of this service: {why}"));
+            return Err(RecvError::Encoding(why));
         }
         Ok(Request { raw, _types: PhantomData })
     }
@@ -116,6 +125,42 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     #[inline]
     pub fn reply(self, answer: &R) -> Result<(), SendError> {
         self.raw.reply(answer.bytes())
+    }
+
+    /// Tells the client that what it asked for could not be done, and why: it gets
+    /// [`CallError::Failed`](super::CallError::Failed) with this text. Never waits.
+    ///
+    /// The text is cut to 64 KiB, or, when the service has no memory for it, to 48 bytes.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-fail-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::rpc::{CallError, Service};
+    ///
+    /// let service = Service::<[u8], u64>::open_or_create(&domain, "parse")?;
+    /// let (mut server, client) = (service.server()?, service.client()?);
+    /// let call = client.begin(b"twelve")?;                // in another process, as a rule
+    ///
+    /// let request = server.next()?;
+    /// match std::str::from_utf8(&request)?.parse() {
+    ///     Ok(number) => request.reply(&number)?,
+    ///     Err(error) => request.fail(&error.to_string())?,
+    /// }
+    /// let error = call.wait().unwrap_err();
+    /// assert_eq!(error, CallError::Failed("invalid digit found in string".to_owned()));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendError::Cancelled`], [`SendError::ReceiverDied`] (the client died);
+    /// [`SendError::NotOwner`], [`SendError::Damaged`], [`SendError::System`].
+    ///
+    /// # If a process dies
+    /// Once this returns `Ok`, the client has the text, even if this process dies. If this process
+    /// dies before, the client is told that the server died.
+    pub fn fail(mut self, text: &str) -> Result<(), SendError> {
+        self.raw.fail(0, text)
     }
 }
 
@@ -203,6 +248,23 @@ impl RawRequest {
     ) -> Result<(), SendError> {
         self.check_client()?;
         let call = self.call()?;
+        let held = self.allocate(me, len, fill)?;
+        self.write(me, call, number.wrapping_add(1), after, || {
+            // `write` calls this only once the claim says that this thread writes.
+            call.write_object(number, &held.object, len);
+            self.service.queue.put(me, &held.object, call.reply_position(number))
+        })?;
+        held.sent();
+        Ok(())
+    }
+
+    /// Does step 1: takes an object of the pool, which `fill` writes.
+    fn allocate(
+        &self,
+        me: Me,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Held<'_>, SendError> {
         let queue = &self.service.queue;
         let most = queue.most_bytes();
         if len as u64 > most {
@@ -222,20 +284,72 @@ impl RawRequest {
             }
             other => other?,
         };
-        let held = Held { request: self, me, object: Some(object) };
+        let held = Held { request: self, me, object };
         // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
         // it has room for `len` bytes; the memory reads as some bytes, whatever they are.
         let bytes = unsafe {
             core::slice::from_raw_parts_mut(self.service.segment().address(object.offset), len)
         };
         fill(bytes);
-        self.write(me, call, number.wrapping_add(1), after, || {
-            // `write` calls this only once the claim says that this thread writes.
-            call.write_object(number, &object, len);
-            queue.put(me, &object, call.reply_position(number))
-        })?;
-        held.sent();
+        Ok(held)
+    }
+
+    /// Ends the call, or the stream after so many replies, with a text in place of a reply.
+    #[cold]
+    pub(super) fn fail(&mut self, count: u32, text: &str) -> Result<(), SendError> {
+        self.send_failure(count, text)?;
+        self.is_over = true;
         Ok(())
+    }
+
+    /// Does steps 1 to 5 for a failure's text.
+    #[cold]
+    fn send_failure(&self, count: u32, text: &str) -> Result<(), SendError> {
+        let me = self.enter()?;
+        self.check_client()?;
+        let call = self.call()?;
+        let text = cut(text, LONGEST_FAILURE);
+        let held = if text.len() <= INLINE_FAILURE {
+            None
+        } else {
+            match self.allocate(me, text.len(), |to| to.copy_from_slice(text.as_bytes())) {
+                Ok(held) => Some(held),
+                // There is no memory for the text: the slot has room for its beginning.
+                Err(SendError::NoSpace { .. } | SendError::TooLarge { .. }) => None,
+                Err(error) => return Err(error),
+            }
+        };
+        self.write(me, call, count, After::Failed, || {
+            // `write` calls this only once the claim says that this thread writes.
+            if let Some(held) = &held {
+                call.write_failure_object(&held.object, text.len());
+                return self.service.queue.put(me, &held.object, call.failure_position());
+            }
+            // SAFETY: `write` calls this only once the claim says that this thread writes.
+            unsafe { call.write_failure(cut(text, INLINE_FAILURE).as_bytes()) };
+            Ok(())
+        })?;
+        if let Some(held) = held {
+            held.sent();
+        }
+        Ok(())
+    }
+
+    /// Lets go of a call, or of a stream after so many replies, that has not ended yet: its client
+    /// is told.
+    #[cold]
+    pub(super) fn abandon(&mut self, count: u32) {
+        if self.is_over {
+            return;
+        }
+        // A failure of either: no client waits.
+        if std::thread::panicking() {
+            let _ = self.fail(count, "the server's thread panicked");
+        }
+        if !self.is_over {
+            let _ = self.end(count, After::Dropped);
+            self.is_over = true;
+        }
     }
 
     /// Ends the stream, or the call without a reply.
@@ -295,24 +409,34 @@ fn no_space(error: Error) -> SendError {
     }
 }
 
+/// The longest text of a failure, in bytes.
+const LONGEST_FAILURE: usize = 64 << 10;
+
+/// Returns as much of a text as so many bytes hold, in whole characters.
+fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// An object that is freed unless it is sent, also when `fill` panics.
 struct Held<'r> {
     request: &'r RawRequest,
     me: Me,
-    object: Option<crate::pool::ObjectRef>,
+    object: ObjectRef,
 }
 
 impl Held<'_> {
-    fn sent(mut self) {
-        self.object = None;
+    fn sent(self) {
+        core::mem::forget(self);
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if let Some(object) = self.object.take() {
-            let _ = self.request.service.queue.free_held(self.me, &object);
-        }
+        let _ = self.request.service.queue.free_held(self.me, &self.object);
     }
 }
 
@@ -333,9 +457,6 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> std::fmt::Debug for Request<Q, R>
 
 impl Drop for RawRequest {
     fn drop(&mut self) {
-        if !self.is_over {
-            // A failure: no client waits.
-            let _ = self.end(0, After::Dropped);
-        }
+        self.abandon(0);
     }
 }

@@ -120,6 +120,23 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
     }
 }
 
+impl ServiceOptions {
+    /// Opens the existing service of that name as [`Service::open_as_bytes`] does, with these
+    /// options.
+    ///
+    /// # Errors
+    /// As [`ServiceOptions::open`], without [`Error::OtherType`].
+    pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Service, Error> {
+        let mut options =
+            Queue::options().wait_strategy(self.wait.unwrap_or(WaitStrategy::Adaptive));
+        if let Some(bytes) = self.max_bytes {
+            options = options.max_bytes(bytes);
+        }
+        let queue = options.open_kind_as_bytes(domain, name, Kind::Service)?;
+        Ok(Service::of(ServiceFile::new(queue)?))
+    }
+}
+
 impl Service {
     /// Opens the existing service of that name for requests and replies as bytes, whatever types
     /// they have.
@@ -127,10 +144,7 @@ impl Service {
     /// # Errors
     /// The errors of [`ServiceOptions::open`], [`Error::OtherType`] aside.
     pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<Service, Error> {
-        let segment = domain.open_segment(name)?;
-        let wait = WaitStrategy::Adaptive;
-        let queue = Queue::finish_as(segment, domain.registry(), wait, Kind::Service)?;
-        Ok(Service::of(ServiceFile::new(queue)?))
+        Service::options().open_as_bytes(domain, name)
     }
 }
 

@@ -16,7 +16,8 @@ use crate::wake::Sleep;
 use crate::{Deadline, Error, Payload, SendError};
 
 /// Sends replies to one request, one after the other. If it is dropped before [`Stream::finish`],
-/// the client gets [`CallError::Dropped`](super::CallError::Dropped) after the last reply.
+/// the client gets [`CallError::Dropped`](super::CallError::Dropped) after the last reply;
+/// [`Stream::fail`] tells it why.
 ///
 /// Eight replies may be under way; then a send waits for the client. See
 /// [`Call`](super::Call) for an example.
@@ -111,6 +112,19 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
         Ok(())
     }
 
+    /// Ends the stream without a last reply, and tells the client why: after the replies that were
+    /// sent, it gets [`CallError::Failed`](super::CallError::Failed) with this text. Never waits,
+    /// not even while eight replies are under way. See [`Request::fail`] for the text's length.
+    ///
+    /// # Errors
+    /// The errors of [`Request::fail`].
+    ///
+    /// # If a process dies
+    /// Once this returns `Ok`, the client has the text, even if this process dies.
+    pub fn fail(mut self, text: &str) -> Result<(), SendError> {
+        self.request.raw.fail(self.written, text)
+    }
+
     fn has_space(&self) -> Result<bool, SendError> {
         let call = self.request.raw.call()?;
         if call.words.claim() != Claim::taken(self.request.raw.number, self.request.raw.process) {
@@ -171,10 +185,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Stream<Q, R> {
     fn drop(&mut self) {
-        if !self.request.raw.is_over {
-            let _ = self.request.raw.end(self.written, After::Dropped);
-            self.request.raw.is_over = true;
-        }
+        self.request.raw.abandon(self.written);
     }
 }
 

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
+use super::Opening;
 use crate::Error;
 use crate::sys::file::{self, KeptFile};
 use crate::sys::{Errno, process};
@@ -55,25 +56,42 @@ pub(crate) struct Folder {
 impl Folder {
     /// Opens the folder of a named domain below the user's own base folder; a group's domain below
     /// the group's, which all of its members may enter.
-    pub(crate) fn in_base(name: &OsStr, group: Option<u32>, create: bool) -> Result<Folder, Error> {
+    pub(crate) fn in_base(
+        name: &OsStr,
+        group: Option<u32>,
+        opening: Opening,
+    ) -> Result<Folder, Error> {
         let base = PathBuf::from(match group {
             None => format!("/dev/shm/outlive-{}", process::user_id()),
             Some(group) => format!("/dev/shm/outlive-group-{group}"),
         });
-        Folder::open(&base, group, create)?;
-        Folder::open(&base.join(name), group, create)
+        let of_base = if opening == Opening::Open { opening } else { Opening::OpenOrCreate };
+        Folder::open(&base, group, of_base)?;
+        Folder::open(&base.join(name), group, opening)
     }
 
-    /// Opens the folder, makes it first if asked, and checks which other users may enter it.
-    pub(crate) fn open(path: &Path, group: Option<u32>, create: bool) -> Result<Folder, Error> {
+    /// Opens the folder or makes it, as `opening` says, and checks which other users may enter it.
+    pub(crate) fn open(path: &Path, group: Option<u32>, opening: Opening) -> Result<Folder, Error> {
         let asked = group.map_or(Access::Mine, Access::Group);
-        let fd = match file::open_folder(path) {
-            Err(Errno::NOENT) if create => {
-                file::make_folder(path, asked.folder_mode(), asked.group())
-                    .map_err(|errno| Error::from_errno("make", path, errno))?;
+        let make = || {
+            file::make_folder(path, asked.folder_mode(), asked.group())
+                .map_err(|errno| Error::from_errno("make", path, errno))
+        };
+        let fd = match opening {
+            Opening::Open => file::open_folder(path),
+            Opening::OpenOrCreate => match file::open_folder(path) {
+                Err(Errno::NOENT) => {
+                    make()?;
+                    file::open_folder(path)
+                }
+                other => other,
+            },
+            Opening::CreateNew => {
+                if !make()? {
+                    return Err(Error::AlreadyExists { path: path.to_path_buf() });
+                }
                 file::open_folder(path)
             }
-            other => other,
         }
         .map_err(|errno| Error::from_errno("open", path, errno))?;
         let examine = |fd: BorrowedFd<'_>| {
@@ -85,7 +103,7 @@ impl Folder {
         // rights, and its maker may have died in between. If there is something in it, its owner
         // means to keep it.
         if group.is_some()
-            && create
+            && opening != Opening::Open
             && facts.owner == user
             && facts.mode & 0o077 == 0
             && file::names(fd.as_fd()).is_ok_and(|names| names.is_empty())
@@ -113,6 +131,12 @@ impl Folder {
             None => return Err(untrusted()),
         };
         Ok(Folder { fd: KeptFile::new(fd, &facts), path: path.to_path_buf(), access })
+    }
+
+    /// Removes the folder if there is nothing in it.
+    pub(crate) fn remove_if_empty(&self) {
+        // A failure: there is something in it, or it is gone.
+        let _ = file::remove_empty_folder(&self.path);
     }
 
     pub(crate) fn path(&self) -> &Path {

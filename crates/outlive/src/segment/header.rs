@@ -164,6 +164,10 @@ impl Header {
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 
+    pub(crate) fn type_align(&self) -> u64 {
+        u64::from(self.type_align.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn type_size(&self) -> u64 {
         self.type_size.load(Ordering::Relaxed)
     }

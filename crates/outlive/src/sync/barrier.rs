@@ -12,7 +12,7 @@ use super::Holder;
 use super::embedded::{Embedded, InRecord};
 use super::error::AcquireError;
 use super::primitive::{Handle, TypeOf, words_at};
-use super::primitive::{Inspect, LockDetail, Primitive, Seen};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, Site, Sited};
 use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
@@ -175,6 +175,12 @@ impl WhenOneDies {
             WhenOneDies::Break => "break",
             WhenOneDies::CountOut => "count out",
         }
+    }
+}
+
+impl Sited for Barrier {
+    fn site(&self) -> &Site {
+        self.handle.site()
     }
 }
 

@@ -6,7 +6,7 @@ use super::embedded::{Embedded, InRecord};
 use super::error::{AcquireError, LockError};
 use super::mutex::MutexGuard;
 use super::primitive::{Handle, TypeOf};
-use super::primitive::{Inspect, LockDetail, Primitive};
+use super::primitive::{Inspect, LockDetail, Primitive, Site, Sited};
 use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
 use super::raw::mutex::RawMutex;
 use super::raw::notifications::Since;
@@ -127,6 +127,12 @@ type MaybeEnded<'a, T, K> =
 fn ended<'a, T, K>(ended: MaybeEnded<'a, T, K>) -> Ended<'a, T, K> {
     // Without a deadline, a lock is taken or refused for good.
     ended?.ok_or(LockError::Failed(AcquireError::NotHeld))
+}
+
+impl Sited for Condvar {
+    fn site(&self) -> &Site {
+        self.handle.site()
+    }
 }
 
 impl Condvar {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock::{Lock, take, take_for_ever};
-use super::primitive::{Handle, KindOf};
+use super::primitive::{Handle, KindOf, Sited};
 use super::raw_lock::{Guards, LockWords, Site};
 use super::{EmbeddedMutex, LockError, MutexGuard};
 use crate::Plain;
@@ -345,6 +345,12 @@ impl<T: RecordType, F: Fn(&mut T)> RecordOptions<T, F> {
     }
 }
 
+impl<T> Sited for Record<T> {
+    fn site(&self) -> &Site {
+        &self.site
+    }
+}
+
 impl<T: RecordType> Record<T> {
     /// Returns the options for opening a record, or making one.
     pub fn options() -> RecordOptions<T> {
@@ -535,6 +541,21 @@ pub(super) fn other_places(segment: &Segment, wanted: usize) -> Error {
         found: format!("locks at other places ({} bytes)", segment.header().type_size()),
         wanted: format!("{wanted} bytes"),
     }
+}
+
+/// Returns the embedded primitives of a record of any type, with the numbers that their words hold.
+/// One without its number is left out: an older build made the record, and no process has used that
+/// primitive yet.
+pub(super) fn numbered_places(segment: &Segment) -> Result<Vec<Place>, Error> {
+    let mut numbered = Vec::new();
+    for place in places(segment)? {
+        let Some(known) = KindOf::kind(place.kind) else { continue };
+        let number = (known.noted)(segment, BODY + place.offset as u64)?;
+        if (known.shape)(number).is_some() {
+            numbered.push(Place { number, ..place });
+        }
+    }
+    Ok(numbered)
 }
 
 /// Returns the embedded primitives of a record of any type; each that has a number holds it in its

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::embedded::{Embedded, InRecord};
 use super::primitive::{Handle, TypeOf, note_beginning};
-use super::primitive::{Inspect, LockDetail, Primitive};
+use super::primitive::{Inspect, LockDetail, Primitive, Site, Sited};
 use super::raw::event::{Begun, EventWord, Opens, RawEvent, VALUE};
 use super::readiness::EventReadiness;
 use crate::domain::{agree, three_openings};
@@ -61,6 +61,12 @@ pub enum Reset {
 /// ([`Peer::wait_dead`](crate::Peer::wait_dead)), or wait with a deadline.
 pub struct Event {
     handle: Handle<RawEvent>,
+}
+
+impl Sited for Event {
+    fn site(&self) -> &Site {
+        self.handle.site()
+    }
 }
 
 impl Event {
@@ -445,6 +451,12 @@ unsafe impl InRecord<()> for RawEvent {
 /// [`Latch::release`].
 pub struct Latch {
     handle: Handle<EventWord>,
+}
+
+impl Sited for Latch {
+    fn site(&self) -> &Site {
+        self.handle.site()
+    }
 }
 
 impl Latch {

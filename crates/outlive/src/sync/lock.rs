@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::embedded::InRecord;
 use super::error::{AcquireError, LockError};
 use super::guard::Guard;
-use super::primitive::{Handle, TypeOf};
+use super::primitive::{Handle, Sited, TypeOf};
 use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Refusal, Site, Taken};
 use super::{Holder, order};
 use crate::domain::{agree, three_openings};
@@ -147,6 +147,12 @@ impl<P: Guards<T>, T> Lock<P, T> {
             handle.site().spin_wait.set(WaitStrategy::Block);
         }
         Lock { handle, local, value }
+    }
+}
+
+impl<P: LockWords, T> Sited for Lock<P, T> {
+    fn site(&self) -> &Site {
+        self.handle.site()
     }
 }
 

@@ -68,8 +68,8 @@ pub use owned::{
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 #[doc(hidden)]
 pub use primitive::Handle;
-pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
+pub use primitive::{LockDetail, Sited};
 pub use readiness::Bits;
 pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};

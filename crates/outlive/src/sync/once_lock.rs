@@ -10,7 +10,7 @@ use super::embedded::{Embedded, InRecord};
 use super::error::AcquireError;
 use super::lock::Named;
 use super::primitive::{Handle, TypeOf};
-use super::primitive::{Inspect, LockDetail, Primitive};
+use super::primitive::{Inspect, LockDetail, Primitive, Site, Sited};
 use super::raw::once::{OnceClaim, RawOnce};
 use crate::Plain;
 use crate::domain::three_openings;
@@ -88,6 +88,12 @@ impl<T: Plain + Sync> OnceLockOptions<T> {
         )?;
         let value = NonNull::from(&handle.shared().value);
         Ok(OnceLock { handle: handle.part(|named| &named.words.0), value })
+    }
+}
+
+impl<T> Sited for OnceLock<T> {
+    fn site(&self) -> &Site {
+        self.handle.site()
     }
 }
 

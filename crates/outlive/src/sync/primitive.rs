@@ -44,6 +44,12 @@ impl Site {
     }
 }
 
+/// What has a [`Site`]: the handle of a primitive, named or embedded, or of a record.
+pub trait Sited {
+    #[doc(hidden)]
+    fn site(&self) -> &Site;
+}
+
 // SAFETY: `Handle` gives no more than `&S`, and `S: Sync`.
 unsafe impl<S: Sync> Send for Handle<S> {}
 // SAFETY: `Handle` gives no more than `&S`, and `S: Sync`.

@@ -13,7 +13,7 @@ use super::Holder;
 use super::embedded::{Embedded, InRecord};
 use super::error::AcquireError;
 use super::primitive::{Handle, TypeOf, note_beginning, words_at};
-use super::primitive::{Inspect, LockDetail, Primitive, Seen};
+use super::primitive::{Inspect, LockDetail, Primitive, Seen, Site, Sited};
 use super::raw::Refused;
 use super::raw::semaphore::{RawSemaphore, Records};
 use crate::domain::{agree, three_openings};
@@ -179,6 +179,12 @@ fn shape(words: &SemaphoreWords) -> Option<(usize, usize)> {
         (words.max_permits.load(Ordering::Relaxed), words.step.load(Ordering::Relaxed));
     ((1..=MOST_PERMITS).contains(&most) && (step == 1 || step == LINE))
         .then_some((most as usize, step as usize))
+}
+
+impl Sited for Semaphore {
+    fn site(&self) -> &Site {
+        self.handle.site()
+    }
 }
 
 impl Semaphore {

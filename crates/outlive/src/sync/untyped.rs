@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use super::ceiling_mutex::{RawCeiling, check_ceiling};
 use super::embedded::{
-    Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places,
+    Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, numbered_places, other_places,
 };
-use super::primitive::{Handle, KindOf, Primitive};
+use super::primitive::{Handle, KindOf, Primitive, Site, Sited};
 use super::{Barrier, CeilingMutex, Semaphore, WhenOneDies, barrier, semaphore};
 use crate::domain::agree;
 use crate::liveness::Registry;
@@ -61,13 +61,14 @@ pub struct Untyped {
     registry: &'static Registry,
     kind: Kind,
     len: usize,
+    value_at: usize,
     places: Vec<Place>,
 }
 
-/// Returns where the value of a named lock begins, if it is aligned to 64 bytes or less: in the
-/// next cache line behind the words.
-fn value_at(kind: Kind) -> usize {
-    shape(kind, 1).map_or(0, |(size, _)| size.next_multiple_of(64))
+/// Returns where the value of a named lock begins: in the next cache line behind the words, or
+/// where its alignment asks for more than a line.
+fn value_at(kind: Kind, align: usize) -> usize {
+    shape(kind, 1).map_or(0, |(size, _)| size.next_multiple_of(align.max(64)))
 }
 
 /// Returns the bytes and alignment of a primitive's words in a record; `None` for a kind that
@@ -165,8 +166,7 @@ impl Untyped {
             let why = "values behind locks are aligned to 64 bytes at most";
             return Err(Error::InvalidName { name: name.to_owned(), why });
         }
-        let made = Untyped::open(domain, name, opening, kind, value, value_at(kind), init)?;
-        Ok(Untyped { places: vec![Place { offset: 0, kind, number: 0 }], ..made })
+        Untyped::open(domain, name, opening, kind, value, value_at(kind, value.align), init)
     }
 
     /// Opens the [`CeilingMutex`] of that name and ceiling or makes it, as [`Untyped::lock`] does
@@ -198,24 +198,54 @@ impl Untyped {
         Ok(made)
     }
 
-    /// Opens the primitive of that kind and name, which must exist: its own `open` makes it.
+    /// Returns the file of a handle that is open: a named primitive's, or the record in which an
+    /// embedded one lies. It is the handle's own mapping; the name is not looked up again.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-untyped-of-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::sync::{Semaphore, Untyped};
+    ///
+    /// let encoders = Semaphore::options(2).create_new(&domain, "encoders")?;
+    /// domain.remove("encoders")?;
+    /// let words = Untyped::of(&encoders)?;
+    /// assert_eq!(words.semaphore(0).unwrap().available_permits(), 2);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::OtherKind`], and errors of the system.
-    pub fn named(domain: &Domain, name: &str, kind: Kind) -> Result<Untyped, Error> {
-        let segment = domain.open_segment(name)?;
-        segment.expect(kind)?;
-        // A primitive that holds its own size is checked when a handle is made.
-        let (size, _) =
-            shape(kind, 1).ok_or_else(|| segment.damaged("a kind that is no primitive"))?;
-        segment.exists(BODY + size as u64)?;
-        Ok(Untyped {
-            segment: Arc::new(segment),
-            registry: domain.registry(),
-            kind,
-            len: size,
-            places: vec![Place { offset: 0, kind, number: 0 }],
-        })
+    /// [`Error::Damaged`], and errors of the system.
+    pub fn of(handle: &impl Sited) -> Result<Untyped, Error> {
+        let Site { registry, segment, .. } = handle.site();
+        Untyped::in_file(registry, Arc::clone(segment))
+    }
+
+    /// Returns a file that is open, with what its header says lies in it.
+    fn in_file(registry: &'static Registry, segment: Arc<Segment>) -> Result<Untyped, Error> {
+        let header = segment.header();
+        let kind = header.check(segment.path())?;
+        let Some(align) = usize::try_from(header.type_align())
+            .ok()
+            .filter(|&align| align == 0 || align.is_power_of_two() && align <= 4096)
+        else {
+            return Err(segment.damaged("the alignment of its type"));
+        };
+        let value_at = if kind == Kind::Record { 0 } else { value_at(kind, align) };
+        // Without a value behind it, a primitive may end before the next cache line.
+        let len = match (header.type_size(), kind) {
+            (0, Kind::Record) => Some(0),
+            // One that holds its own size is checked when a handle is made.
+            (0, kind) => shape(kind, 1).map(|(size, _)| size),
+            (size, _) => usize::try_from(size).ok().and_then(|size| value_at.checked_add(size)),
+        };
+        let len = len.ok_or_else(|| segment.damaged("a kind or a size that no primitive has"))?;
+        segment.exists(BODY + len as u64)?;
+        let places = match kind {
+            Kind::Record => numbered_places(&segment)?,
+            kind => vec![Place { offset: 0, kind, number: 0 }],
+        };
+        Ok(Untyped { segment, registry, kind, len, value_at, places })
     }
 
     /// Opens the file. `before`: bytes before the value.
@@ -262,26 +292,15 @@ impl Untyped {
         };
         segment.expect(kind)?;
         super::order::opened(domain);
-        let found = Untyped {
-            segment: Arc::new(segment),
-            registry: domain.registry(),
-            kind,
-            len: before + value.size,
-            places: Vec::new(),
-        };
-        if found.segment.header().type_size() != value.size as u64 {
-            return Err(found.other_type(&found.segment.header().type_name(), value.size));
+        let found = segment.header().type_size();
+        if found != value.size as u64 {
+            return Err(Error::OtherType {
+                path: segment.path().to_path_buf(),
+                found: format!("{} ({found} bytes)", segment.header().type_name()),
+                wanted: format!("{} bytes", value.size),
+            });
         }
-        found.segment.exists(bytes)?;
-        Ok(found)
-    }
-
-    fn other_type(&self, what: &str, wanted: usize) -> Error {
-        Error::OtherType {
-            path: self.segment.path().to_path_buf(),
-            found: format!("{what} ({} bytes)", self.segment.header().type_size()),
-            wanted: format!("{wanted} bytes"),
-        }
+        Untyped::in_file(domain.registry(), Arc::new(segment))
     }
 
     /// Returns what the file is: a record, or a primitive.
@@ -292,7 +311,7 @@ impl Untyped {
     /// Returns where the words begin, page-aligned; they stay mapped as long as this or a handle
     /// exists.
     pub fn as_ptr(&self) -> *mut u8 {
-        // SAFETY: `open` and `named` have checked that the file reaches beyond `BODY`.
+        // SAFETY: `in_file` has checked that the file reaches beyond `BODY`.
         unsafe { self.segment.address(BODY) }
     }
 
@@ -304,7 +323,7 @@ impl Untyped {
 
     /// Returns where a named lock's value begins, counted from the words; for a record, 0.
     pub fn value_offset(&self) -> usize {
-        if self.kind == Kind::Record { 0 } else { value_at(self.kind) }
+        self.value_at
     }
 
     /// Returns the kind of the primitive that begins there.
@@ -324,7 +343,7 @@ impl Untyped {
         {
             return None;
         }
-        // SAFETY: `places` holds only places inside the file (`open` and `named` checked them), the
+        // SAFETY: `places` holds only places inside the file (`in_file` checked it), the
         // body is page-aligned, and a SharedField has no invalid bytes and changes only by atomics
         // or under its locks.
         let shared =
@@ -384,8 +403,8 @@ impl Untyped {
 mod tests {
     use super::*;
     use crate::sync::{
-        AcquireError, EmbeddedCondvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex,
-        RwLock,
+        AcquireError, EmbeddedCondvar, EmbeddedLatch, EmbeddedMutex, EmbeddedRwLock,
+        EmbeddedSemaphore, Latch, LockError, Mutex, PiMutex, Record, RwLock,
     };
 
     fn in_a_domain(name: &str, test: impl FnOnce(&Domain)) {
@@ -590,15 +609,59 @@ mod tests {
     }
 
     #[test]
+    fn any_handle_leads_to_the_file_that_it_has_open() {
+        #[derive(
+            Clone, Copy, Debug, zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable,
+        )]
+        #[repr(C, align(128))]
+        struct Wide([u8; 128]);
+        crate::record! {
+            struct Line { count: std::sync::atomic::AtomicU64, slots: EmbeddedSemaphore<3>, lock: EmbeddedMutex<u64> }
+        }
+        in_a_domain("of", |domain| {
+            let line = Record::<Line>::open_or_create(domain, "line").expect("made");
+            let (slots, lock) = (line.handle(|line| &line.slots), line.handle(|line| &line.lock));
+            let wide = Mutex::options(Wide([7; 128])).create_new(domain, "wide").expect("made");
+            let latch = Latch::options(2).create_new(domain, "latch").expect("made");
+            // By now the name stands for another thing, or for nothing.
+            for name in ["line", "wide", "latch"] {
+                domain.remove(name).expect("removed");
+            }
+            Latch::options(5).create_new(domain, "line").expect("made");
+
+            let address = core::ptr::from_ref(&*line).cast::<u8>();
+            let offset = |field: usize| field - address as usize;
+            let at = offset(core::ptr::from_ref(&line.slots) as usize);
+            for of in [Untyped::of(&line), Untyped::of(&slots), Untyped::of(&lock)] {
+                let of = of.expect("well");
+                assert_eq!((of.kind(), of.as_ptr().cast_const()), (Kind::Record, address));
+                assert_eq!((of.len(), of.value_offset()), (size_of::<Line>(), 0));
+                assert_eq!(
+                    of.kind_at(offset(core::ptr::from_ref(&line.lock) as usize)),
+                    Some(Kind::Mutex)
+                );
+                let there = of.semaphore(at).expect("there");
+                let permit = there.acquire().expect("free");
+                assert_eq!((permit.index() < 3, slots.available_permits()), (true, 2));
+            }
+            let of = Untyped::of(&wide).expect("well");
+            assert_eq!((of.kind(), of.value_offset(), of.len()), (Kind::Mutex, 128, 256));
+            let guard = wide.lock().expect("free");
+            // SAFETY: this thread holds the lock, and the value lies there.
+            assert_eq!(unsafe { of.as_ptr().add(128) }.cast_const(), guard.0.as_ptr());
+            latch.arrive(1);
+            let of = Untyped::of(&latch).expect("well");
+            assert_eq!(of.handle::<EmbeddedLatch>(0).expect("there").missing(), 1);
+        });
+    }
+
+    #[test]
     fn a_named_semaphore_is_as_large_as_it_says() {
         in_a_domain("own-size", |domain| {
             for permits in [2, 70] {
                 let name = format!("permits {permits}");
                 let ours = Semaphore::options(permits).open_or_create(domain, &name).expect("made");
-                let theirs = Untyped::named(domain, &name, Kind::Semaphore)
-                    .expect("there")
-                    .semaphore(0)
-                    .expect("one");
+                let theirs = Untyped::of(&ours).expect("well").semaphore(0).expect("one");
                 let _permits = [ours.acquire().expect("free"), ours.acquire().expect("free")];
                 assert_eq!(
                     (theirs.available_permits(), theirs.max_permits()),
@@ -609,10 +672,7 @@ mod tests {
                 .when_one_dies(WhenOneDies::Break)
                 .open_or_create(domain, "barrier")
                 .expect("made");
-            let theirs = Untyped::named(domain, "barrier", Kind::Barrier)
-                .expect("there")
-                .barrier(0)
-                .expect("one");
+            let theirs = Untyped::of(&ours).expect("well").barrier(0).expect("one");
             let _seats = [ours.join(), theirs.join(), ours.join()].map(|seat| seat.expect("free"));
             assert!(theirs.join().is_err());
         });

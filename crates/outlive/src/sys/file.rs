@@ -109,13 +109,14 @@ pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
     )
 }
 
-/// Makes a folder with exactly this mode, whatever the umask. If another process has made it, that
-/// is no error: the caller checks its owner and mode.
+/// Makes a folder with exactly this mode, whatever the umask, and returns whether this call made
+/// it. If it was there already, or another process made it meanwhile, that is no error: the caller
+/// checks its owner and mode.
 ///
 /// The folder gets its name once it has its group and mode, in one step, so no process finds it
 /// half made. A maker that dies before that leaves an empty folder with another name, which the
 /// next maker of this name removes.
-pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Errno> {
+pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<bool, Errno> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or(Errno::EXIST)?;
     let begins = [b".making-", name.as_bytes(), b"-"].concat();
@@ -139,20 +140,25 @@ pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<
         break match named {
             // Another maker removed it as a dead maker's: again.
             Err(Errno::NOENT) => continue,
-            Err(Errno::EXIST) => Ok(()),
+            Err(Errno::EXIST) => Ok(false),
             // This file system cannot rename like that.
             Err(Errno::INVAL | Errno::NOSYS) => match fs::mkdir(path, Mode::from_raw_mode(0o700)) {
-                Ok(()) => finish_folder(path, mode, group),
-                Err(Errno::EXIST) => Ok(()),
+                Ok(()) => finish_folder(path, mode, group).map(|()| true),
+                Err(Errno::EXIST) => Ok(false),
                 Err(error) => Err(error),
             },
-            other => other,
+            other => other.map(|()| true),
         };
     };
     if made.is_ok() {
         remove_unfinished(path, &begins);
     }
     made
+}
+
+/// Removes a folder that has nothing in it.
+pub(crate) fn remove_empty_folder(path: &Path) -> Result<(), Errno> {
+    fs::rmdir(path)
 }
 
 /// Gives a folder that the caller has made its group and mode.

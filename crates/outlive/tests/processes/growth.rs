@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outlive::queue::{Queue, QueueOptions, Sender};
+use outlive::queue::{OnReceiverDeath, Queue, QueueOptions, Sender};
 use outlive::{Error, SendError};
 
 use crate::asleep::wait_asleep;
@@ -115,6 +115,7 @@ fn options_that_contradict_are_refused(world: &World) {
         (new().slots(128), "slots", "64"),
         (new().slot_bytes(256), "slot_bytes", "128"),
         (new().need_receiver(true), "need_receiver", "false"),
+        (new().on_receiver_death(OnReceiverDeath::Keep), "on_receiver_death", "fail"),
     ] {
         let error = other.open_or_create(&domain, "q").err().expect("another option");
         let text = error.to_string();

@@ -34,6 +34,7 @@ mod idle;
 mod inversion;
 mod jobs;
 mod keeper;
+mod keeping;
 mod killed_receivers;
 mod killed_senders;
 mod large;
@@ -70,6 +71,7 @@ mod records;
 mod refusals;
 mod rpc;
 mod rpc_deaths;
+mod rpc_failures;
 mod rpc_values;
 mod runner;
 mod rw_lock;
@@ -144,6 +146,7 @@ const ALL: &[&[runner::Check]] = &[
     large::CHECKS,
     large_sets::CHECKS,
     receivers::CHECKS,
+    keeping::CHECKS,
     denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,
@@ -151,6 +154,7 @@ const ALL: &[&[runner::Check]] = &[
     killed_receivers::CHECKS,
     rpc::CHECKS,
     rpc_deaths::CHECKS,
+    rpc_failures::CHECKS,
     rpc_values::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,

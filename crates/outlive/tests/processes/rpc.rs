@@ -378,7 +378,8 @@ fn requests_move_between_threads(world: &World) {
     for (n, call) in calls {
         assert_eq!(read_message(&call.wait().expect("answered")), (1, n));
     }
-    assert_eq!(client.call_timeout(b"x", PATIENCE).expect_err("dropped"), CallError::Dropped);
+    let error = client.call_timeout(b"x", PATIENCE).expect_err("told");
+    assert_eq!(error, CallError::Failed("the server's thread panicked".to_owned()));
     server.finish();
 }
 

@@ -22,7 +22,9 @@ impl Refusal {
 impl<E: Debug + Display> From<E> for Refusal {
     fn from(error: E) -> Refusal {
         let debug = format!("{error:?}");
-        let debug = debug.strip_prefix("Failed(").unwrap_or(&debug);
+        // A failure with an error inside; a service's has a text.
+        let inside = debug.strip_prefix("Failed(").filter(|inside| !inside.starts_with('"'));
+        let debug = inside.unwrap_or(&debug);
         let inner = debug
             .strip_prefix("System(")
             .or_else(|| debug.strip_prefix("Damaged("))

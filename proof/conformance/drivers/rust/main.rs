@@ -3,6 +3,7 @@
 //! do the same, each with its own means.
 
 mod answer;
+mod jobs;
 mod locks;
 mod openings;
 mod pools;
@@ -32,6 +33,7 @@ struct Driver {
     records: records::Records,
     pools: pools::Pools,
     queues: HashMap<String, queues::Queue>,
+    jobs: HashMap<String, jobs::Jobs>,
     topics: topics::Topics,
     states: states::States,
     services: services::Services,
@@ -51,6 +53,7 @@ fn main() -> io::Result<()> {
         records: records::Records::default(),
         pools: pools::Pools::default(),
         queues: HashMap::new(),
+        jobs: HashMap::new(),
         topics: topics::Topics::default(),
         states: states::States::default(),
         services: services::Services::default(),
@@ -107,6 +110,7 @@ impl Driver {
             ("once", ..) => self.records.once(&self.domain, verb, args),
             ("pool", ..) => self.pools.act(&self.domain, verb, args),
             ("queue", ..) => queues::act(&self.domain, &mut self.queues, verb, args),
+            ("jobs", ..) => jobs::act(&self.domain, &mut self.jobs, verb, args),
             ("topic" | "sample", ..) => self.topics.act(&self.domain, command, args),
             ("state" | "bytes", ..) => self.states.act(&self.domain, command, args),
             ("client" | "server", ..) => self.services.act(&self.domain, command, args),
@@ -114,6 +118,10 @@ impl Driver {
             ("open", ..) => openings::act(&self.domain, verb, args),
             ("domain", "find", [path]) => {
                 Domain::options().open_at(path)?;
+                done()
+            }
+            ("domain", "create", [name]) => {
+                Domain::create_new_at(self.domain.path().join(name))?;
                 done()
             }
             ("token", "", []) => said(self.domain.token()?.as_u32()),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use outlive::queue::{Queue as Core, Receiver, Sender};
+use outlive::queue::{OnReceiverDeath, Queue as Core, Receiver, Sender};
 use outlive::{Deadline, Domain, SendError};
 
 use crate::answer::{self, Answer, Refusal, done, find, refused, said};
@@ -66,11 +66,19 @@ pub(crate) fn act(
             if options.contains(&"refuse") {
                 plan = plan.need_receiver(true);
             }
+            if options.contains(&"keep") {
+                plan = plan.on_receiver_death(OnReceiverDeath::Keep);
+            }
             if let Some(bytes) = answer::option(options, "max")? {
                 plan = plan.max_bytes(bytes);
             }
+            let queue = if options.contains(&"existing") {
+                plan.open_as_bytes(domain, name)?
+            } else {
+                plan.open_or_create(domain, name)?
+            };
             let queue = Queue {
-                queue: plan.open_or_create(domain, name)?,
+                queue,
                 ends_with_senders: options.contains(&"ending"),
                 sender: None,
                 receiver: None,
@@ -78,6 +86,10 @@ pub(crate) fn act(
                 drained: 0,
             };
             queues.insert((*name).to_owned(), queue);
+            done()
+        }
+        ("typed", [name]) => {
+            Core::<u32>::options().create_new(domain, name)?;
             done()
         }
         ("find", [name]) => {

@@ -15,6 +15,8 @@ pub(crate) struct Services {
     pending: Option<Call<'static>>,
     request: Option<Request>,
     stream: Option<Stream>,
+    /// The text of the last failure.
+    failure: Option<String>,
 }
 
 impl Services {
@@ -29,8 +31,8 @@ impl Services {
             }
             ("client.call", [name, message, span]) => {
                 let client = find(&mut self.clients, name)?;
-                let reply = client.call_timeout(&answer::message(message)?, answer::span(span)?)?;
-                said(answer::show(&reply))
+                let reply = client.call_timeout(&answer::message(message)?, answer::span(span)?);
+                said(answer::show(&self.heard(reply)?))
             }
             ("client.begin", [name, message, span]) => {
                 let client: &'static Client = *find(&mut self.clients, name)?;
@@ -41,12 +43,15 @@ impl Services {
             ("client.next", [span]) => {
                 let pending =
                     self.pending.as_mut().ok_or_else(|| Refusal::new("Usage", "no call"))?;
-                match pending.next_timeout(answer::span(span)?)? {
+                let next = pending.next_timeout(answer::span(span)?);
+                let begun = pending.is_begun();
+                match self.heard(next)? {
                     Poll::Ready(Some(reply)) => said(answer::show(&reply)),
                     Poll::Ready(None) => said("end"),
-                    Poll::Pending => Err(CallError::TimedOut { begun: pending.is_begun() }.into()),
+                    Poll::Pending => Err(CallError::TimedOut { begun }.into()),
                 }
             }
+            ("client.failure", []) => said(self.failure.as_deref().unwrap_or("none")),
             ("server.open", [name]) => {
                 self.servers.insert(
                     (*name).to_owned(),
@@ -75,6 +80,14 @@ impl Services {
                 self.request()?.reply(&answer::message(message)?)?;
                 done()
             }
+            ("server.fail", [why]) => {
+                self.request()?.fail(why)?;
+                done()
+            }
+            ("server.fail_stream", [why]) => {
+                self.stream.take().ok_or_else(|| Refusal::new("Usage", "no stream"))?.fail(why)?;
+                done()
+            }
             ("server.drop", []) => {
                 drop(self.request()?);
                 done()
@@ -95,6 +108,14 @@ impl Services {
             }
             _ => answer::unknown(command, args),
         }
+    }
+
+    /// Keeps the text of a failure.
+    fn heard<T>(&mut self, result: Result<T, CallError>) -> Result<T, CallError> {
+        if let Err(CallError::Failed(text)) = &result {
+            self.failure = Some(text.clone());
+        }
+        result
     }
 
     fn asked(&self) -> Result<&Request, Refusal> {

@@ -19,7 +19,8 @@ fn world(first: usize, regions: usize) -> StdArc<Inner> {
     let slots = (0..6).map(|n| Slot::held_by(n + 100)).collect();
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
     let ring = Ring::new(first, regions);
-    StdArc::new(Inner { ring, registry, spin_wait: SpinWait::new(), need_receiver: false })
+    let (spin_wait, need_receiver, keeps) = (SpinWait::new(), false, false);
+    StdArc::new(Inner { ring, registry, spin_wait, need_receiver, keeps })
 }
 
 /// The calling thread is number `n`, in a process of its own; its list lives as long as the test.

@@ -13,6 +13,7 @@ mod barrier;
 mod condvar;
 mod domain;
 mod event;
+mod jobs;
 pub mod known;
 mod member;
 mod mutex;
@@ -348,6 +349,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(barrier::all());
     all.extend(pool::all());
     all.extend(queue::all());
+    all.extend(jobs::all());
     all.extend(state::all());
     all.extend(rpc::all());
     all.extend(topic::all());

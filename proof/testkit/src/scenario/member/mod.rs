@@ -9,6 +9,7 @@ pub(super) mod barrier;
 pub(super) mod condvar;
 mod domain;
 pub(super) mod event;
+pub(super) mod jobs;
 pub(super) mod mutex;
 pub(super) mod once;
 pub(super) mod pool;
@@ -44,6 +45,7 @@ pub struct Member {
     threads: token::Threads,
     pools: pool::Pools,
     queues: queue::Queues,
+    jobs: jobs::JobQueues,
     states: state::States,
     services: rpc::Services,
     topics: topic::Topics,
@@ -67,6 +69,7 @@ impl Member {
             threads: token::Threads::default(),
             pools: pool::Pools::default(),
             queues: queue::Queues::default(),
+            jobs: jobs::JobQueues::default(),
             states: state::States::default(),
             services: rpc::Services::default(),
             topics: topic::Topics::default(),
@@ -95,6 +98,7 @@ impl Obeys for Member {
             ["event", order @ ..] => event::obey(&domain, order),
             ["latch", order @ ..] => event::obey_latch(&domain, order),
             ["once", order @ ..] => once::obey(&domain, order),
+            ["jobs", order @ ..] => self.jobs.obey(&domain, order),
             ["semaphore", order @ ..] => self.semaphores.obey(&domain, order),
             ["barrier", order @ ..] => self.barriers.obey(&domain, order),
             ["pool", order @ ..] => self.pools.obey(&domain, order),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive::queue::{Queue, Sender};
+use outlive::queue::{OnReceiverDeath, Queue, QueueOptions, Sender};
 use outlive::{Deadline, Domain, RecvError, SendError};
 
 use super::number;
@@ -27,14 +27,16 @@ impl Shape {
         }
     }
 
-    /// The queue of that name, made if it is not there.
-    pub fn create(&self, domain: &Domain, name: &str) -> Result<Queue, String> {
+    fn options(&self) -> QueueOptions {
         Queue::<[u8]>::options()
             .max_bytes(self.max_bytes)
             .slots(self.first_slots)
             .wait_strategy(outlive::WaitStrategy::Block)
-            .open_or_create(domain, name)
-            .map_err(|error| error.to_string())
+    }
+
+    /// The queue of that name, made if it is not there.
+    pub fn create(&self, domain: &Domain, name: &str) -> Result<Queue, String> {
+        self.options().open_or_create(domain, name).map_err(|error| error.to_string())
     }
 }
 
@@ -90,6 +92,13 @@ impl Queues {
     /// Carries out an order; see the match for which there are.
     pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
         match order {
+            // Messages are kept while the receiver is dead.
+            ["create-keeping", name, shape @ ..] => {
+                let options = Shape::of(shape)?.options().on_receiver_death(OnReceiverDeath::Keep);
+                let queue = options.create_new(domain, name).map_err(|error| error.to_string())?;
+                self.open.insert((*name).to_owned(), Open { queue, sender: None, receiver: None });
+                Ok(String::new())
+            }
             ["create", name, shape @ ..] => {
                 let queue = Shape::of(shape)?.create(domain, name)?;
                 self.open.insert((*name).to_owned(), Open { queue, sender: None, receiver: None });

@@ -54,6 +54,12 @@ pub fn answer_to(request: &[u8], len: usize) -> Result<Vec<u8>, String> {
     Ok(Stamp::of(request)?.message(len))
 }
 
+/// The text of a failure: the request's stamp, in so many bytes.
+pub fn failure_of(request: &[u8], len: usize) -> Result<String, String> {
+    let stamp = show(request)?;
+    Ok(format!("{stamp} {}", ".".repeat(len.saturating_sub(stamp.len() + 1))))
+}
+
 fn show(bytes: &[u8]) -> Result<String, String> {
     Stamp::of(bytes).map(|stamp| format!("{}:{}", stamp.sender, stamp.number))
 }
@@ -67,6 +73,10 @@ fn outcome(result: Result<Option<String>, CallError>) -> Result<String, String> 
         Err(CallError::ServerDied { begun: false }) => Ok("died".to_owned()),
         Err(CallError::NoServer) => Ok("no-server".to_owned()),
         Err(CallError::Dropped) => Ok("dropped".to_owned()),
+        // The text begins with the stamp.
+        Err(CallError::Failed(text)) => {
+            Ok(format!("failed-{}", text.split(' ').next().unwrap_or_default()))
+        }
         Err(other) => Err(other.to_string()),
     }
 }

@@ -35,6 +35,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(send::Send::ToSet),
         Box::new(send_waiting::SendWaiting::ForSlot),
         Box::new(send_waiting::SendWaiting::ForMemory),
+        Box::new(send_waiting::SendWaiting::ForReceiver),
+        Box::new(send_waiting::SendWaiting::ForReceiverLarge),
         Box::new(receiver_dies::ReceiverDies),
         Box::new(recv::Recv::Plain),
         Box::new(recv::Recv::Peek),
@@ -42,7 +44,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(recv_waiting::RecvWaiting::Plain),
         Box::new(recv_waiting::RecvWaiting::Peek),
         Box::new(takeover::Takeover),
-        Box::new(receiver_comes::ReceiverComes),
+        Box::new(receiver_comes::ReceiverComes::First),
+        Box::new(receiver_comes::ReceiverComes::Next),
         Box::new(receiver_leaves::ReceiverLeaves),
         Box::new(sender_leaves::SenderLeaves),
     ]

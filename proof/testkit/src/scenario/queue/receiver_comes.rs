@@ -1,6 +1,7 @@
 //! A receiver comes to a full queue that has none, while a sender waits: once it makes room, or
 //! dies, the sender is told; if it dies before it has come, the next receiver that comes frees the
-//! sender.
+//! sender. Where the queue keeps messages for the next receiver, and the one before is dead, the
+//! sender is told of no death; what the victim gave back before its own is room at once.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -10,32 +11,67 @@ use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim,
 use crate::world::World;
 
 /// See the file's head.
-pub struct ReceiverComes;
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ReceiverComes {
+    /// There was none yet.
+    First,
+    /// The one before is dead, and the queue keeps messages.
+    Next,
+}
 
 impl Scenario for ReceiverComes {
     fn name(&self) -> &'static str {
-        "queue-receiver-comes"
+        match self {
+            ReceiverComes::First => "queue-receiver-comes",
+            ReceiverComes::Next => "queue-keep-receiver-comes",
+        }
     }
 
     fn about(&self) -> &'static str {
-        "become the receiver of a full queue that has none and receive one, a sender waiting"
+        match self {
+            ReceiverComes::First => {
+                "become the receiver of a full queue that has none and receive one, a sender waiting"
+            }
+            ReceiverComes::Next => {
+                "become the receiver of a full queue that keeps messages after a receiver's death, and receive one, a sender waiting"
+            }
+        }
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        world.ask("filler", &format!("queue create {name} 65536 256"))?;
+        match self {
+            ReceiverComes::First => {
+                world.ask("filler", &format!("queue create {name} 65536 256"))?;
+            }
+            ReceiverComes::Next => {
+                world.ask("old", &format!("queue create-keeping {name} 65536 256"))?;
+                world.ask("old", &format!("queue become-receiver {name}"))?;
+            }
+        }
         let filled = world.ask("filler", &format!("queue fill {name} 3 48"))?;
         world.remember(filled.parse().map_err(|_| Failure::broken("fill answers no number"))?);
+        if *self == ReceiverComes::Next {
+            world.dismiss("old");
+        }
         world.survivor("second")?.tell_and_see_asleep(&format!("queue send {name} 2 1 1 48"))
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
+        let keeps = *self == ReceiverComes::Next;
+        // A slot that was given back is room before another receiver comes.
+        let has_room = keeps && super::counters(world, "heir", &name)?.received > 0;
+        let early = if has_room { Some(world.answer("second")?) } else { None };
         world.ask("heir", &format!("queue become-receiver {name}"))?;
         let mut all = super::seen(&world.ask("heir", &format!("queue drain {name} 4"))?)?;
-        let sent = match world.answer("second")?.as_str() {
+        let answer = match early {
+            Some(answer) => answer,
+            None => world.answer("second")?,
+        };
+        let sent = match answer.as_str() {
             "sent" => 1,
-            "receiver-died" => 0,
+            "receiver-died" if !keeps => 0,
             other => return Err(Failure::wrong(format!("the second sender is told `{other}`"))),
         };
         world.saw(if sent == 1 {

@@ -1,5 +1,6 @@
 //! Sending to a queue that is full at its largest, beside another waiting sender: when there is
-//! room again, both go on, whichever process dies and whenever.
+//! room again, both go on, whichever process dies and whenever. Room comes from the receiver, or
+//! from the next one, where the queue keeps messages for it.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -15,20 +16,33 @@ pub enum SendWaiting {
     ForSlot,
     /// All memory for objects is taken.
     ForMemory,
+    /// All slots are taken, and the receiver is dead: the next one makes room.
+    ForReceiver,
+    /// All memory for objects is taken, and the receiver is dead.
+    ForReceiverLarge,
 }
 
 impl SendWaiting {
     fn shape(self) -> Shape {
         match self {
-            SendWaiting::ForSlot => Shape { max_bytes: 64 << 10, first_slots: 256 },
-            SendWaiting::ForMemory => Shape { max_bytes: 256 << 10, first_slots: 64 },
+            SendWaiting::ForSlot | SendWaiting::ForReceiver => {
+                Shape { max_bytes: 64 << 10, first_slots: 256 }
+            }
+            SendWaiting::ForMemory | SendWaiting::ForReceiverLarge => {
+                Shape { max_bytes: 256 << 10, first_slots: 64 }
+            }
         }
+    }
+
+    /// Whether the receiver is dead before the victim comes.
+    fn is_receiver_dead(self) -> bool {
+        matches!(self, SendWaiting::ForReceiver | SendWaiting::ForReceiverLarge)
     }
 
     fn length(self) -> usize {
         match self {
-            SendWaiting::ForSlot => 48,
-            SendWaiting::ForMemory => 5000,
+            SendWaiting::ForSlot | SendWaiting::ForReceiver => 48,
+            SendWaiting::ForMemory | SendWaiting::ForReceiverLarge => 5000,
         }
     }
 }
@@ -38,6 +52,8 @@ impl Scenario for SendWaiting {
         match self {
             SendWaiting::ForSlot => "queue-send-waiting",
             SendWaiting::ForMemory => "queue-send-waiting-large",
+            SendWaiting::ForReceiver => "queue-keep-waiting",
+            SendWaiting::ForReceiverLarge => "queue-keep-waiting-large",
         }
     }
 
@@ -49,6 +65,12 @@ impl Scenario for SendWaiting {
             SendWaiting::ForMemory => {
                 "send 5,000 bytes to a queue without memory left, beside another waiting sender"
             }
+            SendWaiting::ForReceiver => {
+                "send to a full queue that keeps messages while its receiver is dead, beside another waiting sender"
+            }
+            SendWaiting::ForReceiverLarge => {
+                "send 5,000 bytes to such a queue without memory left, beside another waiting sender"
+            }
         }
     }
 
@@ -56,15 +78,26 @@ impl Scenario for SendWaiting {
         let name = world.fresh(self.stem());
         let length = self.length();
         let Shape { max_bytes, first_slots } = self.shape();
-        world.ask("receiver", &format!("queue create {name} {max_bytes} {first_slots}"))?;
-        world.ask("receiver", &format!("queue become-receiver {name}"))?;
+        let (create, receiver) = if self.is_receiver_dead() {
+            ("create-keeping", "old")
+        } else {
+            ("create", "receiver")
+        };
+        world.ask(receiver, &format!("queue {create} {name} {max_bytes} {first_slots}"))?;
+        world.ask(receiver, &format!("queue become-receiver {name}"))?;
         let filled = world.ask("filler", &format!("queue fill {name} 3 {length}"))?;
         world.remember(filled.parse().map_err(|_| Failure::broken("fill answers no number"))?);
+        if self.is_receiver_dead() {
+            world.dismiss(receiver);
+        }
         world.survivor("second")?.tell_and_see_asleep(&format!("queue send {name} 2 1 1 {length}"))
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
+        if self.is_receiver_dead() {
+            world.ask("receiver", &format!("queue become-receiver {name}"))?;
+        }
         // One region from the beginning, so that any message received makes room.
         let some = super::seen(&world.ask("receiver", &format!("queue drain {name} 6"))?)?;
         super::in_order(&some, 3, 1, 6, 6).map(drop)

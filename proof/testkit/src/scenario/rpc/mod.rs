@@ -1,4 +1,4 @@
-//! Calls: made, answered (short, long, streamed), cancelled, taken over, and places of dead clients
+//! Calls: made, answered (short, long, streamed, by a failure), cancelled, taken over, and places of dead clients
 //! taken.
 //!
 //! Senders are 1 the victim, 2 and 3 the surviving clients.
@@ -23,6 +23,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(reply::Reply::Short),
         Box::new(reply::Reply::Long),
         Box::new(reply::Reply::Stream),
+        Box::new(reply::Reply::Fail),
+        Box::new(reply::Reply::StreamFail),
         Box::new(takeover::Takeover),
         Box::new(join::Join),
     ]

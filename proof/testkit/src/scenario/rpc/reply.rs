@@ -6,7 +6,7 @@ use outlive::rpc::Server;
 use super::LONG;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::member::rpc::{answer_to, server};
+use crate::scenario::member::rpc::{answer_to, failure_of, server};
 use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
@@ -19,13 +19,17 @@ pub enum Reply {
     Long,
     /// Three of them.
     Stream,
+    /// A failure's text, in the slot.
+    Fail,
+    /// Two replies, and a failure's text in an object.
+    StreamFail,
 }
 
 impl Reply {
     fn answer(self, server: &mut Server, stage: &Stage) -> Result<(), String> {
         let failed = |error: outlive::SendError| error.to_string();
         // The longer ones are for one client; the other's is for the next server.
-        let calls = if self == Reply::Short { 2 } else { 1 };
+        let calls = if matches!(self, Reply::Short | Reply::Fail) { 2 } else { 1 };
         for _ in 0..calls {
             let request = server.try_next().map_err(|error| error.to_string())?;
             let request = request.ok_or("nobody asks")?;
@@ -36,6 +40,17 @@ impl Reply {
                     stream.send(answer).map_err(failed)?;
                 }
                 stream.finish().map_err(failed)?;
+            } else if self == Reply::StreamFail {
+                let (short, long) = (answer_to(&request, 48)?, answer_to(&request, LONG)?);
+                let text = failure_of(&request, LONG)?;
+                let mut stream = request.stream();
+                for answer in [&long, &short] {
+                    stream.send(answer).map_err(failed)?;
+                }
+                stream.fail(&text).map_err(failed)?;
+            } else if self == Reply::Fail {
+                let text = failure_of(&request, 48)?;
+                request.fail(&text).map_err(failed)?;
             } else {
                 let answer = answer_to(&request, if self == Reply::Short { 48 } else { LONG })?;
                 request.reply(&answer).map_err(failed)?;
@@ -43,6 +58,12 @@ impl Reply {
             stage.acknowledge(1);
         }
         Ok(())
+    }
+
+    /// What a client of that stamp is told by the victim.
+    fn told(self, stamp: &str) -> String {
+        let fails = matches!(self, Reply::Fail | Reply::StreamFail);
+        format!("{}{stamp}", if fails { "failed-" } else { "" })
     }
 }
 
@@ -52,6 +73,8 @@ impl Scenario for Reply {
             Reply::Short => "rpc-reply",
             Reply::Long => "rpc-reply-long",
             Reply::Stream => "rpc-stream",
+            Reply::Fail => "rpc-fail",
+            Reply::StreamFail => "rpc-stream-fail",
         }
     }
 
@@ -66,6 +89,10 @@ impl Scenario for Reply {
             Reply::Stream => {
                 "the same for the first of them, with three answers, short and long, asleep in wait sets"
             }
+            Reply::Fail => "take the two calls and say that they failed, and why",
+            Reply::StreamFail => {
+                "two answers for the first of them, and then a failure with a long text, asleep in wait sets"
+            }
         }
     }
 
@@ -75,7 +102,7 @@ impl Scenario for Reply {
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        let call = if *self == Reply::Short { "call" } else { "call-in-set" };
+        let call = if matches!(self, Reply::Short | Reply::Fail) { "call" } else { "call-in-set" };
         world
             .survivor("second")?
             .tell_and_see_asleep(&format!("rpc {call} {name} 2 1 48 at-once"))?;
@@ -96,14 +123,16 @@ impl Scenario for Reply {
         let name = world.fresh(self.stem());
         // At once, without another server.
         let second = world.answer("second")?;
+        let (told_second, told_third) = (self.told("2:1"), self.told("3:1"));
         let right = match second.as_str() {
-            "2:1" | "died-begun" => true,
+            told if told == told_second => true,
+            "died-begun" => true,
             "died" => death.acknowledged == 0,
             // It was begun, and the answer could not be given: by a fault.
             "dropped" => death.acknowledged == 0 && !death.ended && world.has_stop(),
             _ => false,
         };
-        if !right || death.acknowledged > 0 && second != "2:1" {
+        if !right || death.acknowledged > 0 && second != told_second {
             return Err(Failure::wrong(format!(
                 "the client is told `{second}`, {} were acknowledged",
                 death.acknowledged
@@ -117,13 +146,14 @@ impl Scenario for Reply {
         let third = world.answer("third")?;
         let by_heir = super::times(&served, "3:1");
         let right = match third.as_str() {
-            "3:1" => by_heir <= 1,
+            "3:1" => by_heir == 1 || by_heir == 0 && told_third == "3:1",
+            told if told == told_third => by_heir == 0,
             "died-begun" => by_heir == 0,
             "dropped" => by_heir == 0 && !death.ended && world.has_stop(),
             _ => false,
         };
         if !right
-            || death.acknowledged > 1 && (third != "3:1" || by_heir > 0)
+            || death.acknowledged > 1 && (third != told_third || by_heir > 0)
             || super::times(&served, "2:1") > 0
         {
             let told = format!("told `{second}` and `{third}`");

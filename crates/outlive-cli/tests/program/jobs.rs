@@ -1,0 +1,85 @@
+//! Job queues: `job put`, `work`, `job aside`. A killed worker's jobs go to others.
+
+use std::fs;
+
+use crate::held::written_pid;
+use crate::stage::{Stage, is_alive, until};
+
+#[test]
+fn jobs_are_done_in_order_and_acknowledged() {
+    let stage = Stage::new();
+    stage.run(&["job", "put", "J", "one", "two words"]).expect(0);
+    stage.feed(&["job", "put", "J", "--json"], b"three\nfour\n").expect(0);
+    let ended = stage.run(&["work", "J", "--drain", "echo", "did", "{}!"]).expect(0);
+    assert_eq!(ended.text(), "did one!\ndid two words!\ndid three!\ndid four!\n");
+    // Without braces the job is the last argument; or it is on standard input.
+    stage.run(&["job", "put", "J", "five", "six"]).expect(0);
+    assert_eq!(stage.run(&["work", "J", "--drain", "echo"]).expect(0).text(), "five\nsix\n");
+    stage.feed(&["job", "put", "J", "--null"], b"se\nven\0").expect(0);
+    let ended = stage.run(&["job", "work", "J", "--stdin", "--timeout", "0", "cat"]).expect(0);
+    assert_eq!(ended.text(), "se\nven");
+    let entry = stage.entry("J").expect("there");
+    assert_eq!((&entry["kind"], &entry["figures"]["put"]), (&"job queue".into(), &7.into()));
+    assert!(stage.run(&["job", "info", "J"]).expect(0).text().contains("job queue"));
+    assert!(stage.run(&["job", "list"]).expect(0).text().contains("0 jobs waiting, 0 taken"));
+}
+
+#[test]
+fn what_fails_is_tried_again_and_set_aside_in_the_end() {
+    let stage = Stage::new();
+    stage.run(&["job", "put", "J", "--max-attempts", "3", "bad", "good"]).expect(0);
+    let command = "echo $1 $OUTLIVE_JOB_ATTEMPT; [ $1 = good ]";
+    let ended = stage.run(&["work", "J", "--drain", "sh", "-c", command, "x"]).expect(1);
+    assert_eq!(ended.text(), "bad 1\nbad 2\nbad 3\ngood 1\n");
+    ended.says("job 0, attempt 2: ended by exit status: 1, and is given back").says("is set aside");
+    let aside = stage.run(&["job", "aside", "J", "--json", "--retry"]).expect(0).json();
+    assert_eq!(
+        (&aside["id"], &aside["attempts"], &aside["text"]),
+        (&0.into(), &3.into(), &"bad".into())
+    );
+    assert_eq!(stage.run(&["work", "J", "--drain", "echo"]).expect(0).text(), "bad\n");
+    stage.run(&["job", "put", "J", "gone"]).expect(0);
+    stage.run(&["work", "J", "--drain", "false"]).expect(1);
+    assert!(stage.run(&["job", "aside", "J", "--discard"]).expect(0).text().ends_with(" 3 gone\n"));
+    assert_eq!(stage.run(&["job", "aside", "J"]).expect(0).text(), "");
+}
+
+#[test]
+fn a_command_that_is_not_there_loses_no_job() {
+    let stage = Stage::new();
+    stage.run(&["job", "put", "J", "one"]).expect(0);
+    stage.run(&["work", "J", "/no/such/program"]).expect(127).says("could not run");
+    fs::write(stage.path("text"), "no program").expect("written");
+    stage.run(&["work", "J", "./text"]).expect(126);
+    assert_eq!(stage.run(&["work", "J", "--drain", "echo"]).expect(0).text(), "one\n");
+    stage.run(&["work", "none", "--no-create", "true"]).expect(6);
+    stage.run(&["work", "J", "--json", "true"]).expect(2).says("standard output belongs");
+    stage.run(&["job", "put", "J", &"x".repeat(5000)]).expect(10);
+}
+
+#[test]
+fn a_killed_workers_jobs_go_to_another_and_its_commands_die() {
+    let stage = Stage::new();
+    stage.run(&["job", "put", "J", "one"]).expect(0);
+    let first = stage.start(&["work", "J", "sh", "-c", "echo $$ > pid; exec sleep 1000"]);
+    let pid = written_pid(&stage, "pid");
+    let second =
+        stage.start(&["work", "J", "--drain", "sh", "-c", "echo $1 $OUTLIVE_JOB_ATTEMPT", "x"]);
+    first.kill();
+    assert_eq!(second.end().expect(0).text(), "one 2\n");
+    until("its command is gone", || !is_alive(pid));
+}
+
+#[test]
+fn so_many_run_at_once() {
+    let stage = Stage::new();
+    fs::create_dir(stage.path("inside")).expect("made");
+    let jobs: Vec<String> = (0..12).map(|n| n.to_string()).collect();
+    let put: Vec<&str> =
+        ["job", "put", "J"].into_iter().chain(jobs.iter().map(String::as_str)).collect();
+    stage.run(&put).expect(0);
+    // Each waits until there are three, or for a while.
+    let command = "touch inside/$1; for i in 1 2 3 4 5 6 7 8 9; do [ $(ls inside | wc -l) -ge 3 ] && break; sleep 0.01; done; \
+        n=$(ls inside | wc -l); rm inside/$1; [ $n -le 3 ]";
+    stage.run(&["work", "J", "-P", "3", "--drain", "sh", "-c", command, "x"]).expect(0);
+}
