@@ -246,13 +246,13 @@ class Semaphore:
 @final
 class CountingSemaphore:
     def __new__(
-        cls, name: str, value: int | None = None, domain: _Place = None, *, most: int = 1024
+        cls, name: str, value: int | None = None, domain: _Place = None, *, max_permits: int = 1024
     ) -> Self: ...
     @staticmethod
     def open(name: str, *, domain: _Place = None) -> CountingSemaphore: ...
     @staticmethod
     def create_new(
-        name: str, value: int | None = None, domain: _Place = None, *, most: int = 1024
+        name: str, value: int | None = None, domain: _Place = None, *, max_permits: int = 1024
     ) -> CountingSemaphore: ...
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-//! `CountingSemaphore`: permits that belong to nobody, for signals between threads.
+//! `CountingSemaphore`: permits that belong to no thread, for signals between threads.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::open::Left;
 use crate::semaphore::number;
 use crate::waiting::{Until, wait};
 
-/// A semaphore between processes whose permits belong to nobody, with ``threading.Semaphore``'s
+/// A semaphore between processes whose permits belong to no thread, with ``threading.Semaphore``'s
 /// methods: any thread may release, whichever acquired.
 ///
 /// It counts what one thread makes and another uses up. A permit that was acquired is used up, so
@@ -23,8 +23,8 @@ use crate::waiting::{Until, wait};
 /// permit up or not, and one that is killed inside ``release`` has added it or not: the count is
 /// never wrong.
 ///
-/// Without ``value``, a new semaphore has one permit. There are at most ``most`` permits at a time,
-/// 1024 unless a program chooses up to 65,536; all openers name the same number.
+/// Without ``value``, a new semaphore has one permit. There are at most ``max_permits`` permits at a
+/// time, 1024 unless a program chooses up to 65,536; all openers name the same number.
 ///
 /// >>> parts = CountingSemaphore("parts", 0, folder)
 /// >>> parts.acquire(timeout=0.01)
@@ -40,10 +40,10 @@ pub(crate) struct CountingSemaphore {
     named: Named,
 }
 
-fn options(value: Option<i64>, most: u32) -> PyResult<SemaphoreOptions> {
+fn options(value: Option<i64>, max_permits: u32) -> PyResult<SemaphoreOptions> {
     let permits = number(value, "value")?;
     let options = permits.map_or_else(SemaphoreOptions::default, Core::options);
-    Ok(options.max_permits(most))
+    Ok(options.max_permits(max_permits))
 }
 
 impl CountingSemaphore {
@@ -86,15 +86,15 @@ impl CountingSemaphore {
 #[pymethods]
 impl CountingSemaphore {
     #[new]
-    #[pyo3(signature = (name, value=None, domain=None, *, most=1024))]
+    #[pyo3(signature = (name, value=None, domain=None, *, max_permits=1024))]
     fn new(
         py: Python<'_>,
         name: String,
         value: Option<i64>,
         domain: GivenDomain<'_, '_>,
-        most: u32,
+        max_permits: u32,
     ) -> PyResult<CountingSemaphore> {
-        let options = options(value, most)?;
+        let options = options(value, max_permits)?;
         Named::make(py, name, domain, |d, n| options.open_or_create(d, n))
             .map(CountingSemaphore::of)
     }
@@ -113,15 +113,15 @@ impl CountingSemaphore {
     /// Makes a new semaphore of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, value=None, domain=None, *, most=1024))]
+    #[pyo3(signature = (name, value=None, domain=None, *, max_permits=1024))]
     fn create_new(
         py: Python<'_>,
         name: String,
         value: Option<i64>,
         domain: GivenDomain<'_, '_>,
-        most: u32,
+        max_permits: u32,
     ) -> PyResult<CountingSemaphore> {
-        let options = options(value, most)?;
+        let options = options(value, max_permits)?;
         Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(CountingSemaphore::of)
     }
 
@@ -151,7 +151,7 @@ impl CountingSemaphore {
     }
 
     /// Adds so many permits, whether this thread has acquired any or not. Raises ``ValueError`` when
-    /// there would be more than ``most``.
+    /// there would be more than ``max_permits``.
     #[pyo3(signature = (n=1))]
     fn release(&self, py: Python<'_>, n: i64) -> PyResult<()> {
         match u32::try_from(n) {

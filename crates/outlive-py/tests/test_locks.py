@@ -601,12 +601,12 @@ def test_a_counting_semaphore_belongs_to_nobody(folder, start):
     assert parts.available_permits == 4
     with parts:
         assert parts.available_permits == 3
-    few = CountingSemaphore("few", 1, folder, most=2)
+    few = CountingSemaphore("few", 1, folder, max_permits=2)
     few.release()
     with pytest.raises(ValueError, match="2; 0 of 1"):
         few.release()
     with pytest.raises(BadOption):
-        CountingSemaphore("few", 1, folder, most=3)
+        CountingSemaphore("few", 1, folder, max_permits=3)
 
 
 def test_what_a_lock_cannot_be_is_named(folder):

@@ -43,7 +43,7 @@ KINDS: list[tuple[Any, dict[str, Any], dict[str, Any] | None]] = [
     (Condition, {}, None),
     (Semaphore, {"value": 2}, {"value": 3}),
     (CountingSemaphore, {"value": 2}, {"value": 3}),
-    (CountingSemaphore, {"value": 2}, {"value": 2, "most": 3}),
+    (CountingSemaphore, {"value": 2}, {"value": 2, "max_permits": 3}),
     (Event, {"automatic": True}, {"automatic": False}),
     (Latch, {"arrivals": 2}, {"arrivals": 3}),
     (Barrier, {"parties": 2}, {"parties": 3}),

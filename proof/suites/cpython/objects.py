@@ -49,7 +49,7 @@ def Semaphore(value=1):
 
 
 def BoundedSemaphore(value=1):
-    return _of("CountingSemaphore")(_name("semaphore"), value, most=max(value, 1))
+    return _of("CountingSemaphore")(_name("semaphore"), value, max_permits=max(value, 1))
 
 
 def Barrier(parties, action=None, timeout=None):
