@@ -15,7 +15,7 @@ const MEMBER: u32 = 3_456_789;
 const STRANGER: u32 = 3_456_790;
 
 /// Returns the program as a copy that any user may run, or says that the test is skipped.
-fn for_everybody(stage: &Stage) -> Option<PathBuf> {
+fn for_every_user(stage: &Stage) -> Option<PathBuf> {
     if !rustix::process::geteuid().is_root() {
         skip("only root can play several users");
         return None;
@@ -48,7 +48,7 @@ fn run_as(program: &Path, user: u32, groups: &[u32], args: &[&str]) -> Ended {
 #[test]
 fn members_of_a_group_share_a_domain_and_others_are_kept_out() {
     let stage = Stage::new();
-    let Some(program) = for_everybody(&stage) else { return };
+    let Some(program) = for_every_user(&stage) else { return };
     let group = GROUP.to_string();
     let folder = stage.path("robot").display().to_string();
     let shared = ["--domain", &folder, "--group", &group];
@@ -148,7 +148,7 @@ fn a_budget_is_the_most_that_a_domain_takes() {
 #[test]
 fn what_one_member_leaves_another_takes_over() {
     let stage = Stage::new();
-    let Some(program) = for_everybody(&stage) else { return };
+    let Some(program) = for_every_user(&stage) else { return };
     let group = GROUP.to_string();
     let folder = stage.path("robot").display().to_string();
     let shared = ["--domain", &folder, "--group", &group];
