@@ -389,8 +389,8 @@ impl Plan {
         head.first_slots.store(made.slots, Ordering::Relaxed);
         head.regions.store(self.regions, Ordering::Relaxed);
         let keeps = made.on_receiver_death == OnReceiverDeath::Keep;
-        let options = u32::from(made.need_receiver) * REFUSE_WITHOUT_RECEIVER
-            | u32::from(keeps) * KEEP_FOR_NEXT_RECEIVER;
+        let options = (u32::from(made.need_receiver) * REFUSE_WITHOUT_RECEIVER)
+            | (u32::from(keeps) * KEEP_FOR_NEXT_RECEIVER);
         head.options.store(options, Ordering::Relaxed);
         head.pool_tags_at.store(self.tags_at, Ordering::Relaxed);
         head.pool_spans_at.store(self.spans_at, Ordering::Relaxed);
