@@ -543,11 +543,11 @@ typedef struct OUTLIVE_ALIGNED(64) outlive_rwlock_t {
 } outlive_rwlock_t;
 
 /**
- * Thirty-one bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
+ * Thirty-one bits to wait for, in shared memory: 160 bytes of a record, or a named one. All zeroes
  * are a new event whose bits stay set until they are cleared.
  */
 typedef struct outlive_event_t {
-  uint64_t words[4];
+  uint64_t words[20];
 } outlive_event_t;
 
 /**
@@ -1590,7 +1590,9 @@ void outlive_event_close(struct outlive_event_t *event);
 int outlive_event_set(struct outlive_event_t *event, uint32_t bits, uint32_t *before);
 
 /**
- * Clears bits. `*before` (may be NULL): the bits as they were.
+ * Clears bits. `*before` (may be NULL): the bits as they were. With OUTLIVE_RESET_MANUAL, threads
+ * that have waited for one of them since before return all the same; a wait for all of several does
+ * if one call cleared them together.
  *
  * Errors: EINVAL.
  */

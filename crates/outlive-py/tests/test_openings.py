@@ -16,6 +16,7 @@ from outlive import (
     Barrier,
     Client,
     Condition,
+    CountingSemaphore,
     DeviceTopic,
     Domain,
     Event,
@@ -25,6 +26,7 @@ from outlive import (
     NotFound,
     Pool,
     Queue,
+    RLock,
     RwLock,
     Semaphore,
     Server,
@@ -36,9 +38,12 @@ from outlive import (
 #: A class, what it is made with, and options that contradict that; of some nothing is compared.
 KINDS: list[tuple[Any, dict[str, Any], dict[str, Any] | None]] = [
     (Lock, {"value": 2}, None),
+    (RLock, {}, None),
     (RwLock, {"value": 2}, None),
     (Condition, {}, None),
     (Semaphore, {"value": 2}, {"value": 3}),
+    (CountingSemaphore, {"value": 2}, {"value": 3}),
+    (CountingSemaphore, {"value": 2}, {"value": 2, "most": 3}),
     (Event, {"automatic": True}, {"automatic": False}),
     (Latch, {"arrivals": 2}, {"arrivals": 3}),
     (Barrier, {"parties": 2}, {"parties": 3}),

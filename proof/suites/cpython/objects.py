@@ -44,19 +44,12 @@ def Event():
     return _of("Event")(_name("event"))
 
 
-def _counting(value, **options):
-    """A semaphore whose permits belong to no thread, as CPython's do."""
-    if not hasattr(outlive, "CountingSemaphore"):
-        return outlive.Semaphore(_name("semaphore"), value)
-    return outlive.CountingSemaphore(_name("semaphore"), value, **options)
-
-
 def Semaphore(value=1):
-    return _counting(value)
+    return _of("CountingSemaphore")(_name("semaphore"), value)
 
 
 def BoundedSemaphore(value=1):
-    return _counting(value, most=max(value, 1))
+    return _of("CountingSemaphore")(_name("semaphore"), value, most=max(value, 1))
 
 
 def Barrier(parties, action=None, timeout=None):
