@@ -5,9 +5,10 @@ use std::fs;
 use crate::stage::Stage;
 
 /// What the help of the program lists, in its order.
-const LISTED: [&str; 16] = [
+const LISTED: [&str; 17] = [
     "topic",
     "queue",
+    "job",
     "state",
     "service",
     "lock",
