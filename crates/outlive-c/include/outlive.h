@@ -204,11 +204,6 @@
 #define OUTLIVE_DEATH_COUNTS_OUT 2
 
 /**
- * In `max_attempts`: a job may be taken for ever.
- */
-#define OUTLIVE_NO_LIMIT UINT32_MAX
-
-/**
  * For the options of a queue: while the receiver is dead, each send fails with EPIPE, also one that
  * waits.
  */
@@ -219,6 +214,11 @@
  * it is full, and the next receiver gets them.
  */
 #define OUTLIVE_RECEIVER_DEATH_KEEPS 2
+
+/**
+ * In `max_attempts`: a job may be taken for ever.
+ */
+#define OUTLIVE_NO_LIMIT UINT32_MAX
 
 /**
  * A receive is worth a try.
@@ -543,11 +543,11 @@ typedef struct OUTLIVE_ALIGNED(64) outlive_rwlock_t {
 } outlive_rwlock_t;
 
 /**
- * Thirty-one bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
+ * Thirty-one bits to wait for, in shared memory: 160 bytes of a record, or a named one. All zeroes
  * are a new event whose bits stay set until they are cleared.
  */
 typedef struct outlive_event_t {
-  uint64_t words[4];
+  uint64_t words[20];
 } outlive_event_t;
 
 /**
@@ -1590,7 +1590,9 @@ void outlive_event_close(struct outlive_event_t *event);
 int outlive_event_set(struct outlive_event_t *event, uint32_t bits, uint32_t *before);
 
 /**
- * Clears bits. `*before` (may be NULL): the bits as they were.
+ * Clears bits. `*before` (may be NULL): the bits as they were. With OUTLIVE_RESET_MANUAL, threads
+ * that have waited for one of them since before return all the same; a wait for all of several does
+ * if one call cleared them together.
  *
  * Errors: EINVAL.
  */
@@ -1895,7 +1897,9 @@ int outlive_queue_open(const struct outlive_domain_t *domain,
                        struct outlive_queue_t **queue);
 
 /**
- * Closes a queue. Its senders and receivers stay. Passing NULL has no effect.
+ * Closes a queue. Its senders and receivers stay, and so do messages that were not received: they
+ * wait in the queue until a receiver takes them, or the name is removed (`outlive_domain_remove`).
+ * Passing NULL has no effect.
  */
 void outlive_queue_close(struct outlive_queue_t *queue);
 
@@ -2049,11 +2053,12 @@ void outlive_job_queue_close(struct outlive_job_queue_t *queue);
  * Puts a copy of a job, waiting until the deadline while the queue holds as many as it can. `*id`
  * (may be NULL): the job's number, which no other job of this queue has.
  *
- * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a job may be. EPERM: this
- * process was taken for dead. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the job was not put.
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a job may be. EPERM:
+ * this process was taken for dead. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the job was not
+ * put.
  *
- * If the process dies: after a return of 0 the job is in the queue and outlives this process; if it
- * dies during the call, the job is there whole, or not at all.
+ * If the process dies: after a return of 0 the job is in the queue and outlives this process; if
+ * it dies during the call, the job is there whole, or not at all.
  */
 int outlive_job_queue_put(const struct outlive_job_queue_t *queue,
                           const void *data,
@@ -2062,8 +2067,8 @@ int outlive_job_queue_put(const struct outlive_job_queue_t *queue,
                           uint64_t *id);
 
 /**
- * Takes the next job, waiting for one until the deadline: those of dead workers too, and those that
- * came back before all that were put after them.
+ * Takes the next job, waiting for one until the deadline; it may be one that a dead worker had. A
+ * job that came back is taken before all that were put after it.
  *
  * Owner: `*job` is the caller's, until `outlive_job_done`, `outlive_job_set_aside` or
  * `outlive_job_release`.
@@ -2078,7 +2083,7 @@ int outlive_job_queue_take(const struct outlive_job_queue_t *queue,
                            struct outlive_job_t **job);
 
 /**
- * Waits until all jobs are done or set aside, those too that are put meanwhile.
+ * Waits until all jobs are done or set aside, including those that are put meanwhile.
  *
  * Errors: ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
  *
@@ -2134,16 +2139,16 @@ const void *outlive_job_data(const struct outlive_job_t *job, size_t *size);
 uint64_t outlive_job_id(const struct outlive_job_t *job);
 
 /**
- * Returns how often the job has been taken, this time included. More than 1: a worker before has
- * died or given it back, and may have done a part of it.
+ * Returns how often the job has been taken, this time included. More than 1 means that an
+ * earlier worker died or gave it back, and may have done a part of it.
  */
 uint32_t outlive_job_attempts(const struct outlive_job_t *job);
 
 /**
  * Acknowledges the job: it is done, and gone. The handle is gone as well, also after an error.
  *
- * Errors: EPERM: this process was taken for dead, or is a forked child: another worker may have the
- * job. EINVAL.
+ * Errors: EPERM: this process was taken for dead, or is a forked child: another worker may have
+ * the job. EINVAL.
  *
  * If the process dies during the call, the job is done, or another worker gets it.
  */

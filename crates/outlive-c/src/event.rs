@@ -13,11 +13,11 @@ use crate::domain::outlive_domain_t;
 use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
 
-/// Thirty-one bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes
+/// Thirty-one bits to wait for, in shared memory: 160 bytes of a record, or a named one. All zeroes
 /// are a new event whose bits stay set until they are cleared.
 #[repr(C)]
 pub struct outlive_event_t {
-    words: [u64; 4],
+    words: [u64; 20],
 }
 
 /// A number of arrivals to wait for, in shared memory: 32 bytes of a record, or a named one. All
@@ -143,7 +143,9 @@ pub unsafe extern "C" fn outlive_event_set(
     })
 }
 
-/// Clears bits. `*before` (may be NULL): the bits as they were.
+/// Clears bits. `*before` (may be NULL): the bits as they were. With OUTLIVE_RESET_MANUAL, threads
+/// that have waited for one of them since before return all the same; a wait for all of several does
+/// if one call cleared them together.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]

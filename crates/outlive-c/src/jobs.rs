@@ -113,11 +113,12 @@ pub unsafe extern "C" fn outlive_job_queue_close(queue: *mut outlive_job_queue_t
 /// Puts a copy of a job, waiting until the deadline while the queue holds as many as it can. `*id`
 /// (may be NULL): the job's number, which no other job of this queue has.
 ///
-/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a job may be. EPERM: this
-/// process was taken for dead. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the job was not put.
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a job may be. EPERM:
+/// this process was taken for dead. EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the job was not
+/// put.
 ///
-/// If the process dies: after a return of 0 the job is in the queue and outlives this process; if it
-/// dies during the call, the job is there whole, or not at all.
+/// If the process dies: after a return of 0 the job is in the queue and outlives this process; if
+/// it dies during the call, the job is there whole, or not at all.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_job_queue_put(
     queue: *const outlive_job_queue_t,
@@ -142,8 +143,8 @@ pub unsafe extern "C" fn outlive_job_queue_put(
     })
 }
 
-/// Takes the next job, waiting for one until the deadline: those of dead workers too, and those that
-/// came back before all that were put after them.
+/// Takes the next job, waiting for one until the deadline; it may be one that a dead worker had. A
+/// job that came back is taken before all that were put after it.
 ///
 /// Owner: `*job` is the caller's, until `outlive_job_done`, `outlive_job_set_aside` or
 /// `outlive_job_release`.
@@ -171,7 +172,7 @@ pub unsafe extern "C" fn outlive_job_queue_take(
     })
 }
 
-/// Waits until all jobs are done or set aside, those too that are put meanwhile.
+/// Waits until all jobs are done or set aside, including those that are put meanwhile.
 ///
 /// Errors: ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
 ///
@@ -295,8 +296,8 @@ pub unsafe extern "C" fn outlive_job_id(job: *const outlive_job_t) -> u64 {
     entry_or(0, || Ok(unsafe { borrow(job, "a job") }?.0.id()))
 }
 
-/// Returns how often the job has been taken, this time included. More than 1: a worker before has
-/// died or given it back, and may have done a part of it.
+/// Returns how often the job has been taken, this time included. More than 1 means that an
+/// earlier worker died or gave it back, and may have done a part of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_job_attempts(job: *const outlive_job_t) -> u32 {
     // SAFETY: the C caller passes a live job.
@@ -305,8 +306,8 @@ pub unsafe extern "C" fn outlive_job_attempts(job: *const outlive_job_t) -> u32 
 
 /// Acknowledges the job: it is done, and gone. The handle is gone as well, also after an error.
 ///
-/// Errors: EPERM: this process was taken for dead, or is a forked child: another worker may have the
-/// job. EINVAL.
+/// Errors: EPERM: this process was taken for dead, or is a forked child: another worker may have
+/// the job. EINVAL.
 ///
 /// If the process dies during the call, the job is done, or another worker gets it.
 #[unsafe(no_mangle)]

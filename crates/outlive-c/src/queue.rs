@@ -163,7 +163,9 @@ pub unsafe extern "C" fn outlive_queue_open(
     })
 }
 
-/// Closes a queue. Its senders and receivers stay. Passing NULL has no effect.
+/// Closes a queue. Its senders and receivers stay, and so do messages that were not received: they
+/// wait in the queue until a receiver takes them, or the name is removed (`outlive_domain_remove`).
+/// Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_queue_close(queue: *mut outlive_queue_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.

@@ -28,17 +28,14 @@ class QueueHandler(logging.Handler):
         self.queue = queue
 
     def emit(self, record: logging.LogRecord) -> None:
-        while True:
-            try:
-                return self.queue.send(self.format(record).encode())
-            except outlive.ReceiverDied:
-                # What was sent is kept; this one waits for the next collector.
-                time.sleep(0.01)
+        # While the collector is dead, the queue keeps what is sent.
+        self.queue.send(self.format(record).encode())
 
 
 def collect(domain: outlive.Domain, path: str, name: str = "log", pause: float = 0.0) -> None:
     """Writes lines until all senders are gone."""
-    with open(path, "ab", buffering=0) as file, outlive.Queue(name, domain, end_when_senders_gone=True) as queue:
+    queue = outlive.Queue(name, domain, on_receiver_death="keep", end_when_senders_gone=True)
+    with open(path, "ab", buffering=0) as file, queue:
         for line in queue:
             file.write(line + b"\n")
             time.sleep(pause)
@@ -55,7 +52,7 @@ def chatter(queue: outlive.Queue, name: str) -> None:
 
 
 def demo(domain: outlive.Domain, name: str) -> None:
-    queue = outlive.Queue(name, domain)
+    queue = outlive.Queue(name, domain, on_receiver_death="keep")
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "log")

@@ -27,6 +27,7 @@ share the object::
 | where things are found | ``Domain``, ``Peer`` |
 | locks and their like | ``Lock``, ``RwLock``, ``Semaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
 | objects or bytes to one receiver | ``Queue`` |
+| jobs, each for one of several workers | ``JobQueue`` (``Job``) |
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``) |
 | the latest value | ``State`` |
 | requests and replies | ``Server``, ``Client`` |
@@ -61,6 +62,7 @@ from ._outlive import (
     Call as Call,
     Client as Client,
     Condition as Condition,
+    CountingSemaphore as CountingSemaphore,
     DeviceSample as DeviceSample,
     DeviceSubscriber as DeviceSubscriber,
     DeviceTopic as DeviceTopic,
@@ -79,6 +81,7 @@ from ._outlive import (
     Publisher as Publisher,
     Queue as Queue,
     Request as Request,
+    RLock as RLock,
     RwHold as RwHold,
     RwLock as RwLock,
     Sample as Sample,
@@ -123,6 +126,7 @@ from .errors import (
     Refused as Refused,
     SendersGone as SendersGone,
     ServerDied as ServerDied,
+    ServiceError as ServiceError,
     Taken as Taken,
     Timeout as Timeout,
     TooLarge as TooLarge,

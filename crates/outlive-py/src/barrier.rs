@@ -11,6 +11,7 @@ use crate::errors::{Raise, Raised};
 use crate::held::{Kept, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::Left;
+use crate::semaphore::number;
 use crate::waiting::{Until, wait};
 
 /// A barrier between processes: each phase begins when all participants have arrived in the one
@@ -35,12 +36,13 @@ pub(crate) struct Barrier {
     named: Named,
 }
 
-fn options(parties: u32, count_out: Option<bool>) -> BarrierOptions {
-    match count_out {
+fn options(parties: i64, count_out: Option<bool>) -> PyResult<BarrierOptions> {
+    let parties = number(Some(parties), "parties")?.unwrap_or(0);
+    Ok(match count_out {
         None => Core::options(parties),
         Some(false) => Core::options(parties).when_one_dies(WhenOneDies::Break),
         Some(true) => Core::options(parties).when_one_dies(WhenOneDies::CountOut),
-    }
+    })
 }
 
 impl Barrier {
@@ -65,12 +67,12 @@ impl Barrier {
     fn new(
         py: Python<'_>,
         name: String,
-        parties: u32,
+        parties: i64,
         domain: GivenDomain<'_, '_>,
         count_out: Option<bool>,
     ) -> PyResult<Barrier> {
-        Named::make(py, name, domain, |d, n| options(parties, count_out).open_or_create(d, n))
-            .map(Barrier::of)
+        let options = options(parties, count_out)?;
+        Named::make(py, name, domain, |d, n| options.open_or_create(d, n)).map(Barrier::of)
     }
 
     /// Opens the existing barrier of that name; raises ``NotFound`` if there is none.
@@ -87,12 +89,12 @@ impl Barrier {
     fn create_new(
         py: Python<'_>,
         name: String,
-        parties: u32,
+        parties: i64,
         domain: GivenDomain<'_, '_>,
         count_out: Option<bool>,
     ) -> PyResult<Barrier> {
-        Named::make(py, name, domain, |d, n| options(parties, count_out).create_new(d, n))
-            .map(Barrier::of)
+        let options = options(parties, count_out)?;
+        Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(Barrier::of)
     }
 
     /// Its name.

@@ -1,7 +1,7 @@
 //! `Condition`: waiting for a change of what a lock guards.
 
 use outlive::Error;
-use outlive::sync::{Condvar, LockError};
+use outlive::sync::{BegunCondvarWait, Condvar, LockError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -18,9 +18,11 @@ const RELOCK: f64 = 10.0;
 
 /// A condition variable between processes, of a ``Lock``, with ``threading.Condition``'s methods.
 ///
-/// ``wait`` may return without a notification, at the latest when it looks for signals: check the
-/// condition in a loop, or use ``wait_for``. A notification survives the death of the waiter that
-/// got it: it goes to the next one.
+/// ``wait`` returns True only when a thread has notified since it began: ``notify`` ends one wait,
+/// whatever the waiters are doing. (Of more than 24 notifications that come before any waiter has
+/// run, a few may end more.) A notification survives the death of the waiter that got it: it goes to
+/// the next one. A program whose notifier may die between a change and ``notify`` uses ``wait_for``,
+/// which looks at the condition once a second besides, or a timeout.
 ///
 /// To return, ``wait`` takes the lock again. A holder that dies does not keep it from that. One
 /// that is alive and does not release it (stopped, say) does, for ``relock`` seconds longer: 10
@@ -61,29 +63,69 @@ impl Condition {
         Ok(Condition { condvar, lock, named })
     }
 
-    /// Waits for one slice: the caller checks what changed between two slices.
-    fn sleep(&self, py: Python<'_>, until: Until, relock: Option<f64>) -> PyResult<bool> {
+    /// Waits for one part of a wait that began there. The caller waits for another part if it is
+    /// not over: nothing is lost in between.
+    fn sleep(
+        &self,
+        py: Python<'_>,
+        begun: &BegunCondvarWait<'_>,
+        until: Until,
+        relock: Option<f64>,
+    ) -> PyResult<Slept> {
         let lock = self.lock.get();
         let thread = this_thread(lock.core_domain()).raised(py)?;
-        let guard = lock.take_guard(thread);
-        let guard = guard.ok_or_else(|| {
-            PyRuntimeError::new_err("cannot wait on a lock that this thread does not hold")
-        })?;
+        let guard = lock.take_guard(thread).ok_or_else(|| not_held("wait on"))?;
         let ended = detached(py, || {
-            let (slice, next) = until.two_slices();
-            self.condvar.wait_and_relock_until(guard, slice, next)
+            // A signal ends the part at once; the slice is for one that comes just before it.
+            let (slice, next) = until.long_slice_and_short();
+            self.condvar.wait_part_until(guard, begun, slice, next)
         });
-        match ended {
-            Ok(Some((guard, _))) => lock.settle(py, Ok(guard)).map(|_| ())?,
-            Err(error @ LockError::OwnerDied(_)) => lock.settle(py, Err(error)).map(|_| ())?,
+        let slept = match ended {
+            Ok(Some((guard, notified))) => {
+                lock.settle(py, Ok(guard))?;
+                if notified { Slept::Notified } else { Slept::LookAgain }
+            }
+            Err(error @ LockError::OwnerDied(_)) => {
+                lock.settle(py, Err(error))?;
+                Slept::Notified
+            }
             // Another thread keeps it: by slices of the lock's own from here on.
-            Ok(None) => lock.take_again(py, Until::timeout(relock)?)?,
+            Ok(None) => {
+                lock.take_again(py, Until::timeout(relock)?)?;
+                let notified = self.condvar.take_notification(begun) || lock.owner_died(py)?;
+                if notified { Slept::Notified } else { Slept::LookAgain }
+            }
             Err(other) => return Err(other).raised(py),
-        }
+        };
         // The lock is held, whatever a handler raises: the 'with' block releases it.
         py.check_signals()?;
-        Ok(!until.has_passed())
+        Ok(slept)
     }
+
+    /// Begins a wait, with the lock held.
+    fn begin(&self, py: Python<'_>) -> PyResult<BegunCondvarWait<'_>> {
+        self.check_held(py, "wait on")?;
+        Ok(self.condvar.begin_wait())
+    }
+
+    fn check_held(&self, py: Python<'_>, verb: &str) -> PyResult<()> {
+        let lock = self.lock.get();
+        let thread = this_thread(lock.core_domain()).raised(py)?;
+        if lock.is_held_by(thread) { Ok(()) } else { Err(not_held(verb)) }
+    }
+}
+
+/// How a part of a wait ended.
+#[derive(PartialEq)]
+enum Slept {
+    /// By a notification, or by the death of a holder, of which the lock tells.
+    Notified,
+    /// By a signal, or because it is time to look again.
+    LookAgain,
+}
+
+fn not_held(verb: &str) -> PyErr {
+    PyRuntimeError::new_err(format!("cannot {verb} a lock that this thread does not hold"))
 }
 
 /// What unpickles it: `Condition.open`, its name and its lock.
@@ -154,7 +196,16 @@ impl Condition {
     #[pyo3(signature = (timeout=None, *, relock=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>, relock: Option<f64>) -> PyResult<bool> {
         self.named.check()?;
-        self.sleep(py, Until::timeout(timeout)?, patience(timeout, relock)?)
+        let (until, relock) = (Until::timeout(timeout)?, patience(timeout, relock)?);
+        let begun = self.begin(py)?;
+        loop {
+            if self.sleep(py, &begun, until, relock)? == Slept::Notified {
+                return Ok(true);
+            }
+            if until.has_passed() {
+                return Ok(false);
+            }
+        }
     }
 
     /// Waits until ``predicate()``, called under the lock, is true; returns its last result. Raises
@@ -174,21 +225,26 @@ impl Condition {
             if said.is_truthy()? || until.has_passed() {
                 return Ok(said);
             }
-            self.sleep(py, until, relock)?;
+            let begun = self.begin(py)?;
+            self.sleep(py, &begun, until, relock)?;
         }
     }
 
-    /// Wakes one waiter, or so many. The caller should hold the lock.
+    /// Wakes one waiter, or so many. The caller holds the lock.
     #[pyo3(signature = (n=1))]
-    fn notify(&self, n: usize) {
+    fn notify(&self, py: Python<'_>, n: usize) -> PyResult<()> {
+        self.check_held(py, "notify by")?;
         for _ in 0..n {
             self.condvar.notify_one();
         }
+        Ok(())
     }
 
-    /// Wakes all waiters.
-    fn notify_all(&self) {
+    /// Wakes all waiters. The caller holds the lock.
+    fn notify_all(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_held(py, "notify by")?;
         self.condvar.notify_all();
+        Ok(())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -219,7 +275,7 @@ impl Condition {
     }
 
     fn __repr__(&self) -> String {
-        let state = self.named.check().map(|()| format!("of {}", self.lock.get().__repr__()));
+        let state = self.named.check().map(|()| format!("of {}", self.lock.get().repr_as("Lock")));
         self.named.repr("Condition", state)
     }
 }

@@ -11,8 +11,9 @@ use crate::waiting::{Until, wait};
 
 /// An event between processes with ``threading.Event``'s methods, and 31 of them in one: ``bits``.
 ///
-/// A bit that was set stays set, also when the process that set it is killed. With ``automatic``,
-/// each bit lets one waiter through and is clear again.
+/// A bit that was set stays set, also when the process that set it is killed. All that wait when a
+/// bit is set go on, also when it is cleared at once. With ``automatic``, each bit lets one waiter
+/// through and is clear again.
 ///
 /// >>> ready = Event("ready", folder)
 /// >>> ready.wait(timeout=0.01)
@@ -45,17 +46,14 @@ impl Event {
 
     fn until(&self, py: Python<'_>, bits: u32, all: bool, timeout: Option<f64>) -> PyResult<u32> {
         let event = &self.event;
+        // One wait, however many slices it has: a bit that comes and goes between two counts.
+        let begun = event.begin_wait();
         let got = if all { event.try_wait_all(bits) } else { event.try_wait_any(bits) };
         if let Some(got) = got.raised(py)? {
             return Ok(got);
         }
         let got = wait(py, Until::timeout(timeout)?, |deadline| {
-            let got = if all {
-                event.wait_all_until(bits, deadline)
-            } else {
-                event.wait_any_until(bits, deadline)
-            };
-            got.transpose()
+            event.wait_since_until(begun, bits, all, deadline).transpose()
         })?;
         got.unwrap_or(Ok(0)).raised(py)
     }

@@ -7,7 +7,7 @@ use outlive::wait::WaitSet;
 use outlive::{RecvError, SendError, WaitError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::bytes::Given;
 use crate::domain;
@@ -15,6 +15,7 @@ use crate::errors::{Raised, raise};
 use crate::handle_mutex::{HandleMutex, process};
 use crate::msgpack;
 use crate::named::{GivenDomain, Named, Reduced};
+use crate::open::Left;
 use crate::queue_ends::End;
 use crate::waiting::{Until, wait};
 
@@ -46,7 +47,7 @@ use crate::waiting::{Until, wait};
 /// >>> jobs.join()                                 # all are done or set aside
 /// >>> len(jobs), jobs.try_take() is None
 /// (0, True)
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct JobQueue {
     // They are dropped in this order.
     set: HandleMutex<End<WaitSet>>,
@@ -78,6 +79,7 @@ impl JobQueue {
     }
 
     fn put_bytes(&self, py: Python<'_>, bytes: &[u8], until: Option<Until>) -> PyResult<u64> {
+        self.named.check()?;
         let full = |error: &SendError| {
             matches!(error, SendError::Full { .. } | SendError::TimedOut { .. })
         };
@@ -95,13 +97,14 @@ impl JobQueue {
     }
 
     fn take_job(&self, py: Python<'_>, until: Option<Until>) -> PyResult<Option<Job>> {
+        self.named.check()?;
         let taken = match (self.queue.try_take().transpose(), until) {
             (None, Some(until)) => {
                 wait(py, until, |deadline| self.queue.take_until(deadline).transpose())?
             }
             (taken, _) => taken,
         };
-        taken.transpose().raised(py).map(|job| job.map(|job| Job::new(py, job)))
+        taken.transpose().raised(py).map(|job| job.map(|job| Job::new(py, job, &self.named)))
     }
 }
 
@@ -144,11 +147,13 @@ impl JobQueue {
         Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(JobQueue::of)
     }
 
+    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
+    /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
@@ -201,6 +206,7 @@ impl JobQueue {
     /// Waits until all jobs are done or set aside; raises ``Timeout`` after so many seconds.
     #[pyo3(signature = (timeout=None))]
     fn join(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.named.check()?;
         let until = Until::timeout(timeout)?;
         let joined = wait(py, until, |deadline| match self.queue.join_until(deadline) {
             Err(WaitError::TimedOut) => None,
@@ -306,7 +312,34 @@ impl JobQueue {
     }
 
     fn __repr__(&self) -> String {
-        format!("<JobQueue '{}', {} waiting>", self.named.name, self.queue.len())
+        let state = self.named.check().map(|()| format!("{} waiting", self.queue.len()));
+        self.named.repr("JobQueue", state)
+    }
+
+    /// Closes this object: using it raises ``ValueError``. Jobs that were taken by it stay this
+    /// process's.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.named.close();
+        let set = self.set.close(py)?;
+        drop(set);
+        Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().named.check()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_type, exc_value, traceback);
+        self.close(py)
     }
 }
 
@@ -323,19 +356,20 @@ impl JobQueue {
 /// >>> job.done()
 /// Traceback (most recent call last):
 /// RuntimeError: the job has been done, or given back
-#[pyclass(module = "outlive", frozen, weakref)]
+#[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Job {
     job: HandleMutex<Option<CoreJob>>,
     data: Py<PyBytes>,
     id: u64,
     attempts: u32,
+    of: Named,
 }
 
 impl Job {
-    fn new(py: Python<'_>, job: CoreJob) -> Job {
+    fn new(py: Python<'_>, job: CoreJob, of: &Named) -> Job {
         let data = PyBytes::new(py, &job).unbind();
         let (id, attempts) = (job.id(), job.attempts());
-        Job { job: HandleMutex::new(Some(job)), data, id, attempts }
+        Job { job: HandleMutex::new(Some(job)), data, id, attempts, of: of.clone() }
     }
 
     fn leave(
@@ -405,22 +439,24 @@ impl Job {
         slf
     }
 
-    #[pyo3(signature = (raised, *_more))]
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
     fn __exit__(
         &self,
         py: Python<'_>,
-        raised: &Bound<'_, PyAny>,
-        _more: &Bound<'_, PyTuple>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
     ) -> PyResult<()> {
+        let _ = (exc_value, traceback);
         // The block may have said itself what becomes of it.
         match self.job.lock(py)?.take() {
-            Some(job) if raised.is_none() => job.done().raised(py),
+            Some(job) if exc_type.is_none() => job.done().raised(py),
             Some(job) => job.release().raised(py),
             None => Ok(()),
         }
     }
 
     fn __repr__(&self) -> String {
-        format!("<Job {}, attempt {}>", self.id, self.attempts)
+        self.of.repr("Job", Ok(format!("number {}, attempt {}", self.id, self.attempts)))
     }
 }

@@ -21,6 +21,7 @@ mod barrier;
 mod bytes;
 mod call;
 mod condition;
+mod counting_semaphore;
 mod device_topic;
 mod dlpack;
 mod domain;
@@ -46,6 +47,7 @@ mod pool;
 mod queue;
 mod queue_ends;
 mod record;
+mod rlock;
 mod rw_lock;
 mod sample;
 mod semaphore;
@@ -76,6 +78,8 @@ mod _outlive {
     #[pymodule_export]
     use crate::condition::Condition;
     #[pymodule_export]
+    use crate::counting_semaphore::CountingSemaphore;
+    #[pymodule_export]
     use crate::device_topic::{DeviceSample, DeviceSubscriber, DeviceTopic};
     #[pymodule_export]
     use crate::domain::{Domain, Peer};
@@ -99,6 +103,8 @@ mod _outlive {
     use crate::pool::{Block, Pool, SharedObject};
     #[pymodule_export]
     use crate::queue::{Peeked, Queue};
+    #[pymodule_export]
+    use crate::rlock::RLock;
     #[pymodule_export]
     use crate::rw_lock::{RwHold, RwLock};
     #[pymodule_export]

@@ -13,14 +13,15 @@ use crate::errors::{Raised, raise};
 use crate::held::{Held, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::Left;
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, sleep_out, wait};
 
 pub(crate) type Given = OwnedMutexGuard<u64>;
 
 /// A lock between processes that recovers when its holder dies, with ``threading.Lock``'s methods.
 ///
 /// It belongs to a thread, as ``threading.RLock`` does: only the thread that acquired it can
-/// release it. A second ``acquire`` by the same thread raises ``Deadlock``. When a holder dies, the
+/// release it. A second ``acquire`` by the same thread raises ``Deadlock`` if it would wait for ever,
+/// and returns False after its timeout. When a holder dies, the
 /// next ``acquire`` succeeds all the same, and ``owner_died`` is set: check what the lock guards,
 /// repair it, and call ``mark_consistent``; after a release without that call, the next ``acquire``
 /// is told again. A program that cannot repair it calls ``check``, and leaves the lock to those
@@ -77,11 +78,16 @@ impl Lock {
         Lock { held: Held::nothing(), owner_died, marked_by, mutex: Arc::new(mutex), named }
     }
 
-    fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
+    pub(crate) fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
         self.named.check()?;
         match self.mutex.try_lock_owned() {
             Ok(None) => {}
-            Err(LockError::Failed(AcquireError::Deadlock)) if until.is_none() => return Ok(false),
+            Err(LockError::Failed(AcquireError::Deadlock)) => match until {
+                None => return Ok(false),
+                // As with `threading.Lock`: no other thread releases it in time.
+                Some(until) if until.is_limited() => return sleep_out(py, until),
+                Some(_) => return Err(AcquireError::Deadlock).raised(py),
+            },
             Ok(Some(guard)) => return self.settle(py, Ok(guard)),
             Err(error) => return self.settle(py, Err(error)),
         }
@@ -123,6 +129,34 @@ impl Lock {
 
     pub(crate) fn core_domain(&self) -> &outlive::Domain {
         &self.named.domain
+    }
+
+    /// Returns whether the calling thread holds the lock.
+    pub(crate) fn is_held_here(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.held.is_of(this_thread(&self.named.domain).raised(py)?))
+    }
+
+    /// Returns the pickle of `thing`, which is this lock under another class.
+    pub(crate) fn reduce_as<'py>(&self, thing: &Bound<'py, PyAny>) -> PyResult<Reduced<'py>> {
+        self.named.reduce(thing, &[])
+    }
+
+    /// Returns how Python shows it, under the name of a class.
+    pub(crate) fn repr_as(&self, class: &str) -> String {
+        let state = match self.mutex.holder() {
+            Some(holder) if holder.alive => format!("locked by process {}", holder.pid),
+            Some(holder) => format!("process {} died holding it", holder.pid),
+            None => "unlocked".to_owned(),
+        };
+        self.named.repr(class, self.named.check().map(|()| state))
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.named.check().is_err()
+    }
+
+    pub(crate) fn is_held_by(&self, thread: u32) -> bool {
+        self.held.is_of(thread)
     }
 
     /// Takes the guard, for a wait that releases the lock and takes it again.
@@ -191,7 +225,7 @@ fn not_held() -> PyErr {
 impl Lock {
     #[new]
     #[pyo3(signature = (name, domain=None, *, value=0))]
-    fn new(
+    pub(crate) fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
@@ -204,7 +238,11 @@ impl Lock {
     /// Opens the existing lock of that name; raises ``NotFound`` if there is none.
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
-    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Lock> {
+    pub(crate) fn open(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+    ) -> PyResult<Lock> {
         Named::find(py, name, domain, Mutex::open).map(Lock::of)
     }
 
@@ -212,7 +250,7 @@ impl Lock {
     /// if the name is in use.
     #[staticmethod]
     #[pyo3(signature = (name, domain=None, *, value=0))]
-    fn create_new(
+    pub(crate) fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
@@ -223,13 +261,13 @@ impl Lock {
 
     /// Its name.
     #[getter]
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.named.name
     }
 
     /// The domain that it is in.
     #[getter]
-    fn domain(&self) -> domain::Domain {
+    pub(crate) fn domain(&self) -> domain::Domain {
         self.named.domain()
     }
 
@@ -252,26 +290,26 @@ impl Lock {
     }
 
     /// Whether a living thread holds it.
-    fn locked(&self) -> bool {
+    pub(crate) fn locked(&self) -> bool {
         self.mutex.holder().is_some_and(|holder| holder.alive)
     }
 
     /// The process that holds it, dead or alive; None if none does.
     #[getter]
-    fn holder_pid(&self) -> Option<u32> {
+    pub(crate) fn holder_pid(&self) -> Option<u32> {
         self.mutex.holder().map(|holder| holder.pid)
     }
 
     /// Whether its last holder died, as the thread that holds it was told, and that thread has not
     /// called ``mark_consistent``.
     #[getter]
-    fn owner_died(&self, py: Python<'_>) -> PyResult<bool> {
+    pub(crate) fn owner_died(&self, py: Python<'_>) -> PyResult<bool> {
         let thread = this_thread(&self.named.domain).raised(py)?;
         Ok(self.held.is_of(thread) && self.owner_died.load(Ordering::Relaxed))
     }
 
     /// Declares that what the lock guards is whole again.
-    fn mark_consistent(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn mark_consistent(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |guard| guard.mark_consistent())?;
         self.owner_died.store(false, Ordering::Relaxed);
         Ok(())
@@ -346,7 +384,7 @@ impl Lock {
 
     /// Closes this object: using it raises ``ValueError``. If this thread holds the lock by it, the
     /// lock is released.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.named.close();
         let thread = this_thread(&self.named.domain).raised(py)?;
         drop(self.held.take(thread));
@@ -357,12 +395,7 @@ impl Lock {
         slf.get().named.reduce(slf, &[])
     }
 
-    pub(crate) fn __repr__(&self) -> String {
-        let state = match self.mutex.holder() {
-            Some(holder) if holder.alive => format!("locked by process {}", holder.pid),
-            Some(holder) => format!("process {} died holding it", holder.pid),
-            None => "unlocked".to_owned(),
-        };
-        self.named.repr("Lock", self.named.check().map(|()| state))
+    fn __repr__(&self) -> String {
+        self.repr_as("Lock")
     }
 }

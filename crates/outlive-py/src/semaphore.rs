@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive::sync::{OwnedPermit, Semaphore as Core, SemaphoreOptions};
+use outlive::sync::{AcquireError, OwnedPermit, Semaphore as Core, SemaphoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -12,12 +12,13 @@ use crate::held::{Kept, this_thread};
 use crate::lock::patience;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::Left;
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, sleep_out, wait};
 
 /// A semaphore between processes whose permits come back when their holder dies, with
 /// ``threading.BoundedSemaphore``'s methods.
 ///
-/// A permit belongs to the thread that acquired it, which releases it. Without ``value``, a new
+/// A permit belongs to the thread that acquired it, which releases it; a ``CountingSemaphore`` has
+/// permits that any thread may release. Without ``value``, a new
 /// semaphore has one permit, and an existing one what it has; an existing one that began with
 /// another ``value`` raises ``BadOption``.
 ///
@@ -38,8 +39,16 @@ pub(crate) struct Semaphore {
 }
 
 /// Without a number: as many as an existing one has; a new one has one.
-fn options(value: Option<u32>) -> SemaphoreOptions {
-    value.map_or_else(SemaphoreOptions::default, Core::options)
+fn options(value: Option<i64>) -> PyResult<SemaphoreOptions> {
+    Ok(number(value, "value")?.map_or_else(SemaphoreOptions::default, Core::options))
+}
+
+/// Returns a number that is not negative; the core says which are too large.
+pub(crate) fn number(value: Option<i64>, what: &str) -> PyResult<Option<u32>> {
+    if value.is_some_and(|value| value < 0) {
+        return Err(PyValueError::new_err(format!("{what} must not be negative")));
+    }
+    Ok(value.map(|value| u32::try_from(value).unwrap_or(u32::MAX)))
 }
 
 impl Semaphore {
@@ -56,7 +65,14 @@ impl Semaphore {
             })?,
             (got, _) => got,
         };
-        let Some(got) = got else { return Ok(false) };
+        let got = match (got, until) {
+            (None, _) => return Ok(false),
+            // As with threading: no other thread gives one back in time.
+            (Some(Err(AcquireError::Deadlock)), Some(until)) if until.is_limited() => {
+                return sleep_out(py, until);
+            }
+            (Some(got), _) => got,
+        };
         self.permits.put(thread, got.raised(py)?);
         Ok(true)
     }
@@ -81,10 +97,11 @@ impl Semaphore {
     fn new(
         py: Python<'_>,
         name: String,
-        value: Option<u32>,
+        value: Option<i64>,
         domain: GivenDomain<'_, '_>,
     ) -> PyResult<Semaphore> {
-        Named::make(py, name, domain, |d, n| options(value).open_or_create(d, n)).map(Semaphore::of)
+        let options = options(value)?;
+        Named::make(py, name, domain, |d, n| options.open_or_create(d, n)).map(Semaphore::of)
     }
 
     /// Opens the existing semaphore of that name; raises ``NotFound`` if there is none.
@@ -101,10 +118,11 @@ impl Semaphore {
     fn create_new(
         py: Python<'_>,
         name: String,
-        value: Option<u32>,
+        value: Option<i64>,
         domain: GivenDomain<'_, '_>,
     ) -> PyResult<Semaphore> {
-        Named::make(py, name, domain, |d, n| options(value).create_new(d, n)).map(Semaphore::of)
+        let options = options(value)?;
+        Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(Semaphore::of)
     }
 
     /// Its name.
@@ -134,11 +152,11 @@ impl Semaphore {
 
     /// Gives back so many of this thread's permits.
     #[pyo3(signature = (n=1))]
-    fn release(&self, py: Python<'_>, n: usize) -> PyResult<()> {
-        if n < 1 {
-            return Err(PyValueError::new_err("n must be one or more"));
+    fn release(&self, py: Python<'_>, n: i64) -> PyResult<()> {
+        match usize::try_from(n) {
+            Ok(n @ 1..) => self.give_back(py, n),
+            _ => Err(PyValueError::new_err("n must be one or more")),
         }
-        self.give_back(py, n)
     }
 
     /// Closes this object: using it raises ``ValueError``. Permits that this thread got by it are

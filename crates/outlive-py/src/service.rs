@@ -259,7 +259,7 @@ impl Server {
         let taken =
             inside.wait(py, until, |server, deadline| server.next_until(deadline).transpose())?;
         match taken {
-            Some(request) => Ok(Request::new(py, request.raised(py)?)),
+            Some(request) => Ok(Request::new(py, request.raised(py)?, &self.named)),
             None => Err(raise(py, "Timeout", LATE)),
         }
     }
@@ -332,7 +332,7 @@ impl Server {
     /// Returns the next request, or None at once.
     fn try_next(&self, py: Python<'_>) -> PyResult<Option<Request>> {
         let mut inside = self.handle.lock(py)?;
-        Ok(inside.try_next().raised(py)?.map(|request| Request::new(py, request)))
+        Ok(inside.try_next().raised(py)?.map(|request| Request::new(py, request, &self.named)))
     }
 
     /// Returns the next request, for ``asyncio``: as ``async for request in server``.
@@ -425,6 +425,7 @@ pub(crate) struct Request {
     request: Mutex<Option<rpc::Request>>,
     /// What `stream` returned: when a `with` block of the request's raises, that ends, too.
     stream: OnceLock<Weak<Replies>>,
+    of: Named,
 }
 
 impl Request {
@@ -433,11 +434,12 @@ impl Request {
         request.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))
     }
 
-    fn new(py: Python<'_>, request: rpc::Request) -> Request {
+    fn new(py: Python<'_>, request: rpc::Request, of: &Named) -> Request {
         Request {
             data: PyBytes::new(py, &request).unbind(),
             request: Mutex::new(Some(request)),
             stream: OnceLock::new(),
+            of: of.clone(),
         }
     }
 }
@@ -456,7 +458,7 @@ impl Request {
     fn stream(&self) -> PyResult<Stream> {
         let replies = Arc::new(Replies::new(self.take()?.stream()));
         self.stream.get_or_init(|| Arc::downgrade(&replies));
-        Ok(Stream { replies })
+        Ok(Stream { replies, of: self.of.clone() })
     }
 
     /// Tells the client why what it asked for could not be done: it gets a ``ServiceError`` with this
@@ -508,5 +510,14 @@ impl Request {
     fn cancelled(&self) -> bool {
         let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
         request.as_ref().is_none_or(|request| request.is_cancelled())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = match &*request {
+            Some(_) => format!("{} bytes", self.data.bind(py).as_bytes().len()),
+            None => "answered".to_owned(),
+        };
+        self.of.repr("Request", Ok(state))
     }
 }

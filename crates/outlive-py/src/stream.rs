@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use crate::bytes::Given;
 use crate::errors::reply_failed;
 use crate::handle_mutex::HandleMutex;
+use crate::named::Named;
 use crate::open::Left;
 use crate::service::why;
 use crate::waiting::{Until, wait};
@@ -31,6 +32,7 @@ use crate::waiting::{Until, wait};
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Stream {
     pub(crate) replies: Arc<Replies>,
+    pub(crate) of: Named,
 }
 
 /// The core's stream, until it is finished.
@@ -117,5 +119,15 @@ impl Stream {
     ) -> PyResult<()> {
         let _ = traceback;
         self.replies.end(py, why(exc_type, exc_value).as_deref())
+    }
+
+    fn __repr__(&self) -> String {
+        // Without waiting for a thread that sends.
+        let state = match self.replies.0.try_lock().as_deref() {
+            Some(Some(_)) => "open",
+            Some(None) => "finished",
+            None => "sending",
+        };
+        self.of.repr("Stream", Ok(state.to_owned()))
     }
 }

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::Deadline;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 
 /// How long a signal may wait for its handler.
@@ -33,9 +33,18 @@ impl Until {
                 "a timeout is a number of seconds, not negative, or None for ever",
             ));
         }
-        // Too long for the clock is for ever.
-        let span = Duration::try_from_secs_f64(seconds).ok();
-        Ok(Until(span.and_then(|span| Instant::now().checked_add(span))))
+        if seconds == f64::INFINITY {
+            return Ok(Until::NEVER);
+        }
+        // As threading does: more than its clock counts is a mistake in the unit.
+        let end = Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|span| span.as_nanos() <= i64::MAX as u128)
+            .and_then(|span| Instant::now().checked_add(span))
+            .ok_or_else(|| {
+                PyOverflowError::new_err("the timeout is too large; None is for ever")
+            })?;
+        Ok(Until(Some(end)))
     }
 
     pub(crate) fn now() -> Until {
@@ -51,10 +60,16 @@ impl Until {
         Deadline::at(self.slice_end())
     }
 
-    /// Returns the same, and the end of a short slice after it.
-    pub(crate) fn two_slices(self) -> (Deadline, Deadline) {
-        let end = self.slice_end();
+    /// Returns the end of a long slice, and that of a short one after it.
+    pub(crate) fn long_slice_and_short(self) -> (Deadline, Deadline) {
+        let end = Instant::now() + LONG_SLICE;
+        let end = self.0.map_or(end, |moment| moment.min(end));
         (Deadline::at(end), Deadline::at(end + SLICE))
+    }
+
+    /// Returns whether there is an end to it.
+    pub(crate) fn is_limited(self) -> bool {
+        self.0.is_some()
     }
 
     fn slice_end(self) -> Instant {
@@ -88,6 +103,16 @@ pub(crate) fn wait<T>(
             return Ok(None);
         }
     }
+}
+
+/// Waits until `until`, for what cannot come, and returns False.
+pub(crate) fn sleep_out(py: Python<'_>, until: Until) -> PyResult<bool> {
+    while !until.has_passed() {
+        let left = until.slice_end().saturating_duration_since(Instant::now());
+        detached(py, || std::thread::sleep(left));
+        py.check_signals()?;
+    }
+    Ok(false)
 }
 
 /// Makes a call of the core's detached from the interpreter, so that other Python threads run

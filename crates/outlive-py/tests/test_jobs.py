@@ -95,7 +95,7 @@ def test_limits_and_openings(folder):
     with pytest.raises(NotFound):
         JobQueue.open("none", domain=folder)
     again = pickle.loads(pickle.dumps(JobQueue.open("jobs", domain=folder)))
-    assert (again.name, len(again), repr(again)) == ("jobs", 1, "<JobQueue 'jobs', 1 waiting>")
+    assert (again.name, len(again), repr(again)) == ("jobs", 1, f"<JobQueue 'jobs' in '{folder}': 1 waiting>")
     done = threading.Timer(0.05, lambda: again.take().done())
     done.start()
     jobs.put(b"two", timeout=20)

@@ -10,15 +10,18 @@ import time
 import pytest
 
 from outlive import (
+    BadOption,
     Barrier,
     BarrierBroken,
     Condition,
+    CountingSemaphore,
     Deadlock,
     Event,
     Latch,
     Lock,
     NotRecoverable,
     OwnerDied,
+    RLock,
     RwLock,
     Semaphore,
     Timeout,
@@ -282,6 +285,26 @@ def test_an_event_wakes(folder, start):
     assert once.wait(1) and not once.wait(0)
 
 
+@pytest.mark.parametrize("wait", ["wait(timeout=20)", "wait_bits(5, timeout=20)", "wait_bits(3, all=True, timeout=20)"])
+def test_all_who_wait_when_an_event_is_set_go_on_though_it_is_cleared(folder, start, wait):
+    event = Event("event", folder)
+    threads, results = [], []
+    program = start(f"say('waits'); say(bool(Event('event', folder).{wait}))")
+    assert program.line() == "waits"
+    for _ in range(20):
+        waiter = threading.Thread(target=lambda: results.append(bool(eval("event." + wait, {"event": event}))))
+        waiter.start()
+        threads.append(waiter)
+    time.sleep(0.3)
+    for _ in range(2):
+        event.set(3)
+        event.clear()
+    for waiter in threads:
+        waiter.join(20)
+    assert results == [True] * 20 and program.line() == "True"
+    assert not event.is_set() and not event.wait(timeout=0.01)
+
+
 def test_a_latch_opens_once_and_arrivals_outlive(folder, start):
     latch = Latch("latch", 3, folder)
     program = start("say('waits'); say(Latch('latch', 3, folder).wait(timeout=20))")
@@ -459,3 +482,155 @@ def test_a_with_block_tells_of_a_lock_that_is_not_held(folder):
         with lock:
             lock.release()
             raise KeyError
+
+
+def test_a_wait_returns_true_only_when_notified(folder, start):
+    """The main thread looks for signals meanwhile: neither that nor another's timeout ends it."""
+    lock = Lock("lock", folder)
+    changed = Condition("changed", lock)
+    program = start(
+        """
+        changed = Condition("changed", Lock("lock", folder))
+        ticks = []
+        signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        with changed:
+            begun = time.monotonic()
+            say(changed.wait(0), changed.wait(timeout=2.5), time.monotonic() - begun >= 2.5, len(ticks) > 5)
+        with changed:
+            say("waits")
+            say(changed.wait(timeout=20))
+        """
+    )
+    with changed:
+        for _ in range(5):
+            assert changed.wait(timeout=0.05) is False
+    assert program.line() == "False False True True"
+    assert program.line() == "waits"
+    time.sleep(1.5)
+    with changed:
+        changed.notify()
+    assert program.line() == "True"
+
+
+def test_a_notification_ends_one_wait(folder):
+    """As CPython's lock tests: the notifier keeps the lock, so each woken waiter finds it held."""
+    changed = Condition("changed", Lock("lock", folder))
+    results = []
+
+    def run():
+        with changed:
+            results.append(changed.wait(timeout=20))
+
+    waiters = [threading.Thread(target=run) for _ in range(6)]
+    for waiter in waiters:
+        waiter.start()
+    time.sleep(0.3)
+    for count in (1, 3):
+        with changed:
+            changed.notify(count)
+            time.sleep(0.05)
+        time.sleep(0.2)
+        assert results == [True] * {1: 1, 3: 4}[count]
+    with changed:
+        changed.notify_all()
+    for waiter in waiters:
+        waiter.join(20)
+    assert results == [True] * 6
+
+
+def test_who_does_not_hold_the_lock_neither_waits_nor_notifies(folder):
+    changed = Condition("changed", Lock("lock", folder))
+    for call in (changed.wait, changed.notify, changed.notify_all):
+        with pytest.raises(RuntimeError):
+            call()
+    with changed:
+        for call in (changed.notify, changed.notify_all):
+            assert isinstance(in_thread(call), RuntimeError)
+        changed.notify()
+        changed.notify_all()
+
+
+def test_a_holders_own_acquire_answers_as_threadings(folder):
+    lock = Lock("lock", folder)
+    lock.acquire()
+    begun = time.monotonic()
+    assert lock.acquire(timeout=0.1) is False and time.monotonic() - begun >= 0.1
+    assert lock.acquire(blocking=False) is False
+    with pytest.raises(Deadlock):
+        lock.acquire()
+    lock.release()
+    permits = Semaphore("permits", 1, folder)
+    permits.acquire()
+    assert permits.acquire(timeout=0.1) is False
+    assert permits.acquire(blocking=False) is False
+
+
+def test_a_recursive_lock(folder, start):
+    lock = RLock("tree", folder)
+    with lock:
+        assert lock.acquire() and lock.acquire(blocking=False) and lock.acquire(timeout=1)
+        for _ in range(3):
+            assert in_thread(lambda: lock.acquire(blocking=False)) is False
+            assert isinstance(in_thread(lock.release), RuntimeError)
+            lock.release()
+    assert not lock.locked()
+    with pytest.raises(RuntimeError):
+        lock.release()
+    program = start("lock = RLock('tree', folder); lock.acquire(); lock.acquire(); say('holds'); time.sleep(60)")
+    assert program.line() == "holds"
+    assert lock.acquire(timeout=0.05) is False and lock.holder_pid == program.pid
+    program.kill()
+    assert lock.acquire() and lock.owner_died
+    lock.mark_consistent()
+    lock.release()
+    assert not lock.locked()
+
+
+def test_a_counting_semaphore_belongs_to_nobody(folder, start):
+    parts = CountingSemaphore("parts", 0, folder)
+    assert parts.acquire(blocking=False) is False and parts.acquire(timeout=0.01) is False
+    program = start("parts = CountingSemaphore.open('parts', domain=folder); say('waits'); say(parts.acquire(timeout=20))")
+    assert program.line() == "waits"
+    parts.release()
+    assert program.line() == "True"
+    # What a process released stays, and what it acquired and did not release is used up.
+    program = start("parts = CountingSemaphore('parts', 0, folder); parts.release(5); parts.acquire(); say('done'); time.sleep(60)")
+    assert program.line() == "done"
+    program.kill()
+    assert parts.available_permits == 4
+    with parts:
+        assert parts.available_permits == 3
+    few = CountingSemaphore("few", 1, folder, most=2)
+    few.release()
+    with pytest.raises(ValueError, match="2; 0 of 1"):
+        few.release()
+    with pytest.raises(BadOption):
+        CountingSemaphore("few", 1, folder, most=3)
+
+
+def test_what_a_lock_cannot_be_is_named(folder):
+    for make in (
+        lambda: Semaphore("s", 0, folder),
+        lambda: Semaphore("s", 70000, folder),
+        lambda: Barrier("b", 0, folder),
+        lambda: Barrier("b", 70000, folder),
+    ):
+        with pytest.raises(BadOption, match="number of"):
+            make()
+    for wrong in (
+        lambda: Semaphore("s", -1, folder),
+        lambda: CountingSemaphore("c", -1, folder),
+        lambda: Barrier("b", -1, folder),
+    ):
+        with pytest.raises(ValueError, match="not be negative"):
+            wrong()
+    lock = Lock("lock", folder)
+    for wait in (
+        lambda: lock.acquire(timeout=1e100),
+        lambda: Event("e", folder).wait(timeout=1e100),
+        lambda: Semaphore("s", 1, folder).acquire(timeout=1e100),
+    ):
+        with pytest.raises(OverflowError):
+            wait()
+    assert lock.acquire(timeout=math.inf) and lock.acquire(timeout=0.01) is False

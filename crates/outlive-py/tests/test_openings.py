@@ -16,14 +16,17 @@ from outlive import (
     Barrier,
     Client,
     Condition,
+    CountingSemaphore,
     DeviceTopic,
     Domain,
     Event,
+    JobQueue,
     Latch,
     Lock,
     NotFound,
     Pool,
     Queue,
+    RLock,
     RwLock,
     Semaphore,
     Server,
@@ -35,9 +38,12 @@ from outlive import (
 #: A class, what it is made with, and options that contradict that; of some nothing is compared.
 KINDS: list[tuple[Any, dict[str, Any], dict[str, Any] | None]] = [
     (Lock, {"value": 2}, None),
+    (RLock, {}, None),
     (RwLock, {"value": 2}, None),
     (Condition, {}, None),
     (Semaphore, {"value": 2}, {"value": 3}),
+    (CountingSemaphore, {"value": 2}, {"value": 3}),
+    (CountingSemaphore, {"value": 2}, {"value": 2, "most": 3}),
     (Event, {"automatic": True}, {"automatic": False}),
     (Latch, {"arrivals": 2}, {"arrivals": 3}),
     (Barrier, {"parties": 2}, {"parties": 3}),
@@ -48,6 +54,7 @@ KINDS: list[tuple[Any, dict[str, Any], dict[str, Any] | None]] = [
     (Topic, {"depth": 4}, {"depth": 8}),
     (Topic, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
     (Topic, {"stamps": False}, {"stamps": True}),
+    (JobQueue, {"max_jobs": 64}, {"max_jobs": 128}),
     (State, {"capacity": 64, "initial": b"idle"}, {"capacity": 65}),
     (Pool, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
     (Client, {"max_bytes": 1 << 20}, {"max_bytes": 2 << 20}),
@@ -64,8 +71,8 @@ def place(kind: Any, folder: str) -> dict[str, Any]:
 
 def test_no_kind_is_missing_here():
     there = {kind for kind in vars(outlive).values() if hasattr(kind, "create_new")}
-    # tests/test_gpu.py has device topics.
-    assert there == {kind for kind, *_ in KINDS} | {DeviceTopic}
+    # tests/test_gpu.py has device topics, `test_domains` domains.
+    assert there == {kind for kind, *_ in KINDS} | {DeviceTopic, Domain}
 
 
 @pytest.mark.parametrize("kind, options, _other", KINDS)

@@ -370,7 +370,7 @@ def test_the_end_of_a_stream(folder):
         replies.send(b"one")
         raise KeyError
     assert cut.next(timeout=5) == b"one"
-    with pytest.raises(Dropped):
+    with pytest.raises(ServiceError, match="^KeyError$"):
         cut.next(timeout=5)
     with pytest.raises(RuntimeError):
         replies.send(b"late")

@@ -45,11 +45,11 @@ def Event():
 
 
 def Semaphore(value=1):
-    return _of("Semaphore")(_name("semaphore"), value)
+    return _of("CountingSemaphore")(_name("semaphore"), value)
 
 
 def BoundedSemaphore(value=1):
-    return _of("Semaphore")(_name("semaphore"), value)
+    return _of("CountingSemaphore")(_name("semaphore"), value, most=max(value, 1))
 
 
 def Barrier(parties, action=None, timeout=None):

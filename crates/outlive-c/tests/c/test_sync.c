@@ -33,6 +33,32 @@ static void set_bits(void) {
     for_ever();
 }
 
+static void wait_for_pulse(void) {
+    outlive_event_t *event = NULL;
+    uint32_t seen = 0;
+    OK(outlive_event_open(domain, "pulse", OUTLIVE_OPEN_OR_CREATE, OUTLIVE_RESET_MANUAL, &event));
+    tell();
+    OK(outlive_event_wait_any(event, 6, SOON, &seen));
+    CHECK(seen == 4);
+    outlive_event_close(event);
+}
+
+/* Twenty wait when the bit is set; it is gone before they have looked. */
+static void event_that_is_cleared_at_once(void) {
+    outlive_event_t *event = NULL;
+    pid_t children[20];
+    OK(outlive_event_open(domain, "pulse", OUTLIVE_OPEN_OR_CREATE, OUTLIVE_RESET_MANUAL, &event));
+    for (int n = 0; n < 20; n++) {
+        children[n] = start(wait_for_pulse);
+        hear();
+    }
+    sleep_ms(200);
+    OK(outlive_event_set(event, 4, NULL));
+    OK(outlive_event_clear(event, 4, NULL));
+    for (int n = 0; n < 20; n++) join(children[n]);
+    outlive_event_close(event);
+}
+
 static void event_and_latch(void) {
     struct arm *arm = open_arm();
     uint32_t seen = 0, missing = 9;
@@ -403,5 +429,5 @@ static void ceiling_holder_killed(void) {
     outlive_record_close(station);
 }
 
-TESTS(TEST(event_and_latch), TEST(once_maker_killed), TEST(semaphore_holder_killed), TEST(barrier_participant_killed),
+TESTS(TEST(event_and_latch), TEST(event_that_is_cleared_at_once), TEST(once_maker_killed), TEST(semaphore_holder_killed), TEST(barrier_participant_killed),
       TEST(embedded_holder_killed), TEST(embedded_participant_killed), TEST(embedded_wrongly), TEST(ceiling_holder_killed))

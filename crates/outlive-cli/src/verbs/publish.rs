@@ -63,10 +63,10 @@ pub struct PublishArgs {
     /// time
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
-    /// If the topic is made: how many messages of each publisher it keeps [default: 16]
+    /// For a new topic: how many messages of each publisher it keeps [default: 16]
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
-    /// If the topic is made: the most memory it may take, as in 64M [default: a quarter of the file
+    /// For a new topic: the most memory it may take, as in 64M [default: a quarter of the file
     /// system, 4G at most]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,

@@ -55,21 +55,21 @@ pub struct SendArgs {
 /// How to make a queue that is not there.
 #[derive(Args, Debug)]
 pub struct MakeArgs {
-    /// If the queue is made: the most memory it may take, as in 64M [default: a quarter of the file
+    /// For a new queue: the most memory it may take, as in 64M [default: a quarter of the file
     /// system]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
-    /// If the queue is made: bytes of a slot; larger messages cost an object each [default: 128]
+    /// For a new queue: bytes of a slot; larger messages cost an object each [default: 128]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     slot_bytes: Option<u64>,
-    /// If the queue is made: slots to begin with [default: 64]
+    /// For a new queue: slots to begin with [default: 64]
     #[arg(long, value_name = "N")]
     first_slots: Option<u32>,
-    /// If the queue is made: sending fails while it has no receiver
+    /// For a new queue: sending fails while it has no receiver
     #[arg(long)]
     need_receiver: bool,
-    /// If the queue is made: what a send does while the receiver is dead [default: keep]. A queue
-    /// that is there and does the other is refused
+    /// For a new queue: what a send does while the receiver is dead [default: keep]. An existing
+    /// queue that does the other is refused
     #[arg(long, value_name = "WHAT")]
     on_receiver_death: Option<ReceiverDeath>,
 }

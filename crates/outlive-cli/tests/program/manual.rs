@@ -25,9 +25,9 @@ const LISTED: [&str; 17] = [
     "help",
 ];
 
-const SHORT_FORMS: [&str; 16] = [
-    "send", "recv", "call", "serve", "pub", "echo", "hz", "bw", "delay", "sem", "wait", "ls",
-    "info", "pools", "rm", "gc",
+const SHORT_FORMS: [&str; 17] = [
+    "send", "recv", "work", "call", "serve", "pub", "echo", "hz", "bw", "delay", "sem", "wait",
+    "ls", "info", "pools", "rm", "gc",
 ];
 
 /// Verbs of nouns, one of each noun at least.

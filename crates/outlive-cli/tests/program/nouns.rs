@@ -269,6 +269,8 @@ fn json_is_lines_of_the_form_that_the_help_names() {
     stage.feed(&["queue", "send", "q"], b"text\n\xff\n").expect(0);
     stage.feed(&["topic", "pub", "t"], b"text\n\xff\n").expect(0);
     stage.feed(&["topic", "pub", "m", "--msgpack"], b"{\"a\":1}\n").expect(0);
+    stage.run(&["job", "put", "--max-attempts", "1", "j", "bad"]).expect(0);
+    stage.run(&["job", "work", "j", "--drain", "false"]).expect(1);
     stage.run(&["state", "set", "s", "text"]).expect(0);
     stage.run(&["semaphore", "run", "--permits", "1", "S", "true"]).expect(0);
     stage.run(&["lock", "L", "true"]).expect(0);
@@ -297,6 +299,10 @@ fn json_is_lines_of_the_form_that_the_help_names() {
         (2, &["queue", "recv", "q", "--count", "2"]),
         (2, &["queue", "info", "q"]),
         (2, &["queue", "list"]),
+        (2, &["job", "put", "j", "one"]),
+        (2, &["job", "aside", "j"]),
+        (2, &["job", "info", "j"]),
+        (2, &["job", "list"]),
         (2, &["state", "get", "s"]),
         (2, &["state", "get", "s", "--hex"]),
         (2, &["state", "set", "s", "more"]),

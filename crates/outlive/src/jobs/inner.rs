@@ -60,11 +60,10 @@ impl Inner {
             // SAFETY: `exists` has checked that the file and the mapping reach to the first slot,
             // which lies behind the words; 8-aligned; atomics.
             let words = unsafe { segment.address(at).cast::<AtomicU64>() };
-            let words = NonNull::slice_from_raw_parts(
+            NonNull::slice_from_raw_parts(
                 NonNull::new(words).unwrap_or(NonNull::dangling()),
                 places.max_jobs as usize,
-            );
-            words
+            )
         };
         Ok(Inner {
             head: NonNull::from(head),

@@ -24,8 +24,8 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 ///
 /// A queue has any number of [`Sender`]s and one [`Receiver`] at a time. Messages are bytes
 /// (`Queue<[u8]>`), values of a [`Plain`](crate::Plain) type, or slices of one, of any length from
-/// 0 bytes to 1 GiB; the messages of one sender arrive in the order in which it sent them. The queue
-/// begins with 32 KiB of memory and doubles as needed, in steps of at most 2 MiB, up to
+/// 0 bytes to 1 GiB; the messages of one sender arrive in the order in which it sent them. The
+/// queue begins with 32 KiB of memory and doubles as needed, in steps of at most 2 MiB, up to
 /// `max_bytes`. Then it is full, and a send fails or waits, as the caller chooses. Sending and
 /// receiving make no system call unless the other side sleeps or memory is added.
 ///
@@ -48,9 +48,15 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # Unread messages
+/// Messages lie in the queue's file, not in a handle. They stay there when the last handle is
+/// dropped and when the last process ends, for whichever process opens that name next: until a
+/// receiver takes them, until [`Domain::remove`](crate::Domain::remove) removes the name and the
+/// last process that has the queue open has ended, or until the machine restarts.
+///
 /// # If a process dies
 /// Sent messages stay in the queue; see [`Sender`] and [`Receiver`]. If the receiver dies, sends
-/// fail or go on, as the queue was made ([`OnReceiverDeath`]).
+/// fail or go on: [`OnReceiverDeath`] chooses.
 pub struct Queue<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     _message: PhantomData<fn(&M)>,
@@ -383,8 +389,8 @@ impl Plan {
         head.first_slots.store(made.slots, Ordering::Relaxed);
         head.regions.store(self.regions, Ordering::Relaxed);
         let keeps = made.on_receiver_death == OnReceiverDeath::Keep;
-        let options = u32::from(made.need_receiver) * REFUSE_WITHOUT_RECEIVER
-            | u32::from(keeps) * KEEP_FOR_NEXT_RECEIVER;
+        let options = (u32::from(made.need_receiver) * REFUSE_WITHOUT_RECEIVER)
+            | (u32::from(keeps) * KEEP_FOR_NEXT_RECEIVER);
         head.options.store(options, Ordering::Relaxed);
         head.pool_tags_at.store(self.tags_at, Ordering::Relaxed);
         head.pool_spans_at.store(self.spans_at, Ordering::Relaxed);

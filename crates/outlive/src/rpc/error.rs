@@ -18,8 +18,8 @@ pub enum CallError {
     },
     /// The server dropped the request without a last reply: it had none, or could not send it.
     Dropped,
-    /// The server could not do what was asked, and said why
-    /// ([`Request::fail`](super::Request::fail)): in these words.
+    /// The server could not do what was asked, and said why in these words, by
+    /// [`Request::fail`](super::Request::fail).
     Failed(String),
     /// The deadline passed. A call that waited for its reply is cancelled by that.
     TimedOut {

@@ -9,6 +9,7 @@ use super::primitive::{Handle, TypeOf};
 use super::primitive::{Inspect, LockDetail, Primitive, Site, Sited};
 use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
 use super::raw::mutex::RawMutex;
+use super::raw::notifications::Since;
 use crate::domain::three_openings;
 use crate::liveness::{Me, Peer, Registry};
 use crate::segment::{Header, Opening};
@@ -19,8 +20,10 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// Lets threads of any process wait, without the mutex meanwhile, until another thread has changed
 /// what the mutex guards.
 ///
-/// A wait may end without a notification, so check the condition in a loop, or use
-/// [`Condvar::wait_while`]; and change the condition under the mutex. A wait takes a guard of any
+/// A notification by [`Condvar::notify_one`] ends one wait that began before it. A wait may also end
+/// without a notification, once a second, so that waiters find what a dead notifier has changed: so
+/// check the condition in a loop, or use [`Condvar::wait_while`]; and change the condition under the
+/// mutex. A wait takes a guard of any
 /// mutex, even of another domain's, and different waiters may use different ones. Notifying costs
 /// one load when no thread waits.
 ///
@@ -60,7 +63,8 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// ([`DomainOptions::recheck`](crate::DomainOptions::recheck)): then every wait returns, once a
 /// second by default.
 ///
-/// A stopped process (`SIGSTOP`) keeps a notification that it has received.
+/// A stopped process (`SIGSTOP`) keeps a wake-up that it has received; another waiter uses the
+/// notification in its place at its recheck.
 pub struct Condvar {
     handle: Handle<RawCondvar>,
     spin_waits: SpinWaits,
@@ -85,13 +89,32 @@ impl CondvarOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Woke {
-    /// A thread notified, or the wake-up was spurious: check the condition.
+    /// A thread notified, or a recheck is due (once a second, unless the domain says otherwise):
+    /// check the condition.
     Notified,
     /// The deadline passed.
     TimedOut,
     /// The watched peer has ended.
     PeerEnded,
 }
+
+/// The point at which a wait began: see [`Condvar::begin_wait`].
+#[doc(hidden)]
+pub struct BegunCondvarWait<'a> {
+    condvar: &'a RawCondvar,
+    since: Since,
+}
+
+impl Drop for BegunCondvarWait<'_> {
+    fn drop(&mut self) {
+        self.condvar.end();
+    }
+}
+
+/// The end of a part of a wait: the guard, unless a living thread keeps the mutex, and whether it
+/// was notified.
+type NotifiedOrNot<'a, T, K> =
+    Result<Option<(MutexGuard<'a, T, K>, bool)>, LockError<MutexGuard<'a, T, K>>>;
 
 /// The end of a wait: the guard again and the reason.
 type Ended<'a, T, K> = Result<(MutexGuard<'a, T, K>, Woke), LockError<MutexGuard<'a, T, K>>>;
@@ -249,7 +272,7 @@ impl Condvar {
         deadline: Deadline,
         relock: Deadline,
     ) -> MaybeEnded<'a, T, K> {
-        self.wait_by(guard, |raw, mutex, me, relay| {
+        self.wait_by(guard, true, |raw, mutex, me, relay| {
             raw.wait(self.handle.registry(), mutex, me, relay, &self.spin_waits, deadline, relock)
         })
     }
@@ -376,30 +399,75 @@ impl Condvar {
             return Ok((guard, Woke::PeerEnded));
         }
         let whose = (peer.registry(), peer.id());
-        let (guard, woke) = ended(self.wait_by(guard, |raw, mutex, me, relay| {
+        let (guard, woke) = ended(self.wait_by(guard, false, |raw, mutex, me, relay| {
             raw.wait_or_end(whose, mutex, me, relay, &self.spin_waits, deadline)
         }))?;
         Ok((guard, if peer.is_alive() { woke } else { Woke::PeerEnded }))
     }
 
+    /// Begins a wait of several parts, for bindings that look for signals in between: call it with
+    /// the mutex held.
+    #[doc(hidden)]
+    pub fn begin_wait(&self) -> BegunCondvarWait<'_> {
+        let condvar = self.handle.shared();
+        BegunCondvarWait { condvar, since: condvar.begin() }
+    }
+
+    /// Waits as [`Condvar::wait_and_relock_until`] does, for one part of a wait that began there;
+    /// returns also whether it was notified. Otherwise any wake-up, a signal's, too, ends this part.
+    #[doc(hidden)]
+    pub fn wait_part_until<'a, T, K>(
+        &self,
+        guard: MutexGuard<'a, T, K>,
+        begun: &BegunCondvarWait<'_>,
+        deadline: Deadline,
+        relock: Deadline,
+    ) -> NotifiedOrNot<'a, T, K> {
+        let mut notified = false;
+        let ended = self.wait_by(guard, true, |raw, mutex, me, relay| {
+            let (registry, since) = (self.handle.registry(), begun.since);
+            let spin_waits = &self.spin_waits;
+            let waited =
+                raw.wait_part(registry, mutex, me, relay, spin_waits, since, deadline, relock);
+            notified = waited.notified;
+            waited
+        });
+        match ended {
+            Ok(again) => Ok(again.map(|(guard, _)| (guard, notified))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Uses a notification that came since that point, if there is one: for a caller that has locked
+    /// the mutex itself after a part that could not.
+    #[doc(hidden)]
+    pub fn take_notification(&self, begun: &BegunCondvarWait<'_>) -> bool {
+        self.handle.shared().take_notification(begun.since)
+    }
+
     fn wait_by<'a, T, K>(
         &self,
         guard: MutexGuard<'a, T, K>,
+        plain: bool,
         wait: impl FnOnce(&RawCondvar, &RawMutex, Me, WakeRelay) -> Waited,
     ) -> MaybeEnded<'a, T, K> {
         let mut woke = Woke::Notified;
-        let again = guard.give_back_during(self.handle.segment(), |mutex, me, relay| {
-            let waited = wait(self.handle.shared(), mutex, me, relay);
-            if waited.timed_out {
-                woke = Woke::TimedOut;
-            }
-            (waited.lock, waited.relay)
-        })?;
+        let condvar = self.handle.shared();
+        let waits_on = plain.then_some(condvar);
+        let again =
+            guard.give_back_during(self.handle.segment(), waits_on, |mutex, me, relay| {
+                let waited = wait(condvar, mutex, me, relay);
+                if waited.timed_out {
+                    woke = Woke::TimedOut;
+                }
+                (waited.lock, waited.relay)
+            })?;
         Ok(again.map(|guard| (guard, woke)))
     }
 
-    /// Wakes one waiter. Call it while holding the mutex or after unlocking it, never before the
-    /// change.
+    /// Wakes one waiter: one wait that has begun ends, if there is one. Call it while holding the
+    /// mutex or after unlocking it, never before the change. (Of more than 24 notifications that
+    /// come before any waiter has run, a few may end more waits than one each.)
     ///
     /// # If a process dies
     /// Before this has returned: perhaps no waiter was woken. See [`Condvar`].

@@ -1,12 +1,12 @@
 //! Events and latches: two readings of one word (`raw/event.rs`). An event has 31 bits that
-//! processes set and wait for; a latch counts arrivals and opens for good.
+//! processes set, clear and wait for; a latch counts arrivals and opens for good.
 
 use std::time::Duration;
 
 use super::embedded::{Embedded, InRecord};
 use super::primitive::{Handle, TypeOf, note_beginning};
 use super::primitive::{Inspect, LockDetail, Primitive, Site, Sited};
-use super::raw::event::{Opens, RawEvent, VALUE};
+use super::raw::event::{Begun, EventWord, Opens, RawEvent, VALUE};
 use super::readiness::EventReadiness;
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
@@ -29,6 +29,14 @@ pub enum Reset {
 /// Setting wakes all waiters, and makes no system call when no thread waits. The event uses the
 /// 32nd bit itself: the bit says in the same word that a thread waits, so bits are set and waiters
 /// woken in one step.
+///
+/// With [`Reset::Manual`], a wait for any bit also returns when a bit was set and cleared again
+/// before the waiter looked: all that wait when a bit is set go on, however soon it is cleared, and
+/// no wait returns for a bit that was set only before it began. A wait for all of several bits
+/// returns in the same way if one call of [`Event::clear`] cleared them together and no call has
+/// cleared only some of them since. (A waiter that is stopped, and woken only after 2^30 later
+/// calls, may be told of a bit in error.) With [`Reset::Automatic`], a bit is for one waiter: one
+/// that is cleared before a waiter has taken it is for none.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-{}", std::process::id()));
@@ -112,19 +120,70 @@ impl Event {
     #[track_caller]
     pub fn set(&self, bits: u32) -> u32 {
         assert!(bits & !Event::ALL == 0, "an event has 31 bits, 0 to 30; these are {bits:#x}");
-        self.raw().set(bits)
+        self.raw().head.set(bits)
     }
 
     /// Clears bits, and returns those that were set before.
+    ///
+    /// With [`Reset::Manual`], threads that have waited for them since before they were cleared
+    /// return all the same.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-clear-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::sync::Event;
+    ///
+    /// let frame = Event::open_or_create(&domain, "frame")?;
+    /// std::thread::scope(|scope| {
+    ///     let waiter = scope.spawn(|| frame.wait_any(1).unwrap());
+    ///     while !waiter.is_finished() {
+    ///         // A pulse: whichever threads wait go on, and the next ones wait for the next pulse.
+    ///         frame.set(1);
+    ///         frame.clear(1);
+    ///     }
+    ///     assert_eq!(waiter.join().unwrap(), 1);
+    /// });
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # If a process dies
+    /// Either the bits are cleared, or they are still set.
     #[inline]
     pub fn clear(&self, bits: u32) -> u32 {
-        self.raw().clear(bits)
+        match Event::reset_of(self.raw()) {
+            Reset::Manual => self.raw().clear(bits),
+            Reset::Automatic => self.raw().head.clear_untold(bits),
+        }
     }
 
     /// Returns the bits that are set just now.
     #[inline]
     pub fn bits(&self) -> u32 {
-        self.raw().value()
+        self.raw().head.value()
+    }
+
+    /// Begins a wait, which [`Event::wait_since_until`] continues: for bindings that wait in
+    /// several parts, and must not miss a bit between them.
+    #[doc(hidden)]
+    pub fn begin_wait(&self) -> BegunWait {
+        BegunWait(self.raw().begin())
+    }
+
+    /// Waits as [`Event::wait_any_until`] or [`Event::wait_all_until`] does, but as if it had
+    /// waited since that point.
+    #[doc(hidden)]
+    pub fn wait_since_until(
+        &self,
+        since: BegunWait,
+        bits: u32,
+        all: bool,
+        deadline: Deadline,
+    ) -> Result<Option<u32>, WaitError> {
+        match self.take(bits, all) {
+            Some(got) => Ok(Some(got)),
+            None => self.wait_slow(bits, all, since.0, deadline),
+        }
     }
 
     /// Waits until one of these bits is set, and returns which of them are. With no bits at all,
@@ -191,7 +250,7 @@ impl Event {
     /// None, so far: it has the form of the other three.
     #[inline]
     pub fn try_wait_any(&self, bits: u32) -> Result<Option<u32>, WaitError> {
-        Ok(self.take(self.raw(), bits, false))
+        Ok(self.take(bits, false))
     }
 
     /// Returns these bits if all are set, else `None`; clears them with [`Reset::Automatic`]. Never
@@ -201,12 +260,12 @@ impl Event {
     /// None, so far: it has the form of the other three.
     #[inline]
     pub fn try_wait_all(&self, bits: u32) -> Result<Option<u32>, WaitError> {
-        Ok(self.take(self.raw(), bits, true))
+        Ok(self.take(bits, true))
     }
 
     /// Returns a source for a wait set.
     pub(crate) fn readiness(&self, bits: u32, all: bool) -> EventReadiness {
-        EventReadiness::new(self.handle.clone(), Opens::with(bits, all))
+        EventReadiness::new(self.handle.clone().part(|raw| &raw.head), Opens::with(bits, all))
     }
 
     fn wait_until(
@@ -215,10 +274,10 @@ impl Event {
         all: bool,
         deadline: Deadline,
     ) -> Result<Option<u32>, WaitError> {
-        match self.take(self.raw(), bits, all) {
+        match self.take(bits, all) {
             Some(got) => Ok(Some(got)),
             None if deadline.has_passed() => Ok(None),
-            None => self.wait_slow(bits, all, deadline),
+            None => self.wait_slow(bits, all, self.raw().begin(), deadline),
         }
     }
 
@@ -227,27 +286,34 @@ impl Event {
         &self,
         bits: u32,
         all: bool,
+        begun: Begun,
         deadline: Deadline,
     ) -> Result<Option<u32>, WaitError> {
-        let registry = self.handle.registry();
+        let (raw, registry) = (self.raw(), self.handle.registry());
         // Waiting needs no token; but with one, a process that inspects the domain finds the
         // waiting thread.
         self.handle.me().map_err(WaitError::System)?;
-        let take = |raw: &RawEvent| self.take(raw, bits, all);
-        self.raw()
-            .wait(registry, &self.handle.site().spin_wait, deadline, Opens::with(bits, all), take)
-            .map_err(|errno| WaitError::from_errno(registry, errno))
+        let (spin_wait, opens) = (&self.handle.site().spin_wait, Opens::with(bits, all));
+        let got = match Event::reset_of(raw) {
+            Reset::Manual => raw.wait(registry, spin_wait, deadline, opens, begun),
+            Reset::Automatic => {
+                let take = |word: &EventWord| word.take(bits, all, true);
+                raw.head.wait(registry, spin_wait, deadline, opens, take)
+            }
+        };
+        got.map_err(|errno| WaitError::from_errno(registry, errno))
     }
 
     #[inline]
-    fn take(&self, raw: &RawEvent, wanted: u32, all: bool) -> Option<u32> {
-        raw.take(wanted, all, Event::reset_of(raw) == Reset::Automatic)
+    fn take(&self, wanted: u32, all: bool) -> Option<u32> {
+        let raw = self.raw();
+        raw.head.take(wanted, all, Event::reset_of(raw) == Reset::Automatic)
     }
 
     #[inline]
     fn reset_of(raw: &RawEvent) -> Reset {
         // Relaxed: constant.
-        match raw.option.load(Ordering::Relaxed) == Reset::Automatic as u32 {
+        match raw.head.option.load(Ordering::Relaxed) == Reset::Automatic as u32 {
             true => Reset::Automatic,
             false => Reset::Manual,
         }
@@ -258,6 +324,11 @@ impl Event {
         self.handle.shared()
     }
 }
+
+/// The point at which a wait began: see [`Event::begin_wait`].
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct BegunWait(Begun);
 
 /// Says how to open an event, or make one.
 ///
@@ -296,7 +367,7 @@ impl EventOptions {
             Reset::Manual => "manual reset",
             Reset::Automatic => "automatic reset",
         });
-        let init = |raw: &mut RawEvent, _: &Header| raw.prepare(0, new as u32);
+        let init = |raw: &mut RawEvent, _: &Header| raw.head.prepare(0, new as u32);
         let handle = Handle::open_as(domain, name, opening, Kind::Event, value, init)?;
         let found = Event::reset_of(handle.shared()).name();
         agree(handle.segment(), "reset", found, self.reset.map(Reset::name))?;
@@ -315,7 +386,7 @@ impl Reset {
 
 /// Embeds an event as a field of a [`record!`](crate::record).
 ///
-/// It takes 32 bytes; all zeroes are an event without bits set, with [`Reset::Manual`].
+/// It takes 160 bytes; all zeroes are an event without bits set, with [`Reset::Manual`].
 /// [`Record::handle`](super::Record::handle) returns the [`Event`] that uses it.
 ///
 /// ```
@@ -339,7 +410,7 @@ impl EmbeddedEvent {
     /// Sets what waits do with the bits, while no other process can reach the event: in
     /// [`RecordOptions::init`](super::RecordOptions::init).
     pub fn set_reset(&mut self, reset: Reset) {
-        self.words.prepare(0, reset as u32);
+        self.words.head.prepare(0, reset as u32);
     }
 }
 
@@ -379,7 +450,7 @@ unsafe impl InRecord<()> for RawEvent {
 /// ([`Peer::wait_dead`](crate::Peer::wait_dead)) arrive in place of a dead one, or call
 /// [`Latch::release`].
 pub struct Latch {
-    handle: Handle<RawEvent>,
+    handle: Handle<EventWord>,
 }
 
 impl Sited for Latch {
@@ -402,7 +473,7 @@ impl Latch {
         LatchOptions { arrivals: None }.open(domain, name)
     }
 
-    fn at(handle: Handle<RawEvent>) -> Latch {
+    fn at(handle: Handle<EventWord>) -> Latch {
         Latch { handle }
     }
 
@@ -491,14 +562,14 @@ impl Latch {
         let registry = self.handle.registry();
         // For inspection only: see `Event`.
         self.handle.me().map_err(WaitError::System)?;
-        let open = |raw: &RawEvent| (raw.value() == 0).then_some(());
+        let open = |raw: &EventWord| (raw.value() == 0).then_some(());
         self.raw()
             .wait(registry, &self.handle.site().spin_wait, deadline, Opens::AtZero, open)
             .map_err(|errno| WaitError::from_errno(registry, errno))
     }
 
     #[inline]
-    fn raw(&self) -> &RawEvent {
+    fn raw(&self) -> &EventWord {
         self.handle.shared()
     }
 }
@@ -527,7 +598,7 @@ impl LatchOptions {
                 why: "0 to 2,147,483,647",
             });
         }
-        let init = |raw: &mut RawEvent, header: &Header| {
+        let init = |raw: &mut EventWord, header: &Header| {
             raw.prepare(arrivals, 0);
             note_beginning(header, arrivals);
         };
@@ -559,10 +630,7 @@ impl LatchOptions {
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), outlive::Error>(())
 /// ```
-pub type EmbeddedLatch = Embedded<RawEvent, Counts>;
-
-/// Says that an event's word counts arrivals; it takes no bytes.
-pub struct Counts(());
+pub type EmbeddedLatch = Embedded<EventWord>;
 
 impl EmbeddedLatch {
     /// Sets for how many arrivals the latch waits, while no other process can reach it: in
@@ -572,8 +640,8 @@ impl EmbeddedLatch {
     }
 }
 
-// SAFETY: the words are the type, and what lies behind them has no bytes.
-unsafe impl InRecord<Counts> for RawEvent {
+// SAFETY: the words are the type, and nothing lies behind them.
+unsafe impl InRecord<()> for EventWord {
     const KIND: Kind = Kind::Latch;
     type Handle = Latch;
 
@@ -582,12 +650,25 @@ unsafe impl InRecord<Counts> for RawEvent {
     }
 }
 
-/// An event or a latch: the word's option says which.
+impl Primitive for EventWord {
+    const KINDS: &[Kind] = &[Kind::Latch];
+}
+
 impl Primitive for RawEvent {
-    const KINDS: &[Kind] = &[Kind::Event, Kind::Latch];
+    const KINDS: &[Kind] = &[Kind::Event];
 }
 
 impl Inspect for RawEvent {
+    fn look(&self, registry: &'static Registry) -> LockDetail {
+        Inspect::look(&self.head, registry)
+    }
+
+    fn sweep(&self, me: Me, dry_run: bool) -> u32 {
+        Inspect::sweep(&self.head, me, dry_run)
+    }
+}
+
+impl Inspect for EventWord {
     fn look(&self, _: &'static Registry) -> LockDetail {
         let word = self.value();
         let what = if self.is_waited_for() { "a thread may wait" } else { "no thread waits" };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::error::{AcquireError, LockError};
 use super::order;
+use super::raw::condvar::RawCondvar;
 use super::raw_lock::{ExclusiveLock, Leaving, RawLock};
 use crate::liveness::{Me, TokenId, WAITERS};
 use crate::segment::Segment;
@@ -109,25 +110,46 @@ fn leave<R: RawLock>(words: &R::Words, me: Me, held: R::Held<'_>, how: Leaving) 
 }
 
 thread_local! {
-    /// The file in which the word lies to which this thread's kept relay leads: it stays mapped
-    /// until the kernel has no more use for the word. So a guard need not borrow the condition
-    /// variable on which it waited. Not dropped when the thread ends, which is when the kernel
-    /// looks.
-    static RELAYED: Cell<Option<ManuallyDrop<Arc<Segment>>>> = const { Cell::new(None) };
+    /// The condition variable to whose word this thread's kept relay leads: it stays mapped until
+    /// the kernel has no more use for the word. So a guard need not borrow the condition variable
+    /// on which it waited. Not dropped when the thread ends, which is when the kernel looks.
+    static RELAYED: Cell<Option<ManuallyDrop<Relayed>>> = const { Cell::new(None) };
 }
 
-/// Keeps a relay that leads to a word of `file` until [`resume_relay`]. Returns false if it has
-/// ended instead.
-pub(super) fn keep_relay(relay: WakeRelay, file: &Arc<Segment>) -> bool {
+/// A condition variable, and the file in which it lies.
+pub(super) struct Relayed {
+    /// Keeps it mapped.
+    _file: Arc<Segment>,
+    condvar: NonNull<RawCondvar>,
+}
+
+impl Relayed {
+    pub(super) fn new(file: &Arc<Segment>, condvar: &RawCondvar) -> Relayed {
+        Relayed { _file: Arc::clone(file), condvar: NonNull::from(condvar) }
+    }
+
+    /// Hands the notification on that the thread has used: it is about to wait for something else,
+    /// without the mutex. The relay wakes a waiter when it is led elsewhere.
+    pub(super) fn hand_on_unless(&self, stays: Option<&RawCondvar>) {
+        if stays.map(NonNull::from) != Some(self.condvar) {
+            // SAFETY: it lies in `_file`, which is mapped.
+            unsafe { self.condvar.as_ref() }.hand_on();
+        }
+    }
+}
+
+/// Keeps a relay that leads to a word of that condition variable until [`resume_relay`]. Returns
+/// false if it has ended instead.
+pub(super) fn keep_relay(relay: WakeRelay, to: Relayed) -> bool {
     let kept = relay.keep();
     if kept {
-        RELAYED.set(Some(ManuallyDrop::new(Arc::clone(file))));
+        RELAYED.set(Some(ManuallyDrop::new(to)));
     }
     kept
 }
 
 /// Takes back the relay that this thread keeps, and what keeps its word mapped.
-pub(super) fn resume_relay(me: Me) -> (Option<Arc<Segment>>, WakeRelay) {
+pub(super) fn resume_relay(me: Me) -> (Option<Relayed>, WakeRelay) {
     (RELAYED.take().map(ManuallyDrop::into_inner), WakeRelay::resume(me.list()))
 }
 

@@ -47,9 +47,13 @@ pub use barrier::{
     Barrier, BarrierOptions, BarrierWaitResult, EmbeddedBarrier, OwnedSeat, Seat, WhenOneDies,
 };
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
+#[doc(hidden)]
+pub use condvar::BegunCondvarWait;
 pub use condvar::{Condvar, CondvarOptions, EmbeddedCondvar, Woke};
 pub use embedded::{Embed, Embedded, Place, Record, RecordOptions, RecordType, SharedField};
 pub use error::{AcquireError, LockError, UpgradeError};
+#[doc(hidden)]
+pub use event::BegunWait;
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, EventOptions, Latch, LatchOptions, Reset};
 pub use guard::Guard;
 pub use lock::{Lock, LockOptions};

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::Holder;
 use super::embedded::Embedded;
 use super::error::{AcquireError, LockError};
-use super::guard::{Guard, KEPT, UNWINDING, keep_relay, resume_relay};
+use super::guard::{Guard, KEPT, Relayed, UNWINDING, keep_relay, resume_relay};
 use super::lock::{Lock, LockOptions, take_slow};
 use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive};
+use super::raw::condvar::RawCondvar;
 use super::raw::mutex::RawMutex;
 use super::raw::{Acquired, Refused};
 use super::raw_lock::{
@@ -287,10 +288,12 @@ impl<'a, T, K> MutexGuard<'a, T, K> {
 
     /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the
     /// lock by then. If `meanwhile` returns a wake relay, which leads to a word of `file`, the new
-    /// guard keeps it until it is dropped.
+    /// guard keeps it until it is dropped. `waits_on` is the condition variable whose plain waiter the
+    /// thread becomes, if it does.
     pub(super) fn give_back_during(
         self,
         file: &Arc<Segment>,
+        waits_on: Option<&RawCondvar>,
         meanwhile: impl FnOnce(
             &'a RawMutex,
             Me,
@@ -303,13 +306,16 @@ impl<'a, T, K> MutexGuard<'a, T, K> {
         let Guard { value, hold, keep } = self;
         let (raw, bits) = (hold.words, hold.me.id.as_u32());
         hold.forget();
-        let (_before, relay) =
+        let (before, relay) =
             if bits & KEPT == 0 { (None, WakeRelay::begin(me.list())) } else { resume_relay(me) };
+        before.iter().for_each(|before| before.hand_on_unless(waits_on));
         let (result, relay) = meanwhile(raw, me, relay);
         if result.is_err() {
             order::gives_back(raw);
         }
-        let kept = relay.is_some_and(|relay| keep_relay(relay, file));
+        let kept = relay
+            .zip(waits_on)
+            .is_some_and(|(relay, condvar)| keep_relay(relay, Relayed::new(file, condvar)));
         let holder =
             if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
         // SAFETY: the old guard's promise holds for the new one: the same lock and value, which

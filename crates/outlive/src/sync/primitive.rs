@@ -10,7 +10,7 @@ use super::ceiling_mutex::RawCeiling;
 use super::embedded::{Place, places};
 use super::raw::barrier::BarrierWords;
 use super::raw::condvar::RawCondvar;
-use super::raw::event::RawEvent;
+use super::raw::event::{EventWord, RawEvent};
 use super::raw::mutex::RawMutex;
 use super::raw::once::RawOnce;
 use super::raw::pi::RawPi;
@@ -386,11 +386,12 @@ impl KindOf {
         const fn entry<P: Primitive + Inspect>() -> (&'static [Kind], KindOf) {
             (P::KINDS, KindOf::of::<P>(seen::<P>))
         }
-        const ALL: [(&[Kind], KindOf); 9] = [
+        const ALL: [(&[Kind], KindOf); 10] = [
             entry::<RawMutex>(),
             entry::<RawRwLock>(),
             entry::<RawCondvar>(),
             entry::<RawEvent>(),
+            entry::<EventWord>(),
             entry::<RawOnce>(),
             entry::<RawPi>(),
             entry::<RawCeiling>(),

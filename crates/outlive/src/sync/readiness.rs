@@ -2,7 +2,7 @@
 
 use super::event::{Event, Latch};
 use super::primitive::Handle;
-use super::raw::event::{Opens, RawEvent};
+use super::raw::event::{EventWord, Opens};
 use crate::Error;
 use crate::liveness::Registry;
 use crate::wake::{PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
@@ -14,7 +14,8 @@ pub struct Bits(EventReadiness);
 
 impl Event {
     /// Returns a source for a [`WaitSet`](crate::wait::WaitSet) that is ready as long as one of
-    /// these bits is set. The set clears no bits, not even with
+    /// these bits is set. (A bit that is set and cleared again before the set looks does not make
+    /// it ready.) The set clears no bits, not even with
     /// [`Reset::Automatic`](crate::sync::Reset::Automatic): [`Event::try_wait_any`] does.
     ///
     /// ```
@@ -58,12 +59,12 @@ impl Source for Latch {
 /// word mapped.
 #[derive(Clone)]
 pub(crate) struct EventReadiness {
-    handle: Handle<RawEvent>,
+    handle: Handle<EventWord>,
     opens: Opens,
 }
 
 impl EventReadiness {
-    pub(super) fn new(handle: Handle<RawEvent>, opens: Opens) -> EventReadiness {
+    pub(super) fn new(handle: Handle<EventWord>, opens: Opens) -> EventReadiness {
         EventReadiness { handle, opens }
     }
 

@@ -28,6 +28,8 @@ pub(super) const MOST_SUBSCRIBERS: usize = 64;
 pub(super) const MOST_DEPTH: u32 = 1 << 16;
 /// The fewest bytes that a topic's `max_bytes` may be.
 pub(super) const FEWEST_BYTES: u64 = 64 << 10;
+/// The largest payload: 1 GiB.
+pub const LARGEST_PAYLOAD: usize = 1 << 30;
 /// The most bytes that a topic may take.
 pub(super) const MOST_BYTES: u64 = 6 << 30;
 

@@ -1,12 +1,12 @@
 //! Lending memory for messages: from the publisher's own free list, else from the topic's heap,
 //! else by freeing what is not needed any more.
 
+use super::layout::LARGEST_PAYLOAD;
 use super::loan::Loan;
 use super::publisher::Publisher;
 use super::ring::{self, Ring};
 use super::slot::INLINE;
 use super::subscriber_slot;
-use super::topic::LARGEST_PAYLOAD;
 use crate::liveness::Me;
 use crate::pool::{Message as Still, ObjectRef};
 use crate::{Error, Payload, Plain, SendError};

@@ -4,11 +4,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::layout::{
-    MOST_RINGS, MOST_SUBSCRIBERS, PAGE, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot,
-    TopicHead, ring_bytes,
+    LARGEST_PAYLOAD, MOST_RINGS, MOST_SUBSCRIBERS, PAGE, Plan, RingWords, SUBSCRIBER_SLOT_BYTES,
+    SubscriberSlot, TopicHead, ring_bytes,
 };
 use super::slot::{SLOT, Slot};
-use super::topic::LARGEST_PAYLOAD;
 use crate::Error;
 use crate::liveness::{Ends, Registry};
 use crate::pool::{Heap, HeapHost, ObjectRef};

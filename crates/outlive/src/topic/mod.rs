@@ -57,6 +57,7 @@ mod topic;
 mod usage;
 
 pub use header::Header;
+pub use layout::LARGEST_PAYLOAD;
 pub use loan::Loan;
 pub use options::{TopicConfig, TopicOptions};
 pub use outgoing::{Outgoing, Publishable};
@@ -67,6 +68,6 @@ pub use room::Writable;
 pub use sample::Sample;
 pub use subscriber::Subscriber;
 pub use subscriber_options::SubscriberOptions;
-pub use topic::{LARGEST_PAYLOAD, Topic};
+pub use topic::Topic;
 pub use usage::{RingUsage, SubscriberUsage, TopicUsage};
 pub(crate) use usage::{sweep, usage};

@@ -16,9 +16,6 @@ use crate::liveness::Registry;
 use crate::segment::Segment;
 use crate::{Domain, Error, WaitStrategy};
 
-/// The largest payload: 1 GiB.
-pub const LARGEST_PAYLOAD: usize = 1 << 30;
-
 /// A topic, open in this process; makes its publishers and subscribers.
 ///
 /// Messages are bytes (`Topic<[u8]>`), values of a [`Plain`](crate::Plain) type, or slices of one,

@@ -30,7 +30,7 @@
 use std::time::Duration;
 
 use crate::Deadline;
-use crate::shim::{AtomicU32, Ordering};
+use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::barrier;
 use crate::sys::futex::{self, ALL, Watch};
 
@@ -279,23 +279,48 @@ impl RelayedEventCount {
     /// Wakes all waiters: see [`EventCount::notify_all`].
     #[inline]
     pub(crate) fn notify_all(&self) {
-        self.notify_some(ALL);
-    }
-
-    /// Wakes one waiter, if there is one.
-    #[inline]
-    pub(crate) fn notify_one(&self) {
-        self.notify_some(1);
-    }
-
-    #[inline]
-    fn notify_some(&self, most: u32) {
         // See `EventCount::notify_some`.
         barrier::light();
         let epoch = self.count.epoch();
         if epoch & SOMEBODY != 0 {
+            self.count.notify_slow(epoch, &self.relay, ALL);
+        }
+    }
+
+    /// Wakes one waiter, or all, for notifiers that note something for waiters, before the wake: if a
+    /// waiter may sleep, or may be about to, as `is_any_waiting` says.
+    #[inline]
+    pub(crate) fn notify_noting(
+        &self,
+        all: bool,
+        is_any_waiting: impl FnOnce() -> bool,
+        note: impl FnOnce(),
+    ) {
+        barrier::light();
+        if self.count.epoch() & SOMEBODY != 0 || is_any_waiting() {
+            self.notify_noting_slow(if all { ALL } else { 1 }, note);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn notify_noting_slow(&self, most: u32, note: impl FnOnce()) {
+        note();
+        // The note before the look: pairs with the fence in `announce_before_looking`. So a waiter
+        // that is about to sleep finds the note, or this finds the waiter.
+        fence(Ordering::SeqCst);
+        let epoch = self.count.epoch();
+        if epoch & SOMEBODY != 0 {
             self.count.notify_slow(epoch, &self.relay, most);
         }
+    }
+
+    /// Prepares a wait as [`EventCount::announce`] does, for a caller that next looks for a note.
+    pub(crate) fn announce_before_looking(&self) -> Ticket {
+        let ticket = self.count.announce();
+        // See `notify_noting_slow`.
+        fence(Ordering::SeqCst);
+        ticket
     }
 
     /// Returns the words to sleep on, in that order.

@@ -16,6 +16,8 @@ use crate::runner::World;
 
 crate::checks!(
     one_notification_wakes_one,
+    each_notification_ends_one_wait_though_the_mutex_is_held,
+    a_wait_that_passed_its_deadline_lets_others_lock,
     all_are_woken_by_notify_all,
     a_deadline_is_kept,
     nobody_waits_costs_nothing_and_is_forgotten,
@@ -132,6 +134,46 @@ fn one_notification_wakes_one(world: &World) {
         children.into_iter().for_each(Child::finish);
     }
     assert_eq!(domain.stats().rescues, 0);
+}
+
+/// The notifier keeps the mutex: each woken waiter finds it held, and wakes the next one before it
+/// queues for it. Yet only as many waits end as there were notifications, also when some of the
+/// waiters die.
+fn each_notification_ends_one_wait_though_the_mutex_is_held(world: &World) {
+    let store = open(&world.domain());
+    for killed in [0, 1] {
+        let board = Board::new();
+        let mut children: Vec<Child> = (0..8)
+            .map(|_| {
+                Child::start(|| {
+                    let guard = store.mended(store.delivered.wait(store.lock()));
+                    board.add(0, 1);
+                    drop(guard);
+                })
+            })
+            .collect();
+        for child in &children {
+            wait_asleep(child.pid());
+        }
+        let guard = store.lock();
+        (0..3).for_each(|_| store.delivered.notify_one());
+        std::thread::sleep(Duration::from_millis(30));
+        (0..killed).for_each(|_| children.remove(0).kill());
+        drop(guard);
+        board.reach(0, 3);
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(board.get(0), 3, "three notifications");
+        store.delivered.notify_all();
+        children.into_iter().for_each(Child::finish);
+    }
+}
+
+fn a_wait_that_passed_its_deadline_lets_others_lock(world: &World) {
+    let store = open(&world.domain());
+    let guard = store.lock();
+    let (guard, woke) =
+        store.delivered.wait_until(guard, Deadline::at_nanos(1)).expect("locked again");
+    assert_eq!((*guard, woke), (0, Woke::TimedOut));
 }
 
 fn all_are_woken_by_notify_all(world: &World) {

@@ -18,6 +18,8 @@ crate::checks!(
     the_other_reset_is_refused,
     who_waits_for_other_bits_sleeps_on,
     without_futex_waitv,
+    all_who_wait_when_a_bit_is_set_go_on_though_it_is_cleared: 60,
+    who_clears_is_killed_at_random: 60,
     setters_are_killed_at_random: 60,
     tokens_of_work_among_killed_takers: 60,
     a_latch_opens_for_good,
@@ -93,6 +95,63 @@ fn all_who_wait_are_woken_at_once(world: &World) {
         event.clear(0b11);
     }
     assert_eq!(domain.stats().rescues, 0);
+}
+
+fn all_who_wait_when_a_bit_is_set_go_on_though_it_is_cleared(world: &World) {
+    let domain = world.domain();
+    let event = open(&domain, Reset::Manual);
+    for round in 0..6 {
+        let prepare = if round % 3 == 2 { NO_WAITV } else { NOTHING };
+        let children = sleepers(20, prepare, |n| match n % 2 {
+            0 => assert_eq!(event.wait_any(0b101).expect("set"), 0b001),
+            _ => assert_eq!(event.wait_all(0b011).expect("set"), 0b011),
+        });
+        // Another bit ends no wait.
+        event.set(0b1000);
+        event.clear(0b1000);
+        event.set(0b011);
+        event.clear(0b011);
+        if round % 2 == 0 {
+            // More of the same, before they have looked.
+            for _ in 0..100 {
+                event.set(0b1011);
+                event.clear(0b1011);
+            }
+        }
+        children.into_iter().for_each(Child::finish);
+        assert_eq!(event.try_wait_any(0b1111), Ok(None));
+        assert_eq!(event.wait_any_timeout(0b1111, Duration::from_millis(5)), Ok(None));
+    }
+    assert_eq!(domain.stats().rescues, 0);
+}
+
+/// A process is killed in `clear`: all that waited when the bit was set have gone on, or do so
+/// without the help of another process.
+fn who_clears_is_killed_at_random(world: &World) {
+    let domain = world.domain();
+    let event = open(&domain, Reset::Manual);
+    let mut random = Random::new();
+    for _ in 0..100 {
+        let board = Board::new();
+        let children = sleepers(4, NOTHING, |_| drop(event.wait_any(1)));
+        let mut clearer = Child::start(|| {
+            board.set(0, 1);
+            while board.get(1) == 0 {
+                std::hint::spin_loop();
+            }
+            event.clear(1);
+            loop {
+                std::thread::park();
+            }
+        });
+        board.reach(0, 1);
+        event.set(1);
+        board.set(1, 1);
+        (0..random.below(300)).for_each(|_| std::hint::spin_loop());
+        clearer.kill();
+        children.into_iter().for_each(Child::finish);
+        event.clear(1);
+    }
 }
 
 fn the_other_reset_is_refused(world: &World) {

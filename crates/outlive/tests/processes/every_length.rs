@@ -128,7 +128,7 @@ fn a_topic_takes_every_length(world: &World) {
                     assert_eq!(*sample, *bytes(len));
                 }
                 Err(SendError::TooLarge { max: most, .. }) if longest == 0 => {
-                    assert!(most < len as u64, "{len} bytes, and {most} are told to fit");
+                    assert!(most < len, "{len} bytes, and {most} are told to fit");
                 }
                 Err(SendError::NoSpace { .. }) if longest == 0 => {}
                 Err(error) => panic!("{len} bytes, where {longest} fit: {error}"),

@@ -55,7 +55,6 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("queue-receiver-comes", Off, NOTIFIED),
     ("queue-keep-receiver-comes", Off, NOTIFIED),
     ("queue-sender-leaves", Off, NOTIFIED),
-    ("jobs-put", Off, NOTIFIED),
     ("jobs-done", Off, NOTIFIED),
     ("jobs-release", Off, NOTIFIED),
     ("rpc-reply", Off, NOTIFIED),

@@ -31,7 +31,7 @@ pub struct SetArgs {
     state: String,
     /// The value; without it, all of standard input is
     value: Option<OsString>,
-    /// If the state is made: how many bytes a value may have, 128M at most [default: 4K, or as much
+    /// For a new state: how many bytes a value may have, 128M at most [default: 4K, or as much
     /// as this value has]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     capacity: Option<u64>,

@@ -18,12 +18,15 @@
 //! Because of the last row, `list_op_pending` points to the relay word until the mutex is unlocked.
 //! A watchful waiter needs that field for the watched owner's relay word, so it cannot relay a
 //! wake-up; therefore every notification wakes all watchful waiters.
+//!
+//! A wake-up may reach more waiters than were notified. Each plain waiter that has the mutex again
+//! uses a notification up (`notifications.rs`), or waits again.
 
 use super::mutex::RawMutex;
+use super::notifications::{Notifications, Since};
 use super::{Acquired, Refused};
 use crate::Deadline;
 use crate::liveness::{Me, Registry, TokenId};
-use crate::shim::AtomicU32;
 use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, EventCount, RelayedEventCount, Sleep, SpinWait, Ticket};
@@ -33,15 +36,17 @@ use crate::wake::{Asleep, EventCount, RelayedEventCount, Sleep, SpinWait, Ticket
 pub struct RawCondvar {
     plain: RelayedEventCount,
     watchful: EventCount,
-    reserved: [AtomicU32; 2],
+    notifications: Notifications,
 }
 
 /// How a wait ended.
 pub(crate) struct Waited {
     /// The mutex, locked again or not.
     pub(crate) lock: Result<Acquired, Refused>,
-    /// Whether the deadline passed.
+    /// Whether the deadline passed, and no notification ended the wait.
     pub(crate) timed_out: bool,
+    /// Whether a notification ended the wait, which has used it.
+    pub(crate) notified: bool,
     /// The caller keeps it as long as it holds the mutex: see the file's head.
     pub(crate) relay: Option<WakeRelay>,
 }
@@ -58,17 +63,45 @@ impl RawCondvar {
     #[inline]
     pub(crate) fn notify_one(&self) {
         self.watchful.notify_all();
-        self.plain.notify_one();
+        // Died or stopped between the two: the next waiter to look uses it.
+        self.notify_plain(false, || self.notifications.give_one());
     }
 
     #[inline]
     pub(crate) fn notify_all(&self) {
         self.watchful.notify_all();
-        self.plain.notify_all();
+        self.notify_plain(true, || self.notifications.give_all());
     }
 
-    /// Unlocks `mutex`, which `me` holds, sleeps until notified, and locks it again, waiting until
-    /// `relock`. `relay` is the thread's, begun just now or kept since an earlier wait.
+    #[inline]
+    fn notify_plain(&self, all: bool, note: impl FnOnce()) {
+        self.plain.notify_noting(all, || self.notifications.is_any_waiting(), note);
+    }
+
+    /// Notifies one waiter, for a caller whose relay wakes one next.
+    pub(crate) fn hand_on(&self) {
+        self.notifications.give_one();
+    }
+
+    /// Returns the point at which a wait of several parts begins: see [`RawCondvar::wait_part`].
+    pub(crate) fn begin(&self) -> Since {
+        self.notifications.begin()
+    }
+
+    /// Ends what [`RawCondvar::begin`] has begun.
+    pub(crate) fn end(&self) {
+        self.notifications.end();
+    }
+
+    /// Uses a notification that came since a wait began, if there is one.
+    pub(crate) fn take_notification(&self, since: Since) -> bool {
+        self.notifications.take(since)
+    }
+
+    /// Waits until notified, by as many parts as it takes; also until the next recheck.
+    ///
+    /// `me` holds `mutex`, which is locked again until `relock`. `relay` is the thread's, begun just
+    /// now or kept since an earlier wait.
     #[expect(clippy::too_many_arguments, reason = "two deadlines")]
     pub(crate) fn wait(
         &self,
@@ -80,16 +113,73 @@ impl RawCondvar {
         deadline: Deadline,
         relock: Deadline,
     ) -> Waited {
-        let ticket = self.let_go(mutex, me, &relay);
-        let slept = self.sleep(registry, ticket, spin_waits, deadline);
-        self.take_again(mutex, me, spin_waits, relay, slept, relock)
+        let since = self.begin();
+        let recheck = registry.recheck().map_or(Deadline::NEVER, Deadline::after);
+        let mut relay = relay;
+        loop {
+            let mut waited =
+                self.wait_part(registry, mutex, me, relay, spin_waits, since, deadline, relock);
+            let again = waited.lock == Ok(Acquired::Clean)
+                && !waited.notified
+                && !waited.timed_out
+                && !recheck.has_passed();
+            match waited.relay.take() {
+                Some(kept) if again => relay = kept,
+                kept => {
+                    self.end();
+                    return Waited { relay: kept, ..waited };
+                }
+            }
+        }
     }
 
-    /// Prepares the wait and unlocks. The next locker sees everything before the unlock.
-    fn let_go(&self, mutex: &RawMutex, me: Me, relay: &WakeRelay) -> Ticket {
-        let ticket = self.plain.count().announce();
-        relay.to(self.plain.relay());
+    /// Unlocks `mutex`, which `me` holds, sleeps until something wakes it, and locks the mutex again.
+    /// A caller whose wait began at `since` and that was not notified may go on with another part:
+    /// notifications in between count.
+    #[expect(clippy::too_many_arguments, reason = "two deadlines")]
+    pub(crate) fn wait_part(
+        &self,
+        registry: &Registry,
+        mutex: &RawMutex,
+        me: Me,
+        relay: WakeRelay,
+        spin_waits: &SpinWaits,
+        since: Since,
+        deadline: Deadline,
+        relock: Deadline,
+    ) -> Waited {
+        let ticket = self.prepare(&relay);
+        // A notifier that had not locked the mutex may have come since the last look, and have woken
+        // no waiter.
+        if self.take_notification(since) {
+            let clean = mutex.is_consistent();
+            let lock = Ok(if clean { Acquired::Clean } else { Acquired::OwnerDied });
+            return Waited { lock, timed_out: false, notified: true, relay: Some(relay) };
+        }
+        // The next locker sees everything before this.
         mutex.release(me.id);
+        let slept = self.sleep(registry, ticket, spin_waits, deadline);
+        let mut waited = self.take_again(mutex, me, spin_waits, relay, slept, relock);
+        if waited.lock.is_ok() {
+            // Under the mutex: died just after, the next locker is told of it.
+            waited.notified = self.take_notification(since);
+            waited.timed_out &= !waited.notified;
+            // The wake may have been for a waiter that began before us. Once for each notification,
+            // so waiters do not wake each other for ever for one that no waiter uses.
+            if !waited.notified
+                && self.plain.count().is_notified(ticket)
+                && self.notifications.is_any_unused()
+            {
+                self.plain.relay_wake();
+            }
+        }
+        waited
+    }
+
+    /// Prepares the wait, with the mutex held.
+    fn prepare(&self, relay: &WakeRelay) -> Ticket {
+        let ticket = self.plain.announce_before_looking();
+        relay.to(self.plain.relay());
         ticket
     }
 
@@ -100,6 +190,9 @@ impl RawCondvar {
         spin_waits: &SpinWaits,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
+        if deadline.has_passed() {
+            return Ok(Asleep::TimedOut);
+        }
         spin_waits.notify.spin_until(deadline, || self.plain.count().is_notified(ticket));
         Sleep::on(registry, &self.plain.watches(ticket)).among_others_until(deadline)
     }
@@ -141,7 +234,7 @@ impl RawCondvar {
             }
         }
         let relay = lock.is_ok().then_some(relay);
-        Waited { lock, timed_out, relay }
+        Waited { lock, timed_out, notified: false, relay }
     }
 
     /// Waits likewise, until the owner of `other`, a token of `others`, has ended.
@@ -158,9 +251,13 @@ impl RawCondvar {
         mutex.release(me.id);
         let ended = || self.watchful.is_notified(ticket) || !others.is_alive(other);
         spin_waits.notify.spin_until(deadline, ended);
-        let slept = Sleep::on(others, &[self.watchful.watch(ticket)])
-            .behind(&relay, &[other])
-            .until(deadline);
+        let slept = if deadline.has_passed() {
+            Ok(Asleep::TimedOut)
+        } else {
+            Sleep::on(others, &[self.watchful.watch(ticket)])
+                .behind(&relay, &[other])
+                .until(deadline)
+        };
         drop(relay);
         let timed_out = slept == Ok(Asleep::TimedOut);
         // Also when the system refused the sleep: the caller gets the lock or the reason, never
@@ -169,7 +266,7 @@ impl RawCondvar {
             Ok(_) => mutex.lock(me, &spin_waits.lock, Deadline::NEVER),
             Err(errno) => Err(Refused::System(errno)),
         };
-        Waited { lock, timed_out, relay: None }
+        Waited { lock, timed_out, notified: false, relay: None }
     }
 
     /// Returns whether a thread may be waiting, and how many notifications a waiter may have
@@ -198,11 +295,10 @@ mod loom_tests {
 
     impl RawCondvar {
         pub(crate) fn new() -> RawCondvar {
-            let reserved = [AtomicU32::new(0), AtomicU32::new(0)];
             RawCondvar {
                 plain: RelayedEventCount::default(),
                 watchful: EventCount::default(),
-                reserved,
+                notifications: Notifications::default(),
             }
         }
     }
@@ -330,7 +426,8 @@ mod loom_tests {
                     lock(&world, me);
                     if world.items.load(Ordering::Relaxed) == 0 {
                         let relay = WakeRelay::begin(me.list());
-                        let ticket = world.condvar.let_go(&world.mutex, me, &relay);
+                        let ticket = world.condvar.prepare(&relay);
+                        world.mutex.release(me.id);
                         let slept = world.condvar.sleep(
                             &world.registry,
                             ticket,

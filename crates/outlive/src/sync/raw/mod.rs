@@ -10,7 +10,9 @@ pub(super) mod barrier;
 pub(super) mod ceiling;
 pub(super) mod condvar;
 pub(super) mod event;
+mod event_word;
 pub(super) mod mutex;
+pub(super) mod notifications;
 pub(super) mod once;
 #[cfg(not(loom))]
 pub(super) mod pi;
