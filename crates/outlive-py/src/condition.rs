@@ -78,7 +78,7 @@ impl Condition {
         let ended = detached(py, || {
             // A signal ends the part at once; the slice is for one that comes just before it.
             let (slice, next) = until.long_slice_and_short();
-            self.condvar.wait_part_until(guard, begun, slice, next)
+            self.condvar.continue_wait(guard, begun, slice, next)
         });
         let slept = match ended {
             Ok(Some((guard, notified))) => {

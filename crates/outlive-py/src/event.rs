@@ -53,7 +53,7 @@ impl Event {
             return Ok(got);
         }
         let got = wait(py, Until::timeout(timeout)?, |deadline| {
-            event.wait_since_until(begun, bits, all, deadline).transpose()
+            event.continue_wait(begun, bits, all, deadline).transpose()
         })?;
         got.unwrap_or(Ok(0)).raised(py)
     }

@@ -82,11 +82,13 @@ impl Stage {
     }
 }
 
-/// Tests that run in a shell's background have inherited an ignored SIGINT, which the program would
-/// go on to ignore.
+/// Tests that run in a shell's background have inherited an ignored SIGINT, and below `nohup` an
+/// ignored SIGHUP, which the program would go on to ignore.
 fn heed_interrupts() -> std::io::Result<()> {
-    // SAFETY: no handler is installed, the default action is set.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    for signal in [libc::SIGINT, libc::SIGHUP] {
+        // SAFETY: no handler is installed, the default action is set.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
     Ok(())
 }
 

@@ -416,7 +416,7 @@ impl Condvar {
     /// Waits as [`Condvar::wait_and_relock_until`] does, for one part of a wait that began there;
     /// returns also whether it was notified. Otherwise any wake-up, a signal's, too, ends this part.
     #[doc(hidden)]
-    pub fn wait_part_until<'a, T, K>(
+    pub fn continue_wait<'a, T, K>(
         &self,
         guard: MutexGuard<'a, T, K>,
         begun: &BegunCondvarWait<'_>,

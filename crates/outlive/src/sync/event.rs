@@ -163,7 +163,7 @@ impl Event {
         self.raw().head.value()
     }
 
-    /// Begins a wait, which [`Event::wait_since_until`] continues: for bindings that wait in
+    /// Begins a wait, which [`Event::continue_wait`] continues: for bindings that wait in
     /// several parts, and must not miss a bit between them.
     #[doc(hidden)]
     pub fn begin_wait(&self) -> BegunWait {
@@ -173,7 +173,7 @@ impl Event {
     /// Waits as [`Event::wait_any_until`] or [`Event::wait_all_until`] does, but as if it had
     /// waited since that point.
     #[doc(hidden)]
-    pub fn wait_since_until(
+    pub fn continue_wait(
         &self,
         since: BegunWait,
         bits: u32,

@@ -178,8 +178,8 @@ impl Inner {
         Plan::INITIAL + rings + subscribers
     }
 
-    /// Returns the bytes of the largest payload for which there would be room if the topic had no
-    /// other: it takes whole pages, and one for its tag.
+    /// Returns the bytes of the largest payload for which there would be room if the topic had never
+    /// had another: it takes whole pages, and one for its tag. A larger one never fits.
     pub(super) fn largest_payload(&self) -> u64 {
         let left = self.segment.header().max_bytes().saturating_sub(self.fixed_bytes() + PAGE);
         (left / PAGE * PAGE).min(LARGEST_PAYLOAD as u64)

@@ -13,22 +13,22 @@ use crate::world::World;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendWaiting {
     /// All slots are taken.
-    ForSlot,
+    Slot,
     /// All memory for objects is taken.
-    ForMemory,
+    Memory,
     /// All slots are taken, and the receiver is dead: the next one makes room.
-    ForReceiver,
+    SlotKept,
     /// All memory for objects is taken, and the receiver is dead.
-    ForReceiverLarge,
+    MemoryKept,
 }
 
 impl SendWaiting {
     fn shape(self) -> Shape {
         match self {
-            SendWaiting::ForSlot | SendWaiting::ForReceiver => {
+            SendWaiting::Slot | SendWaiting::SlotKept => {
                 Shape { max_bytes: 64 << 10, first_slots: 256 }
             }
-            SendWaiting::ForMemory | SendWaiting::ForReceiverLarge => {
+            SendWaiting::Memory | SendWaiting::MemoryKept => {
                 Shape { max_bytes: 256 << 10, first_slots: 64 }
             }
         }
@@ -36,13 +36,13 @@ impl SendWaiting {
 
     /// Whether the receiver is dead before the victim comes.
     fn is_receiver_dead(self) -> bool {
-        matches!(self, SendWaiting::ForReceiver | SendWaiting::ForReceiverLarge)
+        matches!(self, SendWaiting::SlotKept | SendWaiting::MemoryKept)
     }
 
     fn length(self) -> usize {
         match self {
-            SendWaiting::ForSlot | SendWaiting::ForReceiver => 48,
-            SendWaiting::ForMemory | SendWaiting::ForReceiverLarge => 5000,
+            SendWaiting::Slot | SendWaiting::SlotKept => 48,
+            SendWaiting::Memory | SendWaiting::MemoryKept => 5000,
         }
     }
 }
@@ -50,25 +50,25 @@ impl SendWaiting {
 impl Scenario for SendWaiting {
     fn name(&self) -> &'static str {
         match self {
-            SendWaiting::ForSlot => "queue-send-waiting",
-            SendWaiting::ForMemory => "queue-send-waiting-large",
-            SendWaiting::ForReceiver => "queue-keep-waiting",
-            SendWaiting::ForReceiverLarge => "queue-keep-waiting-large",
+            SendWaiting::Slot => "queue-send-waiting",
+            SendWaiting::Memory => "queue-send-waiting-large",
+            SendWaiting::SlotKept => "queue-keep-waiting",
+            SendWaiting::MemoryKept => "queue-keep-waiting-large",
         }
     }
 
     fn about(&self) -> &'static str {
         match self {
-            SendWaiting::ForSlot => {
+            SendWaiting::Slot => {
                 "send to a queue that is full at its largest, beside another waiting sender"
             }
-            SendWaiting::ForMemory => {
+            SendWaiting::Memory => {
                 "send 5,000 bytes to a queue without memory left, beside another waiting sender"
             }
-            SendWaiting::ForReceiver => {
+            SendWaiting::SlotKept => {
                 "send to a full queue that keeps messages while its receiver is dead, beside another waiting sender"
             }
-            SendWaiting::ForReceiverLarge => {
+            SendWaiting::MemoryKept => {
                 "send 5,000 bytes to such a queue without memory left, beside another waiting sender"
             }
         }
