@@ -163,7 +163,7 @@ fn strict_tells_the_caller() {
     place.start("lock-plain pause").until("pause");
     place.run("lock-plain unlock-plain");
     assert_eq!(place.run("lock-plain"), format!("lock-plain {}", libc::ENOTRECOVERABLE));
-    assert!(place.log().contains("refused: somebody was told of a death"), "{}", place.log());
+    assert!(place.log().contains("refused: a thread was told of a death"), "{}", place.log());
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn another_layout_version(world: &World) {
             assert_eq!(error, Error::OtherVersion { path, found, ours });
             let text = error.to_string();
             assert!(text.contains(&format!("layout {found_version}")), "{text}");
-            assert!(text.contains("remove it when nobody uses it"), "{text}");
+            assert!(text.contains("remove it when no process uses it"), "{text}");
         }
     }
     assert!(domain.entries().expect("listed")[0].kind.is_err(), "listed with the reason");

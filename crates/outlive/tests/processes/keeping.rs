@@ -192,9 +192,11 @@ fn a_stopped_receiver_that_comes_holds_up_a_full_queue_alone(world: &World) {
         let mut receiver = queue.receiver().expect("none lives");
         board.set(0, 1);
         board.reach(1, 1);
-        for number in 0..10 {
+        for number in 0..filled {
             assert_eq!(read_message(&receiver.recv().expect("kept")), (0, number));
         }
+        // There is room when the last of the queue's regions has some.
+        assert_eq!(read_message(&receiver.recv().expect("sent")), (1, 0));
         board.set(0, 2);
         loop {
             std::thread::park();
