@@ -25,7 +25,7 @@ share the object::
 | what | classes |
 | --- | --- |
 | where things are found | ``Domain``, ``Peer`` |
-| locks and their like | ``Lock``, ``RwLock``, ``Semaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
+| locks and their like | ``Lock``, ``RLock``, ``RwLock``, ``Semaphore``, ``CountingSemaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
 | objects or bytes to one receiver | ``Queue`` |
 | jobs, each for one of several workers | ``JobQueue`` (``Job``) |
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``) |

@@ -89,7 +89,10 @@ impl RLock {
 
     /// Acquires the lock, at once if this thread holds it; returns False when another thread holds it
     /// (``blocking=False``), or the timeout, in seconds, passed.
-    #[pyo3(signature = (blocking=true, timeout=Some(-1.0)))]
+    #[pyo3(
+        signature = (blocking=true, timeout=Some(-1.0)),
+        text_signature = "($self, blocking=True, timeout=-1.0)"
+    )]
     fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
         self.take(py, patience(blocking, timeout)?)
     }
