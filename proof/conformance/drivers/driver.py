@@ -944,12 +944,14 @@ def kind(error: BaseException) -> str:
 
 # Kinds of things that it has none of.
 LACKING_KINDS = {"pi", "ceiling", "once", "record"}
+# Single commands: its queues have no type.
+LACKING = {"queue.typed"}
 
 
 def act(line: str) -> str:
     command, *words = line.split(" ")
     thing, _, verb = command.partition(".")
-    if thing in LACKING_KINDS:
+    if thing in LACKING_KINDS or command in LACKING:
         return f"error Unsupported {command}"
     if thing == "open":
         command, words = "open_as", [verb, *words]
