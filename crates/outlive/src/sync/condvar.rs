@@ -460,7 +460,7 @@ impl Condvar {
                 if waited.timed_out {
                     woke = Woke::TimedOut;
                 }
-                (waited.lock, waited.relay)
+                (waited.lock, waited.relay, waited.notified)
             })?;
         Ok(again.map(|guard| (guard, woke)))
     }

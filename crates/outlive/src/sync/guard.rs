@@ -121,17 +121,19 @@ pub(super) struct Relayed {
     /// Keeps it mapped.
     _file: Arc<Segment>,
     condvar: NonNull<RawCondvar>,
+    /// The thread's wait ended by a notification, which it has used.
+    has_used: bool,
 }
 
 impl Relayed {
-    pub(super) fn new(file: &Arc<Segment>, condvar: &RawCondvar) -> Relayed {
-        Relayed { _file: Arc::clone(file), condvar: NonNull::from(condvar) }
+    pub(super) fn new(file: &Arc<Segment>, condvar: &RawCondvar, has_used: bool) -> Relayed {
+        Relayed { _file: Arc::clone(file), condvar: NonNull::from(condvar), has_used }
     }
 
-    /// Hands the notification on that the thread has used: it is about to wait for something else,
-    /// without the mutex. The relay wakes a waiter when it is led elsewhere.
+    /// Hands the notification on that the thread has used, if it has used one: it is about to wait
+    /// for something else, without the mutex. The relay wakes a waiter when it is led elsewhere.
     pub(super) fn hand_on_unless(&self, stays: Option<&RawCondvar>) {
-        if stays.map(NonNull::from) != Some(self.condvar) {
+        if self.has_used && stays.map(NonNull::from) != Some(self.condvar) {
             // SAFETY: it lies in `_file`, which is mapped.
             unsafe { self.condvar.as_ref() }.hand_on();
         }

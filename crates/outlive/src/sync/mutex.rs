@@ -288,8 +288,8 @@ impl<'a, T, K> MutexGuard<'a, T, K> {
 
     /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the
     /// lock by then. If `meanwhile` returns a wake relay, which leads to a word of `file`, the new
-    /// guard keeps it until it is dropped. `waits_on` is the condition variable whose plain waiter the
-    /// thread becomes, if it does.
+    /// guard keeps it until it is dropped; `meanwhile` also says whether a notification ended the
+    /// wait. `waits_on` is the condition variable whose plain waiter the thread becomes, if it does.
     pub(super) fn give_back_during(
         self,
         file: &Arc<Segment>,
@@ -298,7 +298,7 @@ impl<'a, T, K> MutexGuard<'a, T, K> {
             &'a RawMutex,
             Me,
             WakeRelay,
-        ) -> (Result<Acquired, Refused>, Option<WakeRelay>),
+        ) -> (Result<Acquired, Refused>, Option<WakeRelay>, bool),
     ) -> GivenBack<'a, T, K> {
         let Some(me) = self.hold.owner() else {
             return Err(LockError::Failed(AcquireError::NotHeld));
@@ -309,13 +309,13 @@ impl<'a, T, K> MutexGuard<'a, T, K> {
         let (before, relay) =
             if bits & KEPT == 0 { (None, WakeRelay::begin(me.list())) } else { resume_relay(me) };
         before.iter().for_each(|before| before.hand_on_unless(waits_on));
-        let (result, relay) = meanwhile(raw, me, relay);
+        let (result, relay, notified) = meanwhile(raw, me, relay);
         if result.is_err() {
             order::gives_back(raw);
         }
         let kept = relay
             .zip(waits_on)
-            .is_some_and(|(relay, condvar)| keep_relay(relay, Relayed::new(file, condvar)));
+            .is_some_and(|(relay, on)| keep_relay(relay, Relayed::new(file, on, notified)));
         let holder =
             if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
         // SAFETY: the old guard's promise holds for the new one: the same lock and value, which

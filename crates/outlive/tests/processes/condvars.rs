@@ -32,6 +32,7 @@ crate::checks!(
     a_woken_waiter_blocks_on_another_mutex_and_dies,
     a_woken_waiter_that_had_a_mutex_of_libcs_dies,
     a_woken_waiter_that_waits_on_another_condition_hands_its_notification_on,
+    who_was_not_notified_hands_nothing_on,
     who_gives_the_mutex_up_hands_its_notification_on,
     who_dies_asleep_takes_nothing_along,
     a_notifier_that_dies_inside_is_told_to_who_watches_it,
@@ -517,6 +518,28 @@ fn a_woken_waiter_that_waits_on_another_condition_hands_its_notification_on(worl
         other.notify_one();
         first.finish();
     }
+}
+
+/// A wait that ended by its deadline has used no notification: a wait for another condition with the
+/// same guard must not end a wait of another thread.
+fn who_was_not_notified_hands_nothing_on(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    let other = Condvar::open_or_create(&domain, "other").expect("opens");
+    let soon = Duration::from_millis(5);
+    let guard = store.lock();
+    // As of another thread that waits.
+    let begun = store.delivered.begin_wait();
+    let (guard, woke) = store.delivered.wait_timeout(guard, soon).expect("it has the mutex");
+    assert_eq!(woke, Woke::TimedOut);
+    let (guard, _) = other.wait_timeout(guard, soon).expect("it has the mutex");
+    assert!(!store.delivered.take_notification(&begun), "no thread has notified");
+    store.delivered.notify_one();
+    let (guard, woke) = store.delivered.wait_timeout(guard, soon).expect("it has the mutex");
+    // The notification came before this wait.
+    assert_eq!(woke, Woke::TimedOut);
+    assert!(store.delivered.take_notification(&begun));
+    drop(guard);
 }
 
 fn who_gives_the_mutex_up_hands_its_notification_on(world: &World) {
