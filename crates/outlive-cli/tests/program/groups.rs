@@ -200,7 +200,7 @@ fn a_budget_is_mounted_on_no_folder_of_others() {
     let is_refused = |code: i32, why: &str| {
         let Some(ended) = run_with_own_mounts(&stage, &create) else { return false };
         let ended = ended.expect(code).says(why);
-        assert!(!ended.text().contains(" - tmpfs outlive "), "{}", ended.text());
+        assert!(!ended.text().contains(&format!("gid={group}")), "{}", ended.text());
         true
     };
 
@@ -236,6 +236,31 @@ fn a_budget_is_mounted_on_no_folder_of_others() {
         let line = format!(" {} ", arm.display());
         assert!(ended.text().contains(&line), "{}", ended.text());
     }
+}
+
+/// A folder's mode is mended for the group that it has, and for no other.
+#[test]
+fn doctor_opens_a_domain_to_its_own_group_alone() {
+    let stage = Stage::new();
+    if !rustix::process::geteuid().is_root() {
+        skip("only root can play several users");
+        return;
+    }
+    stage.run(&["state", "set", "s", "x"]).expect(0);
+    let group = GROUP.to_string();
+    let repair = ["doctor", "--repair", "--group", &group];
+    let mode = || fs::metadata(stage.domain()).expect("there").mode() & 0o7777;
+    for wrong in [0o700, 0o755] {
+        fs::set_permissions(stage.domain(), fs::Permissions::from_mode(wrong)).expect("set");
+        let text = stage.run(&repair).expect(1).text();
+        assert!(text.contains("FAULT   domain") && text.contains("has group"), "{text}");
+        assert_eq!(mode(), wrong);
+    }
+    chown(stage.domain(), None, Some(GROUP)).expect("given");
+    fs::set_permissions(stage.domain(), fs::Permissions::from_mode(0o777)).expect("set");
+    let text = stage.run(&repair).expect(0).text();
+    assert!(text.contains("mended  domain"), "{text}");
+    assert_eq!(mode(), 0o770);
 }
 
 #[test]
