@@ -11,15 +11,15 @@
 //! | behind the making of the folder | it is empty, and the next run mounts on it |
 //! | behind the mount | the next run finds a file system of its own, and makes the domain in it |
 
-use std::fs::{self, Permissions};
-use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use clap::Args;
 use outlive::Error;
+use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount, mount_remount};
+use rustix::process::geteuid;
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -89,15 +89,48 @@ pub fn run(args: &CreateArgs, common: &Common) -> Result<(), Failure> {
 }
 
 /// Gives the domain's folder a file system of that size, or gives the one that it has that size.
+///
+/// Members of a group may do as they like in the folder of the group's domains. So nothing is
+/// mounted by a path, which any of them could make a link meanwhile: the folder is opened, checked,
+/// and mounted on by its descriptor.
 fn set_budget(path: &Path, budget: u64, common: &Common) -> Result<(), Failure> {
     if budget == 0 {
         // For the kernel, that means no limit at all.
         return Err(Failure::new(Code::Usage, "--budget: more than 0 bytes"));
     }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        let text = format!("--budget: {} is no folder to mount on", path.display());
+        return Err(Failure::new(Code::Usage, text));
+    };
     let group = common.domain.group_id()?;
     let size = format!("size={budget}");
-    if is_mounted(path) {
-        return mount_remount(path, FLAGS, size.as_str()).map_err(|errno| match errno {
+    let parent = if common.domain.is_path() {
+        fs::open(parent, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(not_opened(parent))?
+    } else {
+        open_base(parent, group, common)?
+    };
+    let open = || fs::openat(&parent, name, PLAIN_FOLDER, Mode::empty());
+    let (folder, made) = match open() {
+        Err(Errno::NOENT) if !common.domain.no_create => {
+            fs::mkdirat(&parent, name, Mode::RWXU).map_err(failed(path))?;
+            (open().map_err(not_opened(path))?, true)
+        }
+        other => (other.map_err(not_opened(path))?, false),
+    };
+    let facts = checked(&folder, path)?;
+    // It stays this folder whatever becomes of its name.
+    let at = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    let is_mounted = facts.st_dev != fs::fstat(&parent).map_err(failed(path))?.st_dev;
+    let is_empty = is_empty(&folder).map_err(failed(path))?;
+    if is_mounted {
+        let is_domain = fs::statat(&folder, ".tokens", AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        if !is_empty && !is_domain {
+            let text =
+                format!("{} holds other things than a domain, and is left alone", path.display());
+            return Err(Failure::new(Code::NotOurs, text));
+        }
+        return mount_remount(at, FLAGS, size.as_str()).map_err(|errno| match errno {
             Errno::INVAL => Failure::new(
                 Code::NoSpace,
                 format!("{} holds more than {} already", path.display(), bytes(budget)),
@@ -105,30 +138,22 @@ fn set_budget(path: &Path, budget: u64, common: &Common) -> Result<(), Failure> 
             errno => refused(path, errno),
         });
     }
-    let made = match fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => false,
-        Ok(false) => {
-            let text = format!(
-                "{} is there already, in a file system that it shares; remove it, or choose another name",
-                path.display()
-            );
-            return Err(Failure::new(Code::Busy, text));
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !common.domain.no_create => {
-            make_folders(path, common)?;
-            true
-        }
-        Err(error) => return Err(failed(path)(error)),
-    };
+    if !is_empty {
+        let text = format!(
+            "{} is there already, in a file system that it shares; remove it, or choose another name",
+            path.display()
+        );
+        return Err(Failure::new(Code::Busy, text));
+    }
     let mode = if group.is_some() { "0770" } else { "0700" };
-    let mut options = format!("{size},mode={mode},uid={}", rustix::process::geteuid().as_raw());
+    let mut options = format!("{size},mode={mode},uid={}", geteuid().as_raw());
     if let Some(group) = group {
         options.push_str(&format!(",gid={group}"));
     }
     let options = std::ffi::CString::new(options).unwrap_or_default();
-    mount("outlive", path, "tmpfs", FLAGS, options.as_c_str()).map_err(|errno| {
+    mount("outlive", at, "tmpfs", FLAGS, options.as_c_str()).map_err(|errno| {
         if made {
-            let _ = fs::remove_dir(path);
+            let _ = fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
         }
         refused(path, errno)
     })
@@ -137,37 +162,93 @@ fn set_budget(path: &Path, budget: u64, common: &Common) -> Result<(), Failure> 
 /// Nothing in a domain is a program, a device or another user's.
 const FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-/// Returns whether the folder is the root of a file system of its own.
-fn is_mounted(path: &Path) -> bool {
-    let device = |path: &Path| fs::symlink_metadata(path).map(|facts| facts.dev());
-    match (device(path), path.parent().map(device)) {
-        (Ok(own), Some(Ok(parent))) => own != parent,
-        _ => false,
-    }
-}
+/// How a folder is opened that must not be a link.
+const PLAIN_FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Makes the folder to mount on, and the folder of the user's or group's domains if that is not
-/// there.
-fn make_folders(path: &Path, common: &Common) -> Result<(), Failure> {
-    if !common.domain.is_path()
-        && let Some(base) = path.parent()
-        && !base.is_dir()
-    {
-        fs::create_dir(base).map_err(failed(base))?;
-        let mode = match common.domain.group_id()? {
+/// Opens the folder of the user's or group's domains, and makes it if it is not there. Whoever owns
+/// it decides what its names mean: only root or the caller may.
+fn open_base(base: &Path, group: Option<u32>, common: &Common) -> Result<OwnedFd, Failure> {
+    let open = || fs::open(base, PLAIN_FOLDER, Mode::empty());
+    let folder = match open() {
+        Err(Errno::NOENT) if !common.domain.no_create => {
+            match fs::mkdir(base, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(base)(errno)),
+            }
+            open().map_err(not_opened(base))?
+        }
+        other => other.map_err(not_opened(base))?,
+    };
+    let facts = checked(&folder, base)?;
+    // Just made, by this run or by one that died here.
+    let is_unfinished = facts.st_uid == geteuid().as_raw()
+        && facts.st_mode & 0o077 == 0
+        && is_empty(&folder).map_err(failed(base))?;
+    let facts = if is_unfinished {
+        let mode = match group {
             Some(group) => {
-                chown(base, None, Some(group)).map_err(failed(base))?;
+                fs::fchown(&folder, None, Some(Gid::from_raw(group))).map_err(failed(base))?;
                 0o770
             }
             None => 0o700,
         };
-        fs::set_permissions(base, Permissions::from_mode(mode)).map_err(failed(base))?;
+        fs::fchmod(&folder, Mode::from_raw_mode(mode)).map_err(failed(base))?;
+        checked(&folder, base)?
+    } else {
+        facts
+    };
+    let is_right = match group {
+        Some(group) => facts.st_gid == group && facts.st_mode & 0o077 == 0o070,
+        None => facts.st_mode & 0o007 == 0,
+    };
+    if is_right {
+        return Ok(folder);
     }
-    fs::create_dir(path).map_err(failed(path))
+    let text = format!(
+        "{} has group {} and mode {:04o}: others than the domain's users may enter it, or not all of them",
+        base.display(),
+        facts.st_gid,
+        facts.st_mode & 0o7777
+    );
+    Err(Failure::new(Code::Permission, text))
 }
 
-fn failed(path: &Path) -> impl Fn(io::Error) -> Failure {
-    move |error| Failure::system(format_args!("make {}", path.display()), &error)
+/// Examines a folder, and refuses that of a user who is neither root nor the caller: its owner could
+/// put anything there in its place.
+fn checked(folder: &OwnedFd, path: &Path) -> Result<Stat, Failure> {
+    let facts = fs::fstat(folder).map_err(failed(path))?;
+    if facts.st_uid == 0 || facts.st_uid == geteuid().as_raw() {
+        return Ok(facts);
+    }
+    let text = format!(
+        "{} belongs to user {}; a budget needs a folder of root's: remove it, or give it to root",
+        path.display(),
+        facts.st_uid
+    );
+    Err(Failure::new(Code::Permission, text))
+}
+
+/// Returns whether a folder holds nothing, whatever the names in it.
+fn is_empty(folder: &OwnedFd) -> Result<bool, Errno> {
+    for entry in fs::Dir::read_from(folder)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn not_opened(path: &Path) -> impl Fn(Errno) -> Failure {
+    move |errno| match errno {
+        Errno::LOOP | Errno::NOTDIR => {
+            Failure::new(Code::NotOurs, format!("{} is not a folder", path.display()))
+        }
+        errno => Failure::system(format_args!("open {}", path.display()), &errno.into()),
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(Errno) -> Failure {
+    move |errno| Failure::system(format_args!("make {}", path.display()), &errno.into())
 }
 
 fn refused(path: &Path, errno: Errno) -> Failure {

@@ -10,6 +10,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -31,7 +32,8 @@ use crate::signals::Signals;
 /// finds the pid of its client in OUTLIVE_CLIENT_PID. serve goes on until it is interrupted (exit code 0): it takes no
 /// further request then, and ends when the commands that run have answered; a second signal ends it
 /// at once. When serve is killed, its clients are told that the server died, and another server may
-/// take over at once; a command that serve had started is not killed with it.
+/// take over at once; a command that serve had started is not killed with it. Each command has a
+/// process group of its own, which a terminal's Ctrl-C does not reach.
 ///
 /// What follows the first word of the command belongs to the command, options too; options of
 /// serve come before it.
@@ -163,6 +165,9 @@ impl Serving {
             command.env("OUTLIVE_CLIENT_PID", client.pid.to_string());
         }
         self.signals.spare(&mut command);
+        // A terminal sends Ctrl-C to the whole group in front: to us, but not to a command that may
+        // finish and answer.
+        command.process_group(0);
         // Started by this thread: a command that cannot be started ends the server.
         let child = match command.spawn() {
             Ok(child) => child,

@@ -1,6 +1,8 @@
 //! `call` and `serve`: requests and answers from a shell, and what is told when a process dies.
 
-use crate::stage::{Stage, until};
+use std::os::unix::process::CommandExt;
+
+use crate::stage::{Running, Stage, until};
 
 fn serving(stage: &Stage, name: &str) -> bool {
     stage.entry(name).is_some_and(|entry| entry["receiver"]["alive"] == true)
@@ -99,6 +101,27 @@ fn a_server_that_is_told_to_end_answers_first() {
         }
     }
     std::fs::write(stage.path("go"), "").expect("written");
+}
+
+/// A terminal sends its SIGINT to the server's whole process group.
+#[test]
+fn an_interrupt_from_the_terminal_does_not_reach_the_commands() {
+    let stage = Stage::new();
+    let script = "cat; until [ -e go ]; do sleep 0.01; done";
+    let mut command = stage.command(["serve", "slow", "sh", "-c", script]);
+    command.process_group(0);
+    let server = Running::new(command);
+    until("it serves", || serving(&stage, "slow"));
+    let client = stage.start(&["call", "slow", "x"]);
+    until("it is begun", || {
+        stage.entry("slow").is_some_and(|entry| entry["figures"]["begun"] == 1)
+    });
+    let group = rustix::process::Pid::from_child(&server.child);
+    rustix::process::kill_process_group(group, rustix::process::Signal::INT).expect("there");
+    until("it has been read", || !server.is_pending(libc::SIGINT));
+    std::fs::write(stage.path("go"), "").expect("written");
+    assert_eq!(client.end().expect(0).text(), "x");
+    server.end().expect(0);
 }
 
 #[test]

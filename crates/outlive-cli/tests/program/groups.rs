@@ -1,7 +1,7 @@
 //! Domains of a group, and domains with a budget. Only root can play several users, or mount.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -143,6 +143,124 @@ fn a_budget_is_the_most_that_a_domain_takes() {
     stage.run(&["state", "set", "s", "x", "--domain", &shared]).expect(0);
     let late = ["domain", "create", "--domain", &shared, "--budget", "8M"];
     stage.run(&late).expect(12).says("choose another name");
+}
+
+/// Runs the program in a mount namespace of its own, and returns what is mounted there then as its
+/// output; `None` where that is not permitted.
+fn run_with_own_mounts(stage: &Stage, args: &[&str]) -> Option<Ended> {
+    let script = r#""$0" "$@" > /dev/null; code=$?; cat /proc/self/mountinfo; exit $code"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_outlive")]).args(args);
+    command.current_dir(stage.path("")).env_remove("TERM");
+    // SAFETY: two system calls.
+    unsafe {
+        command.pre_exec(|| {
+            let private = libc::MS_REC | libc::MS_PRIVATE;
+            let (root, none) = (c"/".as_ptr(), core::ptr::null());
+            let done = libc::unshare(libc::CLONE_NEWNS) == 0
+                && libc::mount(none, root, none, private, none.cast()) == 0;
+            if done { Ok(()) } else { libc::_exit(77) }
+        });
+    }
+    let ended = Running::new(command).end();
+    (ended.code() != 77).then_some(ended)
+}
+
+/// A folder that is removed in the end.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A member may make what it likes in the group's folder, and root's mount must not end up elsewhere.
+#[test]
+fn a_budget_is_mounted_on_no_folder_of_others() {
+    let stage = Stage::new();
+    if !rustix::process::geteuid().is_root() {
+        skip("only root can play several users");
+        return;
+    }
+    let number = 4_000_000 + std::process::id();
+    let group = number.to_string();
+    let base = Removed(PathBuf::from(format!("/dev/shm/outlive-group-{group}")));
+    let create = ["domain", "create", "--group", &group, "-d", "arm", "--budget", "8M"];
+    let target = stage.path("target");
+    fs::create_dir_all(target.join("arm")).expect("made");
+    let arm = base.0.join("arm");
+    let group_id = Some(number);
+    let make_base = |owner: u32| {
+        fs::create_dir(&base.0).expect("made");
+        chown(&base.0, Some(owner), group_id).expect("given");
+        fs::set_permissions(&base.0, fs::Permissions::from_mode(0o770)).expect("set");
+    };
+    let is_refused = |code: i32, why: &str| {
+        let Some(ended) = run_with_own_mounts(&stage, &create) else { return false };
+        let ended = ended.expect(code).says(why);
+        assert!(!ended.text().contains(&format!("gid={group}")), "{}", ended.text());
+        true
+    };
+
+    // A link to an empty folder of root's.
+    make_base(0);
+    symlink(target.join("arm"), &arm).expect("laid");
+    if !is_refused(8, "not a folder") {
+        skip("mounting is not permitted here");
+        return;
+    }
+    fs::remove_file(&arm).expect("removed");
+    // A member's own folder.
+    fs::create_dir(&arm).expect("made");
+    chown(&arm, Some(MEMBER), group_id).expect("given");
+    is_refused(9, "belongs to user");
+    fs::remove_dir_all(&base.0).expect("removed");
+    // The group's folder itself is a member's, or a link.
+    make_base(MEMBER);
+    is_refused(9, "belongs to user");
+    fs::remove_dir(&base.0).expect("removed");
+    symlink(&target, &base.0).expect("laid");
+    is_refused(8, "not a folder");
+    fs::remove_file(&base.0).expect("removed");
+
+    // Nobody was there before; and the maker died behind the making of the folders.
+    for died in [false, true] {
+        if died {
+            fs::remove_dir_all(&base.0).expect("removed");
+            make_base(0);
+            fs::create_dir(&arm).expect("made");
+        }
+        let ended = run_with_own_mounts(&stage, &create).expect("as before").expect(0);
+        let line = format!(" {} ", arm.display());
+        assert!(ended.text().contains(&line), "{}", ended.text());
+    }
+}
+
+/// A folder's mode is mended for the group that it has, and for no other.
+#[test]
+fn doctor_opens_a_domain_to_its_own_group_alone() {
+    let stage = Stage::new();
+    if !rustix::process::geteuid().is_root() {
+        skip("only root can play several users");
+        return;
+    }
+    stage.run(&["state", "set", "s", "x"]).expect(0);
+    let group = GROUP.to_string();
+    let repair = ["doctor", "--repair", "--group", &group];
+    let mode = || fs::metadata(stage.domain()).expect("there").mode() & 0o7777;
+    for wrong in [0o700, 0o755] {
+        fs::set_permissions(stage.domain(), fs::Permissions::from_mode(wrong)).expect("set");
+        let text = stage.run(&repair).expect(1).text();
+        assert!(text.contains("FAULT   domain") && text.contains("has group"), "{text}");
+        assert_eq!(mode(), wrong);
+    }
+    chown(stage.domain(), None, Some(GROUP)).expect("given");
+    fs::set_permissions(stage.domain(), fs::Permissions::from_mode(0o777)).expect("set");
+    let text = stage.run(&repair).expect(0).text();
+    assert!(text.contains("mended  domain"), "{text}");
+    assert_eq!(mode(), 0o770);
 }
 
 #[test]

@@ -58,6 +58,21 @@ fn a_command_that_is_not_there_loses_no_job() {
 }
 
 #[test]
+fn a_job_that_is_no_argument_is_set_aside() {
+    let stage = Stage::new();
+    let long = "x".repeat(200_000);
+    let put = ["job", "put", "J", "--job-bytes", "1M", "--max-attempts", "0", "--null"];
+    stage.feed(&put, format!("{long}\0small\0").as_bytes()).expect(0);
+    let ended = stage.run(&["work", "J", "--drain", "echo"]).expect(1);
+    assert_eq!(ended.text(), "small\n");
+    ended.says("too long for an argument");
+    // By standard input it can be done.
+    stage.run(&["job", "aside", "J", "--retry"]).expect(0);
+    let ended = stage.run(&["work", "J", "--drain", "--stdin", "cat"]).expect(0);
+    assert_eq!(ended.text(), long);
+}
+
+#[test]
 fn a_killed_workers_jobs_go_to_another_and_its_commands_die() {
     let stage = Stage::new();
     stage.run(&["job", "put", "J", "one"]).expect(0);

@@ -157,9 +157,10 @@ impl Folder {
             && opening != Opening::Open
             && facts.owner == user
             && facts.mode & 0o077 == 0
-            && file::names(fd.as_fd()).is_ok_and(|names| names.is_empty())
+            && file::is_empty(fd.as_fd()) == Ok(true)
         {
-            file::finish_folder(path, asked.folder_mode(), asked.group())
+            // This folder, which was checked, and not the one that has the path by now.
+            file::finish_open_folder(fd.as_fd(), asked.folder_mode(), asked.group())
                 .map_err(|errno| Error::from_errno("make", path, errno))?;
             facts = examine(fd.as_fd())?;
         }
@@ -235,7 +236,7 @@ fn contents(folder: BorrowedFd<'_>, path: &Path, mark: &str) -> Result<Contents,
     if is_marked()? {
         return Ok(Contents::Domain);
     }
-    if file::names(folder).map_err(failed)?.is_empty() {
+    if file::is_empty(folder).map_err(failed)? {
         return Ok(Contents::Nothing);
     }
     // Another process may have made the domain just now: the mark has its name before anything else

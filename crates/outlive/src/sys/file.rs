@@ -162,7 +162,7 @@ pub(crate) fn remove_empty_folder(path: &Path) -> Result<(), Errno> {
 }
 
 /// Gives a folder that the caller has made its group and mode.
-pub(crate) fn finish_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Errno> {
+fn finish_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Errno> {
     let folder = match open_folder(path) {
         // The umask left the caller no right to open it.
         Err(Errno::ACCESS) => {
@@ -171,10 +171,19 @@ pub(crate) fn finish_folder(path: &Path, mode: u32, group: Option<u32>) -> Resul
         }
         other => other,
     }?;
+    finish_open_folder(folder.as_fd(), mode, group)
+}
+
+/// Gives an open folder its group and mode.
+pub(crate) fn finish_open_folder(
+    folder: BorrowedFd<'_>,
+    mode: u32,
+    group: Option<u32>,
+) -> Result<(), Errno> {
     if let Some(group) = group {
-        fs::fchown(&folder, None, Some(fs::Gid::from_raw(group)))?;
+        fs::fchown(folder, None, Some(fs::Gid::from_raw(group)))?;
     }
-    fs::fchmod(&folder, Mode::from_raw_mode(mode))
+    fs::fchmod(folder, Mode::from_raw_mode(mode))
 }
 
 /// Removes folders whose makers died before they had a name. It also removes one that is just being
@@ -245,7 +254,18 @@ pub(crate) fn is_there(folder: BorrowedFd<'_>, name: &str) -> Result<bool, Errno
     }
 }
 
-/// Returns the names in a folder, without `.` and `..`.
+/// Returns whether a folder holds nothing, of whatever name.
+pub(crate) fn is_empty(folder: BorrowedFd<'_>) -> Result<bool, Errno> {
+    for entry in fs::Dir::read_from(folder)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the names in a folder that are UTF-8, as all names of a domain's files are; without `.`
+/// and `..`.
 pub(crate) fn names(folder: BorrowedFd<'_>) -> Result<Vec<String>, Errno> {
     let mut names = Vec::new();
     for entry in fs::Dir::read_from(folder)? {

@@ -3,6 +3,7 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
@@ -158,6 +159,19 @@ fn a_folder_of_other_things_is_left_as_it_is(world: &World) {
         assert_eq!(names(&path), ["passwd"]);
         assert_eq!(mode(&path), bits);
     }
+    // A name need not be UTF-8.
+    let path = world.folder().join("latin");
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    fs::create_dir(&path).expect("made");
+    fs::write(path.join(name), "text").expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("set");
+    // SAFETY: always.
+    for group in [None, Some(unsafe { libc::getegid() })] {
+        let error = Domain::options().group(group).open_or_create_at(&path).expect_err("refused");
+        assert_eq!(error, Error::NotADomain { path: path.clone() });
+    }
+    assert_eq!(names(&path), [name]);
+    assert_eq!(mode(&path), 0o700);
     // A folder of domains is none either.
     let domain = world.domain();
     let parent = domain.path().parent().expect("it lies somewhere").to_owned();

@@ -1,10 +1,11 @@
 //! The domain: which users may enter it, and what dead processes left in it.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use outlive::{Domain, Error};
+use rustix::fs::{Mode, OFlags};
 
 use super::{Finding, locks};
 use crate::domain::DomainArgs;
@@ -66,15 +67,10 @@ fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Fi
         Err(Error::Untrusted { path, mode, owner, user })
             if repair && owner == user && is_domain(&path) =>
         {
-            let right = if matches!(args.group_id(), Ok(Some(_))) { 0o770 } else { 0o700 };
-            let mended = fs::set_permissions(&path, Permissions::from_mode(right))
-                .map_err(|error| {
-                    Finding::fault("domain", error.to_string(), "mend its permissions by hand")
-                })
-                .and_then(|()| {
-                    args.open_existing()
-                        .map_err(|error| Finding::fault("domain", error.to_string(), "see above"))
-                })?;
+            let right = mend_mode(args, &path)?;
+            let mended = args
+                .open_existing()
+                .map_err(|error| Finding::fault("domain", error.to_string(), "see above"))?;
             let finding = Finding::mended(
                 "domain",
                 format!("{}: mode {mode:04o} is {right:04o} now", path.display()),
@@ -95,6 +91,28 @@ fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Fi
             Err(Finding::fault("domain", error.to_string(), "nothing in it can be used as it is"))
         }
     }
+}
+
+/// Gives a domain's folder the mode that it should have, and returns that. A folder that has another
+/// group than the domain is to have stays as it is: a mode for a group would let that one in.
+fn mend_mode(args: &DomainArgs, path: &Path) -> Result<u32, Finding> {
+    let by_hand = "mend its permissions by hand";
+    let failed = |errno: rustix::io::Errno| Finding::fault("domain", errno.to_string(), by_hand);
+    // One folder is looked at and mended, whatever becomes of its name.
+    let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(path, plain, Mode::empty()).map_err(failed)?;
+    let own = rustix::fs::fstat(&folder).map_err(failed)?.st_gid;
+    let right = match args.group_id() {
+        Ok(Some(group)) if group != own => {
+            let text = format!("{} has group {own}, not {group}", path.display());
+            let advice = "name the domain's own group, or none; or give the folder and its files to the group";
+            return Err(Finding::fault("domain", text, advice));
+        }
+        Ok(Some(_)) => 0o770,
+        _ => 0o700,
+    };
+    rustix::fs::fchmod(&folder, Mode::from_raw_mode(right)).map_err(failed)?;
+    Ok(right)
 }
 
 /// Returns whether there is a domain in the folder: permissions of any other are its owner's

@@ -142,8 +142,11 @@ impl Workers<'_> {
     fn run(&self, job: Job) -> Result<(), Failure> {
         let mut child = match self.start(&job) {
             Ok(child) => child,
-            Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                self.say(&job, "no argument may hold a NUL; use --stdin. It is set aside");
+            // Of the job, not of the command: given back, it would end the next work too.
+            Err(error) if is_no_argument(&error) => {
+                let why =
+                    "it holds a NUL or is too long for an argument; use --stdin. It is set aside";
+                self.say(&job, why);
                 self.aside.fetch_add(1, Ordering::Relaxed);
                 return Ok(job.set_aside()?);
             }
@@ -208,6 +211,11 @@ impl Workers<'_> {
         };
         command.spawn()
     }
+}
+
+/// Returns whether a command could not be started because of what its arguments are.
+fn is_no_argument(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::ArgumentListTooLong)
 }
 
 /// Returns a word of the command with the job in place of each {}.
