@@ -44,7 +44,7 @@ impl Site {
     }
 }
 
-/// What has a [`Site`]: the handle of a primitive, named or embedded, or of a record.
+/// What knows where its words lie: the handle of a primitive, named or embedded, or of a record.
 pub trait Sited {
     #[doc(hidden)]
     fn site(&self) -> &Site;
