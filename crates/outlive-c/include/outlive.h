@@ -2098,7 +2098,8 @@ int outlive_job_queue_counts(const struct outlive_job_queue_t *queue, struct out
 
 /**
  * Copies the first job that is set aside and whose number is `from` or more into `buffer`. `*id`:
- * its number; `*attempts` (may be NULL): how often it was taken; `*size`: its bytes.
+ * its number; `*attempts` (may be NULL): how often it was taken; `*size`: its bytes. Of a job whose
+ * length is damaged these are the bytes that lie in its place.
  *
  * Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `*size` is the room that it needs.
  * EINVAL, OUTLIVE_DAMAGED.

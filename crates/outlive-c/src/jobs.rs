@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
+use outlive::Opening;
 use outlive::jobs::{Job, JobQueue};
 
 use crate::argument::{borrow, bytes, fill, handle_out, options, out, out_or_none};
@@ -97,7 +98,10 @@ pub unsafe extern "C" fn outlive_job_queue_open(
             OUTLIVE_NO_LIMIT => options = options.max_attempts(0),
             attempts => options = options.max_attempts(attempts),
         }
-        let opened = open_as!(options, naming)?;
+        let opened = match naming.opening {
+            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
+            _ => open_as!(options, naming),
+        }?;
         naming.out.put(Box::into_raw(Box::new(outlive_job_queue_t(opened))));
         Ok(())
     })
@@ -214,7 +218,8 @@ pub unsafe extern "C" fn outlive_job_queue_counts(
 }
 
 /// Copies the first job that is set aside and whose number is `from` or more into `buffer`. `*id`:
-/// its number; `*attempts` (may be NULL): how often it was taken; `*size`: its bytes.
+/// its number; `*attempts` (may be NULL): how often it was taken; `*size`: its bytes. Of a job whose
+/// length is damaged these are the bytes that lie in its place.
 ///
 /// Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `*size` is the room that it needs.
 /// EINVAL, OUTLIVE_DAMAGED.
@@ -233,8 +238,7 @@ pub unsafe extern "C" fn outlive_job_queue_set_aside(
         // NULL or a place.
         let (queue, number, tries, len) =
             unsafe { (borrow(queue, "a job queue")?, out(id)?, out_or_none(attempts), out(size)?) };
-        let jobs = queue.0.set_aside()?;
-        let job = jobs.into_iter().find(|job| job.id >= from);
+        let job = queue.0.next_set_aside(from)?;
         let job = job.ok_or_else(|| Failure::new(libc::ENOENT, "no such job is set aside"))?;
         number.put(job.id);
         if let Some(tries) = tries {

@@ -128,7 +128,7 @@ impl JobQueue {
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<JobQueue> {
-        Named::find(py, name, domain, Core::open).map(JobQueue::of)
+        Named::find(py, name, domain, Core::open_as_bytes).map(JobQueue::of)
     }
 
     /// Makes a new job queue of that name, with the constructor's options; raises ``AlreadyExists``

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from outlive import AlreadyExists, BadOption, Empty, Full, JobQueue, NotFound, NotYours, Timeout, TooLarge, WaitSet
+from outlive import AlreadyExists, BadOption, Empty, Full, JobQueue, NotFound, NotYours, Timeout, TooLarge, WaitSet, WrongKind
 
 
 def test_a_job_is_done_at_the_end_of_its_block_or_given_back(folder):
@@ -140,3 +140,15 @@ def test_asyncio_and_wait_sets(folder):
     for job in jobs:
         job.done()
         break
+
+
+def test_rusts_job_queues_open_as_bytes(folder):
+    jobs = JobQueue("jobs", folder)
+    jobs.put(b"four")
+    # As Rust's `JobQueue<[u8; 7]>` or the like would have named it: doc/memory-layout.md has its place.
+    with open(os.path.join(folder, "jobs"), "r+b") as file:
+        file.seek(64)
+        file.write(b"Frame\0")
+    with pytest.raises(WrongKind):
+        JobQueue("jobs", folder)
+    assert bytes(JobQueue.open("jobs", domain=folder).take().data) == b"four"

@@ -90,6 +90,7 @@ public:
             }
             if (code != 0) return Failure::last(code);
             jobs.push_back({id, attempts, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}});
+            if (id == UINT64_MAX) return jobs; // a stray write: no job comes after it
             from = id + 1;
         }
     }

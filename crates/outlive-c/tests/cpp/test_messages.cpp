@@ -6,6 +6,8 @@
 #include <ranges>
 #include <thread>
 
+#include <fcntl.h>
+
 static_assert(std::input_iterator<outlive::Incoming<outlive::Receiver>>);
 static_assert(std::input_iterator<outlive::Incoming<outlive::Subscriber>>);
 static_assert(std::sentinel_for<std::default_sentinel_t, outlive::Incoming<outlive::Receiver>>);
@@ -41,6 +43,21 @@ static void jobs_are_done_or_come_back() {
     CHECK(set.wait(soon).value().at(0).key == key);
     CHECK(jobs.discard(1).code() == ENOENT);
     std::move(jobs.take(soon).value()).release();
+}
+
+/* A stray write hits the number of a job that is set aside: doc/memory-layout.md has its place. */
+static void a_stray_number_ends_the_list() {
+    auto jobs = outlive::JobQueue::open_or_create(open_domain(), "jobs").value();
+    CHECK(jobs.put("one").value() == 0 && jobs.put("two").value() == 1);
+    std::move(jobs.take(soon).value()).set_aside().value();
+    std::move(jobs.take(soon).value()).set_aside().value();
+    uint64_t number = UINT64_MAX;
+    int file = ::open((folder + "/jobs").c_str(), O_RDWR | O_CLOEXEC);
+    CHECK(file >= 0 && ::pwrite(file, &number, sizeof number, 4096 + 512 + 1024 * 8) == sizeof number);
+    ::close(file);
+    auto aside = jobs.set_aside().value();
+    CHECK(aside.size() == 2 && aside[0].id == 1 && aside[1].id == number);
+    CHECK(jobs.discard(number).code() == 0);
 }
 
 static void queue_ranges() {
@@ -229,5 +246,5 @@ static void wait_sets() {
     CHECK(std::ranges::any_of(ready, [&](auto &one) { return one.key == rings && one.what == OUTLIVE_SET; }));
 }
 
-TESTS(TEST(jobs_are_done_or_come_back), TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
+TESTS(TEST(jobs_are_done_or_come_back), TEST(a_stray_number_ends_the_list), TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
       TEST(wait_sets))

@@ -14,6 +14,9 @@ use crate::shim::{AtomicU64, Ordering};
 use crate::wake::SpinWait;
 use crate::{Deadline, Error, Payload, RecvError, SendError};
 
+/// A look at so many slots takes about half a microsecond.
+const MOST_SLOTS_TO_SPIN_OVER: usize = 2_000;
+
 /// See the file's head. The constant words are read once, and checked.
 pub(crate) struct Inner {
     pub(super) segment: Segment,
@@ -93,6 +96,12 @@ impl Inner {
         Table { words, ids, tickets, slots, max_attempts, jobs, room, finished }
     }
 
+    /// Returns how to spin before a sleep; `None` where one look takes longer than a spin's round
+    /// should.
+    fn spin_wait(&self) -> Option<&SpinWait> {
+        (self.table().len() <= MOST_SLOTS_TO_SPIN_OVER).then_some(&self.spin_wait)
+    }
+
     /// Returns the most bytes of a job.
     pub(super) fn job_bytes(&self) -> u64 {
         self.places.job_bytes
@@ -116,20 +125,33 @@ impl Inner {
 
     /// Returns a copy of a job.
     pub(super) fn read<M: Payload + ?Sized>(&self, index: usize) -> Result<M::Owned, Error> {
+        match self.read_or_damaged::<M>(index)? {
+            (data, false) => Ok(data),
+            (_, true) => Err(self.segment.damaged("a job's length")),
+        }
+    }
+
+    /// Returns a copy of a job, and whether its length is damaged: then the copy is of as many
+    /// bytes as a job can have, at most of those that the length says.
+    pub(super) fn read_or_damaged<M: Payload + ?Sized>(
+        &self,
+        index: usize,
+    ) -> Result<(M::Owned, bool), Error> {
         let payload = self.contents(index)?;
-        let damaged = || self.segment.damaged("a job's length");
-        let len = payload.len.load(Ordering::Relaxed);
-        let len = usize::try_from(len).ok().filter(|&len| len as u64 <= self.job_bytes());
-        let len = len.ok_or_else(damaged)?;
-        // SAFETY: it writes `len` bytes, for which `make` has room; the slot has as many, as just
-        // checked.
+        let max = self.job_bytes();
+        let told = payload.len.load(Ordering::Relaxed);
+        let possible = if self.is_fixed { max } else { told.min(max) / self.unit * self.unit };
+        let len = possible as usize;
+        // SAFETY: it writes `len` bytes, for which `make` has room; the slot has as many, as `len`
+        // is `max` at most.
         let made = unsafe {
             M::make(len, |to| {
                 copy_out(payload.bytes, to, len);
                 Ok(((), len))
             })
         };
-        made?.map(|(data, ())| data).ok_or_else(damaged)
+        let damaged = || self.segment.damaged("a job's length");
+        made?.map(|(data, ())| (data, told != possible)).ok_or_else(damaged)
     }
 
     /// Returns whether jobs may have so many bytes.
@@ -150,7 +172,7 @@ impl Inner {
         let (table, room) = (self.table(), &self.head().room);
         let look = || self.claim(me);
         let deadline_or_now = deadline.unwrap_or(Deadline::at_nanos(0));
-        let claimed = wait(me, &self.spin_wait, room, deadline_or_now, || table.has_free(), look)?;
+        let claimed = wait(me, self.spin_wait(), room, deadline_or_now, || table.has_free(), look)?;
         let Some(held) = claimed else {
             return Err(match deadline {
                 None => SendError::Full { slowest: None },
@@ -215,7 +237,7 @@ impl Inner {
         let me = self.registry.me()?;
         let (table, jobs) = (self.table(), &self.head().jobs);
         let look = || Ok(table.take(me, process));
-        let held = wait(me, &self.spin_wait, jobs, deadline, || table.has_waiting(), look)?;
+        let held = wait(me, self.spin_wait(), jobs, deadline, || table.has_waiting(), look)?;
         Ok(held.map(|held| (process, held)))
     }
 
@@ -225,7 +247,7 @@ impl Inner {
         let (table, finished) = (self.table(), &self.head().finished);
         let is_done = || matches!(table.all_done(me), Look::Got(()));
         let look = || Ok(table.all_done(me));
-        let done = wait(me, &self.spin_wait, finished, deadline, is_done, look)?;
+        let done = wait(me, self.spin_wait(), finished, deadline, is_done, look)?;
         Ok(done.is_some())
     }
 }

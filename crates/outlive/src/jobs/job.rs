@@ -134,4 +134,8 @@ pub struct SetAside<M: Payload + ?Sized = [u8]> {
     pub attempts: u32,
     /// Its data.
     pub data: M::Owned,
+    /// Whether a stray write has damaged its length: `data` is then what lies in its place, of
+    /// another length. Such a job can be discarded; each worker that takes it gets
+    /// [`RecvError::Damaged`].
+    pub is_damaged: bool,
 }

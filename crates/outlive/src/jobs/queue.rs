@@ -194,42 +194,74 @@ impl<M: Payload + ?Sized> JobQueue<M> {
     }
 
     /// Returns copies of the jobs that are set aside, in the order in which they were put: those
-    /// that have been taken as often as allowed, and those that a worker has set aside.
+    /// that have been taken as often as allowed, those that a worker has set aside, and damaged
+    /// ones ([`SetAside::is_damaged`]).
     ///
     /// # Errors
-    /// [`Error::Damaged`] when the bytes of one are damaged, [`Error::NoAddressSpace`].
+    /// [`Error::Damaged`] when the queue itself is damaged, [`Error::NoAddressSpace`].
     pub fn set_aside(&self) -> Result<Vec<SetAside<M>>, Error> {
-        let mut jobs = Vec::new();
-        for held in self.inner.table().aside() {
-            let data = self.inner.read::<M>(held.index);
-            // Else another process has changed it meanwhile, and the bytes are of any job.
-            if self.inner.table().is_still(held) {
-                jobs.push(SetAside { id: held.id, attempts: held.word.attempts(), data: data? });
-            }
+        self.aside().into_iter().filter_map(|held| self.copy_of(held).transpose()).collect()
+    }
+
+    /// Returns a copy of the first job that is set aside and whose number is `from` or more; `None`
+    /// if there is none. With the number after the last one's, this goes through all of them with
+    /// the memory of one.
+    ///
+    /// # Errors
+    /// As [`JobQueue::set_aside`].
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-next-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::jobs::JobQueue;
+    ///
+    /// let frames = JobQueue::<u32>::open_or_create(&domain, "frames")?;
+    /// let id = frames.put(&7)?;
+    /// frames.take()?.set_aside()?;
+    /// assert_eq!(frames.next_set_aside(0)?.expect("a job").data, 7);
+    /// assert!(frames.next_set_aside(id + 1)?.is_none());
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next_set_aside(&self, from: u64) -> Result<Option<SetAside<M>>, Error> {
+        let jobs = self.aside().into_iter().filter(|held| held.id >= from);
+        jobs.filter_map(|held| self.copy_of(held).transpose()).next().transpose()
+    }
+
+    fn copy_of(&self, held: Held) -> Result<Option<SetAside<M>>, Error> {
+        let copy = self.inner.read_or_damaged::<M>(held.index);
+        // Else another process has changed it meanwhile, and the bytes are of any job.
+        if !self.inner.table().is_still(held) {
+            return Ok(None);
         }
-        Ok(jobs)
+        let (data, is_damaged) = copy?;
+        Ok(Some(SetAside { id: held.id, attempts: held.word.attempts(), data, is_damaged }))
     }
 
     /// Lets the job of that number be taken again, as if it had never been taken. Returns whether
     /// it was set aside.
     pub fn retry(&self, id: u64) -> bool {
-        self.aside(id).is_some_and(|held| self.inner.table().retry(held))
+        self.aside_of(id).is_some_and(|held| self.inner.table().retry(held))
     }
 
     /// Lets all jobs that are set aside be taken again, as [`JobQueue::retry`] does. Returns how
     /// many there were.
     pub fn retry_all(&self) -> usize {
         let table = self.inner.table();
-        table.aside().into_iter().filter(|&held| table.retry(held)).count()
+        self.aside().into_iter().filter(|&held| table.retry(held)).count()
     }
 
     /// Removes the job of that number for good, if it is set aside. Returns whether it was.
     pub fn discard(&self, id: u64) -> bool {
-        self.aside(id).is_some_and(|held| self.inner.table().discard(held))
+        self.aside_of(id).is_some_and(|held| self.inner.table().discard(held))
     }
 
-    fn aside(&self, id: u64) -> Option<Held> {
-        self.inner.table().aside().into_iter().find(|held| held.id == id)
+    fn aside(&self) -> Vec<Held> {
+        self.inner.table().aside(|owner| self.inner.registry.is_alive(owner))
+    }
+
+    fn aside_of(&self, id: u64) -> Option<Held> {
+        self.aside().into_iter().find(|held| held.id == id)
     }
 
     /// Sets how this handle and its clones wait.

@@ -24,8 +24,12 @@ impl Waited for JobsReadiness {
     }
 
     fn owners(&self, into: &mut Vec<TokenId>) {
-        for (owner, _) in self.0.table().taken() {
-            if !into.contains(&owner) {
+        let table = self.0.table();
+        for (owner, held) in table.taken() {
+            // At its limit a dead worker's job comes to no worker; and a sleep on an end that is
+            // past would end at once. Below the limit, an owner that died after `look` must end it.
+            let matters = !table.is_at_limit(held.word) || self.0.registry.is_alive(owner);
+            if matters && !into.contains(&owner) {
                 into.push(owner);
             }
         }
@@ -47,7 +51,9 @@ impl Waited for JobsReadiness {
 }
 
 /// Ready when there is a job to be taken ([`Readiness::Readable`]), a dead worker's included:
-/// [`JobQueue::try_take`] takes it, if no other worker was quicker.
+/// [`JobQueue::try_take`] takes it, if no other worker was quicker. A job wakes two waiters, wait
+/// sets among them; if the woken sets take no job, workers that sleep find it by their recheck,
+/// within a second.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-jobs-{}", std::process::id()));

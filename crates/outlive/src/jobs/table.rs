@@ -91,7 +91,7 @@ impl<'a> Table<'a> {
             .is_ok()
     }
 
-    fn is_at_limit(self, word: Word) -> bool {
+    pub(super) fn is_at_limit(self, word: Word) -> bool {
         self.max_attempts != 0 && word.attempts() >= self.max_attempts
     }
 
@@ -118,6 +118,9 @@ impl<'a> Table<'a> {
                 // Died just after: the slot names a dead thread, and the next producer claims it.
                 let claimed = word.claimed(me.id);
                 if self.exchange(index, word, claimed) {
+                    // Before the ticket and the bytes: it pairs with the fence in `is_still`, so
+                    // a reader that sees some of these sees that the slot is claimed.
+                    crate::shim::fence(Ordering::Release);
                     return Look::Got(Held { index, word: claimed, id: 0 });
                 }
             }
@@ -145,6 +148,8 @@ impl<'a> Table<'a> {
     pub(super) fn abandon(self, held: Held) {
         if self.exchange(held.index, held.word, held.word.free()) {
             self.room.notify_some(WOKEN);
+            // Those that join wait for the end of a put as well.
+            self.finished.notify_all();
         }
     }
 
@@ -190,6 +195,11 @@ impl<'a> Table<'a> {
             // and the next worker to look takes the job.
             let taken = word.taken(process);
             if self.exchange(index, word, taken) {
+                // This worker's death would be the job's end: those that join must watch it. Died
+                // or stopped before the notification: they learn of it at their recheck.
+                if self.is_at_limit(taken) {
+                    self.finished.notify_all();
+                }
                 if from_dead {
                     me.registry.count_owner_death();
                 }
@@ -243,12 +253,18 @@ impl<'a> Table<'a> {
         was
     }
 
-    /// Returns the jobs that are set aside, in the order in which they were put.
-    pub(super) fn aside(self) -> Vec<Held> {
+    /// Returns the jobs that are set aside, in the order in which they were put. A dead worker's
+    /// job at its limit is one of them: no worker gets it, and `retry` and `discard` may begin at
+    /// its word as well, because any process may change a dead owner's word.
+    pub(super) fn aside(self, is_alive: impl Fn(TokenId) -> bool) -> Vec<Held> {
         let id = |index: usize| self.ids[index].load(Ordering::Relaxed);
         let mut found: Vec<Held> = self
             .all()
-            .filter(|(_, word)| word.state() == State::Aside)
+            .filter(|(_, word)| match word.state() {
+                State::Aside => true,
+                State::Taken(owner) => self.is_at_limit(*word) && !owner.is_some_and(&is_alive),
+                State::Free | State::Writing(_) | State::Waiting => false,
+            })
             .map(|(index, word)| Held { index, word, id: id(index) })
             .collect();
         found.sort_unstable_by_key(|held| held.id);
@@ -298,31 +314,42 @@ impl<'a> Table<'a> {
     ///
     /// A worker that puts one more before it is done claims a slot and draws a ticket before its
     /// own slot is free. So a look that finds that slot free saw the new one claimed, or finds
-    /// another number of tickets at its end.
+    /// another number of tickets at its end. A retry draws no ticket, so the words of jobs that were
+    /// set aside are read again at the end: if a worker's `done`, which the look has seen, came
+    /// after a retry, one of these words is another by then.
     pub(super) fn all_done(self, me: Me) -> Look<()> {
         loop {
             let before = self.tickets.load(Ordering::Acquire);
             let mut owners = Vec::new();
             let mut unfinished = false;
-            for (_, word) in self.all() {
+            let mut aside = Vec::new();
+            for (index, word) in self.all() {
                 match word.state() {
-                    State::Free | State::Aside => {}
+                    State::Free => {}
+                    State::Aside => aside.push((index, word)),
                     State::Writing(owner) => {
                         unfinished |= note_living(me, owner, &mut owners);
                     }
                     State::Waiting => unfinished = true,
                     State::Taken(owner) => {
                         let lives = note_living(me, owner, &mut owners);
-                        // At its limit a dead worker's job is as good as set aside, by whichever
-                        // worker looks next.
-                        unfinished |= lives || !self.is_at_limit(word);
+                        // At its limit a dead worker's job is as good as set aside.
+                        match lives || !self.is_at_limit(word) {
+                            true => unfinished = true,
+                            false => aside.push((index, word)),
+                        }
                     }
                 }
             }
             if unfinished {
                 return Look::Nothing(owners);
             }
-            if self.tickets.load(Ordering::Acquire) == before {
+            // Relaxed: Acquire loads have read the words of the look, so what came before a `done`
+            // that it saw is seen here.
+            let is_same = |&(index, word): &(usize, Word)| {
+                self.words[index].load(Ordering::Relaxed) == word.0
+            };
+            if self.tickets.load(Ordering::Acquire) == before && aside.iter().all(is_same) {
                 return Look::Got(());
             }
         }
@@ -389,4 +416,23 @@ fn note_living(me: Me, owner: Option<TokenId>, owners: &mut Vec<TokenId>) -> boo
     let living = owner.filter(|&owner| me.is_alive(owner));
     owners.extend(living.filter(|owner| !owners.contains(owner)));
     living.is_some()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_put_that_is_given_up_wakes_those_that_join() {
+        let word = Word(0).claimed(TokenId::new(1, 0));
+        let (words, ids) = ([AtomicU64::new(word.0)], [AtomicU64::new(0)]);
+        let (tickets, slots) = (AtomicU64::new(0), AtomicU32::new(1));
+        let [jobs, room, finished] = &<[EventCount; 3]>::default();
+        let (words, ids, tickets, slots) = (&words, &ids, &tickets, &slots);
+        let table = Table { words, ids, tickets, slots, max_attempts: 0, jobs, room, finished };
+        let ticket = finished.prepare_wait();
+        table.abandon(Held { index: 0, word, id: 0 });
+        assert!(finished.is_notified(ticket));
+        finished.cancel_wait(ticket);
+    }
 }

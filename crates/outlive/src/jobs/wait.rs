@@ -13,10 +13,10 @@ use crate::wake::{Asleep, EventCount, MOST_OWNERS, Sleep, SpinWait};
 use crate::{Deadline, Error};
 
 /// Waits until `look` finds something; `None`: the deadline has passed. `has_come` is called while
-/// spinning.
+/// spinning; with `spin_wait` `None`, there is no spin.
 pub(super) fn wait<T>(
     me: Me,
-    spin_wait: &SpinWait,
+    spin_wait: Option<&SpinWait>,
     count: &EventCount,
     deadline: Deadline,
     has_come: impl Fn() -> bool,
@@ -30,7 +30,7 @@ pub(super) fn wait<T>(
     }
     // What the spin has seen is taken before a wait is prepared, because preparing may interrupt
     // all other processors.
-    if spin_wait.spin(&has_come)
+    if spin_wait.is_some_and(|spin_wait| spin_wait.spin(|| has_come() || deadline.has_passed()))
         && let Look::Got(found) = look()?
     {
         return Ok(Some(found));
@@ -114,7 +114,8 @@ mod loom_tests {
         fn put(&self, me: Me, start: usize) -> u64 {
             let look = || Ok(self.table().claim(me, start));
             let has = || self.table().has_free();
-            let held = wait(me, &SpinWait::new(), &self.counts[1], Deadline::NEVER, has, look);
+            let held =
+                wait(me, Some(&SpinWait::new()), &self.counts[1], Deadline::NEVER, has, look);
             self.table().publish(held.expect("waits").expect("a slot")).expect("lives")
         }
 
@@ -122,7 +123,8 @@ mod loom_tests {
         fn take(&self, me: Me) -> Held {
             let look = || Ok(self.table().take(me, me.id));
             let has = || self.table().has_waiting();
-            let held = wait(me, &SpinWait::new(), &self.counts[0], Deadline::NEVER, has, look);
+            let held =
+                wait(me, Some(&SpinWait::new()), &self.counts[0], Deadline::NEVER, has, look);
             held.expect("waits").expect("a job")
         }
     }
@@ -222,6 +224,59 @@ mod loom_tests {
             let done = world.table().all_done(world.me(1, &mut list));
             assert!(matches!(done, Look::Nothing(_)), "one of the two is unfinished at any time");
             worker.join().unwrap();
+        });
+    }
+
+    /// The job that is retried lies in the slot that a look reads first.
+    #[test]
+    fn loom_a_retry_before_a_job_is_done_is_not_missed() {
+        explore(|| {
+            let world = world(2, 2);
+            let mut list = ListHead::new();
+            let me = world.me(0, &mut list);
+            world.put(me, 0);
+            let aside = world.take(me);
+            assert!(world.table().set_aside(aside));
+            world.put(me, 1);
+            let held = world.take(me);
+            let worker = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let again = world.table().aside(|_| true)[0];
+                    assert!(world.table().retry(again));
+                    assert!(world.table().done(held));
+                })
+            };
+            let mut list = ListHead::new();
+            let done = world.table().all_done(world.me(1, &mut list));
+            assert!(matches!(done, Look::Nothing(_)), "one of the two is unfinished at any time");
+            worker.join().unwrap();
+        });
+    }
+
+    /// The ticket stands for the bytes, which are written where it is.
+    #[test]
+    fn loom_a_copy_of_a_job_set_aside_is_of_no_later_job() {
+        explore(|| {
+            let world = world(2, 1);
+            let mut list = ListHead::new();
+            let me = world.me(0, &mut list);
+            world.put(me, 0);
+            let aside = world.take(me);
+            assert!(world.table().set_aside(aside));
+            let producer = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let old = world.table().aside(|_| true)[0];
+                    assert!(world.table().discard(old));
+                    let mut list = ListHead::new();
+                    world.put(world.me(1, &mut list), 0);
+                })
+            };
+            for copy in world.table().aside(|_| true) {
+                assert!(copy.id == 0 || !world.table().is_still(copy));
+            }
+            producer.join().unwrap();
         });
     }
 }

@@ -32,6 +32,7 @@ mod generations;
 mod growth;
 mod idle;
 mod inversion;
+mod job_ends;
 mod jobs;
 mod keeper;
 mod keeping;
@@ -188,6 +189,7 @@ const ALL: &[&[runner::Check]] = &[
     wait_sources::CHECKS,
     idle::CHECKS,
     passed_deadlines::CHECKS,
+    job_ends::CHECKS,
     jobs::CHECKS,
 ];
 
