@@ -680,6 +680,28 @@ mod loom_tests {
         });
     }
 
+    /// The last look of a wait, at its deadline.
+    #[test]
+    fn loom_event_one_look_finds_a_bit_that_comes_and_goes_meanwhile() {
+        explore(2, || {
+            let world = world();
+            let begun = world.event.begin();
+            world.event.head.set(1);
+            world.event.clear(1);
+            let other = thread::spawn({
+                let world = Arc::clone(&world);
+                move || {
+                    for _ in 0..2 {
+                        world.event.head.set(1);
+                        world.event.clear(1);
+                    }
+                }
+            });
+            assert_eq!(world.event.look(begun, Opens::WithAny(1)), Some(1));
+            other.join().unwrap();
+        });
+    }
+
     #[test]
     fn loom_event_two_processes_clear() {
         explore(2, || {
