@@ -15,6 +15,9 @@ use crate::waiting::{Until, detached};
 
 /// How many seconds longer a wait with a timeout waits for the lock, by default.
 const RELOCK: f64 = 10.0;
+/// How many notifications a condition variable notes one by one, while no waiter runs; of more, the
+/// oldest end all waits.
+const MOST_NOTED: usize = 24;
 
 /// A condition variable between processes, of a ``Lock``, with ``threading.Condition``'s methods.
 ///
@@ -91,14 +94,20 @@ impl Condition {
             }
             // Another thread keeps it: by slices of the lock's own from here on.
             Ok(None) => {
-                lock.take_again(py, Until::timeout(relock)?)?;
+                lock.take_again(py, until.and_longer(relock)?)?;
                 let notified = self.condvar.take_notification(begun) || lock.owner_died(py)?;
                 if notified { Slept::Notified } else { Slept::LookAgain }
             }
             Err(other) => return Err(other).raised(py),
         };
         // The lock is held, whatever a handler raises: the 'with' block releases it.
-        py.check_signals()?;
+        if let Err(error) = py.check_signals() {
+            if slept == Slept::Notified {
+                // This wait does not return it: the next waiter has it.
+                self.condvar.notify_one();
+            }
+            return Err(error);
+        }
         Ok(slept)
     }
 
@@ -230,12 +239,15 @@ impl Condition {
         }
     }
 
-    /// Wakes one waiter, or so many. The caller holds the lock.
+    /// Wakes one waiter, or so many; all, if more than 24 are to be woken at once. The caller holds
+    /// the lock.
     #[pyo3(signature = (n=1))]
     fn notify(&self, py: Python<'_>, n: usize) -> PyResult<()> {
         self.check_held(py, "notify by")?;
-        for _ in 0..n {
-            self.condvar.notify_one();
+        if n > MOST_NOTED {
+            self.condvar.notify_all();
+        } else {
+            (0..n).for_each(|_| self.condvar.notify_one());
         }
         Ok(())
     }

@@ -66,7 +66,6 @@ impl CountingSemaphore {
     }
 
     fn add(&self, py: Python<'_>, count: u64) -> PyResult<()> {
-        self.named.check()?;
         for added in 0..count {
             match self.semaphore.add_permit() {
                 Err(AcquireError::Full) => {
@@ -155,7 +154,10 @@ impl CountingSemaphore {
     #[pyo3(signature = (n=1))]
     fn release(&self, py: Python<'_>, n: i64) -> PyResult<()> {
         match u32::try_from(n) {
-            Ok(1..) => self.add(py, n.unsigned_abs()),
+            Ok(1..) => {
+                self.named.check()?;
+                self.add(py, n.unsigned_abs())
+            }
             _ => Err(PyValueError::new_err("n must be one or more, and no more than there may be")),
         }
     }
@@ -173,6 +175,7 @@ impl CountingSemaphore {
         traceback: Left<'_, '_>,
     ) -> PyResult<()> {
         let _ = (exc_type, exc_value, traceback);
+        // Also when it was closed in the block: the permit is the block's.
         self.add(py, 1)
     }
 

@@ -47,13 +47,13 @@ impl Event {
     fn until(&self, py: Python<'_>, bits: u32, all: bool, timeout: Option<f64>) -> PyResult<u32> {
         let event = &self.event;
         // One wait, however many slices it has: a bit that comes and goes between two counts.
-        let begun = event.begin_wait();
+        let mut begun = event.begin_wait();
         let got = if all { event.try_wait_all(bits) } else { event.try_wait_any(bits) };
         if let Some(got) = got.raised(py)? {
             return Ok(got);
         }
         let got = wait(py, Until::timeout(timeout)?, |deadline| {
-            event.continue_wait(begun, bits, all, deadline).transpose()
+            event.continue_wait(&mut begun, bits, all, deadline).transpose()
         })?;
         got.unwrap_or(Ok(0)).raised(py)
     }

@@ -6,14 +6,19 @@
 //! time. `close` drops the handle: a thread that waits with it is told at the end of its slice, and
 //! each that comes later at once.
 //!
+//! A signal's handler runs inside the wait that it interrupts, so its thread may have the handle
+//! already, and would wait for itself. It can close the handle all the same: the interrupted call
+//! drops it when it ends. Any other use raises `RuntimeError`, as a reentrant call of `io` does.
+//!
 //! In a forked child a thread that had it does not exist any more: the owner is named by its
 //! process, by a number that `os.fork` changes.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use outlive::{Deadline, futex};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::open::closed;
@@ -33,13 +38,24 @@ pub(crate) fn process() -> u32 {
     PROCESS.load(Ordering::Relaxed)
 }
 
+/// Returns a number of the calling thread's, never 0, which no other living thread of this process
+/// has.
+fn here() -> usize {
+    thread_local! { static HERE: u8 = const { 0 } }
+    HERE.with(|here| core::ptr::from_ref(here).addr())
+}
+
 /// See the file's head.
 pub(crate) struct HandleMutex<T> {
     /// 0: free; else the process of the thread that has it.
     owner: AtomicU32,
+    /// The thread that has it: see [`here`]. Other threads read of it only that it is not theirs.
+    thread: AtomicUsize,
     waiting: AtomicU32,
     /// A thread has closed it, or is waiting for the mutex to do so.
     is_closing: AtomicBool,
+    /// The thread that has it has closed it, in a signal's handler; no other thread reads or writes.
+    closes_at_end: AtomicBool,
     /// `None` once it is closed.
     value: UnsafeCell<Option<T>>,
 }
@@ -51,8 +67,10 @@ impl<T> HandleMutex<T> {
     pub(crate) fn new(value: T) -> HandleMutex<T> {
         HandleMutex {
             owner: AtomicU32::new(0),
+            thread: AtomicUsize::new(0),
             waiting: AtomicU32::new(0),
             is_closing: AtomicBool::new(false),
+            closes_at_end: AtomicBool::new(false),
             value: UnsafeCell::new(Some(value)),
         }
     }
@@ -83,10 +101,14 @@ impl<T> HandleMutex<T> {
     }
 
     /// Closes it, when the thread that has it lets it go, and returns the value. `None`: it was
-    /// closed before.
+    /// closed before, or this thread has it and drops the value when it lets it go.
     pub(crate) fn close(&self, py: Python<'_>) -> PyResult<Option<T>> {
         // Relaxed: a thread that does not see it yet waits for one more slice.
         self.is_closing.store(true, Ordering::Relaxed);
+        if self.is_mine() {
+            self.closes_at_end.store(true, Ordering::Relaxed);
+            return Ok(None);
+        }
         let guard = match self.try_lock_even_closed() {
             Some(guard) => Some(guard),
             None => self.lock_slow(py, Until::NEVER)?,
@@ -96,6 +118,13 @@ impl<T> HandleMutex<T> {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the calling thread has it.
+    fn is_mine(&self) -> bool {
+        // Relaxed: a thread reads its own store, or another thread's.
+        self.owner.load(Ordering::Relaxed) == process()
+            && self.thread.load(Ordering::Relaxed) == here()
     }
 
     /// Locks it if no thread has it and it is not closed.
@@ -115,11 +144,20 @@ impl<T> HandleMutex<T> {
         let changed =
             self.owner.compare_exchange(found, process, Ordering::Acquire, Ordering::Relaxed);
         // Lazily: one that was made and dropped would free the mutex.
-        changed.is_ok().then(|| HandleGuard { handle: self })
+        changed.is_ok().then(|| {
+            self.thread.store(here(), Ordering::Relaxed);
+            HandleGuard { handle: self }
+        })
     }
 
     #[cold]
     fn lock_slow(&self, py: Python<'_>, until: Until) -> PyResult<Option<HandleGuard<'_, T>>> {
+        if self.is_mine() {
+            return Err(PyRuntimeError::new_err(
+                "this thread is in a call of this object already, which a signal's handler has \
+                 interrupted: a handler can close it, and no more",
+            ));
+        }
         // SeqCst, with the swap in the drop and the look in `try_lock_even_closed` that follows: one of
         // the two threads sees the other.
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -198,6 +236,10 @@ impl<T> DerefMut for HandleGuard<'_, T> {
 
 impl<T> Drop for HandleGuard<'_, T> {
     fn drop(&mut self) {
+        if self.handle.closes_at_end.load(Ordering::Relaxed) {
+            drop(self.place().take());
+        }
+        self.handle.thread.store(0, Ordering::Relaxed);
         self.handle.owner.swap(0, Ordering::SeqCst);
         if self.handle.waiting.load(Ordering::SeqCst) != 0 {
             // It cannot fail; if it did, a waiter would look again at the end of its slice.

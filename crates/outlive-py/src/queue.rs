@@ -248,9 +248,9 @@ impl Queue {
     /// object. Using it raises ``ValueError``; messages stay.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.ends.closed.store(true, Ordering::Relaxed);
-        *self.set.lock(py)? = None;
-        *self.ends.sender.lock(py)? = None;
-        *self.ends.receiver.lock(py)? = None;
+        drop(self.set.close(py)?);
+        drop(self.ends.sender.close(py)?);
+        drop(self.ends.receiver.close(py)?);
         Ok(())
     }
 

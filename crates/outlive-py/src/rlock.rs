@@ -148,8 +148,8 @@ impl RLock {
         traceback: Left<'_, '_>,
     ) -> PyResult<()> {
         let _ = (exc_type, exc_value, traceback);
-        if self.lock.is_closed() {
-            // Closed in the block, which released the lock.
+        if self.lock.is_closed() && !self.lock.is_held_here(py)? {
+            // Closed in the block by this thread, which released the lock.
             return Ok(());
         }
         self.release(py)

@@ -184,7 +184,10 @@ impl Semaphore {
     ) -> PyResult<()> {
         let _ = (exc_type, exc_value, traceback);
         if self.named.check().is_err() {
-            // Closed in the block, which gave the permit back.
+            // Closed in the block: by this thread, which gave its permits back and has none here, or
+            // by another one.
+            let thread = this_thread(&self.named.domain).raised(py)?;
+            drop(self.permits.take(thread));
             return Ok(());
         }
         self.give_back(py, 1)

@@ -47,6 +47,15 @@ impl Until {
         Ok(Until(Some(end)))
     }
 
+    /// Returns the end of so many seconds after this one, or from now on if this has passed; `None`
+    /// is for ever, and without an end it is from now on.
+    pub(crate) fn and_longer(self, seconds: Option<f64>) -> PyResult<Until> {
+        let from_now = Until::timeout(seconds)?;
+        let (Some(end), Some(longer)) = (self.0, from_now.0) else { return Ok(from_now) };
+        // More than the clock counts is for ever.
+        Ok(Until(longer.checked_add(end.saturating_duration_since(Instant::now()))))
+    }
+
     pub(crate) fn now() -> Until {
         Until(Some(Instant::now()))
     }

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import mmap
 import signal
+import struct
+import sys
 import threading
 import time
 
@@ -607,6 +610,184 @@ def test_a_counting_semaphore_belongs_to_nobody(folder, start):
         few.release()
     with pytest.raises(BadOption):
         CountingSemaphore("few", 1, folder, max_permits=3)
+
+
+def closed_by_another(thing):
+    """Another thread is in its `with` block while this one closes it, and lives on after the block."""
+    inside, closed, left, end = (threading.Event() for _ in range(4))
+
+    def run():
+        with thing:
+            inside.set()
+            closed.wait(20)
+        left.set()
+        end.wait(20)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert inside.wait(20)
+    thing.close()
+    closed.set()
+    assert left.wait(20)
+    return lambda: (end.set(), thread.join(20))
+
+
+def test_a_block_releases_what_another_thread_has_closed(folder):
+    """The thread of the block lives on, so that no death releases it."""
+    end = closed_by_another(RLock("tree", folder))
+    assert Lock.open("tree", domain=folder).acquire(timeout=5)
+    end()
+    end = closed_by_another(Semaphore("one", 1, folder))
+    assert Semaphore.open("one", domain=folder).acquire(timeout=5)
+    end()
+    # Closed by the block's own thread: released once.
+    lock = RLock("own", folder)
+    with lock, lock:
+        lock.close()
+    assert Lock.open("own", domain=folder).acquire(blocking=False)
+    permits = Semaphore("two", 2, folder)
+    with permits, permits:
+        permits.close()
+    assert Semaphore.open("two", domain=folder).available_permits == 2
+
+
+def test_a_counting_semaphore_closed_in_its_block_has_its_permit_back(folder):
+    parts = CountingSemaphore("parts", 1, folder)
+    with pytest.raises(KeyError):
+        with parts:
+            parts.close()
+            raise KeyError
+    assert CountingSemaphore.open("parts", domain=folder).available_permits == 1
+    with pytest.raises(ValueError, match="closed"):
+        parts.release()
+
+
+def test_who_was_not_notified_hands_nothing_on(folder):
+    lock = Lock("lock", folder)
+    full, empty = Condition("full", lock), Condition("empty", lock)
+    results = []
+
+    def run():
+        with full:
+            results.append(full.wait(timeout=1))
+
+    waiter = threading.Thread(target=run)
+    waiter.start()
+    time.sleep(0.3)
+    with lock:
+        assert full.wait(timeout=0.05) is False
+        assert empty.wait(timeout=0.05) is False
+    waiter.join(20)
+    assert results == [False]
+
+
+def test_the_relock_begins_at_the_end_of_the_wait(folder):
+    """A holder that works for longer than that in the middle of a wait does not end it."""
+    lock = Lock("lock", folder)
+    changed = Condition("changed", lock)
+    waits = threading.Event()
+
+    def run():
+        with changed:
+            waits.set()
+            return changed.wait(timeout=18, relock=0.1)
+
+    def holder():
+        assert waits.wait(20)
+        with changed:
+            time.sleep(1.5)
+        # The waiter has had the lock since.
+        time.sleep(0.2)
+        with changed:
+            changed.notify()
+
+    thread = threading.Thread(target=holder)
+    thread.start()
+    assert in_thread(run) is True
+    thread.join(20)
+
+
+def test_a_notification_that_a_handler_keeps_from_its_wait_goes_to_the_next(folder, start):
+    """The signal comes while the waiter that was notified wants the lock, which the notifier has."""
+    changed = Condition("changed", Lock("lock", folder))
+    program = start("""
+        changed = Condition("changed", Lock("lock", folder))
+        try:
+            with changed:
+                say("waits")
+                changed.wait(timeout=20)
+        except KeyboardInterrupt:
+            say("interrupted")
+        time.sleep(60)
+    """)
+    assert program.line() == "waits"
+    results = []
+
+    def run():
+        with changed:
+            results.append(changed.wait(timeout=10))
+
+    time.sleep(0.3)
+    waiter = threading.Thread(target=run)
+    waiter.start()
+    time.sleep(0.3)
+    with changed:
+        changed.notify()
+        program.interrupt()
+        time.sleep(0.2)
+    assert program.line() == "interrupted"
+    waiter.join(20)
+    assert results == [True]
+
+
+def test_any_number_may_be_notified(folder):
+    changed = Condition("changed", Lock("lock", folder))
+    results = []
+
+    def run():
+        with changed:
+            results.append(changed.wait(timeout=20))
+
+    waiters = [threading.Thread(target=run) for _ in range(3)]
+    for waiter in waiters:
+        waiter.start()
+    time.sleep(0.3)
+    with changed:
+        changed.notify(sys.maxsize)
+    for waiter in waiters:
+        waiter.join(20)
+    assert results == [True] * 3
+
+
+@pytest.mark.parametrize("all", [False, True])
+def test_clearings_of_other_bits_end_no_wait(folder, all):
+    """However many they are: the count in the file is raised as by 2^30 of them."""
+    event = Event("event", folder)
+    with open(f"{folder}/event", "r+b") as file, mmap.mmap(file.fileno(), 0) as words:
+        before = bytes(words)
+        event.set(0b110000)
+        after = bytes(words)
+        (at,) = (n for n in range(0, len(before), 4) if before[n : n + 4] != after[n : n + 4])
+        event.clear()
+        results = []
+
+        def run():
+            results.append(event.wait_bits(0b11 << 11, all=all, timeout=4))
+
+        waiter = threading.Thread(target=run)
+        waiter.start()
+        time.sleep(0.3)
+        (number,) = struct.unpack_from("<I", words, at + 4)
+        for clearings in (number + (1 << 29), number + (1 << 30) + (2 << 20)):
+            # Old numbers are renewed at each 2^20th.
+            clearings = clearings >> 20 << 20
+            struct.pack_into("<I", words, at + 4, clearings - 1)
+            event.set(1)
+            event.clear(1)
+            # Longer than a slice.
+            time.sleep(0.7)
+        waiter.join(20)
+        assert results == [0]
 
 
 def test_what_a_lock_cannot_be_is_named(folder):

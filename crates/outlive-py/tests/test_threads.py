@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -351,3 +354,40 @@ def test_a_state_and_a_set(folder):
 
     at_once(work)
     assert len(waiting) == 0
+
+
+@pytest.mark.parametrize(
+    "thing, wait, use",
+    [
+        ("Topic('topic', folder).subscriber()", "recv", "try_recv"),
+        ("Queue('queue', folder)", "recv", "try_recv"),
+        ("Server('service', folder)", "next", "try_next"),
+    ],
+)
+def test_a_signals_handler_closes_what_its_thread_waits_in(start, thing, wait, use):
+    """The usual way to end a service. Any other use of the handle there is refused: none may hang."""
+    program = start(f"""
+        thing = {thing}
+        def end(*_):
+            try:
+                thing.{use}()
+            except RuntimeError as error:
+                say("handler" in str(error))
+            thing.close()
+        signal.signal(signal.SIGTERM, end)
+        say("waits")
+        try:
+            thing.{wait}()
+        except ValueError as error:
+            say(error)
+        try:
+            thing.{use}()
+        except ValueError as error:
+            say(error)
+    """)
+    assert program.line() == "waits"
+    time.sleep(0.3)
+    os.kill(program.pid, signal.SIGTERM)
+    assert program.line() == "True"
+    assert "closed" in program.line() and "closed" in program.line()
+    assert program.end() == 0

@@ -171,18 +171,18 @@ impl Event {
     }
 
     /// Waits as [`Event::wait_any_until`] or [`Event::wait_all_until`] does, but as if it had
-    /// waited since that point.
+    /// waited since that point. Moves the point to where it has looked last.
     #[doc(hidden)]
     pub fn continue_wait(
         &self,
-        since: BegunWait,
+        since: &mut BegunWait,
         bits: u32,
         all: bool,
         deadline: Deadline,
     ) -> Result<Option<u32>, WaitError> {
         match self.take(bits, all) {
             Some(got) => Ok(Some(got)),
-            None => self.wait_slow(bits, all, since.0, deadline),
+            None => self.wait_slow(bits, all, &mut since.0, deadline),
         }
     }
 
@@ -277,7 +277,7 @@ impl Event {
         match self.take(bits, all) {
             Some(got) => Ok(Some(got)),
             None if deadline.has_passed() => Ok(None),
-            None => self.wait_slow(bits, all, self.raw().begin(), deadline),
+            None => self.wait_slow(bits, all, &mut self.raw().begin(), deadline),
         }
     }
 
@@ -286,7 +286,7 @@ impl Event {
         &self,
         bits: u32,
         all: bool,
-        begun: Begun,
+        begun: &mut Begun,
         deadline: Deadline,
     ) -> Result<Option<u32>, WaitError> {
         let (raw, registry) = (self.raw(), self.handle.registry());
@@ -327,7 +327,7 @@ impl Event {
 
 /// The point at which a wait began: see [`Event::begin_wait`].
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct BegunWait(Begun);
 
 /// Says how to open an event, or make one.

@@ -190,18 +190,18 @@ impl RawEvent {
     }
 
     /// Waits until the word opens, or has opened since the wait began. Returns the bits; with
-    /// `None`, the deadline passed.
+    /// `None`, the deadline passed. Moves `begun`: see there.
     pub(crate) fn wait(
         &self,
         registry: &Registry,
         spin_wait: &SpinWait,
         deadline: Deadline,
         opens: Opens,
-        mut begun: Begun,
+        begun: &mut Begun,
     ) -> Result<Option<u32>, Errno> {
         let mut got = None;
         let look = || {
-            got = self.look(begun, opens);
+            got = self.look(*begun, opens);
             got.is_some()
         };
         if spin_wait.spin_until(deadline, look) {
@@ -211,15 +211,15 @@ impl RawEvent {
         let mut last_try = false;
         loop {
             let (seen, low) = self.head.announce(opens);
-            if let Some(got) = self.look(begun, opens) {
+            if let Some(got) = self.look(*begun, opens) {
                 return Ok(Some(got));
             }
             if last_try || deadline.has_passed() {
                 return Ok(None);
             }
             // Nothing until `seen`, so the wait may as well begin there: numbers are compared over
-            // short distances.
-            begun = Begun(seen.clearings());
+            // short distances. Also for the caller, whose wait may have many parts.
+            *begun = Begun(seen.clearings());
             // The upper half as well: bits that come and go before the caller is asleep leave the
             // lower one as it was. No process wakes its sleepers: one that is asleep is woken by
             // the setter.
@@ -233,11 +233,22 @@ impl RawEvent {
 
     /// Returns the bits that open the word, or have opened it since the wait began.
     fn look(&self, begun: Begun, opens: Opens) -> Option<u32> {
-        let now = self.head.word.load(Ordering::Acquire);
+        let mut now = self.head.word.load(Ordering::Acquire);
         if opens.at(now.low() & VALUE) {
             return Some(now.low() & opens.bits());
         }
-        self.cleared_since(begun, now, opens)
+        // A bit that is set and cleared again after `now` has a number that is too late for it, in
+        // the place of one that was not. The wait may be about to end by its deadline, so the caller
+        // looks at the later word, but once only: bits may come and go for ever.
+        let mut last = false;
+        loop {
+            let hit = self.cleared_since(begun, now, opens);
+            let later = self.head.word.load(Ordering::Acquire);
+            if hit.is_some() || last || later.clearings() == now.clearings() {
+                return hit;
+            }
+            (now, last) = (later, true);
+        }
     }
 }
 
@@ -607,11 +618,11 @@ mod loom_tests {
     }
 
     /// Waits until one of the bits is set, or was since the wait began.
-    fn wait_since(world: &World, mask: u32, begun: Begun) {
+    fn wait_since(world: &World, mask: u32, mut begun: Begun) {
         let opens = Opens::WithAny(mask);
         world
             .event
-            .wait(&world.registry, &SpinWait::new(), Deadline::NEVER, opens, begun)
+            .wait(&world.registry, &SpinWait::new(), Deadline::NEVER, opens, &mut begun)
             .unwrap()
             .unwrap();
     }
@@ -666,6 +677,28 @@ mod loom_tests {
             world.event.head.set(1);
             world.event.clear(1);
             waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        });
+    }
+
+    /// The last look of a wait, at its deadline.
+    #[test]
+    fn loom_event_one_look_finds_a_bit_that_comes_and_goes_meanwhile() {
+        explore(2, || {
+            let world = world();
+            let begun = world.event.begin();
+            world.event.head.set(1);
+            world.event.clear(1);
+            let other = thread::spawn({
+                let world = Arc::clone(&world);
+                move || {
+                    for _ in 0..2 {
+                        world.event.head.set(1);
+                        world.event.clear(1);
+                    }
+                }
+            });
+            assert_eq!(world.event.look(begun, Opens::WithAny(1)), Some(1));
+            other.join().unwrap();
         });
     }
 

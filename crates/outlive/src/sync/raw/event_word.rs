@@ -101,8 +101,11 @@ mod word {
         }
 
         fn half(&self, index: usize) -> &AtomicU32 {
-            // SAFETY: a half of a word that lives as long, aligned to 4; only the kernel reads and
-            // writes through it.
+            // SAFETY: a half of a word that lives as long, aligned to 4. The kernel reads and writes
+            // through it; this process does so too where the kernel has no `futex_waitv` or no
+            // `FUTEX_WAKE_OP` (`sys::futex`), by atomic instructions. Rust's memory model has no
+            // atomics of two sizes on the same bytes; x86-64 and aarch64 have, and order them as
+            // those of one size.
             unsafe { &*(&raw const self.0).cast::<AtomicU32>().add(index) }
         }
     }
