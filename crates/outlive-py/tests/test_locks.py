@@ -708,7 +708,7 @@ def test_the_relock_begins_at_the_end_of_the_wait(folder):
 
 
 def test_a_notification_that_a_handler_keeps_from_its_wait_goes_to_the_next(folder, start):
-    """The signal comes while the waiter that was notified wants the lock, which the notifier has."""
+    """The signal wakes a waiter, which is notified while it wants the lock: then its handler runs."""
     changed = Condition("changed", Lock("lock", folder))
     program = start("""
         changed = Condition("changed", Lock("lock", folder))
@@ -727,14 +727,16 @@ def test_a_notification_that_a_handler_keeps_from_its_wait_goes_to_the_next(fold
         with changed:
             results.append(changed.wait(timeout=10))
 
-    time.sleep(0.3)
+    # Shorter than a part of the wait, after which the thread would be the first.
+    time.sleep(0.1)
     waiter = threading.Thread(target=run)
     waiter.start()
-    time.sleep(0.3)
+    time.sleep(0.15)
     with changed:
-        changed.notify()
         program.interrupt()
-        time.sleep(0.2)
+        # It is awake, and the first that wants the lock, with which it finds the notification.
+        time.sleep(0.1)
+        changed.notify()
     assert program.line() == "interrupted"
     waiter.join(20)
     assert results == [True]
