@@ -11,6 +11,7 @@
  *   bm      the slot's bit in the bitmap
  *   rn rc   `ready`: number, replies written; END is rc == K
  *   rf fp   FAIL: `ready` says FAILED; ghost: the call that the failure's text is of
+ *   texts   ghost: a failure's text is being written, beside a reply that may be read meanwhile
  *   pay     ghost: the call that the reply's bytes are of
  *   tn tk   `taken`: number, replies consumed
  *   sp      a server sleeps for room in the ring, which has one place
@@ -141,13 +142,17 @@ bool sts[NS];
 #define MORE(s,n) (rn[s]==n && rc[s]>taken)
 #ifdef FAIL
 bool rf[NSL];
-byte fp[NSL];
+byte fp[NSL], texts[NSL];
+#define UNWRITTEN(s) (writers[s]==texts[s])
+#define NOTEXT(s) texts[s]=0;
 #define ENDED(s,n) (rn[s]==n && (rc[s]==K || rf[s]))
 #define FAILED(s,n) (rn[s]==n && rf[s] && rc[s]==taken)
 #define READY(s,n) (MORE(s,n) || FAILED(s,n))
 #define LOOK if :: MORE(s,n) -> goto got :: FAILED(s,n) -> goto told_why :: else fi
 #define WRITES(k) atomic { rn[s]=n; rc[s]=k; rf[s]=0 }
 #else
+#define UNWRITTEN(s) (writers[s]==0)
+#define NOTEXT(s)
 #define ENDED(s,n) (rn[s]==n && rc[s]==K)
 #define READY(s,n) MORE(s,n)
 #define LOOK if :: MORE(s,n) -> goto got :: else fi
@@ -321,7 +326,7 @@ look:
 	goto look;
 got:
 	/* the reply is ours to read */
-	assert(pay[s]==id && writers[s]==0 && done[id]==1);
+	assert(pay[s]==id && UNWRITTEN(s) && done[id]==1);
 	taken++;
 	if
 	:: taken==K -> goto again
@@ -493,8 +498,8 @@ fail:
 				atomic { rn[s]=n; rc[s]=k; rf[s]=1 };
 #endif
 				/* 7: two steps */
-				atomic { writers[s]++; wr[me]=1; ws[me]=s; assert(writers[s]==1); fp[s]=0 };
-				atomic { fp[s]=id; writers[s]--; wr[me]=0; ws[me]=0 };
+				atomic { writers[s]++; wr[me]=1; ws[me]=s; assert(writers[s]==1); fp[s]=0; texts[s]=1 };
+				atomic { fp[s]=id; texts[s]=0; writers[s]--; wr[me]=0; ws[me]=0 };
 				/* 8 */
 				atomic { rn[s]=n; rc[s]=k; rf[s]=1 };
 				/* 9 */
@@ -546,7 +551,7 @@ stop:
 #endif
 }
 
-#define ENDS(v) atomic { tds[v]=1; if :: wr[v] -> wr[v]=0; writers[ws[v]]-- :: else fi; if :: cp[v] -> cp[v]=0; copiers[ws[v]]-- :: else fi; ws[v]=0 }
+#define ENDS(v) atomic { tds[v]=1; if :: wr[v] -> wr[v]=0; NOTEXT(ws[v]) writers[ws[v]]-- :: else fi; if :: cp[v] -> cp[v]=0; copiers[ws[v]]-- :: else fi; ws[v]=0 }
 
 /* deaths: first the process's token, later its thread; and stops */
 proctype Death() {

@@ -165,8 +165,8 @@ const FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(Moun
 /// How a folder is opened that must not be a link.
 const PLAIN_FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens the folder of the user's or group's domains, and makes it if it is not there. Whoever owns
-/// it decides what its names mean: only root or the caller may.
+/// Opens the folder of the user's or group's domains, and makes it if it is not there. Its owner
+/// decides what its names mean, so only root or the caller may own it.
 fn open_base(base: &Path, group: Option<u32>, common: &Common) -> Result<OwnedFd, Failure> {
     let open = || fs::open(base, PLAIN_FOLDER, Mode::empty());
     let folder = match open() {
