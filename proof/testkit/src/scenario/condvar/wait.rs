@@ -23,9 +23,10 @@ impl Wait {
         if self == Wait::Between { 2 } else { 1 }
     }
 
-    /// Items that no sleeper is notified of. Where the victim can find the mutex held, it relays
-    /// its notification before it queues for the mutex, and the sleeper after it may take the item
-    /// first: the victim is to find one all the same, or it would sleep again, rightly.
+    /// Items that may be left when those of the notifications are taken. Where the victim can find
+    /// the mutex held, it relays its wake-up before it queues for the mutex, and the sleeper after it
+    /// may use the notification first: one more is brought for the other of the two, which may be
+    /// dead.
     fn unnotified(self) -> u64 {
         if self == Wait::First { 0 } else { 1 }
     }

@@ -184,13 +184,19 @@ impl Shelves {
             ("bring", [items, notifications]) => {
                 shelf.bring(super::number(items)?, super::number(notifications)?).map(ok)
             }
-            // Two items and one notification, and the mutex in hand for a while after it.
+            // An item and its notification, and the mutex in hand for a while after it. When a taker
+            // has come, the same again for another taker, if one is left.
             ("bring-slowly", []) => {
                 let mut guard = shelf.lock()?;
-                shelf.put(&mut guard, 2);
+                shelf.put(&mut guard, 1);
                 shelf.delivered.notify_one();
                 std::thread::sleep(Duration::from_millis(60));
                 drop(guard);
+                let begun = Instant::now();
+                while shelf.items() > 0 && begun.elapsed() < Duration::from_secs(3) {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                shelf.bring(1, 1)?;
                 Ok(String::new())
             }
             ("holder", []) => {
