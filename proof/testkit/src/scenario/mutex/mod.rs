@@ -16,7 +16,7 @@ mod wait;
 use outlive::sync::Mutex;
 
 use super::member::mutex::Pair;
-use super::{HOLDS_NOTHING, Place, Scenario};
+use super::{Death, HOLDS_NOTHING, Place, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
@@ -59,6 +59,22 @@ fn count(world: &mut World, answer: &str) -> Result<(), Failure> {
         other => return Err(Failure::wrong(format!("the lock was got `{other}`"))),
     });
     Ok(())
+}
+
+/// After a victim that resets a lock which is not recoverable: the next process gets in, is told of
+/// a death, or is refused until another process resets the lock.
+fn is_refused_or_works(world: &mut World, death: &Death, name: &str) -> Result<(), Failure> {
+    let answer = world.ask("next", &format!("mutex use {name}"))?;
+    match (answer.as_str(), death.ended) {
+        ("not-recoverable", false) => {
+            world.saw("not recoverable");
+            world.ask("another", &format!("mutex reset {name}"))?;
+        }
+        ("died", false) => world.saw("owner died"),
+        ("clean", _) => world.saw("clean"),
+        (other, ended) => return Err(Failure::wrong(format!("got `{other}`, ended: {ended}"))),
+    }
+    still_works(world, &[name])
 }
 
 /// Beside the stopped victim: a process that wants these locks gets them, save those that name the

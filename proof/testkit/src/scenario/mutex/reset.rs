@@ -29,17 +29,7 @@ impl Scenario for Reset {
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         // Says so itself when it gets in and finds two numbers that differ.
-        let answer = world.ask("next", &format!("mutex use {name}"))?;
-        match (answer.as_str(), death.ended) {
-            ("not-recoverable", false) => {
-                world.saw("not recoverable");
-                world.ask("another", &format!("mutex reset {name}"))?;
-            }
-            ("died", false) => world.saw("owner died"),
-            ("clean", _) => world.saw("clean"),
-            (other, ended) => return Err(Failure::wrong(format!("got `{other}`, ended: {ended}"))),
-        }
-        super::still_works(world, &[&name])
+        super::is_refused_or_works(world, death, &name)
     }
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
