@@ -55,7 +55,7 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// Reads the command line; `None` when it makes no sense.
+    /// Reads the command line; `None` when it is not valid.
     fn of(args: &[String]) -> Option<Installation> {
         let mut installation = Installation {
             prefix: PathBuf::new(),

@@ -3,7 +3,7 @@
 //! A suite is a folder of proof/suites: an adapter that gives Outlive's objects the names and
 //! arguments that the tests use, and nothing else. The tests come from where their project
 //! publishes them (an interpreter, a registry). doc/suites.md has a table of the cases that do not
-//! pass, which this reads: a case in no row must pass. A suite whose tests cannot be had is skipped
+//! pass, which this reads: a case in no row must pass. A suite whose tests are not there is skipped,
 //! and counted so.
 
 use std::collections::BTreeMap;

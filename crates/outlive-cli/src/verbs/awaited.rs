@@ -20,7 +20,7 @@ use crate::signals::{Signals, wait_readable};
 /// A thing that may not be there, and whose domain may not be there.
 pub struct Awaited {
     verb: &'static str,
-    /// Who makes it, as in "a publisher".
+    /// The process that makes it, as in "a publisher".
     maker: &'static str,
     name: String,
     args: DomainArgs,

@@ -225,7 +225,7 @@ fn a_budget_is_mounted_on_no_folder_of_others() {
     is_refused(8, "not a folder");
     fs::remove_file(&base.0).expect("removed");
 
-    // Nobody was there before; and the maker died behind the making of the folders.
+    // No process had made the base; or its maker died just after it had made the folders.
     for died in [false, true] {
         if died {
             fs::remove_dir_all(&base.0).expect("removed");

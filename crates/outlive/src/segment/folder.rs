@@ -2,8 +2,8 @@
 //!
 //! A folder is a domain once it holds the registry's file, which its first opener gives its name in
 //! one step, before there is anything else. So a folder that holds other things and no registry is
-//! somebody's folder of files (`/etc`, `/tmp`, a home): nothing is written there, and no message
-//! advises to change it.
+//! a folder of files (`/etc`, `/tmp`, a home): nothing is written there, and no message advises to
+//! change it.
 //!
 //! `/dev/shm` is open to all: another user may have made `/dev/shm/outlive-1000` before user 1000
 //! came. A user can at any moment change what lies in a folder that it owns, so another user's

@@ -179,7 +179,7 @@ fn a_folder_of_other_things_is_left_as_it_is(world: &World) {
     let error = Domain::open_or_create_at(&parent).expect_err("refused");
     assert_eq!(error, Error::NotADomain { path: parent.clone() });
     assert_eq!(names(&parent), before);
-    // A domain whose registry somebody removed: its files' tokens are of that registry.
+    // A domain whose registry was removed: its files' tokens are of that registry.
     make_some(&domain);
     fs::remove_file(domain.path().join(".tokens")).expect("removed");
     let error = Domain::open_or_create_at(domain.path()).expect_err("refused");

@@ -139,7 +139,7 @@ fn wait_for_the_next(world: &World, len: usize, dies_later: bool, prepare: fn())
             // They have seen the death, and sleep on.
             senders.iter().for_each(|sender| wait_asleep(sender.pid()));
         }
-        // Two that come and die before they receive: that frees nobody and tells nobody.
+        // Two receivers come and die before they receive: no sender goes on or is told.
         for _ in 0..2 {
             receiver(&queue).kill();
         }
