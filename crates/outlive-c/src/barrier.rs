@@ -4,10 +4,10 @@ use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use outlive::sync::{Barrier, EmbeddedBarrier, OwnedSeat, Untyped, WhenOneDies};
+use outlive::sync::{Barrier, BarrierWaitResult, EmbeddedBarrier, OwnedSeat, Untyped, WhenOneDies};
 use outlive::{Kind, Opening, WaitError};
 
-use crate::argument::{borrow_mut, out_or_none};
+use crate::argument::{Out, borrow_mut, out, out_or_none};
 use crate::code::{Failure, entry};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
@@ -149,22 +149,42 @@ pub unsafe extern "C" fn outlive_barrier_leave(barrier: *const outlive_barrier_t
     })
 }
 
-/// Arrives at the barrier, and waits until all participants have, or until the deadline. `*leader`
-/// (may be NULL): 1 for one of them, 0 for the others.
+/// What a participant is told when a phase has begun.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct outlive_turn_t {
+    /// The participant's number, from 0 to parties - 1, which no other participant of the phase has:
+    /// that of its seat, the same in each phase.
+    pub index: u32,
+    /// 1 for one participant of the phase, 0 for the others.
+    pub leader: u32,
+}
+
+fn put_turn(place: Option<Out<outlive_turn_t>>, turn: BarrierWaitResult) {
+    if let Some(place) = place {
+        let index = turn.index() as u32;
+        place.put(outlive_turn_t { index, leader: u32::from(turn.is_leader()) });
+    }
+}
+
+/// Arrives at the barrier, and waits until all participants have, or until the deadline. `*turn`
+/// (may be NULL): the participant's number, and whether it is the leader.
 ///
-/// Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with
-/// OUTLIVE_TRY: the arrival counts; wait again. EPERM: this thread has not joined. EINVAL.
+/// Errors: OUTLIVE_BROKEN: a participant died, or the barrier was aborted or reset
+/// (`outlive_barrier_repair`, `outlive_barrier_reset`). ETIMEDOUT, also with OUTLIVE_TRY: the arrival
+/// counts; wait again, or break the barrier (`outlive_barrier_abort_wait`). EPERM: this thread has
+/// not joined. EINVAL.
 ///
 /// If a process dies that has not arrived yet, its death ends the wait at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_barrier_wait(
     barrier: *const outlive_barrier_t,
     deadline: outlive_deadline_t,
-    leader: *mut u32,
+    turn: *mut outlive_turn_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes NULL or a place for `leader`.
-        let leader = unsafe { out_or_none(leader) };
+        // SAFETY: the C caller passes NULL or a place for `turn`.
+        let place = unsafe { out_or_none(turn) };
         // Not borrowed from the list during the wait.
         let mut seat = last_seat(barrier)?;
         let turn = match moment(deadline) {
@@ -173,10 +193,93 @@ pub unsafe extern "C" fn outlive_barrier_wait(
         };
         held::keep(seat);
         // Without a deadline too, because the arrival counts and a wait goes on with it.
-        let turn = turn?.ok_or(WaitError::TimedOut)?;
-        if let Some(leader) = leader {
-            leader.put(u32::from(turn.is_leader()));
-        }
+        put_turn(place, turn?.ok_or(WaitError::TimedOut)?);
+        Ok(())
+    })
+}
+
+/// Breaks the phase in which the calling thread has arrived and which it has not passed
+/// (ETIMEDOUT). If all have arrived meanwhile, nothing is broken: 0, and `*turn` (may be NULL) as
+/// from `outlive_barrier_wait`. If the thread has not arrived, this breaks the barrier as
+/// `outlive_barrier_abort` does.
+///
+/// Errors: OUTLIVE_BROKEN: it is broken now. EPERM: this thread has not joined. EINVAL.
+///
+/// If a process dies during the call, nothing has happened, or no participant waits on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_barrier_abort_wait(
+    barrier: *const outlive_barrier_t,
+    turn: *mut outlive_turn_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes NULL or a place for `turn`.
+        let place = unsafe { out_or_none(turn) };
+        let mut seat = last_seat(barrier)?;
+        let turn = seat.abort();
+        held::keep(seat);
+        put_turn(place, turn?);
+        Ok(())
+    })
+}
+
+/// Breaks the barrier for all participants, until it is reset or repaired. Any thread may call it,
+/// joined or not.
+///
+/// Errors: EINVAL.
+///
+/// If a process dies during the call, nothing has happened, or no participant waits on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_barrier_abort(barrier: *const outlive_barrier_t) -> c_int {
+    entry(|| {
+        find::<Handle>(barrier)?.0.abort();
+        Ok(())
+    })
+}
+
+/// Makes the barrier empty and whole: participants that wait get OUTLIVE_BROKEN, the dead lose their
+/// seats, the living keep theirs and begin a new phase.
+///
+/// Errors: ETIMEDOUT: another thread that resets or repairs it is stopped. EINVAL.
+///
+/// If a process dies during the call, nothing has happened, or the next participant that arrives
+/// ends the reset.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_barrier_reset(
+    barrier: *const outlive_barrier_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| Ok(find::<Handle>(barrier)?.0.reset_until(moment_or_past(deadline))?))
+}
+
+/// What a barrier is like just now.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct outlive_barrier_state_t {
+    /// How many participants it has seats for.
+    pub parties: u32,
+    /// How many participants have arrived and wait for the others; 0 when it is broken.
+    pub waiting: u32,
+    /// 1: broken, by a death or an abort.
+    pub broken: u32,
+}
+
+/// Says what the barrier is like just now.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_barrier_state(
+    barrier: *const outlive_barrier_t,
+    state: *mut outlive_barrier_state_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a place for `state`.
+        let place = unsafe { out(state) }?;
+        let barrier = &find::<Handle>(barrier)?.0;
+        place.put(outlive_barrier_state_t {
+            parties: barrier.parties() as u32,
+            waiting: barrier.arrived() as u32,
+            broken: u32::from(barrier.is_broken()),
+        });
         Ok(())
     })
 }

@@ -136,8 +136,11 @@ class Cancelled(OutliveError):
     """The client wants no reply any more."""
 
 
-class BarrierBroken(PeerDied, _threading.BrokenBarrierError):
-    """A participant died: ``repair`` the barrier to go on."""
+class BarrierBroken(OutliveError, _threading.BrokenBarrierError):
+    """The barrier is broken: ``repair`` or ``reset`` it to go on.
+
+    A participant died, ``abort`` was called, a wait's time ran out, or the barrier was reset under it.
+    """
 
 
 class Full(OutliveError, _queue.Full):

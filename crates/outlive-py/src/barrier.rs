@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outlive::WaitError;
-use outlive::sync::{Barrier as Core, BarrierOptions, OwnedSeat, WhenOneDies};
+use outlive::sync::{Barrier as Core, BarrierOptions, BarrierWaitResult, OwnedSeat, WhenOneDies};
 use pyo3::prelude::*;
 
 use crate::domain;
@@ -19,13 +19,18 @@ use crate::waiting::{Until, wait};
 ///
 /// A thread takes its seat with its first ``wait``, and keeps it until ``leave``. If a participant
 /// that has not arrived dies, all waits end at once: with ``BarrierBroken``, until a process calls
-/// ``repair``, or, with ``count_out``, the others go on without it. Without ``count_out``, a new
-/// barrier breaks, and an existing one does what its maker chose.
+/// ``repair`` or ``reset``, or, with ``count_out``, the others go on without it. Without
+/// ``count_out``, a new barrier breaks, and an existing one does what its maker chose.
+///
+/// ``action`` and ``timeout`` are this object's own. ``timeout`` is what ``wait`` takes if it gets
+/// none. ``action()`` is called by one participant each time, after all have arrived and before any
+/// goes on; if it raises, the barrier breaks. Each process that waits gives the barrier an action,
+/// or none does: with one, a wait takes two phases.
 ///
 /// >>> step = Barrier("step", 2, folder)
 /// >>> other = threading.Thread(target=lambda: (step.wait(timeout=10), step.leave()))
 /// >>> other.start()
-/// >>> step.wait(timeout=10) in (True, False)      # True for one of them
+/// >>> step.wait(timeout=10) in (0, 1)             # 0 for the thread that came first
 /// True
 /// >>> other.join()
 /// >>> step.leave()
@@ -34,6 +39,21 @@ pub(crate) struct Barrier {
     seats: Kept<OwnedSeat>,
     barrier: Arc<Core>,
     named: Named,
+    own: Own,
+}
+
+/// What is not in shared memory: each process has its own.
+struct Own {
+    action: Option<Py<PyAny>>,
+    timeout: Option<f64>,
+}
+
+impl Own {
+    fn of(action: Option<Py<PyAny>>, timeout: Option<f64>) -> PyResult<Own> {
+        // Refused here, and not by the first wait.
+        Until::timeout(timeout)?;
+        Ok(Own { action, timeout })
+    }
 }
 
 fn options(parties: i64, count_out: Option<bool>) -> PyResult<BarrierOptions> {
@@ -46,55 +66,110 @@ fn options(parties: i64, count_out: Option<bool>) -> PyResult<BarrierOptions> {
 }
 
 impl Barrier {
-    fn of((barrier, named): (Core, Named)) -> Barrier {
-        Barrier { seats: Kept::nothing(), barrier: Arc::new(barrier), named }
+    fn of((barrier, named): (Core, Named), own: Own) -> Barrier {
+        Barrier { seats: Kept::nothing(), barrier: Arc::new(barrier), named, own }
     }
 
-    fn arrive(&self, py: Python<'_>, seat: &mut OwnedSeat, until: Until) -> PyResult<bool> {
+    /// Arrives, and waits until `until`, which then breaks the barrier if `abort` says so.
+    fn arrive(
+        &self,
+        py: Python<'_>,
+        seat: &mut OwnedSeat,
+        until: Until,
+        abort: bool,
+    ) -> PyResult<BarrierWaitResult> {
         // The arrival counts: the next slice goes on with it.
         let passed = wait(py, until, |deadline| seat.wait_until(deadline).transpose())?;
         match passed {
-            Some(turn) => Ok(turn.raised(py)?.is_leader()),
+            Some(turn) => turn.raised(py),
+            None if abort => seat.abort().raised(py),
             None => Err(WaitError::TimedOut.raise(py)),
         }
+    }
+
+    fn mend(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        mut once: impl FnMut(outlive::Deadline) -> Result<(), WaitError>,
+    ) -> PyResult<()> {
+        let done = wait(py, Until::timeout(timeout)?, |deadline| match once(deadline) {
+            Err(WaitError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        done.unwrap_or(Err(WaitError::TimedOut)).raised(py)
+    }
+
+    /// Arrives likewise. With an action, in two phases: the leader of the first one acts, and all
+    /// wait in the second until it has. A leader that dies in the action is absent in the second,
+    /// and dead.
+    fn arrive_and_act(
+        &self,
+        py: Python<'_>,
+        seat: &mut OwnedSeat,
+        until: Until,
+        abort: bool,
+    ) -> PyResult<BarrierWaitResult> {
+        let turn = self.arrive(py, seat, until, abort)?;
+        let Some(action) = &self.own.action else { return Ok(turn) };
+        if turn.is_leader()
+            && let Err(error) = action.call0(py)
+        {
+            self.barrier.abort();
+            return Err(error);
+        }
+        self.arrive(py, seat, until, abort)
     }
 }
 
 #[pymethods]
 impl Barrier {
     #[new]
-    #[pyo3(signature = (name, parties, domain=None, *, count_out=None))]
+    #[pyo3(signature = (name, parties, domain=None, *, count_out=None, action=None, timeout=None))]
     fn new(
         py: Python<'_>,
         name: String,
         parties: i64,
         domain: GivenDomain<'_, '_>,
         count_out: Option<bool>,
+        action: Option<Py<PyAny>>,
+        timeout: Option<f64>,
     ) -> PyResult<Barrier> {
-        let options = options(parties, count_out)?;
-        Named::make(py, name, domain, |d, n| options.open_or_create(d, n)).map(Barrier::of)
+        let (options, own) = (options(parties, count_out)?, Own::of(action, timeout)?);
+        let made = Named::make(py, name, domain, |d, n| options.open_or_create(d, n))?;
+        Ok(Barrier::of(made, own))
     }
 
     /// Opens the existing barrier of that name; raises ``NotFound`` if there is none.
     #[staticmethod]
-    #[pyo3(signature = (name, *, domain=None))]
-    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Barrier> {
-        Named::find(py, name, domain, Core::open).map(Barrier::of)
+    #[pyo3(signature = (name, *, domain=None, action=None, timeout=None))]
+    fn open(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        action: Option<Py<PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Barrier> {
+        let own = Own::of(action, timeout)?;
+        Ok(Barrier::of(Named::find(py, name, domain, Core::open)?, own))
     }
 
     /// Makes a new barrier of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, parties, domain=None, *, count_out=None))]
+    #[pyo3(signature = (name, parties, domain=None, *, count_out=None, action=None, timeout=None))]
     fn create_new(
         py: Python<'_>,
         name: String,
         parties: i64,
         domain: GivenDomain<'_, '_>,
         count_out: Option<bool>,
+        action: Option<Py<PyAny>>,
+        timeout: Option<f64>,
     ) -> PyResult<Barrier> {
-        let options = options(parties, count_out)?;
-        Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(Barrier::of)
+        let (options, own) = (options(parties, count_out)?, Own::of(action, timeout)?);
+        let made = Named::make(py, name, domain, |d, n| options.create_new(d, n))?;
+        Ok(Barrier::of(made, own))
     }
 
     /// Its name.
@@ -109,20 +184,40 @@ impl Barrier {
         self.named.domain()
     }
 
-    /// Arrives, and waits until all participants have. Returns True for one of them, the leader of
-    /// this phase, which may do what is done once. ``Timeout``: the arrival counts, and waiting again goes on with it.
-    #[pyo3(signature = (timeout=None))]
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+    /// Arrives, and waits until all participants have. Returns this thread's index, from 0 to
+    /// ``parties`` - 1, which no other participant has: the number of its seat, the same each time.
+    ///
+    /// If the time runs out first, this breaks the barrier for all, as ``threading.Barrier`` does,
+    /// and raises ``BarrierBroken``. With ``abort=False`` it raises ``Timeout`` and breaks nothing:
+    /// the arrival counts, and waiting again goes on with it.
+    #[pyo3(signature = (timeout=None, *, abort=true))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>, abort: bool) -> PyResult<usize> {
         self.named.check()?;
-        let until = Until::timeout(timeout)?;
+        let until = Until::timeout(timeout.or(self.own.timeout))?;
         let thread = this_thread(&self.named.domain).raised(py)?;
         let mut seat = match self.seats.take(thread) {
             Some(seat) => seat,
             None => self.barrier.join_owned().raised(py)?,
         };
-        let passed = self.arrive(py, &mut seat, until);
+        let passed = self.arrive_and_act(py, &mut seat, until, abort);
         self.seats.put(thread, seat);
-        passed
+        passed.map(BarrierWaitResult::index)
+    }
+
+    /// Breaks the barrier: all waits end at once with ``BarrierBroken``, and so do later ones, until
+    /// a process calls ``reset`` or ``repair``.
+    fn abort(&self) -> PyResult<()> {
+        self.named.check()?;
+        self.barrier.abort();
+        Ok(())
+    }
+
+    /// Makes the barrier empty and whole again: participants that wait get ``BarrierBroken``, dead
+    /// ones lose their seats. ``timeout`` limits the wait for another process that is doing so.
+    #[pyo3(signature = (timeout=None))]
+    fn reset(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.named.check()?;
+        self.mend(py, timeout, |deadline| self.barrier.reset_until(deadline))
     }
 
     /// Gives up this thread's seat.
@@ -132,10 +227,22 @@ impl Barrier {
         Ok(())
     }
 
-    /// Whether a death has broken the barrier.
+    /// Whether the barrier is broken, by a death, an abort or a timeout.
     #[getter]
     fn broken(&self) -> bool {
         self.barrier.is_broken()
+    }
+
+    /// How many participants it has seats for.
+    #[getter]
+    fn parties(&self) -> usize {
+        self.barrier.parties()
+    }
+
+    /// How many participants have arrived and wait for the others; 0 when it is broken.
+    #[getter]
+    fn n_waiting(&self) -> usize {
+        self.barrier.arrived()
     }
 
     /// Returns the participants: process, and whether it has arrived in the present phase.
@@ -172,23 +279,26 @@ impl Barrier {
     /// Makes a broken barrier whole: the dead lose their seats.
     #[pyo3(signature = (timeout=None))]
     fn repair(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let done = wait(py, Until::timeout(timeout)?, |deadline| {
-            match self.barrier.repair_until(deadline) {
-                Err(WaitError::TimedOut) => None,
-                other => Some(other),
-            }
-        })?;
-        done.unwrap_or(Err(WaitError::TimedOut)).raised(py)
+        self.mend(py, timeout, |deadline| self.barrier.repair_until(deadline))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
-        slf.get().named.reduce(slf, &[])
+        let this = slf.get();
+        let reduced = this.named.reduce(slf, &[])?;
+        let options = &reduced.1.3;
+        if let Some(action) = &this.own.action {
+            options.set_item("action", action)?;
+        }
+        if let Some(timeout) = this.own.timeout {
+            options.set_item("timeout", timeout)?;
+        }
+        Ok(reduced)
     }
 
     fn __repr__(&self) -> String {
         let state = self.participants().map(|known| match self.broken() {
             true => "broken".to_owned(),
-            false => format!("{} joined", known.len()),
+            false => format!("{} joined, {} waiting", known.len(), self.n_waiting()),
         });
         self.named.repr("Barrier", state)
     }

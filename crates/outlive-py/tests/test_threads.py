@@ -134,7 +134,7 @@ def test_permits_events_latches_and_barriers(folder):
             assert event.wait_bits(1 << who, timeout=20)
             latch.arrive()
             if turn % 10 == 0:
-                firsts += step.wait(timeout=20)
+                firsts += step.wait(timeout=20) == 0
         assert latch.wait(timeout=20)
         step.wait(timeout=20)
         step.leave()

@@ -333,11 +333,25 @@ static void barrier(void) {
         thing->main = barrier;
         OK();
     } else if (is("barrier.wait", 2)) {
-        uint32_t leader = 0;
+        outlive_turn_t turn = {0, 0};
         if (thing->in == NULL) TRY(outlive_barrier_join(barrier));
         thing->in = thing;
-        TRY(outlive_barrier_wait(barrier, until(words[2]), &leader));
-        puts(leader ? "ok leader" : "ok member");
+        TRY(outlive_barrier_wait(barrier, until(words[2]), &turn));
+        printf("ok %u\n", turn.index);
+    } else if (is("barrier.abort_wait", 1)) {
+        outlive_turn_t turn = {0, 0};
+        TRY(outlive_barrier_abort_wait(barrier, &turn));
+        printf("ok %u\n", turn.index);
+    } else if (is("barrier.abort", 1)) {
+        TRY(outlive_barrier_abort(barrier));
+        OK();
+    } else if (is("barrier.reset", 2)) {
+        TRY(outlive_barrier_reset(barrier, until(words[2])));
+        OK();
+    } else if (is("barrier.state", 1)) {
+        outlive_barrier_state_t state;
+        TRY(outlive_barrier_state(barrier, &state));
+        printf("ok %u of %u%s\n", state.waiting, state.parties, state.broken ? " broken" : "");
     } else if (is("barrier.repair", 2)) {
         TRY(outlive_barrier_repair(barrier, until(words[2])));
         OK();

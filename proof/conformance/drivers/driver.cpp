@@ -500,7 +500,14 @@ private:
         const string &name = args.at(0);
         if (verb == "wait") {
             if (!seats_.contains(name)) seats_.emplace(name, barrier.join().value());
-            return ok(find(seats_, name).wait(until(args.at(1))).value() ? "leader" : "member");
+            return ok(std::to_string(find(seats_, name).wait(until(args.at(1))).value().index));
+        }
+        if (verb == "abort_wait") return ok(std::to_string(find(seats_, name).abort().value().index));
+        if (verb == "abort") return barrier.abort().value(), ok();
+        if (verb == "reset") return barrier.reset(until(args.at(1))).value(), ok();
+        if (verb == "state") {
+            auto counts = std::to_string(barrier.waiting()) + " of " + std::to_string(barrier.parties());
+            return ok(counts + (barrier.is_broken() ? " broken" : ""));
         }
         if (verb == "repair") return barrier.repair(until(args.at(1))).value(), ok();
         throw Wrong{"Usage", verb};

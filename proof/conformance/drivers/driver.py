@@ -250,7 +250,25 @@ def barrier_open(name: str, parties: str, when: str) -> None:
 
 
 def barrier_wait(name: str, span: str) -> str:
-    return said("leader" if thing(name).wait(timeout=seconds(span)) else "member")
+    return said(thing(name).wait(timeout=seconds(span), abort=False))
+
+
+def barrier_abort_wait(name: str) -> str:
+    # The arrival counts, so this goes on with it, and its time runs out at once.
+    return said(thing(name).wait(timeout=0))
+
+
+def barrier_abort(name: str) -> None:
+    thing(name).abort()
+
+
+def barrier_reset(name: str, span: str) -> None:
+    thing(name).reset(timeout=seconds(span))
+
+
+def barrier_state(name: str) -> str:
+    barrier = thing(name)
+    return said(f"{barrier.n_waiting} of {barrier.parties}" + (" broken" if barrier.broken else ""))
 
 
 def barrier_repair(name: str, span: str) -> None:

@@ -8,6 +8,15 @@
 
 namespace outlive {
 
+/** What a participant is told when a phase has begun. */
+struct Turn {
+    /** The participant's number, from 0 to parties - 1, which no other participant of the phase has:
+     * that of its seat, the same in each phase. */
+    uint32_t index;
+    /** True for one participant of the phase. */
+    bool is_leader;
+};
+
 /** A seat at a barrier: given up by the destructor. It belongs to the thread that took it, and must
  * not live longer than the barrier. */
 class [[nodiscard]] Seat {
@@ -24,12 +33,20 @@ public:
     ~Seat() {
         if (barrier_ != nullptr) outlive_barrier_leave(barrier_);
     }
-    /** Arrives, and waits until all participants have; returns true for one of them.
-     * OUTLIVE_BROKEN: a participant died (`repair`). ETIMEDOUT: the arrival counts; wait again. */
-    expected<bool> wait(Deadline deadline = never) {
-        uint32_t leader = 0;
-        if (int code = outlive_barrier_wait(barrier_, deadline.raw(), &leader)) return Failure::last(code);
-        return leader != 0;
+    /** Arrives, and waits until all participants have. OUTLIVE_BROKEN: a participant died, or the
+     * barrier was aborted or reset (`repair`, `reset`). ETIMEDOUT: the arrival counts; wait again, or
+     * `abort`. */
+    expected<Turn> wait(Deadline deadline = never) {
+        outlive_turn_t turn = {0, 0};
+        if (int code = outlive_barrier_wait(barrier_, deadline.raw(), &turn)) return Failure::last(code);
+        return Turn{turn.index, turn.leader != 0};
+    }
+    /** Breaks the phase in which this participant has arrived and which it has not passed
+     * (ETIMEDOUT): OUTLIVE_BROKEN. If all have arrived meanwhile, nothing is broken, and it passes. */
+    expected<Turn> abort() {
+        outlive_turn_t turn = {0, 0};
+        if (int code = outlive_barrier_abort_wait(barrier_, &turn)) return Failure::last(code);
+        return Turn{turn.index, turn.leader != 0};
     }
 
 private:
@@ -55,9 +72,24 @@ public:
     }
     /** Makes a broken barrier whole: the dead lose their seats, the living begin a new phase. */
     expected<void> repair(Deadline deadline = never) { return done(outlive_barrier_repair(raw(), deadline.raw())); }
+    /** Breaks the barrier for all participants, until it is reset or repaired. */
+    expected<void> abort() { return done(outlive_barrier_abort(raw())); }
+    /** Makes the barrier empty and whole: participants that wait get OUTLIVE_BROKEN. */
+    expected<void> reset(Deadline deadline = never) { return done(outlive_barrier_reset(raw(), deadline.raw())); }
+    /** How many participants it has seats for. */
+    uint32_t parties() { return state().parties; }
+    /** How many participants have arrived and wait for the others; 0 when it is broken. */
+    uint32_t waiting() { return state().waiting; }
+    /** Whether a death or an abort has broken it. */
+    bool is_broken() { return state().broken != 0; }
 
 private:
     outlive_barrier_t *raw() { return static_cast<Self &>(*this).raw(); }
+    outlive_barrier_state_t state() {
+        outlive_barrier_state_t now = {0, 0, 0};
+        outlive_barrier_state(raw(), &now);
+        return now;
+    }
 };
 
 } // namespace detail

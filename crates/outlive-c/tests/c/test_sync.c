@@ -234,6 +234,60 @@ static void barrier_participant_killed(void) {
     IS(EINVAL, outlive_barrier_join(NULL));
 }
 
+static void *wait_and_be_told(void *barrier) {
+    OK(outlive_barrier_join(barrier));
+    IS(OUTLIVE_BROKEN, outlive_barrier_wait(barrier, SOON, NULL));
+    OK(outlive_barrier_leave(barrier));
+    return NULL;
+}
+
+static void *wait_once(void *barrier) {
+    OK(outlive_barrier_join(barrier));
+    OK(outlive_barrier_wait(barrier, SOON, NULL));
+    OK(outlive_barrier_leave(barrier));
+    return NULL;
+}
+
+static outlive_barrier_state_t state_of(const outlive_barrier_t *barrier) {
+    outlive_barrier_state_t state;
+    OK(outlive_barrier_state(barrier, &state));
+    return state;
+}
+
+static void barrier_aborted_and_reset(void) {
+    outlive_barrier_t *barrier = open_barrier();
+    for (int abort = 0; abort < 2; abort++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, wait_and_be_told, barrier) == 0);
+        while (state_of(barrier).waiting == 0) usleep(1000);
+        if (abort) OK(outlive_barrier_abort(barrier));
+        CHECK(state_of(barrier).parties == 2 && state_of(barrier).broken == (uint32_t)abort);
+        OK(outlive_barrier_reset(barrier, SOON));
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(state_of(barrier).waiting == 0 && state_of(barrier).broken == 0);
+    }
+    outlive_turn_t turn = {7, 7};
+    OK(outlive_barrier_join(barrier));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, wait_once, barrier) == 0);
+    OK(outlive_barrier_wait(barrier, SOON, &turn));
+    CHECK(turn.index == 0 && turn.leader < 2);
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(outlive_barrier_reset(barrier, SOON));
+    /* The other one has left, so this one passes alone; and a time that runs out. */
+    OK(outlive_barrier_wait(barrier, SOON, &turn));
+    CHECK(turn.index == 0 && turn.leader == 1);
+    IS(EINVAL, outlive_barrier_reset(NULL, SOON));
+    IS(EINVAL, outlive_barrier_abort(NULL));
+    IS(EINVAL, outlive_barrier_state(barrier, NULL));
+    IS(EINVAL, outlive_barrier_abort_wait(NULL, NULL));
+    IS(OUTLIVE_BROKEN, outlive_barrier_abort_wait(barrier, &turn));
+    CHECK(state_of(barrier).broken == 1);
+    OK(outlive_barrier_leave(barrier));
+    IS(EPERM, outlive_barrier_abort_wait(barrier, NULL));
+    outlive_barrier_close(barrier);
+}
+
 /* The same inside a struct of one's own. */
 
 struct station {
@@ -429,5 +483,5 @@ static void ceiling_holder_killed(void) {
     outlive_record_close(station);
 }
 
-TESTS(TEST(event_and_latch), TEST(event_that_is_cleared_at_once), TEST(once_maker_killed), TEST(semaphore_holder_killed), TEST(barrier_participant_killed),
+TESTS(TEST(event_and_latch), TEST(event_that_is_cleared_at_once), TEST(once_maker_killed), TEST(semaphore_holder_killed), TEST(barrier_participant_killed), TEST(barrier_aborted_and_reset),
       TEST(embedded_holder_killed), TEST(embedded_participant_killed), TEST(embedded_wrongly), TEST(ceiling_holder_killed))

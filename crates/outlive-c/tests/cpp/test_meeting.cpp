@@ -27,8 +27,29 @@ static void barrier() {
         CHECK(both.join().code() == EUSERS || both.join().code() == EDEADLK);
         CHECK(second.wait(soon).has_value());
     });
-    CHECK(seat.wait(soon).has_value());
+    auto turn = seat.wait(soon);
+    CHECK(turn.has_value() && turn.value().index == 0 && both.parties() == 2);
     other.join();
+}
+
+static void aborted_and_reset() {
+    auto domain = open_domain();
+    auto both = outlive::Barrier::open_or_create(domain, "both", 2).value();
+    for (bool abort : {true, false}) {
+        std::thread other([&] {
+            auto seat = both.join().value();
+            CHECK(seat.wait(soon).code() == OUTLIVE_BROKEN);
+        });
+        while (both.waiting() == 0) std::this_thread::sleep_for(1ms);
+        if (abort) CHECK(both.abort().has_value() && both.is_broken());
+        CHECK(both.reset(soon).has_value());
+        other.join();
+        CHECK(!both.is_broken() && both.waiting() == 0);
+    }
+    auto late = outlive::Barrier::open_or_create(domain, "late", 2).value();
+    auto seat = late.join().value();
+    CHECK(seat.wait(5ms).code() == ETIMEDOUT && late.waiting() == 1);
+    CHECK(seat.abort().code() == OUTLIVE_BROKEN && late.is_broken());
 }
 
 static void killed_in_a_barrier() {
@@ -247,5 +268,5 @@ static void ceiling_value() {
     CHECK(guard.code() == EPERM || *guard.value() == 5);
 }
 
-TESTS(TEST(killed_in_a_station), TEST(another_idea_of_the_struct), TEST(ceiling_value), TEST(barrier), TEST(killed_in_a_barrier), TEST(latch), TEST(killed_in_a_once), TEST(killed_with_a_pi_mutex),
+TESTS(TEST(killed_in_a_station), TEST(another_idea_of_the_struct), TEST(ceiling_value), TEST(barrier), TEST(aborted_and_reset), TEST(killed_in_a_barrier), TEST(latch), TEST(killed_in_a_once), TEST(killed_with_a_pi_mutex),
       TEST(ceiling_mutex), TEST(a_permit_is_handed_over))

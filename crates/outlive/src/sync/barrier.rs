@@ -1,9 +1,5 @@
 //! A named barrier that knows its participants.
 
-use std::fmt;
-use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +9,7 @@ use super::embedded::{Embedded, InRecord};
 use super::error::AcquireError;
 use super::primitive::{Handle, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, Site, Sited};
-use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
+use super::raw::barrier::{BarrierWords, COUNT_OUT, RawBarrier, Stuck};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry};
 use crate::segment::{Opening, Segment, SharedLayout};
@@ -24,7 +20,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitError, WaitStrategy};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenOneDies {
     /// It breaks the barrier: all waiters and all newcomers get [`AcquireError::Broken`] until
-    /// [`Barrier::repair`].
+    /// [`Barrier::repair`] or [`Barrier::reset`].
     #[default]
     Break,
     /// It removes the participant: the others go on without it.
@@ -36,8 +32,11 @@ pub enum WhenOneDies {
 ///
 /// Each participant has a seat, which names its thread. The death of an absent participant wakes
 /// the waiters, and the barrier breaks or goes on without it, as its maker chose. One participant
-/// of each phase is told that it is the leader. A barrier has 1 to 65,536 participants, threads
-/// of any processes.
+/// of each phase is told that it is the leader, and each has an index of its own. A barrier has 1
+/// to 65,536 participants, threads of any processes.
+///
+/// Any process may [`abort`](Barrier::abort) a barrier, which breaks it for all, or
+/// [`reset`](Barrier::reset) it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-barrier-{}", std::process::id()));
@@ -69,7 +68,7 @@ pub enum WhenOneDies {
 /// kernel watches a few absent ones for each waiter, and each waiter looks at all seats once a
 /// second.)
 pub struct Barrier {
-    handle: Handle<BarrierWords>,
+    pub(super) handle: Handle<BarrierWords>,
     seats: NonNull<[AtomicU32]>,
 }
 
@@ -82,19 +81,6 @@ unsafe impl Send for Barrier {}
 unsafe impl Sync for Barrier {}
 
 const MOST_PARTIES: u32 = 1 << 16;
-
-/// Says that a phase has begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BarrierWaitResult {
-    leader: bool,
-}
-
-impl BarrierWaitResult {
-    /// Returns whether this participant is the one of its phase that does what is to be done once.
-    pub fn is_leader(self) -> bool {
-        self.leader
-    }
-}
 
 /// Says how to open a barrier, or make one: see [`Barrier::options`].
 ///
@@ -227,41 +213,100 @@ impl Barrier {
         self.handle.site().spin_wait.set(wait);
     }
 
-    fn raw(&self) -> RawBarrier<'_> {
+    /// Returns how many participants it has seats for.
+    pub fn parties(&self) -> usize {
+        self.raw().seats.len()
+    }
+
+    /// Returns how many participants have arrived in the present phase; 0 while it is broken.
+    pub fn arrived(&self) -> usize {
+        self.raw().arrived()
+    }
+
+    pub(super) fn raw(&self) -> RawBarrier<'_> {
         // SAFETY: `open` or `inside` has checked the place, and `handle` keeps it mapped.
         RawBarrier { words: self.handle.shared(), seats: unsafe { self.seats.as_ref() } }
     }
 
-    /// Takes a seat for the calling thread. From its return on, the others wait for this thread and
-    /// notice its death. If the seat belonged to a participant that left, they wait from one of the
-    /// next two phases on.
+    /// Breaks the barrier: all waiters, and all participants that arrive or join from now on, get
+    /// [`AcquireError::Broken`] until [`Barrier::repair`] or [`Barrier::reset`]. Any thread may call
+    /// it, with a seat or without, and it does not wait. A participant whose wait ended by its
+    /// deadline calls [`Seat::abort`](super::Seat::abort) instead.
     ///
-    /// # Errors
-    /// [`AcquireError::Full`], [`AcquireError::Broken`], [`AcquireError::System`].
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-barrier-abort-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::sync::{AcquireError, Barrier};
+    ///
+    /// let step = Barrier::options(2).open_or_create(&domain, "step")?;
+    /// let mut seat = step.join()?;
+    /// step.abort();
+    /// assert_eq!(seat.wait(), Err(AcquireError::Broken));
+    /// step.reset()?;
+    /// assert!(!step.is_broken());
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # If a process dies
-    /// During this call: as if it had never come, or as if it had joined.
-    pub fn join(&self) -> Result<Seat<'_>, AcquireError> {
-        let (me, index) = self.take_seat()?;
-        Ok(Seat { barrier: self, me, index, arrived: None, _thread: PhantomData })
+    /// During this call: it is as if the process had not called it, or the barrier is broken and no
+    /// waiter sleeps on.
+    pub fn abort(&self) {
+        self.raw().abort();
     }
 
-    /// Takes a seat as [`Barrier::join`] does, which keeps this handle.
+    /// Makes the barrier empty again: participants that have arrived get
+    /// [`AcquireError::Broken`], once, and begin a new phase with all others. Dead participants lose
+    /// their seats, living ones keep theirs. If the barrier was broken, it is whole afterwards.
+    ///
+    /// Participants that arrive during a reset wait for its end, until their deadline. A
+    /// [`Barrier::abort`] during a reset leaves the barrier broken.
     ///
     /// # Errors
-    /// As [`Barrier::join`].
+    /// [`WaitError::System`].
     ///
     /// # If a process dies
-    /// As with [`Barrier::join`].
-    pub fn join_owned(self: &Arc<Self>) -> Result<OwnedSeat, AcquireError> {
-        let (me, index) = self.take_seat()?;
-        let barrier = Arc::clone(self);
-        Ok(Seat { barrier, me, index, arrived: None, _thread: PhantomData })
+    /// During this call: nothing has happened, or the next participant that arrives ends the reset;
+    /// a barrier that was broken before may be broken still.
+    pub fn reset(&self) -> Result<(), WaitError> {
+        self.reset_until(Deadline::NEVER)
     }
 
-    fn take_seat(&self) -> Result<(Me, usize), AcquireError> {
-        let me = self.me()?;
-        Ok((me, self.raw().join(me).map_err(|stuck| self.error(stuck))?))
+    /// Resets the barrier as [`Barrier::reset`] does, but waits for no other thread that resets or
+    /// repairs it.
+    ///
+    /// # Errors
+    /// As [`Barrier::reset`], and [`WaitError::TimedOut`] while another thread is at it.
+    ///
+    /// # If a process dies
+    /// As with [`Barrier::reset`].
+    pub fn try_reset(&self) -> Result<(), WaitError> {
+        self.reset_until(Deadline::at_nanos(0))
+    }
+
+    /// Resets the barrier as [`Barrier::reset`] does, and waits so long at most while another
+    /// thread resets or repairs it.
+    ///
+    /// # Errors
+    /// As [`Barrier::reset`], and [`WaitError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// As with [`Barrier::reset`].
+    pub fn reset_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.reset_until(Deadline::after(timeout))
+    }
+
+    /// Resets the barrier as [`Barrier::reset`] does, and waits until the deadline while another
+    /// thread resets or repairs it.
+    ///
+    /// # Errors
+    /// As [`Barrier::reset`], and [`WaitError::TimedOut`] when that thread is stopped, say.
+    ///
+    /// # If a process dies
+    /// As with [`Barrier::reset`].
+    pub fn reset_until(&self, deadline: Deadline) -> Result<(), WaitError> {
+        let me = self.handle.me().map_err(WaitError::System)?;
+        self.mended(self.raw().reset(me, &self.handle.site().spin_wait, deadline))
     }
 
     /// Makes a broken barrier whole: dead participants lose their seats, which others may take;
@@ -311,7 +356,12 @@ impl Barrier {
     /// As with [`Barrier::repair`].
     pub fn repair_until(&self, deadline: Deadline) -> Result<(), WaitError> {
         let me = self.handle.me().map_err(WaitError::System)?;
-        match self.raw().repair(me, &self.handle.site().spin_wait, deadline) {
+        self.mended(self.raw().repair(me, &self.handle.site().spin_wait, deadline))
+    }
+
+    /// Returns how a repair or a reset ended.
+    fn mended(&self, end: Result<(), Stuck>) -> Result<(), WaitError> {
+        match end {
             Ok(()) => Ok(()),
             Err(Stuck::System(errno)) => Err(WaitError::from_errno(self.handle.registry(), errno)),
             Err(Stuck::Damaged) => {
@@ -322,7 +372,7 @@ impl Barrier {
         }
     }
 
-    /// Returns whether a death has broken the barrier.
+    /// Returns whether a death or an abort has broken the barrier.
     pub fn is_broken(&self) -> bool {
         self.raw().is_broken()
     }
@@ -340,38 +390,11 @@ impl Barrier {
         self.raw().participants().into_iter().map(holder).collect()
     }
 
-    /// Arrives for the participant that has that seat, if it has not yet, and waits until the
-    /// deadline, or never, for the others. `arrived`: see [`Seat`].
-    fn pass(
-        &self,
-        me: Me,
-        seat: usize,
-        arrived: &mut Option<u32>,
-        deadline: Option<Deadline>,
-    ) -> Result<Option<BarrierWaitResult>, AcquireError> {
-        if self.handle.registry().current_bits() != me.id.as_u32() {
-            return Err(AcquireError::NotHeld);
-        }
-        let raw = self.raw();
-        let phase = match *arrived {
-            Some(phase) => phase,
-            None => raw.arrive(me, seat).map_err(|stuck| self.error(stuck))?,
-        };
-        let deadline = deadline.filter(|deadline| !deadline.has_passed());
-        let end = raw.wait(me, seat, phase, &self.handle.site().spin_wait, deadline);
-        *arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
-        match end {
-            Ok(passed) => Ok(Some(BarrierWaitResult { leader: passed == Passed::Leader })),
-            Err(Stuck::TimedOut) => Ok(None),
-            Err(stuck) => Err(self.error(stuck)),
-        }
-    }
-
-    fn me(&self) -> Result<Me, AcquireError> {
+    pub(super) fn me(&self) -> Result<Me, AcquireError> {
         self.handle.me().map_err(AcquireError::System)
     }
 
-    fn error(&self, stuck: Stuck) -> AcquireError {
+    pub(super) fn error(&self, stuck: Stuck) -> AcquireError {
         match stuck {
             Stuck::Broken => AcquireError::Broken,
             Stuck::Full => AcquireError::Full,
@@ -398,115 +421,6 @@ fn policy_of(words: &BarrierWords) -> WhenOneDies {
 fn set_policy(words: &BarrierWords, when_one_dies: WhenOneDies) {
     let policy = if when_one_dies == WhenOneDies::CountOut { COUNT_OUT } else { 0 };
     words.policy.store(policy, Ordering::Relaxed);
-}
-
-/// Holds a participant's place. Dropping it leaves the barrier: the others go on without this
-/// participant, and another thread may take the place.
-///
-/// A seat stays with the thread that it names. In a forked child, a seat of the parent's has no
-/// effect.
-pub struct Seat<'a, B: Deref<Target = Barrier> = &'a Barrier> {
-    barrier: B,
-    me: Me,
-    index: usize,
-    /// The phase in which this participant has arrived and has not passed yet.
-    arrived: Option<u32>,
-    /// Neither Send nor Sync.
-    _thread: PhantomData<(*mut (), &'a ())>,
-}
-
-/// Holds a place as a [`Seat`] does, and keeps the barrier's handle by an [`Arc`], so that it
-/// borrows nothing: [`Barrier::join_owned`] returns it.
-///
-/// # If a process dies
-/// As with [`Seat`]: see [`Barrier`].
-pub type OwnedSeat = Seat<'static, Arc<Barrier>>;
-
-impl OwnedSeat {
-    /// Returns the barrier to which it belongs.
-    #[must_use]
-    pub fn barrier(&self) -> &Arc<Barrier> {
-        &self.barrier
-    }
-}
-
-impl<B: Deref<Target = Barrier>> Seat<'_, B> {
-    /// Arrives, and waits until all participants have arrived.
-    ///
-    /// # Errors
-    /// [`AcquireError::Broken`]; [`AcquireError::NotHeld`] when the seat is no longer this
-    /// thread's; [`AcquireError::System`].
-    ///
-    /// # If a process dies
-    /// The death of an absent participant ends this wait at once: see [`Barrier`].
-    pub fn wait(&mut self) -> Result<BarrierWaitResult, AcquireError> {
-        Deadline::never(|deadline| self.finish(Some(deadline)))
-    }
-
-    /// Arrives, and waits until all participants have arrived, for so long at most. `None`: some
-    /// were still absent. The arrival counts, and waiting again continues it.
-    ///
-    /// # Errors
-    /// As [`Seat::wait`].
-    pub fn wait_timeout(
-        &mut self,
-        timeout: Duration,
-    ) -> Result<Option<BarrierWaitResult>, AcquireError> {
-        self.wait_until(Deadline::after(timeout))
-    }
-
-    /// Arrives, and waits until all participants have arrived, or until the deadline. `None`: some
-    /// were still absent. The arrival counts, and waiting again continues it.
-    ///
-    /// # Errors
-    /// As [`Seat::wait`].
-    pub fn wait_until(
-        &mut self,
-        deadline: Deadline,
-    ) -> Result<Option<BarrierWaitResult>, AcquireError> {
-        self.finish(Some(deadline))
-    }
-
-    /// Arrives without waiting; returns `None` while others are absent. The arrival counts.
-    ///
-    /// # Errors
-    /// As [`Seat::wait`].
-    pub fn try_wait(&mut self) -> Result<Option<BarrierWaitResult>, AcquireError> {
-        self.finish(None)
-    }
-
-    /// Ends this without giving the place up: the others go on waiting for its thread, and learn of
-    /// that thread's end as of a death. Unlike [`std::mem::forget`], this lets go of the [`Arc`] in
-    /// an owned seat.
-    pub fn abandon(self) {
-        let seat = ManuallyDrop::new(self);
-        // SAFETY: `seat` is not dropped, so this is dropped once.
-        drop(unsafe { core::ptr::read(&raw const seat.barrier) });
-    }
-
-    fn finish(
-        &mut self,
-        deadline: Option<Deadline>,
-    ) -> Result<Option<BarrierWaitResult>, AcquireError> {
-        self.barrier.pass(self.me, self.index, &mut self.arrived, deadline)
-    }
-}
-
-impl<B: Deref<Target = Barrier>> Drop for Seat<'_, B> {
-    fn drop(&mut self) {
-        if self.barrier.handle.registry().current_bits() == self.me.id.as_u32() {
-            self.barrier.raw().leave(self.me, self.index);
-        }
-    }
-}
-
-impl<B: Deref<Target = Barrier>> fmt::Debug for Seat<'_, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat")
-            .field("participant", &self.me.id)
-            .field("index", &self.index)
-            .finish()
-    }
 }
 
 /// Embeds a barrier for `N` participants as a field of a [`record!`](crate::record). It takes
@@ -585,7 +499,7 @@ impl Inspect for RawBarrier<'_> {
         let arrived = participants.iter().filter(|(_, arrived)| *arrived).count();
         let (seated, seats) = (participants.len(), self.seats.len());
         let state = if self.is_broken() {
-            "broken by a participant's death".to_owned()
+            "broken".to_owned()
         } else {
             format!("{arrived} arrived, {seated} of {seats} seats taken")
         };

@@ -30,7 +30,7 @@ pub enum AcquireError {
     /// The thread's own priority is higher than the lock's ceiling (only from a
     /// [`CeilingMutex`](super::CeilingMutex)).
     AboveCeiling,
-    /// A participant died, and the barrier breaks then.
+    /// The barrier is broken: a participant died, or a process aborted or reset it.
     /// [`Barrier::repair`](super::Barrier::repair) removes the dead ones and begins a new phase.
     Broken,
     /// All seats of the barrier are taken, or the semaphore has as many permits as it may have.
@@ -62,7 +62,8 @@ impl fmt::Display for AcquireError {
                 "this thread's priority is above the lock's ceiling; give the lock a higher one"
             }
             AcquireError::Broken => {
-                "a participant died, which broke the barrier; repair it to go on"
+                "the barrier is broken (a participant died, or a process aborted or reset it); \
+                 repair it to go on"
             }
             AcquireError::Full => {
                 "it is full (all seats of a barrier are taken, or a semaphore has as many permits \

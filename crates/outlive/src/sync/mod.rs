@@ -39,13 +39,12 @@ mod raw;
 mod raw_lock;
 mod readiness;
 mod rw_lock;
+mod seat;
 mod semaphore;
 mod untyped;
 
 pub use crate::claim::Holder;
-pub use barrier::{
-    Barrier, BarrierOptions, BarrierWaitResult, EmbeddedBarrier, OwnedSeat, Seat, WhenOneDies,
-};
+pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 #[doc(hidden)]
 pub use condvar::BegunCondvarWait;
@@ -72,6 +71,7 @@ pub(crate) use primitive::primitives;
 pub use primitive::{LockDetail, Sited};
 pub use readiness::Bits;
 pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, WriteGuard};
+pub use seat::{BarrierWaitResult, OwnedSeat, Seat};
 pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};
 

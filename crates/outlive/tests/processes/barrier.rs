@@ -23,6 +23,14 @@ crate::checks!(
     repaired_it_goes_on_with_another,
     one_that_leaves_is_not_waited_for,
     an_arrival_outlives_its_deadline,
+    each_participant_has_an_index_of_its_own,
+    a_dead_participants_index_goes_to_its_successor,
+    an_abort_is_told_to_those_asleep_and_those_to_come,
+    a_reset_is_told_to_those_asleep_and_empties_it,
+    a_reset_takes_the_seats_of_the_dead,
+    a_deadline_that_breaks_breaks_its_own_phase_only,
+    an_abort_during_a_reset_stays,
+    one_that_resets_is_killed_at_random: 60,
     participants_are_killed_at_random: 60,
     four_thousand_threads: 60,
     as_many_processes_as_the_machine_takes: 60,
@@ -221,6 +229,204 @@ fn an_arrival_outlives_its_deadline(world: &World) {
     other.finish();
 }
 
+fn each_participant_has_an_index_of_its_own(world: &World) {
+    let domain = world.domain();
+    let (barrier, board) = (open(&domain, 3, WhenOneDies::Break), Board::new());
+    assert_eq!(barrier.parties(), 3);
+    let children: Vec<Child> = (0..3)
+        .map(|_| {
+            Child::start(|| {
+                let mut seat = barrier.join().expect("a seat");
+                let mut former = None;
+                for phase in 1..=20 {
+                    let index = seat.wait().expect("all come").index();
+                    assert!(former.is_none_or(|former| former == index), "it keeps its seat");
+                    former = Some(index);
+                    board.add(index, 1);
+                    wait_until("all have counted", || (0..3).all(|n| board.get(n) >= phase));
+                }
+                board.add(3, 1);
+                wait_until("all are through", || board.get(3) == 3);
+            })
+        })
+        .collect();
+    children.into_iter().for_each(Child::finish);
+    assert_eq!([0, 1, 2].map(|index| board.get(index)), [20; 3]);
+}
+
+fn a_dead_participants_index_goes_to_its_successor(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 2, WhenOneDies::CountOut);
+    let mut absent = seated(&barrier);
+    let mut seat = barrier.join().expect("a seat");
+    absent.kill();
+    assert_eq!(seat.wait().expect("the other is counted out").index(), 1);
+    let successor = Child::start(|| {
+        let mut seat = barrier.join().expect("the dead one's seat");
+        assert_eq!(seat.wait().expect("both come").index(), 0);
+    });
+    wait_until("it is there", || barrier.participants().len() == 2);
+    assert_eq!(seat.wait().expect("both come").index(), 1);
+    successor.finish();
+}
+
+fn an_abort_is_told_to_those_asleep_and_those_to_come(world: &World) {
+    let domain = world.domain();
+    for policy in [WhenOneDies::Break, WhenOneDies::CountOut] {
+        let name = format!("{policy:?}");
+        let options = Barrier::options(4).when_one_dies(policy);
+        let barrier = options.open_or_create(&domain, &name).expect("opens");
+        let mut seat = barrier.join().expect("a seat");
+        let waiters = [0, 1].map(|_| waiter(&barrier, Err(AcquireError::Broken)));
+        wait_until("both have arrived", || barrier.arrived() == 2);
+        barrier.abort();
+        waiters.into_iter().for_each(Child::finish);
+        assert_eq!((barrier.is_broken(), barrier.arrived()), (true, 0));
+        assert_eq!(seat.wait().map(drop), Err(AcquireError::Broken));
+        assert_eq!(barrier.join().map(drop), Err(AcquireError::Broken));
+        barrier.abort();
+        barrier.repair_timeout(PATIENCE).expect("repairs");
+        assert!(!barrier.is_broken());
+    }
+}
+
+fn a_reset_is_told_to_those_asleep_and_empties_it(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 3, WhenOneDies::Break);
+    let told_and_again = || {
+        let child = Child::start(|| {
+            let mut seat = barrier.join().expect("a seat");
+            assert_eq!(seat.wait(), Err(AcquireError::Broken));
+            // At once, and perhaps in the middle of the reset: it is not told twice.
+            seat.wait().expect("all come again");
+        });
+        wait_asleep(child.pid());
+        child
+    };
+    let waiters = [told_and_again(), told_and_again()];
+    wait_until("both have arrived", || barrier.arrived() == 2);
+    let mut seat = barrier.join().expect("a seat");
+    barrier.reset_timeout(PATIENCE).expect("resets");
+    assert!(!barrier.is_broken());
+    seat.wait().expect("all come");
+    waiters.into_iter().for_each(Child::finish);
+    // An empty one, and a broken one.
+    barrier.try_reset().expect("nothing to do");
+    barrier.abort();
+    barrier.reset().expect("resets");
+    assert!(!barrier.is_broken());
+}
+
+fn a_reset_takes_the_seats_of_the_dead(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 2, WhenOneDies::Break);
+    let mut absent = seated(&barrier);
+    let mut seat = barrier.join().expect("a seat");
+    absent.kill();
+    barrier.reset_timeout(PATIENCE).expect("resets");
+    assert_eq!(seat.try_wait(), Ok(None), "the dead one is missed no more");
+    let successor = Child::start(|| {
+        let mut seat = barrier.join().expect("the dead one's seat");
+        seat.wait().expect("both come");
+    });
+    seat.wait().expect("both come");
+    successor.finish();
+}
+
+fn a_deadline_that_breaks_breaks_its_own_phase_only(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 2, WhenOneDies::Break);
+    let mut seat = barrier.join().expect("a seat");
+    let go = Board::new();
+    let other = Child::start(|| {
+        let mut seat = barrier.join().expect("a seat");
+        assert_eq!(seat.try_wait().map(|turn| turn.map(|turn| turn.index())), Ok(Some(1)));
+        assert_eq!(seat.try_wait(), Ok(None), "the next phase is whole");
+        go.set(0, 1);
+        go.reach(1, 1);
+        assert_eq!(seat.wait(), Err(AcquireError::Broken));
+    });
+    // The other one arrives after the deadline and before the abort.
+    assert_eq!(seat.try_wait(), Ok(None));
+    go.reach(0, 1);
+    assert_eq!(seat.abort().expect("both had come").index(), 0);
+    assert!(!barrier.is_broken());
+    assert_eq!(barrier.arrived(), 1);
+    go.set(1, 1);
+    wait_asleep(other.pid());
+    // Without an arrival it is any abort.
+    assert_eq!(seat.abort(), Err(AcquireError::Broken));
+    other.finish();
+    barrier.reset_timeout(PATIENCE).expect("resets");
+    assert_eq!(seat.wait_timeout(Duration::from_millis(5)), Ok(None));
+    assert_eq!(seat.abort(), Err(AcquireError::Broken));
+    assert!(barrier.is_broken());
+}
+
+/// A bit of the word `phase`.
+const RESETTING: u32 = 1 << 29;
+
+fn an_abort_during_a_reset_stays(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 1, WhenOneDies::Break);
+    let mut seat = barrier.join().expect("a seat");
+    let bytes = Bytes::of(&domain, "barrier");
+    // As a process leaves it that dies in a reset.
+    bytes.set_word(BODY, RESETTING);
+    assert_eq!((barrier.is_broken(), barrier.arrived()), (false, 0));
+    barrier.abort();
+    assert!(barrier.is_broken());
+    assert_eq!(seat.wait(), Err(AcquireError::Broken));
+    barrier.reset_timeout(PATIENCE).expect("resets");
+    assert_eq!(bytes.word(BODY), 3);
+    bytes.set_word(BODY, 3 | RESETTING);
+    seat.wait().expect("ends the reset, and passes alone");
+    assert_eq!(bytes.word(BODY), 7);
+    bytes.set_word(BODY, 7 | RESETTING);
+    drop(seat);
+    let mut seat = barrier.join().expect("a seat");
+    assert_eq!(bytes.word(BODY), 10, "a process that joins ends the reset as well");
+    seat.wait().expect("alone");
+}
+
+fn one_that_resets_is_killed_at_random(world: &World) {
+    let domain = world.domain();
+    let mut random = crate::random::Random::new();
+    for round in 0..60 {
+        let barrier = Barrier::options(3)
+            .when_one_dies(WhenOneDies::CountOut)
+            .open_or_create(&domain, &format!("of {round}"))
+            .expect("opens");
+        let board = Board::new();
+        let children: Vec<Child> = (0..3)
+            .map(|_| {
+                Child::start(|| {
+                    let mut seat = barrier.join().expect("a seat");
+                    board.add(0, 1);
+                    while board.get(1) == 0 {
+                        match seat.wait() {
+                            Ok(_) | Err(AcquireError::Broken) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        board.reach(0, 3);
+        let mut resetting = Child::start(|| {
+            loop {
+                barrier.reset().expect("resets");
+            }
+        });
+        std::thread::sleep(Duration::from_micros(random.below(2_000)));
+        resetting.kill();
+        // They go on: none is broken for good, and none sleeps for ever.
+        board.set(1, 1);
+        children.into_iter().for_each(Child::finish);
+        assert!(!barrier.is_broken());
+    }
+}
+
 fn participants_are_killed_at_random(world: &World) {
     let domain = world.domain();
     let mut random = crate::random::Random::new();
@@ -343,7 +549,7 @@ fn a_look_and_a_sweep(world: &World) {
     assert_eq!(domain.sweep(true).expect("looks").claims, 1);
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
     assert!(domain.sweep(false).expect("sweeps").is_clean());
-    assert_eq!(state(), "broken by a participant's death");
+    assert_eq!(state(), "broken");
     assert_eq!(seat.wait(), Err(AcquireError::Broken), "told after a sweep too");
 }
 

@@ -289,7 +289,21 @@ impl Sync {
                 let span = answer::span(span)?;
                 let turn = find(&mut self.seats, name)?.wait_timeout(span)?;
                 let turn = answer::got(turn, Some(span))?;
-                said(if turn.is_leader() { "leader" } else { "member" })
+                said(turn.index())
+            }
+            ("abort_wait", [name]) => said(find(&mut self.seats, name)?.abort()?.index()),
+            ("abort", [name]) => {
+                find(&mut self.barriers, name)?.abort();
+                done()
+            }
+            ("reset", [name, span]) => {
+                find(&mut self.barriers, name)?.reset_timeout(answer::span(span)?)?;
+                done()
+            }
+            ("state", [name]) => {
+                let barrier = find(&mut self.barriers, name)?;
+                let broken = if barrier.is_broken() { " broken" } else { "" };
+                said(format!("{} of {}{broken}", barrier.arrived(), barrier.parties()))
             }
             ("repair", [name, span]) => {
                 find(&mut self.barriers, name)?.repair_timeout(answer::span(span)?)?;

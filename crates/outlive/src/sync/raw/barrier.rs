@@ -1,6 +1,17 @@
 //! A barrier whose seats name the participants.
 //!
-//! `phase` counts phases; its bit 31 says that the barrier is broken. A seat:
+//! `phase` counts phases in its lower 29 bits, the phase's *number*. Of the others, only these mean
+//! anything, and a new phase clears all of them:
+//!
+//! | bit of `phase` | meaning | which thread sets it, and how | a death here |
+//! | --- | --- | --- | --- |
+//! | 31 if the number is even, 30 if it is odd | the phase is broken | one that found a participant dead: compare-exchange, then it wakes all. One that aborts: ONE `FUTEX_WAKE_OP` sets the bit and wakes all | the sleepers watch the same dead participant's end; an abort has happened whole, or not at all |
+//! | 29 | the barrier is being reset | the owner of `repair`: ONE `FUTEX_WAKE_OP` sets the bit and wakes all | the next participant to arrive takes `repair` from the dead one and ends the reset |
+//!
+//! An abort by a participant whose time ran out must not hit the next phase, which may begin before
+//! the kernel's step. So each parity has its own bit: beside the next number the bit means nothing.
+//!
+//! A seat:
 //!
 //! | seat | state | which thread changes it, and how | a death here |
 //! | --- | --- | --- | --- |
@@ -19,18 +30,19 @@
 //! all, and every sleeper watches one from which it learns.
 //!
 //! A participant that is stopped between its look at the phase and its arrival may go on many
-//! repairs later, when another phase has the same mark. So a repair makes each seat AWAY, and only
-//! its owner takes it out of that state: the late arrival fails. proof/models/barrier.pml and
-//! barrier_repair.pml check this; doc/protocols/barrier.md has the argument.
+//! repairs later, when another phase has the same mark. So a repair, and a reset, makes each seat
+//! AWAY, and only its owner takes it out of that state: the late arrival fails. proof/models has
+//! barrier.pml, barrier_abort.pml and barrier_repair.pml; doc/protocols/barrier.md has the argument.
 
 use std::time::Duration;
 
+use super::barrier_phase::{Phase, RESETTING_AT};
 use super::mutex::RawMutex;
 use crate::Deadline;
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
-use crate::sys::futex::{self, Watch};
+use crate::sys::futex::{self, ALL, InOneStep, Watch};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, MOST_OWNERS, Sleep, SpinWait};
 
@@ -43,8 +55,6 @@ const AWAY: u32 = OUT;
 const MARK: u32 = crate::liveness::WAITERS;
 /// Beside an id and `AWAY`: the participant has seen that.
 const BACK: u32 = MARK;
-/// A bit of `phase`.
-const BROKEN: u32 = 1 << 31;
 /// A value of `policy`.
 pub(crate) const COUNT_OUT: u32 = 1;
 
@@ -97,8 +107,9 @@ pub(crate) enum Stuck {
 enum Look {
     /// The phase is over: this participant or another ended it.
     Over(Result<Passed, Stuck>),
-    /// These participants are absent and alive; in a crowd, some of them.
-    Absent(Vec<TokenId>),
+    /// These participants are absent and alive; in a crowd, some of them. Beside them, the value of
+    /// `phase` before the look.
+    Absent(Vec<TokenId>, Phase),
 }
 
 fn mark(phase: u32) -> u32 {
@@ -121,17 +132,38 @@ const LOOK: Duration = Duration::from_secs(1);
 
 impl RawBarrier<'_> {
     /// Takes a seat. The participant is absent until it arrives.
-    pub(crate) fn join(self, me: Me) -> Result<usize, Stuck> {
-        let phase = self.words.phase.load(Ordering::Acquire);
-        if phase & BROKEN != 0 {
-            return Err(Stuck::Broken);
+    pub(crate) fn join(self, me: Me, spin_wait: &SpinWait) -> Result<usize, Stuck> {
+        // Another round when a reset came in between; bounded, since damaged words may change for
+        // ever.
+        for _ in 0..1000 {
+            let mut phase = self.phase();
+            if phase.is_resetting() {
+                // A process may have died in that reset, and then this one ends it. While another
+                // thread is at it, the seats can be taken all the same.
+                self.end_reset(me, spin_wait, Deadline::at_nanos(0)).ok();
+                phase = self.phase();
+            }
+            if phase.is_broken() {
+                return Err(Stuck::Broken);
+            }
+            if let Some(joined) = self.take_seat(me, phase) {
+                return joined;
+            }
         }
+        Err(Stuck::Damaged)
+    }
+
+    /// Looks for a seat from the first on. `None`: a participant has died, and the phase is another
+    /// one now, perhaps broken.
+    fn take_seat(self, me: Me, phase: Phase) -> Option<Result<usize, Stuck>> {
         let absent = me.id.as_u32() | AWAY;
         for (index, seat) in self.seats.iter().enumerate() {
-            if let Stands::Dead = self.stands(me, phase, index) {
+            if let Stands::Dead = self.stands(me, phase.number(), index)
+                && phase.is_whole()
+            {
                 // It may have died before it woke the waiters that must watch it.
-                self.break_it(phase);
-                return Err(Stuck::Broken);
+                self.break_it(phase.number());
+                return None;
             }
             let seen = seat.load(Ordering::Acquire);
             if (seen == NOBODY || seen == OUT)
@@ -144,10 +176,10 @@ impl RawBarrier<'_> {
                 if !self.is_crowd() {
                     futex::wake_all(&self.words.phase);
                 }
-                return Ok(index);
+                return Some(Ok(index));
             }
         }
-        Err(Stuck::Full)
+        Some(Err(Stuck::Full))
     }
 
     /// Gives the seat up: from now on no participant waits for it.
@@ -156,9 +188,9 @@ impl RawBarrier<'_> {
         // Died just after: the waiters watch our end, and look again.
         seat.store(OUT, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let phase = self.words.phase.load(Ordering::Acquire);
-        if phase & BROKEN == 0
-            && let Look::Over(end) = self.look(me, phase, index)
+        let phase = self.phase();
+        if phase.is_whole()
+            && let Look::Over(end) = self.look(me, phase.number(), index)
         {
             self.wake_sleepers(end);
         }
@@ -173,8 +205,15 @@ impl RawBarrier<'_> {
         }
     }
 
-    /// Arrives in the present phase, and returns it.
-    pub(crate) fn arrive(self, me: Me, index: usize) -> Result<u32, Stuck> {
+    /// Arrives in the present phase, and returns its number. Waits for a reset that another thread
+    /// is making, until the deadline: then it has not arrived.
+    pub(crate) fn arrive(
+        self,
+        me: Me,
+        index: usize,
+        spin_wait: &SpinWait,
+        deadline: Option<Deadline>,
+    ) -> Result<u32, Stuck> {
         // Another round after each repair in between; bounded, since damaged words may change for
         // ever.
         for _ in 0..1000 {
@@ -189,10 +228,15 @@ impl RawBarrier<'_> {
             }
             // After the seat's word: a later repair changes the seat, so that the exchange below
             // fails.
-            let phase = self.words.phase.load(Ordering::Acquire);
-            if phase & BROKEN != 0 {
+            let phase = self.phase();
+            if phase.is_resetting() {
+                self.end_reset(me, spin_wait, deadline.unwrap_or(Deadline::at_nanos(0)))?;
+                continue;
+            }
+            if phase.is_broken() {
                 return Err(Stuck::Broken);
             }
+            let phase = phase.number();
             let arrived = me.id.as_u32() | mark(phase);
             // Release pairs with the Acquire of the participant that opens the next phase, which
             // then sees what was done before.
@@ -221,17 +265,17 @@ impl RawBarrier<'_> {
             return end;
         }
         let Some(deadline) = deadline else { return Err(Stuck::TimedOut) };
-        spin_wait.spin(|| self.words.phase.load(Ordering::Relaxed) != phase);
+        spin_wait.spin(|| !Phase(self.words.phase.load(Ordering::Relaxed)).is_still(phase));
         let relay = WakeRelay::begin(me.list());
         let mut turn = index;
         loop {
             let joined = self.words.joined.load(Ordering::Acquire);
-            let owners = match self.look(me, phase, turn) {
+            let (owners, seen) = match self.look(me, phase, turn) {
                 Look::Over(end) => {
                     self.wake_sleepers(end);
                     return end;
                 }
-                Look::Absent(owners) => owners,
+                Look::Absent(owners, seen) => (owners, seen),
             };
             if deadline.has_passed() {
                 return Err(Stuck::TimedOut);
@@ -241,7 +285,7 @@ impl RawBarrier<'_> {
             let until =
                 if self.is_crowd() { deadline.earlier(Deadline::after(LOOK)) } else { deadline };
             let watch = [
-                Watch { word: &self.words.phase, expected: phase },
+                Watch { word: &self.words.phase, expected: seen.0 },
                 Watch { word: &self.words.joined, expected: joined },
             ];
             // A crowd joins in a rush, and each waiter looks again by itself.
@@ -255,8 +299,8 @@ impl RawBarrier<'_> {
     }
 
     fn look(self, me: Me, phase: u32, turn: usize) -> Look {
-        let now = self.words.phase.load(Ordering::Acquire);
-        if now != phase {
+        let now = self.phase();
+        if !now.is_still(phase) {
             return Look::Over(Self::end(phase, now));
         }
         let seats = self.seats.len();
@@ -266,7 +310,7 @@ impl RawBarrier<'_> {
                 Stands::Arrived => {}
                 Stands::Absent(owner) => {
                     self.words.cursor.store(index as u32, Ordering::Relaxed);
-                    return self.absent(me, phase, owner, turn);
+                    return self.absent(me, now, owner, turn);
                 }
                 Stands::Dead => return self.found_dead(phase),
             }
@@ -278,7 +322,8 @@ impl RawBarrier<'_> {
     /// may have died since and is watched all the same, and others in turn, so that many waiters
     /// together watch all. It looks at every seat, and so finds a dead participant that this waiter
     /// does not watch.
-    fn absent(self, me: Me, phase: u32, found: Option<TokenId>, turn: usize) -> Look {
+    fn absent(self, me: Me, seen: Phase, found: Option<TokenId>, turn: usize) -> Look {
+        let phase = seen.number();
         let seats = self.seats.len();
         let most = if self.is_crowd() { FEW } else { MOST_OWNERS };
         let mut owners = Vec::with_capacity(most);
@@ -292,12 +337,12 @@ impl RawBarrier<'_> {
                 _ => {}
             }
         }
-        Look::Absent(owners)
+        Look::Absent(owners, seen)
     }
 
     fn found_dead(self, phase: u32) -> Look {
         self.break_it(phase);
-        Look::Over(Self::end(phase, self.words.phase.load(Ordering::Acquire)))
+        Look::Over(Self::end(phase, self.phase()))
     }
 
     fn stands(self, me: Me, phase: u32, index: usize) -> Stands {
@@ -325,39 +370,85 @@ impl RawBarrier<'_> {
         self.stands(me, phase, index)
     }
 
+    fn phase(self) -> Phase {
+        // Acquire pairs with the Release of the thread that began the phase.
+        Phase(self.words.phase.load(Ordering::Acquire))
+    }
+
     /// Begins the next phase: all have arrived.
     fn open_next(self, phase: u32) -> Result<Passed, Stuck> {
-        let next = phase.wrapping_add(1) & !BROKEN;
-        match self.words.phase.compare_exchange(phase, next, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => {
-                // Died just before: the sleepers that watch us wake; the others learn it from those
-                // they watch, see `wake_sleepers`.
-                futex::wake_all(&self.words.phase);
-                Ok(Passed::Leader)
+        let mut seen = self.phase();
+        // Again when a bit came that means nothing in this phase.
+        while seen.is_still(phase) {
+            match self.change(seen, seen.further(1)) {
+                Ok(()) => {
+                    // Died just before: the sleepers that watch us wake; the others learn it from
+                    // those they watch, see `wake_sleepers`.
+                    futex::wake_all(&self.words.phase);
+                    return Ok(Passed::Leader);
+                }
+                Err(now) => seen = now,
             }
-            Err(now) => Self::end(phase, now),
+        }
+        Self::end(phase, seen)
+    }
+
+    fn change(self, from: Phase, to: Phase) -> Result<(), Phase> {
+        let phase = &self.words.phase;
+        phase
+            .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+            .map_err(Phase)
+    }
+
+    /// Breaks that phase for a dead participant.
+    fn break_it(self, phase: u32) {
+        let mut seen = self.phase();
+        while seen.is_still(phase) {
+            match self.change(seen, seen.broken()) {
+                Ok(()) => {
+                    // Died just before: the others watch the same dead participant, whose end wakes
+                    // them all.
+                    futex::wake_all(&self.words.phase);
+                    return;
+                }
+                Err(now) => seen = now,
+            }
         }
     }
 
-    fn break_it(self, phase: u32) {
-        let broken = phase | BROKEN;
-        if self
-            .words
-            .phase
-            .compare_exchange(phase, broken, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-        {
-            // Died just before: the others watch the same dead participant, whose end wakes them
-            // all.
+    /// Breaks the barrier, whichever phase it is in.
+    pub(crate) fn abort(self) {
+        loop {
+            let seen = self.phase();
+            if seen.is_broken() {
+                return;
+            }
+            // One step, since no sleeper watches the thread that aborts: stopped or killed before
+            // it, nothing has happened; after it, no sleeper is left. If the next phase has begun
+            // meanwhile, the bit means nothing there, and the next round breaks that one.
+            InOneStep::SetBit(Phase::broken_at(seen.0)).and_wake(&self.words.phase, ALL);
+        }
+    }
+
+    /// Breaks the phase in which the caller has arrived, unless it is over; returns how it ended.
+    pub(crate) fn abort_phase(self, phase: u32) -> Result<Passed, Stuck> {
+        if self.phase().is_still(phase) {
+            // As in `abort`. In the next phase, which may have begun, the bit means nothing. A
+            // later one of the same parity cannot come without the caller, but by a reset.
+            InOneStep::SetBit(Phase::broken_at(phase)).and_wake(&self.words.phase, ALL);
+        } else {
+            // As each participant that finds the phase over: see `wake_sleepers`.
             futex::wake_all(&self.words.phase);
         }
+        Self::end(phase, self.phase())
     }
 
     /// Returns what the phase `now` means to a participant that arrived in `phase`.
-    fn end(phase: u32, now: u32) -> Result<Passed, Stuck> {
+    fn end(phase: u32, now: Phase) -> Result<Passed, Stuck> {
         // The next phase, broken meanwhile or not: the old one has ended. The repair of a broken
-        // phase goes three further: see `repair`.
-        if now & !BROKEN == phase.wrapping_add(1) & !BROKEN {
+        // phase goes three further: see `renew`.
+        if now.number() == Phase(phase).further(1).number() {
             Ok(Passed::Other)
         } else {
             Err(Stuck::Broken)
@@ -372,8 +463,52 @@ impl RawBarrier<'_> {
         spin_wait: &SpinWait,
         deadline: Deadline,
     ) -> Result<(), Stuck> {
-        let locked = self.words.repair.lock(me, spin_wait, deadline);
-        match locked {
+        self.alone(me, spin_wait, deadline, || {
+            let phase = self.phase();
+            if !phase.is_whole() {
+                self.renew(me, phase);
+            }
+        })
+    }
+
+    /// Makes a barrier whole as a repair does, and breaks the present phase for the participants
+    /// that have arrived in it.
+    pub(crate) fn reset(
+        self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+    ) -> Result<(), Stuck> {
+        self.alone(me, spin_wait, deadline, || {
+            if self.phase().is_whole() {
+                // One step, as in `abort`. Died just after: no sleeper is left, and the next
+                // participant that arrives ends the reset. If the next phase has begun meanwhile,
+                // it is that one which is reset.
+                InOneStep::SetBit(RESETTING_AT).and_wake(&self.words.phase, ALL);
+            }
+            self.renew(me, self.phase());
+        })
+    }
+
+    /// Ends a reset during which a process died, or waits until another thread has ended it.
+    fn end_reset(self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Stuck> {
+        self.alone(me, spin_wait, deadline, || {
+            let phase = self.phase();
+            if phase.is_resetting() {
+                self.renew(me, phase);
+            }
+        })
+    }
+
+    /// Does the work as the owner of `repair`.
+    fn alone(
+        self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+        work: impl FnOnce(),
+    ) -> Result<(), Stuck> {
+        match self.words.repair.lock(me, spin_wait, deadline) {
             Ok(_) => self.words.repair.mark_consistent(),
             Err(super::Refused::System(errno)) => return Err(Stuck::System(errno)),
             Err(super::Refused::TimedOut | super::Refused::WouldBlock) => {
@@ -382,27 +517,36 @@ impl RawBarrier<'_> {
             // No thread gives this word up, and this one has it once: a stray write.
             Err(_) => return Err(Stuck::Damaged),
         }
-        let phase = self.words.phase.load(Ordering::Acquire);
-        if phase & BROKEN != 0 {
-            // Three further, and not one: a participant that slept through all this must not take
-            // it for an ordinary end. An odd number, so that an arrival in the broken phase reads
-            // as an absence.
-            let next = (phase & !BROKEN).wrapping_add(3) & !BROKEN;
-            for seat in self.seats {
-                let seen = seat.load(Ordering::Acquire);
-                let Some(owner) = owner_of(seen) else { continue };
-                let word = if me.is_alive(owner) { owner.as_u32() | AWAY } else { NOBODY };
-                // Release pairs with `arrive`: an owner that sees its seat AWAY sees a broken
-                // phase, or a later one. Failed: the owner has just arrived in the broken phase, or
-                // come back; it does no more in that phase.
-                let _ = seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed);
-            }
-            // Died before: still broken, and the next repair does all this again.
-            self.words.phase.store(next, Ordering::Release);
-            futex::wake_all(&self.words.phase);
-        }
+        work();
         self.words.repair.release(me.id);
         Ok(())
+    }
+
+    /// Begins a new phase in the place of one that is not whole, as the owner of `repair`.
+    fn renew(self, me: Me, phase: Phase) {
+        let free = if self.counts_out() { OUT } else { NOBODY };
+        for seat in self.seats {
+            let seen = seat.load(Ordering::Acquire);
+            let Some(owner) = owner_of(seen) else { continue };
+            let word = if me.is_alive(owner) { owner.as_u32() | AWAY } else { free };
+            // Release pairs with `arrive`: an owner that sees its seat AWAY sees a phase that is
+            // not whole, or a later one. Failed: the owner has just arrived in that phase, or come
+            // back; it does no more in that phase.
+            let _ = seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        let mut seen = phase;
+        // Died before: still not whole, and the next owner of `repair` does all this again. An
+        // abort since then stays: the barrier is broken.
+        while !seen.is_whole() && (phase.is_broken() || !seen.is_broken()) {
+            // Three further, and not one: a participant that slept through all this must not take
+            // it for an ordinary end. An odd number, so that an arrival in the old phase reads as
+            // an absence.
+            match self.change(seen, seen.further(3)) {
+                Ok(()) => break,
+                Err(now) => seen = now,
+            }
+        }
+        futex::wake_all(&self.words.phase);
     }
 
     /// Returns the thread that repairs the barrier, dead or alive: other repairing threads wait for
@@ -413,12 +557,20 @@ impl RawBarrier<'_> {
     }
 
     pub(crate) fn is_broken(self) -> bool {
-        self.words.phase.load(Ordering::Acquire) & BROKEN != 0
+        self.phase().is_broken()
+    }
+
+    /// Returns how many participants have arrived in the present phase and not passed.
+    pub(crate) fn arrived(self) -> usize {
+        if !self.phase().is_whole() {
+            return 0;
+        }
+        self.participants().iter().filter(|(_, arrived)| *arrived).count()
     }
 
     /// Returns the participants, dead or alive, and whether each has arrived.
     pub(crate) fn participants(self) -> Vec<(TokenId, bool)> {
-        let phase = self.words.phase.load(Ordering::Acquire);
+        let phase = self.phase().number();
         let word = |seat: &AtomicU32| seat.load(Ordering::Acquire);
         let seated = self.seats.iter().map(word).filter_map(|seen| Some((owner_of(seen)?, seen)));
         seated.map(|(id, seen)| (id, has_arrived(seen, phase))).collect()
@@ -441,8 +593,13 @@ impl RawBarrier<'_> {
             let word = if self.counts_out() {
                 OUT
             } else {
-                // Broken before the name goes: the waiters are told in any case.
-                self.break_it(self.words.phase.load(Ordering::Acquire) & !BROKEN);
+                // Broken before the name goes: the waiters are told in any case. Those of a phase
+                // that is being reset have been told.
+                let mut phase = self.phase();
+                while phase.is_whole() {
+                    self.break_it(phase.number());
+                    phase = self.phase();
+                }
                 NOBODY
             };
             let dead = owner_of(seen);
@@ -488,148 +645,5 @@ enum Stands {
 }
 
 #[cfg(all(test, loom))]
-mod loom_tests {
-    use loom::sync::Arc;
-    use loom::sync::atomic::AtomicU32 as Count;
-    use loom::thread;
-
-    use super::*;
-    use crate::liveness::{Registry, Slot};
-    use crate::sys::robust::{ListHead, end_thread};
-
-    struct World {
-        registry: Registry,
-        words: BarrierWords,
-        seats: Vec<AtomicU32>,
-        done: [Count; 2],
-    }
-
-    fn world(policy: u32) -> Arc<World> {
-        Arc::new(World {
-            registry: Registry::new((0..3).map(|n| Slot::held_by(n + 100)).collect()),
-            words: BarrierWords {
-                phase: AtomicU32::new(0),
-                cursor: AtomicU32::new(0),
-                policy: AtomicU32::new(policy),
-                parties: AtomicU32::new(2),
-                repair: RawMutex::new(),
-                joined: AtomicU32::new(0),
-                reserved: std::array::from_fn(|_| AtomicU32::new(0)),
-            },
-            seats: (0..2).map(|_| AtomicU32::new(NOBODY)).collect(),
-            done: [Count::new(0), Count::new(0)],
-        })
-    }
-
-    impl World {
-        fn barrier(&self) -> RawBarrier<'_> {
-            RawBarrier { words: &self.words, seats: &self.seats }
-        }
-
-        fn join(&self, thread: u32, list: &mut ListHead) -> usize {
-            self.barrier().join(self.me(thread, list)).expect("a seat")
-        }
-
-        fn me(&self, thread: u32, list: &mut ListHead) -> Me<'_> {
-            Me { registry: &self.registry, id: TokenId::new(thread, 0), list }
-        }
-
-        fn wait(&self, thread: u32, seat: usize, list: &mut ListHead) -> Result<Passed, Stuck> {
-            let me = self.me(thread, list);
-            let phase = self.barrier().arrive(me, seat)?;
-            self.barrier().wait(me, seat, phase, &SpinWait::new(), Some(Deadline::NEVER))
-        }
-    }
-
-    fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(preemptions);
-        model.check(test);
-    }
-
-    /// The repairer found the participant alive, and is slow: the sweep must take the dead
-    /// participant's name out whichever of the two changes the seat first.
-    #[test]
-    fn loom_barrier_a_sweep_leaves_no_dead_name_beside_a_slow_repairer() {
-        explore(3, || {
-            let world = world(0);
-            let mut list = ListHead::new();
-            let seat = world.join(0, &mut list);
-            let phase = world.barrier().arrive(world.me(0, &mut list), seat).expect("arrived");
-            world.words.phase.store(phase | BROKEN, Ordering::Relaxed);
-            let repairer = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || {
-                    let mut list = ListHead::new();
-                    let me = world.me(1, &mut list);
-                    world.barrier().repair(me, &SpinWait::new(), Deadline::NEVER).expect("repaired")
-                })
-            };
-            end_thread(&world.registry.slots[0], &list);
-            world.barrier().sweep(world.me(2, &mut ListHead::new()), false);
-            let owner = owner_of(world.seats[0].load(Ordering::Acquire));
-            assert_eq!(
-                owner, None,
-                "the dead participant's id may be given out again after the sweep"
-            );
-            repairer.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn loom_barrier_who_passes_sees_what_was_done_before_and_one_leads() {
-        explore(3, || {
-            let world = world(0);
-            let mut lists = [ListHead::new(), ListHead::new()];
-            let [mine, other] = [0, 1].map(|n| world.join(n, &mut lists[n as usize]));
-            let second = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || {
-                    let mut list = ListHead::new();
-                    world.done[1].store(1, Ordering::Relaxed);
-                    let passed = world.wait(1, other, &mut list).expect("nobody dies");
-                    assert_eq!(world.done[0].load(Ordering::Relaxed), 1);
-                    passed
-                })
-            };
-            world.done[0].store(1, Ordering::Relaxed);
-            let passed = world.wait(0, mine, &mut lists[0]).expect("nobody dies");
-            assert_eq!(world.done[1].load(Ordering::Relaxed), 1);
-            assert_ne!(passed, second.join().unwrap());
-        });
-    }
-
-    #[test]
-    fn loom_barrier_who_joins_and_dies_as_another_falls_asleep_breaks_it() {
-        explore(3, || {
-            let world = world(0);
-            let mut list = ListHead::new();
-            let seat = world.join(0, &mut list);
-            let dying = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || {
-                    let mut list = ListHead::new();
-                    world.join(1, &mut list);
-                    end_thread(&world.registry.slots[1], &list);
-                })
-            };
-            assert_eq!(world.wait(0, seat, &mut list), Err(Stuck::Broken));
-            dying.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn loom_barrier_who_is_counted_out_holds_up_nobody() {
-        explore(3, || {
-            let world = world(COUNT_OUT);
-            let mut lists = [ListHead::new(), ListHead::new()];
-            let [mine, _] = [0, 1].map(|n| world.join(n, &mut lists[n as usize]));
-            let dying = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || end_thread(&world.registry.slots[1], &ListHead::new()))
-            };
-            assert_eq!(world.wait(0, mine, &mut lists[0]), Ok(Passed::Leader));
-            dying.join().unwrap();
-        });
-    }
-}
+#[path = "barrier_tests.rs"]
+mod loom_tests;

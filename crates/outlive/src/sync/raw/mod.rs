@@ -6,6 +6,7 @@
 //! and libc's mutex.
 
 pub(super) mod barrier;
+mod barrier_phase;
 #[cfg(not(loom))]
 pub(super) mod ceiling;
 pub(super) mod condvar;

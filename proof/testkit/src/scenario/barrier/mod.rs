@@ -1,10 +1,12 @@
-//! The named barrier of three: made, joined, arrived at, left, repaired.
+//! The named barrier of three: made, joined, arrived at, left, aborted, reset, repaired.
 
+mod abort;
 mod arrive;
 mod create;
 mod join;
 mod leave;
 mod repair;
+mod reset;
 
 use outlive::sync::Barrier;
 
@@ -23,6 +25,9 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(arrive::Arrive::LastCounted),
         Box::new(arrive::Arrive::First),
         Box::new(leave::Leave),
+        Box::new(abort::Abort::Bystander),
+        Box::new(abort::Abort::OutOfTime),
+        Box::new(reset::Reset),
         Box::new(repair::Repair),
     ]
 }

@@ -75,6 +75,13 @@ impl Barriers {
                 self.seats.remove(*name);
                 Ok(String::new())
             }
+            "broken" => Ok(if barrier.is_broken() { "yes" } else { "no" }.to_owned()),
+            // How many have.
+            "arrived" => Ok(barrier.arrived().to_string()),
+            "abort" => {
+                barrier.abort();
+                Ok(String::new())
+            }
             "repair" => barrier.repair().map(|()| String::new()).map_err(|error| error.to_string()),
             _ => Err("unknown order".to_owned()),
         }
