@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 use crate::count::Count;
 use crate::paths::{self, root};
+use crate::prefix;
 use crate::stage::{self, Counts};
 use crate::test::cargo;
 
@@ -150,11 +151,23 @@ fn pack(folder: &Path) -> io::Result<()> {
             fs::copy(entry.path(), package.join(name))?;
         }
     }
+    let mut build = cargo(&["build", "--release", "-p", "outlive-c"]);
+    for (target, file) in built(build.arg("--lib"))? {
+        if target.kind.iter().any(|kind| kind == "cdylib") {
+            put(&file, &folder.join(prefix::SONAME))?;
+        }
+    }
+    let of_c = paths::at(paths::C);
+    for header in ["outlive.h", "outlive_gpu.h"] {
+        fs::copy(of_c.join("include").join(header), folder.join(header))?;
+    }
+    fs::copy(of_c.join("tests/cuda/test_cuda.cu"), folder.join("test_cuda.cu"))?;
     for file in ["conftest.py", "test_gpu_frameworks.py"] {
         fs::copy(paths::at(paths::PYTHON).join("tests").join(file), folder.join(file))?;
     }
     let script = folder.join("run");
-    fs::write(&script, SCRIPT.replace("TESTS", &ON_ANY_DRIVER.join(" ")))?;
+    let text = SCRIPT.replace("TESTS", &ON_ANY_DRIVER.join(" ")).replace("SONAME", prefix::SONAME);
+    fs::write(&script, text)?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     println!(
         "copy {} to the machine with the GPU, and start {}/run there",
@@ -167,7 +180,8 @@ fn pack(folder: &Path) -> io::Result<()> {
 /// What a packed folder runs; its last line counts as the other commands' do.
 const SCRIPT: &str = r#"#!/bin/sh
 # Made by `cargo xtask gpu --pack`. Runs what needs a GPU: the tests that need no fake driver, the
-# Python package with the frameworks that are installed, the film, and the benchmark.
+# Python package with the frameworks that are installed, a program of CUDA C++ where nvcc is, the
+# film, and the benchmark.
 # usage: run [FOLDER]; figures and pictures go there, or to this folder.
 cd "$(dirname "$0")" || exit 1
 out=${1:-$PWD}
@@ -183,6 +197,15 @@ for test in TESTS; do
 done
 if python3 -c 'import pytest' 2>/dev/null; then
     stage "Python with frameworks" env PYTHONPATH="$PWD" python3 -m pytest -q -rs -p no:cacheprovider test_gpu_frameworks.py
+fi
+if nvcc --version >/dev/null 2>&1; then
+    ln -sf "$PWD/SONAME" "$out/liboutlive.so"
+    if nvcc -I. -o "$out/test_cuda" test_cuda.cu -L"$out" -loutlive -Xlinker -rpath="$PWD"; then
+        stage "CUDA C++" "$out/test_cuda"
+        rm "$out/test_cuda" "$out/liboutlive.so"
+    else
+        failed=$((failed + 1))
+    fi
 fi
 stage "the film" ./gpu_frames --out "$out/film"
 stage "from GPU to GPU" ./gpu_roads --out "$out/gpu.md"
