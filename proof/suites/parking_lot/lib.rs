@@ -80,7 +80,7 @@ fn untold<G>(locked: Result<G, LockError<G>>, repair: impl FnOnce(&mut G)) -> G 
 }
 
 /// Returns the guard of a lock that was free. Outlive tells a thread that has the lock itself of it;
-/// to parking_lot's the lock is taken, whoever has it.
+/// to parking_lot's the lock is taken, also by the thread itself.
 fn tried<G>(tried: Result<Option<G>, LockError<G>>, repair: impl FnOnce(&mut G)) -> Option<G> {
     match tried {
         Ok(taken) => taken,

@@ -15,7 +15,7 @@ pub struct RawMutex {
 
 // SAFETY: the mutex is Sync, and only its holder touches the guard.
 unsafe impl Send for RawMutex {}
-// SAFETY: as above.
+// SAFETY: only the mutex's holder touches the guard.
 unsafe impl Sync for RawMutex {}
 
 impl RawMutex {
@@ -63,7 +63,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
-// SAFETY: as above. Outlive's mutex has no fairer way to unlock.
+// SAFETY: Outlive's mutex stays held until its guard is dropped. It has no fairer way to unlock.
 unsafe impl lock_api::RawMutexFair for RawMutex {
     unsafe fn unlock_fair(&self) {
         // SAFETY: the caller holds the mutex.

@@ -22,7 +22,7 @@ pub struct RawRwLock {
 
 // SAFETY: the lock is Sync, and each guard is touched by the thread that took it.
 unsafe impl Send for RawRwLock {}
-// SAFETY: as above.
+// SAFETY: the list of readers has a lock of its own, and the other cells their one holder.
 unsafe impl Sync for RawRwLock {}
 
 impl RawRwLock {
@@ -38,7 +38,7 @@ impl RawRwLock {
     }
 
     fn keep_writing(&self, guard: WriteGuard<'_, ()>) {
-        // SAFETY: as in `keep_reading`.
+        // SAFETY: the guard of lock_api's borrows the lock until this guard is taken out again.
         let guard = unsafe { std::mem::transmute::<WriteGuard<'_, ()>, Writing>(guard) };
         // SAFETY: this thread writes.
         unsafe { *self.writer.get() = Some(guard) };
@@ -121,8 +121,8 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 }
 
-// SAFETY: as above. A thread that reads already may read again while no writer waits; Outlive's
-// lock has no way past a writer that waits.
+// SAFETY: each of a thread's reads has a guard of Outlive's. A thread that reads already may read
+// again while no writer waits; Outlive's lock has no way past a writer that waits.
 unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     fn lock_shared_recursive(&self) {
         lock_api::RawRwLock::lock_shared(self);
@@ -142,7 +142,8 @@ unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     }
 }
 
-// SAFETY: as above. The guard that can become a writer is a reader's, and another one may be there.
+// SAFETY: Outlive's `upgrade` lets no writer in between. The guard that can become a writer is a
+// reader's, and another one may be there.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     fn lock_upgradable(&self) {
         lock_api::RawRwLock::lock_shared(self);
@@ -183,7 +184,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: Outlive's downgrades let no writer in between.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     unsafe fn downgrade_upgradable(&self) {}
 
