@@ -598,6 +598,39 @@ typedef struct OUTLIVE_ALIGNED(64) outlive_barrier_t {
 } outlive_barrier_t;
 
 /**
+ * What a participant is told when a phase has begun.
+ */
+typedef struct outlive_turn_t {
+  /**
+   * The participant's number, from 0 to parties - 1, which no other participant of the phase has:
+   * that of its seat, the same in each phase.
+   */
+  uint32_t index;
+  /**
+   * 1 for one participant of the phase, 0 for the others.
+   */
+  uint32_t leader;
+} outlive_turn_t;
+
+/**
+ * What a barrier is like just now.
+ */
+typedef struct outlive_barrier_state_t {
+  /**
+   * How many participants it has seats for.
+   */
+  uint32_t parties;
+  /**
+   * How many participants have arrived and wait for the others; 0 when it is broken.
+   */
+  uint32_t waiting;
+  /**
+   * 1: broken, by a death or an abort.
+   */
+  uint32_t broken;
+} outlive_barrier_state_t;
+
+/**
  * Options for opening or making a queue. Begin with `OUTLIVE_QUEUE_OPTIONS_INIT`.
  */
 typedef struct outlive_queue_options_t {
@@ -1856,15 +1889,59 @@ int outlive_barrier_join(const struct outlive_barrier_t *barrier);
 int outlive_barrier_leave(const struct outlive_barrier_t *barrier);
 
 /**
- * Arrives at the barrier, and waits until all participants have, or until the deadline. `*leader`
- * (may be NULL): 1 for one of them, 0 for the others.
+ * Arrives at the barrier, and waits until all participants have, or until the deadline. `*turn`
+ * (may be NULL): the participant's number, and whether it is the leader.
  *
- * Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with
- * OUTLIVE_TRY: the arrival counts; wait again. EPERM: this thread has not joined. EINVAL.
+ * Errors: OUTLIVE_BROKEN: a participant died, or the barrier was aborted or reset
+ * (`outlive_barrier_repair`, `outlive_barrier_reset`). ETIMEDOUT, also with OUTLIVE_TRY: the arrival
+ * counts; wait again, or break the barrier (`outlive_barrier_abort_wait`). EPERM: this thread has
+ * not joined. EINVAL.
  *
  * If a process dies that has not arrived yet, its death ends the wait at once.
  */
-int outlive_barrier_wait(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline, uint32_t *leader);
+int outlive_barrier_wait(const struct outlive_barrier_t *barrier,
+                         outlive_deadline_t deadline,
+                         struct outlive_turn_t *turn);
+
+/**
+ * Breaks the phase in which the calling thread has arrived and which it has not passed
+ * (ETIMEDOUT). If all have arrived meanwhile, nothing is broken: 0, and `*turn` (may be NULL) as
+ * from `outlive_barrier_wait`. If the thread has not arrived, this breaks the barrier as
+ * `outlive_barrier_abort` does.
+ *
+ * Errors: OUTLIVE_BROKEN: it is broken now. EPERM: this thread has not joined. EINVAL.
+ *
+ * If a process dies during the call, nothing has happened, or no participant waits on.
+ */
+int outlive_barrier_abort_wait(const struct outlive_barrier_t *barrier, struct outlive_turn_t *turn);
+
+/**
+ * Breaks the barrier for all participants, until it is reset or repaired. Any thread may call it,
+ * joined or not.
+ *
+ * Errors: EINVAL.
+ *
+ * If a process dies during the call, nothing has happened, or no participant waits on.
+ */
+int outlive_barrier_abort(const struct outlive_barrier_t *barrier);
+
+/**
+ * Makes the barrier empty and whole: participants that wait get OUTLIVE_BROKEN, the dead lose their
+ * seats, the living keep theirs and begin a new phase.
+ *
+ * Errors: ETIMEDOUT: another thread that resets or repairs it is stopped. EINVAL.
+ *
+ * If a process dies during the call, nothing has happened, or the next participant that arrives
+ * ends the reset.
+ */
+int outlive_barrier_reset(const struct outlive_barrier_t *barrier, outlive_deadline_t deadline);
+
+/**
+ * Says what the barrier is like just now.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_barrier_state(const struct outlive_barrier_t *barrier, struct outlive_barrier_state_t *state);
 
 /**
  * Makes a broken barrier whole: the dead lose their seats, which others may take; the living keep

@@ -105,6 +105,7 @@ static inline int outlive_tsan_got(void *lock, int code)
 #define outlive_semaphore_hand_to(...) OUTLIVE_TSAN_SENDS(outlive_semaphore_hand_to(__VA_ARGS__))
 #define outlive_semaphore_take_up(...) OUTLIVE_TSAN_GETS(outlive_semaphore_take_up(__VA_ARGS__))
 #define outlive_barrier_wait(...) OUTLIVE_TSAN_MEETS(outlive_barrier_wait(__VA_ARGS__))
+#define outlive_barrier_abort_wait(...) OUTLIVE_TSAN_MEETS(outlive_barrier_abort_wait(__VA_ARGS__))
 
 #define outlive_sender_send(...) OUTLIVE_TSAN_SENDS(outlive_sender_send(__VA_ARGS__))
 #define outlive_sender_send_batch(...) OUTLIVE_TSAN_SENDS(outlive_sender_send_batch(__VA_ARGS__))

@@ -340,6 +340,7 @@ fn a_deadline_that_breaks_breaks_its_own_phase_only(world: &World) {
     let go = Board::new();
     let other = Child::start(|| {
         let mut seat = barrier.join().expect("a seat");
+        go.reach(2, 1);
         assert_eq!(seat.try_wait().map(|turn| turn.map(|turn| turn.index())), Ok(Some(1)));
         assert_eq!(seat.try_wait(), Ok(None), "the next phase is whole");
         go.set(0, 1);
@@ -347,7 +348,9 @@ fn a_deadline_that_breaks_breaks_its_own_phase_only(world: &World) {
         assert_eq!(seat.wait(), Err(AcquireError::Broken));
     });
     // The other one arrives after the deadline and before the abort.
+    wait_until("both are there", || barrier.participants().len() == 2);
     assert_eq!(seat.try_wait(), Ok(None));
+    go.set(2, 1);
     go.reach(0, 1);
     assert_eq!(seat.abort().expect("both had come").index(), 0);
     assert!(!barrier.is_broken());
