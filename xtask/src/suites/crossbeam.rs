@@ -11,9 +11,9 @@ use crate::paths::{self, root};
 use crate::prefix;
 use crate::programs::Domain;
 
-/// The files of tests that ask for a channel without a bound. The others are about bounds, about
-/// channels of time, and about a choice among several channels.
-const FILES: [&str; 3] = ["mpsc", "list", "iter"];
+/// The files of tests that ask for a channel with or without a bound. The others are about channels
+/// without room, about channels of time, and about a choice among several channels.
+const FILES: [&str; 4] = ["mpsc", "list", "array", "iter"];
 /// As Cargo.toml.in has it.
 const ORIGINAL: &str = "crossbeam-channel-0.5.15";
 

@@ -59,6 +59,10 @@ pub struct MakeArgs {
     /// system]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
+    /// For a new queue: the most unread messages; with so many, a send waits [default: no limit
+    /// but the memory]
+    #[arg(long, value_name = "N", conflicts_with = "first_slots")]
+    max_messages: Option<u32>,
     /// For a new queue: bytes of a slot; larger messages cost an object each [default: 128]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     slot_bytes: Option<u64>,
@@ -120,6 +124,9 @@ impl MakeArgs {
             Queue::options().need_receiver(self.need_receiver).on_receiver_death(death);
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
+        }
+        if let Some(messages) = self.max_messages {
+            options = options.max_messages(messages);
         }
         if let Some(bytes) = self.slot_bytes {
             options = options.slot_bytes(u32::try_from(bytes).unwrap_or(u32::MAX));
