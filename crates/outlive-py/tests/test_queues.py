@@ -215,6 +215,8 @@ def test_join_waits_for_no_killed_process(folder, start):
         queue = Queue("queue", folder)
         say([queue.get(), queue.get()])
         queue.get()
+        say("a third")
+        time.sleep(60)
     """
     first, second = start(code), start(code)
     assert first.line() and second.line()
