@@ -640,6 +640,12 @@ typedef struct outlive_queue_options_t {
    * does, and in a new one as OUTLIVE_RECEIVER_DEATH_FAILS.
    */
   uint32_t on_receiver_death;
+  /**
+   * The most unread messages, 1 to 1,048,576; 0: what an existing queue has, and in a new one no
+   * bound but `max_bytes`. With so many unread, or with `max_bytes` in use, the queue is full. A
+   * batch counts as one message. Not beside `first_slots`.
+   */
+  uint32_t max_messages;
 } outlive_queue_options_t;
 
 /**
@@ -683,9 +689,13 @@ typedef struct outlive_queue_counters_t {
    */
   uint64_t max_bytes;
   /**
+   * The most unread messages; 0: `max_bytes` alone bounds it.
+   */
+  uint64_t max_messages;
+  /**
    * 0.
    */
-  uint64_t reserved[7];
+  uint64_t reserved[6];
 } outlive_queue_counters_t;
 
 /**
@@ -1945,6 +1955,27 @@ void outlive_queue_close(struct outlive_queue_t *queue);
  * Errors: EINVAL, OUTLIVE_DAMAGED.
  */
 int outlive_queue_counters(const struct outlive_queue_t *queue, struct outlive_queue_counters_t *counters);
+
+/**
+ * Writes 1 to `*full` if the queue is full: it holds `max_messages` messages, or as many as its
+ * bytes allow. Otherwise 0; a long message may find no room all the same. While other processes
+ * send and receive, the answer is about a moment that has passed.
+ *
+ * Errors: EINVAL, OUTLIVE_DAMAGED.
+ */
+int outlive_queue_is_full(const struct outlive_queue_t *queue, uint32_t *full);
+
+/**
+ * Waits until no message is left: all that were sent have been received, also those that are sent
+ * meanwhile. A message that was peeked at is received when it is committed; one that a program
+ * received as a task (Rust's `Tasks`, Python's `get`) when it is done.
+ *
+ * Errors: ETIMEDOUT (also with OUTLIVE_TRY), EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ *
+ * If a process dies, its tasks are gone with it and are not waited for. What a dead receiver left in
+ * the queue is waited for, until another one receives it.
+ */
+int outlive_queue_join(const struct outlive_queue_t *queue, outlive_deadline_t deadline);
 
 /**
  * Makes a new sender: any number, in any number of processes and threads.

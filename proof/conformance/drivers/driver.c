@@ -644,6 +644,9 @@ static void queue(void) {
         outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
         outlive_queue_t *queue = NULL;
         option(2, "max", &options.max_bytes);
+        uint64_t messages = 0;
+        option(2, "messages", &messages);
+        options.max_messages = (uint32_t)messages;
         options.need_receiver = (uint32_t)flag(2, "refuse");
         if (flag(2, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
         thing->ends_with_senders = flag(2, "ending");
@@ -652,6 +655,9 @@ static void queue(void) {
         OK();
     } else if (is("queue.typed", 1)) {
         puts("error Unsupported queue.typed");
+    } else if (is("queue.join", 2)) {
+        TRY(outlive_queue_join(thing->main, until(words[2])));
+        OK();
     } else if (is("queue.send", 3)) {
         make_message(words[2]);
         TRY(sender(thing));

@@ -711,6 +711,7 @@ private:
         if (verb == "open") {
             outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
+            options.max_messages = static_cast<uint32_t>(option(args, "messages", 0));
             options.need_receiver = flag(args, "refuse");
             if (flag(args, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
             auto open = flag(args, "existing") ? outlive::Queue::open : outlive::Queue::open_or_create;
@@ -720,6 +721,7 @@ private:
         }
         if (verb == "typed") throw Unsupported{};
         Queue &queue = find(queues_, name);
+        if (verb == "join") return queue.queue.join(until(args.at(1))).value(), ok();
         if (verb == "send") return queue.sender().send(message(args.at(1)), until(args.at(2))).value(), ok();
         if (verb == "recv") return ok(show(queue.receiver().recv(until(args.at(1))).value().bytes()));
         if (verb == "peek") {

@@ -382,8 +382,12 @@ def queue_open(name: str, *options: str) -> None:
         need_receiver=True if "refuse" in options else None,
         on_receiver_death="keep" if "keep" in options else None,
         end_when_senders_gone="ending" in options,
-        **named(options, max="max_bytes"),
+        **named(options, max="max_bytes", messages="maxsize"),
     )
+
+
+def queue_join(name: str, span: str) -> None:
+    thing(name).join(timeout=seconds(span))
 
 
 def queue_send(name: str, word: str, patience: str) -> None:

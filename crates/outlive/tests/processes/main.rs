@@ -13,6 +13,7 @@ mod bad_files;
 mod barrier;
 mod batches;
 mod board;
+mod bounded;
 mod ceiling_mutex;
 mod child;
 mod closed_numbers;
@@ -91,6 +92,7 @@ mod state_words;
 mod states;
 mod stopped;
 mod stopped_notifiers;
+mod tasks;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
@@ -151,6 +153,8 @@ const ALL: &[&[runner::Check]] = &[
     denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,
+    bounded::CHECKS,
+    tasks::CHECKS,
     killed_senders::CHECKS,
     killed_receivers::CHECKS,
     rpc::CHECKS,
