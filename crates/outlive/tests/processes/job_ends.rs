@@ -118,9 +118,7 @@ fn join_learns_of_a_death_at_the_last_attempt(world: &World) {
     let queue = queue.expect("made");
     for _ in 0..10 {
         queue.put(&1).expect("room");
-        let joiner = Child::start(|| {
-            queue.join_timeout(Duration::from_secs(5)).expect("the last job's worker dies");
-        });
+        let joiner = Child::start(|| queue.join().expect("the last job's worker dies"));
         wait_asleep(joiner.pid());
         // No worker had the job when `join` looked.
         holder(&queue).kill();
