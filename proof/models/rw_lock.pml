@@ -610,7 +610,7 @@ proctype T(byte me) {
 					:: got==OK -> change();
 						if
 						:: st==CONSISTENT ->
-							ins=0; share(); atomic { LEAVE_W; nr++; inr[me]=1; assert(nw==0 && !torn) }; got=READING
+							ins=0; atomic { LEAVE_W; nr++; inr[me]=1; assert(nw==0 && !torn) }; share(); got=READING
 						:: LEAVE_W; unlock()
 						fi
 					:: else

@@ -343,23 +343,6 @@ private:
             held_.insert_or_assign(name, lock.acquire(until(args.at(1))).value());
             return got(lock);
         }
-        if (verb == "upgradable")
-            return readers_.insert_or_assign(name, lock.upgradable_read(until(args.at(1))).value()), got(lock);
-        if (verb == "upgrade") {
-            auto writing = lock.upgrade(find(readers_, name), until(args.at(1)));
-            writers_.insert_or_assign(name, std::move(writing.value()));
-            return readers_.erase(name), ok();
-        }
-        if (verb == "downgrade" && readers_.contains(name)) {
-            auto reading = lock.downgrade(find(readers_, name));
-            return readers_.insert_or_assign(name, std::move(reading.value())), ok();
-        }
-        if (verb == "downgrade" || verb == "downgrade_to_upgradable") {
-            auto &writing = find(writers_, name);
-            auto reading = verb == "downgrade" ? lock.downgrade(writing) : lock.downgrade_to_upgradable(writing);
-            readers_.insert_or_assign(name, std::move(reading.value()));
-            return writers_.erase(name), ok();
-        }
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
         if (verb == "mark_not_recoverable") return find(held_, name).mark_not_recoverable(), held_.erase(name), ok();
@@ -408,6 +391,23 @@ private:
         RwLock &lock = find(rw_locks_, name);
         if (verb == "read") return readers_.insert_or_assign(name, lock.read(until(args.at(1))).value()), got(lock);
         if (verb == "write") return writers_.insert_or_assign(name, lock.write(until(args.at(1))).value()), got(lock);
+        if (verb == "upgradable")
+            return readers_.insert_or_assign(name, lock.upgradable_read(until(args.at(1))).value()), got(lock);
+        if (verb == "upgrade") {
+            auto writing = lock.upgrade(find(readers_, name), until(args.at(1)));
+            writers_.insert_or_assign(name, std::move(writing.value()));
+            return readers_.erase(name), ok();
+        }
+        if (verb == "downgrade" && readers_.contains(name)) {
+            auto reading = lock.downgrade(find(readers_, name));
+            return readers_.insert_or_assign(name, std::move(reading.value())), ok();
+        }
+        if (verb == "downgrade" || verb == "downgrade_to_upgradable") {
+            auto &writing = find(writers_, name);
+            auto reading = verb == "downgrade" ? lock.downgrade(writing) : lock.downgrade_to_upgradable(writing);
+            readers_.insert_or_assign(name, std::move(reading.value()));
+            return writers_.erase(name), ok();
+        }
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
         if (verb == "mark_not_recoverable") {
