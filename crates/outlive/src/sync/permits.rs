@@ -32,7 +32,7 @@ impl<S: Deref<Target = Semaphore>> Permits<'_, S> {
         self.0.len()
     }
 
-    /// Returns whether these are none: somebody asked for 0.
+    /// Returns whether these are none: the caller asked for 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
