@@ -607,8 +607,8 @@ typedef struct OUTLIVE_ALIGNED(64) outlive_barrier_t {
  */
 typedef struct outlive_turn_t {
   /**
-   * The participant's number, from 0 to parties - 1, which no other participant of the phase has:
-   * that of its seat, the same in each phase.
+   * The participant's number, from 0 to parties - 1, which no other participant of the phase
+   * has: that of its seat, the same in each phase.
    */
   uint32_t index;
   /**
@@ -1990,9 +1990,9 @@ int outlive_barrier_leave(const struct outlive_barrier_t *barrier);
  * (may be NULL): the participant's number, and whether it is the leader.
  *
  * Errors: OUTLIVE_BROKEN: a participant died, or the barrier was aborted or reset
- * (`outlive_barrier_repair`, `outlive_barrier_reset`). ETIMEDOUT, also with OUTLIVE_TRY: the arrival
- * counts; wait again, or break the barrier (`outlive_barrier_abort_wait`). EPERM: this thread has
- * not joined. EINVAL.
+ * (`outlive_barrier_repair`, `outlive_barrier_reset`). ETIMEDOUT, also with OUTLIVE_TRY: the
+ * arrival counts; wait again, or break the barrier (`outlive_barrier_abort_wait`). EPERM: this
+ * thread has not joined. EINVAL.
  *
  * If a process dies that has not arrived yet, its death ends the wait at once.
  */
@@ -2023,8 +2023,8 @@ int outlive_barrier_abort_wait(const struct outlive_barrier_t *barrier, struct o
 int outlive_barrier_abort(const struct outlive_barrier_t *barrier);
 
 /**
- * Makes the barrier empty and whole: participants that wait get OUTLIVE_BROKEN, the dead lose their
- * seats, the living keep theirs and begin a new phase.
+ * Makes the barrier empty and whole: participants that wait get OUTLIVE_BROKEN, the dead lose
+ * their seats, the living keep theirs and begin a new phase.
  *
  * Errors: ETIMEDOUT: another thread that resets or repairs it is stopped. EINVAL.
  *

@@ -153,8 +153,8 @@ pub unsafe extern "C" fn outlive_barrier_leave(barrier: *const outlive_barrier_t
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct outlive_turn_t {
-    /// The participant's number, from 0 to parties - 1, which no other participant of the phase has:
-    /// that of its seat, the same in each phase.
+    /// The participant's number, from 0 to parties - 1, which no other participant of the phase
+    /// has: that of its seat, the same in each phase.
     pub index: u32,
     /// 1 for one participant of the phase, 0 for the others.
     pub leader: u32,
@@ -171,9 +171,9 @@ fn put_turn(place: Option<Out<outlive_turn_t>>, turn: BarrierWaitResult) {
 /// (may be NULL): the participant's number, and whether it is the leader.
 ///
 /// Errors: OUTLIVE_BROKEN: a participant died, or the barrier was aborted or reset
-/// (`outlive_barrier_repair`, `outlive_barrier_reset`). ETIMEDOUT, also with OUTLIVE_TRY: the arrival
-/// counts; wait again, or break the barrier (`outlive_barrier_abort_wait`). EPERM: this thread has
-/// not joined. EINVAL.
+/// (`outlive_barrier_repair`, `outlive_barrier_reset`). ETIMEDOUT, also with OUTLIVE_TRY: the
+/// arrival counts; wait again, or break the barrier (`outlive_barrier_abort_wait`). EPERM: this
+/// thread has not joined. EINVAL.
 ///
 /// If a process dies that has not arrived yet, its death ends the wait at once.
 #[unsafe(no_mangle)]
@@ -236,8 +236,8 @@ pub unsafe extern "C" fn outlive_barrier_abort(barrier: *const outlive_barrier_t
     })
 }
 
-/// Makes the barrier empty and whole: participants that wait get OUTLIVE_BROKEN, the dead lose their
-/// seats, the living keep theirs and begin a new phase.
+/// Makes the barrier empty and whole: participants that wait get OUTLIVE_BROKEN, the dead lose
+/// their seats, the living keep theirs and begin a new phase.
 ///
 /// Errors: ETIMEDOUT: another thread that resets or repairs it is stopped. EINVAL.
 ///

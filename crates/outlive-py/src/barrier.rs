@@ -204,8 +204,8 @@ impl Barrier {
         passed.map(BarrierWaitResult::index)
     }
 
-    /// Breaks the barrier: all waits end at once with ``BarrierBroken``, and so do later ones, until
-    /// a process calls ``reset`` or ``repair``.
+    /// Breaks the barrier: all waits end at once with ``BarrierBroken``, and so do later ones,
+    /// until a process calls ``reset`` or ``repair``.
     fn abort(&self) -> PyResult<()> {
         self.named.check()?;
         self.barrier.abort();
@@ -252,8 +252,8 @@ impl Barrier {
         Ok(known.map(|(holder, arrived)| (holder.pid, arrived)).collect())
     }
 
-    /// Closes this object: using it raises ``ValueError``. If this thread has a seat by it, it gives
-    /// that up.
+    /// Closes this object: using it raises ``ValueError``. If this thread has a seat by it, it
+    /// gives that up.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.named.close();
         self.leave(py)

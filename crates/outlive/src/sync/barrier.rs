@@ -229,8 +229,8 @@ impl Barrier {
     }
 
     /// Breaks the barrier: all waiters, and all participants that arrive or join from now on, get
-    /// [`AcquireError::Broken`] until [`Barrier::repair`] or [`Barrier::reset`]. Any thread may call
-    /// it, with a seat or without, and it does not wait. A participant whose wait ended by its
+    /// [`AcquireError::Broken`] until [`Barrier::repair`] or [`Barrier::reset`]. Any thread may
+    /// call it, with a seat or without, and it does not wait. A participant whose wait ended by its
     /// deadline calls [`Seat::abort`](super::Seat::abort) instead.
     ///
     /// ```
@@ -256,8 +256,9 @@ impl Barrier {
     }
 
     /// Makes the barrier empty again: participants that have arrived get
-    /// [`AcquireError::Broken`], once, and begin a new phase with all others. Dead participants lose
-    /// their seats, living ones keep theirs. If the barrier was broken, it is whole afterwards.
+    /// [`AcquireError::Broken`], once, and begin a new phase with all others. Dead participants
+    /// lose their seats, living ones keep theirs. If the barrier was broken, it is whole
+    /// afterwards.
     ///
     /// Participants that arrive during a reset wait for its end, until their deadline. A
     /// [`Barrier::abort`] during a reset leaves the barrier broken.

@@ -119,9 +119,9 @@ impl<'a, B: Deref<Target = Barrier>> Seat<'a, B> {
     }
 
     /// Arrives, and waits until all participants have arrived, for so long at most. `None`: some
-    /// were still absent. The arrival counts, and waiting again continues it; [`Seat::abort`] breaks
-    /// the barrier instead. (While a process that resets the barrier is stopped in the middle of
-    /// that, `None` as well, and waiting again arrives.)
+    /// were still absent. The arrival counts, and waiting again continues it; [`Seat::abort`]
+    /// breaks the barrier instead. (While a process that resets the barrier is stopped in the
+    /// middle of that, `None` as well, and waiting again arrives.)
     ///
     /// # Errors
     /// As [`Seat::wait`].
@@ -132,8 +132,8 @@ impl<'a, B: Deref<Target = Barrier>> Seat<'a, B> {
         self.wait_until(Deadline::after(timeout))
     }
 
-    /// Arrives, and waits until all participants have arrived, or until the deadline. `None` as from
-    /// [`Seat::wait_timeout`].
+    /// Arrives, and waits until all participants have arrived, or until the deadline. `None` as
+    /// from [`Seat::wait_timeout`].
     ///
     /// # Errors
     /// As [`Seat::wait`].
@@ -178,8 +178,8 @@ impl<'a, B: Deref<Target = Barrier>> Seat<'a, B> {
     /// ```
     ///
     /// # Errors
-    /// [`AcquireError::Broken`] when it is broken now; [`AcquireError::NotHeld`] when the seat is no
-    /// longer this thread's.
+    /// [`AcquireError::Broken`] when it is broken now; [`AcquireError::NotHeld`] when the seat is
+    /// no longer this thread's.
     ///
     /// # If a process dies
     /// During this call: as with [`Barrier::abort`].

@@ -1,5 +1,6 @@
 //! A participant that is stopped at each instruction of its arrival, while the barrier breaks and
-//! is repaired twice, or is reset twice; and at each instruction of an abort, while the others pass.
+//! is repaired twice, or is reset twice; and at each instruction of an abort, while the others
+//! pass.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

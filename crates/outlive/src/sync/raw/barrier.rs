@@ -24,15 +24,16 @@
 //!
 //! `mark` changes with each phase, so one compare-exchange of `phase` makes all arrived
 //! participants absent again. The participant that sees all seats arrived does that, is the
-//! leader, and wakes all. It may die before the wake, and a sleeper may not watch it: a sleeper looks
-//! at the seats one by one, so it has seen *some* participant absent, not necessarily the last to
-//! come. That participant passes sooner or later, or dies. So every participant that passes wakes
-//! all, and every sleeper watches one from which it learns.
+//! leader, and wakes all. It may die before the wake, and a sleeper may not watch it: a sleeper
+//! looks at the seats one by one, so it has seen *some* participant absent, not necessarily the
+//! last to come. That participant passes sooner or later, or dies. So every participant that passes
+//! wakes all, and every sleeper watches one from which it learns.
 //!
 //! A participant that is stopped between its look at the phase and its arrival may go on many
 //! repairs later, when another phase has the same mark. So a repair, and a reset, makes each seat
 //! AWAY, and only its owner takes it out of that state: the late arrival fails. proof/models has
-//! barrier.pml, barrier_abort.pml and barrier_repair.pml; doc/protocols/barrier.md has the argument.
+//! barrier.pml, barrier_abort.pml and barrier_repair.pml; doc/protocols/barrier.md has the
+//! argument.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Aborting a barrier beside a sleeper, by a process without a seat, and by a participant whose time
-//! has run out: nothing has happened, or the sleeper is told, without the help of another process.
+//! Aborting a barrier beside a sleeper, by a process without a seat, and by a participant whose
+//! time has run out: nothing has happened, or the sleeper is told, without the help of another
+//! process.
 
 use outlive::sync::AcquireError;
 
