@@ -16,6 +16,7 @@ mod board;
 mod ceiling_mutex;
 mod child;
 mod closed_numbers;
+mod condvar_kinds;
 mod condvars;
 mod counted;
 mod damaged_registries;
@@ -69,6 +70,7 @@ mod random;
 mod realtime;
 mod receivers;
 mod records;
+mod reentrant_mutex;
 mod refusals;
 mod rpc;
 mod rpc_deaths;
@@ -135,6 +137,10 @@ const ALL: &[&[runner::Check]] = &[
     records::CHECKS,
     refusals::CHECKS,
     condvars::CHECKS,
+    condvar_kinds::CHECKS,
+    condvar_kinds::pi::CHECKS,
+    condvar_kinds::ceiling::CHECKS,
+    reentrant_mutex::CHECKS,
     events::CHECKS,
     every_length::CHECKS,
     failing_calls::CHECKS,
