@@ -128,8 +128,8 @@ pub(crate) struct Levels<G> {
 pub(crate) struct Inner<L: Core> {
     held: Held<Levels<L::Guard>>,
     owner_died: AtomicBool,
-    /// The threads that marked the lock not recoverable inside a ``with`` block: the end of that
-    /// block must not raise. There can be several, since another thread may reset the lock, acquire
+    /// The threads that marked the lock not recoverable inside a ``with`` block, once for each level:
+    /// the end of that block must not raise. There can be several, since another thread may reset the lock, acquire
     /// it and mark it so before the first thread's block ends. A thread takes its number out when
     /// its block ends or when it acquires the lock again; one that ends before leaves its number.
     marked_by: std::sync::Mutex<Vec<u32>>,
@@ -191,14 +191,19 @@ impl<L: Core> Inner<L> {
 
     fn begin(&self, thread: u32, levels: Levels<L::Guard>, owner_died: bool) {
         self.owner_died.store(owner_died, Ordering::Relaxed);
-        self.forget_marking(thread);
+        self.marked_by().retain(|&one| one != thread);
         self.held.put(thread, levels);
     }
 
-    /// Takes the thread's number out of the list. Returns whether it was there: whether the thread
-    /// marked the lock not recoverable, and has neither acquired it nor ended a block since.
+    fn marked_by(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
+        self.marked_by.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the thread's number out of the list, once. Returns whether it was there: whether the
+    /// thread marked the lock not recoverable, has not acquired it since, and has ended fewer blocks
+    /// since than it had levels.
     fn forget_marking(&self, thread: u32) -> bool {
-        let mut marked_by = self.marked_by.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marked_by = self.marked_by();
         let at = marked_by.iter().position(|&one| one == thread);
         at.map(|at| marked_by.swap_remove(at)).is_some()
     }
@@ -268,10 +273,10 @@ impl<L: Core> Inner<L> {
     pub(crate) fn mark_not_recoverable(&self, py: Python<'_>) -> PyResult<()> {
         let thread = self.this_thread(py)?;
         let Levels { last, others } = self.held.take(thread).ok_or_else(not_held)?;
+        // The number is not there yet: the thread's acquisition took it out.
+        self.marked_by().extend(core::iter::repeat_n(thread, 1 + others.len()));
         L::mark_not_recoverable(last);
         drop(others);
-        // The number is not there yet: the thread's acquisition took it out.
-        self.marked_by.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
 

@@ -23,13 +23,13 @@ from outlive import (
     Latch,
     Lock,
     NotRecoverable,
-    OtherKind,
     OwnerDied,
     RLock,
     RwLock,
     Semaphore,
     Timeout,
     WaitSet,
+    WrongKind,
 )
 
 
@@ -598,7 +598,7 @@ def test_a_recursive_lock(folder, start):
         lock.value = 5
         assert other.value == 5
     assert not lock.locked()
-    with pytest.raises(OtherKind):
+    with pytest.raises(WrongKind):
         Lock("tree", folder)
     with lock, lock:
         lock.mark_not_recoverable()

@@ -429,7 +429,7 @@ fn the_most_urgent_waiter_is_woken_first(world: &World) {
             let child = Child::start(|| {
                 become_fifo(priority);
                 let guard = changed.wait(valve.lock().expect("free")).expect("well");
-                let place = board.add(0, 1) as usize + 1;
+                let place = board.add(0, 1) as usize;
                 board.set(place, priority as u64);
                 drop(guard);
             });
