@@ -435,7 +435,12 @@ typedef struct outlive_domain_options_t {
    */
   const char *name;
   /**
-   * Not 0: share the domain with the group `group` (0770, 0660).
+   * The group that shares the domain (folders 0770, files 0660): its name in `/etc/group`, or
+   * its number in decimal. NULL: `has_group` and `group` say which.
+   */
+  const char *group_name;
+  /**
+   * Not 0: the group `group` shares the domain.
    */
   uint32_t has_group;
   /**
@@ -788,6 +793,37 @@ typedef struct outlive_job_counts_t {
 } outlive_job_counts_t;
 
 /**
+ * Describes a job that is set aside. Its size never changes.
+ */
+typedef struct outlive_set_aside_t {
+  /**
+   * The job's number, for `outlive_job_queue_retry`.
+   */
+  uint64_t id;
+  /**
+   * The bytes of its data.
+   */
+  size_t size;
+  /**
+   * How often it was taken.
+   */
+  uint32_t attempts;
+  /**
+   * 1: a stray write has damaged the job's length; its data is what lies in its place. Such a
+   * job can be discarded; each worker that takes it gets OUTLIVE_DAMAGED.
+   */
+  uint8_t is_damaged;
+  /**
+   * 0.
+   */
+  uint8_t reserved[3];
+  /**
+   * 0.
+   */
+  uint64_t reserved2[2];
+} outlive_set_aside_t;
+
+/**
  * Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
  */
 typedef struct outlive_topic_options_t {
@@ -1112,6 +1148,8 @@ int outlive_domain_open_at(const char *path, enum outlive_opening_t how, struct 
 /**
  * Opens a domain as `outlive_domain_open` does, with options, which also say which domain.
  * `options` NULL: as `outlive_domain_open(NULL, how, domain)`.
+ *
+ * Errors: as `outlive_domain_open`; EINVAL: `/etc/group` has no group of that name.
  */
 int outlive_domain_open_with(const struct outlive_domain_options_t *options,
                              enum outlive_opening_t how,
@@ -2149,20 +2187,17 @@ int outlive_job_queue_join(const struct outlive_job_queue_t *queue, outlive_dead
 int outlive_job_queue_counts(const struct outlive_job_queue_t *queue, struct outlive_job_counts_t *counts);
 
 /**
- * Copies the first job that is set aside and whose number is `from` or more into `buffer`. `*id`:
- * its number; `*attempts` (may be NULL): how often it was taken; `*size`: its bytes. Of a job whose
- * length is damaged these are the bytes that lie in its place.
+ * Describes in `*job` the first job that is set aside and whose number is `from` or more, and
+ * copies its data into `buffer`. With the number after the last one's, a loop goes through all.
  *
- * Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `*size` is the room that it needs.
+ * Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `job->size` is the room that it needs.
  * EINVAL, OUTLIVE_DAMAGED.
  */
 int outlive_job_queue_set_aside(const struct outlive_job_queue_t *queue,
                                 uint64_t from,
-                                uint64_t *id,
-                                uint32_t *attempts,
+                                struct outlive_set_aside_t *job,
                                 void *buffer,
-                                size_t capacity,
-                                size_t *size);
+                                size_t capacity);
 
 /**
  * Lets the job of that number, which is set aside, be taken again, as if it had never been.

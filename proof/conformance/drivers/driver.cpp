@@ -98,6 +98,7 @@ string name_of(const std::error_code &code) {
         {std::errc::operation_not_permitted, "operation_not_permitted"},
         {std::errc::permission_denied, "permission_denied"},
         {std::errc::no_such_file_or_directory, "no_such_file_or_directory"},
+        {std::errc::directory_not_empty, "directory_not_empty"},
         {std::errc::invalid_argument, "invalid_argument"},
         {std::errc::value_too_large, "value_too_large"},
     };
