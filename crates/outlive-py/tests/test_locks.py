@@ -656,9 +656,9 @@ def test_a_condition_of_a_recursive_lock(folder, start):
 def test_a_recursive_lock_that_a_wait_does_not_get_again(folder, start):
     lock = RLock("tree", folder)
     grown = Condition("grown", lock)
-    program = start("lock = RLock('tree', folder)\nsay('ready')\nlock.acquire()\nsay('holds')\ntime.sleep(60)")
-    assert program.line() == "ready"
     with pytest.raises(Timeout), lock, lock:
+        program = start("lock = RLock('tree', folder)\nsay('ready')\nlock.acquire()\nsay('holds')\ntime.sleep(60)")
+        assert program.line() == "ready"
         grown.wait(1.0, relock=0.2)
     assert program.line() == "holds"
     program.kill()
