@@ -291,6 +291,7 @@ mod loom_tests {
     use super::*;
     use crate::liveness::Slot;
     use crate::shim::Ordering;
+    use crate::shim::explore;
     use crate::sys::robust::{ListHead, end_thread};
 
     impl RawCondvar {
@@ -373,12 +374,6 @@ mod loom_tests {
         }
         world.items.store(world.items.load(Ordering::Relaxed) + items, Ordering::Relaxed);
         world.mutex.release(me.id);
-    }
-
-    fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(preemptions);
-        model.check(test);
     }
 
     #[test]
