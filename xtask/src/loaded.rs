@@ -59,6 +59,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
+    let examples = cargo(&["build", "--examples", "-p", "outlive", "-p", "outlive-cli"]).status();
+    if !examples.is_ok_and(|status| status.success()) {
+        println!("{}", Count::FAILED);
+        return ExitCode::FAILURE;
+    }
     let Some(load) = Load::begin() else {
         println!("the programs that are the load do not start\n{}", Count::FAILED);
         return ExitCode::FAILURE;

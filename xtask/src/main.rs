@@ -60,7 +60,7 @@ usage: cargo xtask VERB [OPTIONS]
   install --prefix DIR [--libdir DIR] [--no-strip] [--dev]
                           the program, its man pages and completions; outlive.h, liboutlive.so and .a, pkg-config and CMake files
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
-  gpu [--fake] [--out FILE]  all checks and benchmarks that need a GPU, their figures in target/gpu.md; --fake: a driver without one
+  gpu [--fake] [--out FILE] | --pack FOLDER  all checks and benchmarks that need a GPU, their figures in target/gpu.md; --fake: a driver without one; --pack: a folder for a machine without Rust
   python [--maturin] [--no-install]  builds the Python package into target/python and runs its tests
   pages [--no-install]    runs the programs in Rust and in the shell that the pages show, and plays the tutorial, kills included
   race --minutes N        16 threads take and give back objects of 2 MiB, flush and gc at any time

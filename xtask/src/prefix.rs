@@ -13,7 +13,7 @@ use crate::test::cargo;
 
 /// The name by which programs ask for the library when they start: crates/outlive-c/build.rs has it
 /// too.
-const SONAME: &str = "liboutlive.so.0";
+pub(crate) const SONAME: &str = "liboutlive.so.0";
 
 const USAGE: &str = "\
 usage: cargo xtask install --prefix DIR [--libdir DIR] [--no-strip] [--dev]

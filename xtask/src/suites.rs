@@ -16,9 +16,12 @@ use crate::paths;
 use crate::prefix;
 use crate::programs::Domain;
 
+mod boost;
 mod cpython;
+mod crates;
 mod crossbeam;
 mod glibc;
+mod parking_lot;
 
 /// What a suite's command prints, a case a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +48,12 @@ enum Program {
     Harness(&'static str, Command, Domain),
 }
 
-const SUITES: [Suite; 3] = [
+const SUITES: [Suite; 5] = [
     Suite { name: "cpython", ready: cpython::ready, is_quick: true },
     Suite { name: "crossbeam-channel", ready: crossbeam::ready, is_quick: false },
     Suite { name: "glibc", ready: glibc::ready, is_quick: false },
+    Suite { name: "parking_lot", ready: parking_lot::ready, is_quick: false },
+    Suite { name: "boost", ready: boost::ready, is_quick: false },
 ];
 
 /// The rows of a suite: by a case's name, or the beginning of its name and `*`.
@@ -153,13 +158,16 @@ fn play_one(suite: &str, program: Program, rows: &Rows) -> io::Result<Count> {
         }
         Program::Harness(group, mut command, domain) => {
             command.env("OUTLIVE_DOMAIN", &domain.path).arg("--");
-            for name in rows.not_applicable() {
-                // The harness leaves out every test whose name has this in it.
-                if let Some(test) =
-                    name.strip_prefix(group).and_then(|rest| rest.strip_prefix("::"))
-                {
-                    command.arg("--skip").arg(test.trim_end_matches('*'));
-                }
+            let left_out: Vec<&str> = rows
+                .not_applicable()
+                .filter_map(|name| name.strip_prefix(group)?.strip_prefix("::"))
+                .collect();
+            // The harness leaves out every test whose name has this in it, or is this.
+            if left_out.iter().all(|test| !test.ends_with('*')) {
+                command.arg("--exact");
+            }
+            for test in left_out {
+                command.arg("--skip").arg(test.trim_end_matches('*'));
             }
             of_program = Some(domain);
             (command, Some(group))

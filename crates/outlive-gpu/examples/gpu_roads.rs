@@ -4,6 +4,10 @@
 //! Two processes, which take turns: one sends a message of some size and waits until the other says
 //! that its device has it. Roads alternate in each round, always in the same order, so that they
 //! meet the same machine, and the second process knows which comes next.
+//!
+//! Messages that stay on the device come afterwards, and there the sizes alternate in each round:
+//! what is asked is whether the size matters, and behind a copy of 64 MiB by the processor every
+//! step is slow, because its caches are cold.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -15,12 +19,14 @@ use outlive::Domain;
 use outlive::topic::{Publisher, Subscriber, Topic};
 use outlive_gpu::{
     Argument, DeviceMemory, DevicePublisher, DeviceTopic, Driver, Gpu, GpuError, HostMemory,
-    Kernel, Module, PinnedPublisher, PinnedTopic, Stream,
+    Kernel, Module, PinnedPublisher, PinnedSample, PinnedTopic, Stream,
 };
 
 /// 64 KiB, 1 MiB, 6 MB, 64 MiB, and how many rounds of each.
 const SIZES: [(usize, usize); 4] =
     [(64 << 10, 300), (1 << 20, 200), (6_000_000, 100), (64 << 20, 30)];
+/// Rounds of messages that stay on the device.
+const DEVICE_ROUNDS: usize = 200;
 /// Rounds that do not count: memory comes to be there, and to be registered.
 const WARM_UP: usize = 20;
 const SOON: Duration = Duration::from_secs(30);
@@ -86,8 +92,9 @@ struct Ends {
     gpu: Gpu,
     stream: Stream,
     frames: PinnedTopic,
-    /// The third road, where the GPU's memory can be shared.
-    images: Option<DeviceTopic>,
+    /// The third road, where the GPU's memory can be shared: a topic for each size, so that no
+    /// block is exchanged for a larger one.
+    images: Vec<DeviceTopic>,
     answers: Topic<[u64]>,
 }
 
@@ -100,8 +107,16 @@ impl Ends {
             .max_bytes(1 << 30)
             .open_or_create(&domain, "frames")?;
         let answers = Topic::open_or_create(&domain, "answers")?;
-        let images = DeviceTopic::<u8>::options().depth(4).open_or_create(&domain, "images")?;
-        let images = gpu.shares().then(|| DeviceTopic::new(&gpu, &domain, images)).transpose()?;
+        let images = |(size, _): &(usize, usize)| {
+            let name = format!("images-{size}");
+            let cards = DeviceTopic::<u8>::options().depth(4).open_or_create(&domain, &name)?;
+            DeviceTopic::new(&gpu, &domain, cards)
+        };
+        let images = if gpu.shares() {
+            SIZES.iter().map(images).collect::<Result<_, GpuError>>()?
+        } else {
+            Vec::new()
+        };
         Ok(Ends {
             stream: Stream::new(&gpu)?,
             frames: PinnedTopic::new(&gpu, frames),
@@ -137,8 +152,11 @@ impl Reader {
             Argument::U64(len as u64),
             Argument::Address(self.sum.address()),
         ];
+        // As many blocks as have work for each thread, and no more than a GPU has processors: each
+        // thread ends with an addition to the one sum.
+        let blocks = (len / (256 * 64)).clamp(1, 128) as u32;
         // SAFETY: what the kernel declares; the caller holds the bytes, and waits for this.
-        unsafe { self.kernel.launch([1024, 1, 1], [256, 1, 1], &arguments, stream)? };
+        unsafe { self.kernel.launch([blocks, 1, 1], [256, 1, 1], &arguments, stream)? };
         let mut sum = [0; 8];
         self.sum.read(&mut sum, stream)?;
         Ok(u64::from_ne_bytes(sum))
@@ -150,8 +168,8 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), GpuError> {
     let ends = Ends::open(driver, folder)?;
     let reliable = || Subscriber::options().reliable(true);
     let mut frames = ends.frames.subscriber_with(reliable())?;
-    let mut images =
-        ends.images.as_ref().map(|images| images.subscriber_with(reliable())).transpose()?;
+    let images = ends.images.iter().map(|images| images.subscriber_with(reliable()));
+    let mut images = images.collect::<Result<Vec<_>, _>>()?;
     let mut reader = Reader::new(&ends.gpu)?;
     let answers = ends.answers.publisher()?;
     answers.publish(&[0, 0])?;
@@ -159,7 +177,8 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), GpuError> {
     let mut device = DeviceMemory::new(&ends.gpu, largest)?;
     let mut own = vec![0; largest];
     for (size, rounds) in SIZES {
-        for _ in 0..WARM_UP + rounds {
+        let host = HostMemory::new(&ends.gpu, size)?;
+        for round in 0..WARM_UP + rounds {
             for _ in [Road::Pinned, Road::Pageable] {
                 let frame = frames.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?;
                 let received = now();
@@ -174,10 +193,15 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), GpuError> {
                     device.write(own, &ends.stream)?;
                 }
                 let there = now();
-                drop(frame);
                 answers.publish(&[there, received])?;
+                if frame.header().key == Road::Pinned as u64 {
+                    answers.publish(&legs_in(&frame, &mut device, &host, &ends.stream, round)?)?;
+                }
             }
-            let Some(images) = &mut images else { continue };
+        }
+    }
+    for _ in 0..WARM_UP + DEVICE_ROUNDS {
+        for (images, (size, _)) in images.iter_mut().zip(SIZES) {
             reader.begin(&ends.stream)?;
             let image = images.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?;
             let received = now();
@@ -189,6 +213,30 @@ fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), GpuError> {
         }
     }
     Ok(())
+}
+
+/// How long one copy to the device takes, out of the topic and out of memory of the driver's own:
+/// one after the other, in turns, once the message has come.
+fn legs_in(
+    frame: &PinnedSample,
+    device: &mut DeviceMemory,
+    host: &HostMemory,
+    stream: &Stream,
+    round: usize,
+) -> Result<[u64; 2], GpuError> {
+    let mut spans = [0; 2];
+    for which in [round % 2, (round + 1) % 2] {
+        let begun = now();
+        if which == 0 {
+            // SAFETY: as large as the largest, and there until the stream is.
+            unsafe { frame.copy_to_device(device.address(), stream)? };
+            stream.synchronize()?;
+        } else {
+            host.copy_to(device, stream)?;
+        }
+        spans[which] = now() - begun;
+    }
+    Ok(spans)
 }
 
 /// What one size came to.
@@ -210,7 +258,7 @@ struct First<'e> {
     ends: &'e Ends,
     publisher: PinnedPublisher,
     plain: Publisher<[u8]>,
-    images: Option<DevicePublisher>,
+    images: Vec<DevicePublisher>,
     answers: Subscriber<[u64]>,
     device: DeviceMemory,
 }
@@ -234,15 +282,17 @@ impl First<'_> {
         unsafe { loan.copy_from_device(self.device.address(), &self.ends.stream)? };
         self.publisher.publish_on(loan, &self.ends.stream)?;
         row.returns.since(begun);
-        let [there, received] = self.answer()?;
+        let [there, _] = self.answer()?;
         row.pinned.0.push(there - begun);
-        row.leg_in.0.push(there - received);
+        let [leg, bus] = self.answer()?;
+        row.leg_in.0.push(leg);
+        row.bus_in.0.push(bus);
         Ok(())
     }
 
     /// A message that is written already: what is left is to hand it over.
-    fn device(&mut self, row: &mut Row) -> Result<(), GpuError> {
-        let Some(images) = &self.images else { return Ok(()) };
+    fn device(&mut self, which: usize, row: &mut Row) -> Result<(), GpuError> {
+        let images = &self.images[which];
         self.device.fill(BYTE, &self.ends.stream)?;
         let mut loan = images.loan(row.size)?;
         // SAFETY: as large, and stays.
@@ -302,15 +352,24 @@ impl First<'_> {
             let begun = now();
             host.copy_from(&self.device, &self.ends.stream)?;
             row.bus_out.since(begun);
-            let begun = now();
-            host.copy_to(&mut self.device, &self.ends.stream)?;
-            row.bus_in.since(begun);
             self.leg_out(&mut row)?;
             self.pinned(&mut row)?;
             self.pageable(&mut row, &mut own)?;
-            self.device(&mut row)?;
         }
         Ok(row)
+    }
+
+    /// All sizes in each round.
+    fn devices(&mut self, rows: &mut [Row]) -> Result<(), GpuError> {
+        for round in 0..WARM_UP + DEVICE_ROUNDS {
+            for which in 0..self.images.len() {
+                if round == WARM_UP {
+                    (rows[which].handed, rows[which].read) = <(Spans, Spans)>::default();
+                }
+                self.device(which, &mut rows[which])?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -322,9 +381,12 @@ fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, GpuError
     drop(answers.recv_timeout(SOON)?.ok_or(outlive_gpu::GpuError::TimedOut)?);
     let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);
     let device = DeviceMemory::new(&ends.gpu, largest)?;
-    let images = ends.images.as_ref().map(DeviceTopic::publisher).transpose()?;
+    let images = ends.images.iter().map(DeviceTopic::publisher).collect::<Result<_, _>>()?;
     let mut first = First { ends: &ends, publisher, plain, images, answers, device };
-    SIZES.iter().map(|&(size, rounds)| first.size(size, rounds)).collect()
+    let rows = SIZES.iter().map(|&(size, rounds)| first.size(size, rounds));
+    let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
+    first.devices(&mut rows)?;
+    Ok(rows)
 }
 
 /// Returns the figures as a page; `judged`: whether the aims are, which are for a GPU.
@@ -336,7 +398,7 @@ fn page(name: &str, rows: &[Row], judged: bool) -> String {
         .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
         .map_or("unknown", |(_, cpu)| cpu);
     let mut page = format!(
-        "# From GPU to GPU\n\n{name}; {cpu}, Linux {}. Median (least to most) in µs, two processes, roads alternating.\n\n",
+        "# From GPU to GPU\n\n{name}; {cpu}, Linux {}. Median (least to most) in µs, two processes, roads alternating, and on the device road the sizes.\n\n",
         read("/proc/sys/kernel/osrelease").trim()
     );
     if !judged {

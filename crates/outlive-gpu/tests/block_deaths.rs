@@ -270,8 +270,10 @@ fn a_card_that_has_another_block_is_mapped_anew() {
         drop(sample);
         scene.topic.wait_over_timeout(SOON).expect("over");
     }
-    // One block for each card, whatever those had before.
-    assert!(scene.topic.mapped_bytes() <= 8 * (14 << 20), "{}", scene.topic.mapped_bytes());
+    // One block for each card, whatever those had before. A GPU that is not full keeps the free
+    // blocks as well: at most one of each size for each card.
+    let blocks = if scene.fake.is_fake() == 1 { 14 << 20 } else { (2 + 4 + 6 + 8 + 10 + 12) << 20 };
+    assert!(scene.topic.mapped_bytes() <= 8 * blocks, "{}", scene.topic.mapped_bytes());
     assert_eq!(scene.fake.count(What::Violations), 0);
 }
 

@@ -97,6 +97,9 @@ fn what_cannot_be_loaded_or_run_is_told() {
             other => panic!("{other:?}"),
         };
         let none = name_of(Module::load(&gpu, c"no kernels").err());
+        assert_eq!(none, ("cuModuleLoadData", "CUDA_ERROR_INVALID_IMAGE".to_owned()));
+        let begun = c".version 7.0\n.target sm_50\n.address_size 64\n.visible .entry begun(";
+        let none = name_of(Module::load(&gpu, begun).err());
         assert_eq!(none, ("cuModuleLoadData", "CUDA_ERROR_INVALID_PTX".to_owned()));
         let module = Module::load(&gpu, PTX).expect("kernels");
         let none = name_of(module.kernel(c"outlive_nothing").err());

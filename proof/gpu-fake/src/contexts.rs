@@ -58,6 +58,7 @@ pub unsafe extern "C" fn cuGetErrorName(error: Code, name: *mut *const c_char) -
         2 => c"CUDA_ERROR_OUT_OF_MEMORY",
         3 => c"CUDA_ERROR_NOT_INITIALIZED",
         100 => c"CUDA_ERROR_NO_DEVICE",
+        200 => c"CUDA_ERROR_INVALID_IMAGE",
         201 => c"CUDA_ERROR_INVALID_CONTEXT",
         218 => c"CUDA_ERROR_INVALID_PTX",
         400 => c"CUDA_ERROR_INVALID_HANDLE",

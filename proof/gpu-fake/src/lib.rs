@@ -36,6 +36,7 @@ pub(crate) const INVALID_VALUE: Code = 1;
 pub(crate) const OUT_OF_MEMORY: Code = 2;
 pub(crate) const NOT_INITIALIZED: Code = 3;
 pub(crate) const INVALID_DEVICE: Code = 101;
+pub(crate) const INVALID_IMAGE: Code = 200;
 pub(crate) const INVALID_CONTEXT: Code = 201;
 pub(crate) const INVALID_PTX: Code = 218;
 pub(crate) const INVALID_HANDLE: Code = 400;

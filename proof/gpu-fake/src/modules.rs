@@ -12,7 +12,8 @@ use crate::control::{self, Needs, VIOLATIONS, enter};
 use crate::kernels::{self, Body, Threads};
 use crate::streams::{self, Step};
 use crate::{
-    Code, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED, SUCCESS, code, lock,
+    Code, INVALID_HANDLE, INVALID_IMAGE, INVALID_PTX, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED,
+    SUCCESS, code, lock,
 };
 
 /// A `.entry` of the text.
@@ -63,6 +64,13 @@ fn parse(text: &str) -> Option<Vec<Arc<Entry>>> {
     text.split(".entry").skip(1).map(entry).collect()
 }
 
+/// Returns whether the first directive is the one that PTX begins with.
+fn is_ptx(text: &str) -> bool {
+    let lines = text.lines().map(str::trim);
+    let mut code = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+    code.next().is_some_and(|line| line.starts_with(".version"))
+}
+
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
@@ -73,7 +81,9 @@ pub unsafe extern "C" fn cuModuleLoadData(module: *mut *mut c_void, image: *cons
         }
         // SAFETY: the caller's: PTX that ends with NUL. Of cubins this driver knows nothing.
         let text = unsafe { CStr::from_ptr(image.cast()) };
-        let entries = text.to_str().ok().and_then(parse).ok_or(INVALID_PTX)?;
+        // As seen of driver 580: what does not begin as PTX does is no image at all.
+        let text = text.to_str().ok().filter(|text| is_ptx(text)).ok_or(INVALID_IMAGE)?;
+        let entries = parse(text).ok_or(INVALID_PTX)?;
         let handle = NEXT.fetch_add(16, Ordering::Relaxed);
         // SAFETY: the caller's.
         unsafe { put(module, ptr::without_provenance_mut(handle))? };

@@ -127,6 +127,8 @@ impl Asleep {
 /// What a queue was made with.
 #[derive(Serialize)]
 struct Config {
+    /// The most unread messages.
+    max_messages: Option<u32>,
     slots: u32,
     slot_bytes: u32,
     need_receiver: bool,
@@ -140,6 +142,7 @@ impl Config {
             OnReceiverDeath::Keep => "keep",
         };
         Config {
+            max_messages: config.max_messages,
             slots: config.slots,
             slot_bytes: config.slot_bytes,
             need_receiver: config.need_receiver,
@@ -389,6 +392,8 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             };
             lines.push(("receiver", on_death.to_owned()));
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
+            let bound = config.max_messages.map(|most| ("most messages", count(u64::from(most))));
+            lines.extend(bound);
             let figures = [
                 ("sent", counters.sent),
                 ("received", counters.received),
@@ -433,15 +438,16 @@ fn state_figures(version: u64, capacity: u64, buffers: u32, pins: u32) -> [(&'st
 }
 
 /// Returns what there is of a job queue's jobs.
-fn job_figures(usage: &outlive::jobs::JobsUsage) -> [(&'static str, u64); 7] {
+fn job_figures(usage: &outlive::jobs::JobsUsage) -> [(&'static str, u64); 8] {
     [
         ("put", usage.counts.put),
         ("waiting", usage.counts.waiting.into()),
         ("taken", usage.counts.taken.into()),
         ("set aside", usage.counts.set_aside.into()),
+        ("damaged", usage.damaged.into()),
         ("max jobs", usage.max_jobs.into()),
         ("job bytes", usage.job_bytes.into()),
-        ("attempts", usage.max_attempts.into()),
+        ("max tries", usage.max_attempts.into()),
     ]
 }
 
