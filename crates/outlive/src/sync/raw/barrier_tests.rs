@@ -6,6 +6,7 @@ use loom::thread;
 
 use super::*;
 use crate::liveness::{Registry, Slot};
+use crate::shim::explore;
 use crate::sys::robust::{ListHead, end_thread};
 
 struct World {
@@ -51,12 +52,6 @@ impl World {
         let phase = self.barrier().arrive(me, seat, &spin_wait, never)?;
         self.barrier().wait(me, seat, phase, &spin_wait, never)
     }
-}
-
-fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(test);
 }
 
 /// The repairer found the participant alive, and is slow: the sweep must take the dead
