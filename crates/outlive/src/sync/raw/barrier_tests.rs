@@ -142,7 +142,7 @@ fn loom_barrier_who_is_counted_out_holds_up_nobody() {
 /// other one's word.
 #[test]
 fn loom_barrier_an_abort_is_told_to_all_or_comes_too_late() {
-    explore(3, || {
+    explore(2, || {
         let world = world(0);
         let mut lists = [ListHead::new(), ListHead::new()];
         let [mine, other] = [0, 1].map(|n| world.join(n, &mut lists[n as usize]));
@@ -164,7 +164,7 @@ fn loom_barrier_an_abort_is_told_to_all_or_comes_too_late() {
 /// The only participant that sleeps is told of a reset; what it does next counts for the new phase.
 #[test]
 fn loom_barrier_a_reset_is_told_to_the_sleeper_which_then_passes() {
-    explore(3, || {
+    explore(2, || {
         let world = world(0);
         let mut lists = [ListHead::new(), ListHead::new()];
         let [mine, other] = [0, 1].map(|n| world.join(n, &mut lists[n as usize]));
@@ -190,7 +190,7 @@ fn loom_barrier_a_reset_is_told_to_the_sleeper_which_then_passes() {
 /// A process dies in a reset: the participant that arrives next ends it.
 #[test]
 fn loom_barrier_the_next_to_arrive_ends_a_dead_ones_reset() {
-    explore(3, || {
+    explore(2, || {
         let world = world(COUNT_OUT);
         let mut lists = [ListHead::new(), ListHead::new()];
         let [mine, _] = [0, 1].map(|n| world.join(n, &mut lists[n as usize]));
