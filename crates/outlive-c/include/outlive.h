@@ -672,6 +672,12 @@ typedef struct outlive_queue_options_t {
    * does, and in a new one as OUTLIVE_RECEIVER_DEATH_FAILS.
    */
   uint32_t on_receiver_death;
+  /**
+   * The most unread messages, 1 to 1,048,576; 0: what an existing queue has, and in a new one no
+   * bound but `max_bytes`. With so many unread, or with `max_bytes` in use, the queue is full. A
+   * batch counts as one message. Not beside `first_slots`.
+   */
+  uint32_t max_messages;
 } outlive_queue_options_t;
 
 /**
@@ -715,9 +721,13 @@ typedef struct outlive_queue_counters_t {
    */
   uint64_t max_bytes;
   /**
+   * The most unread messages; 0: `max_bytes` alone bounds it.
+   */
+  uint64_t max_messages;
+  /**
    * 0.
    */
-  uint64_t reserved[7];
+  uint64_t reserved[6];
 } outlive_queue_counters_t;
 
 /**
@@ -1557,6 +1567,18 @@ void outlive_rwlock_close(struct outlive_rwlock_t *lock);
 int outlive_rwlock_read(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
+ * Takes the lock for reading, with the right to become the writer (`outlive_rwlock_upgrade`),
+ * waiting until the deadline while a living writer or another such reader holds it. Other readers
+ * enter beside it, also while a writer waits for it.
+ *
+ * Errors: EDEADLK: this thread writes or is such a reader already, or reads while another thread
+ * writes, waits to, or is such a reader. Otherwise as `outlive_rwlock_read`.
+ *
+ * If a process dies: as `outlive_rwlock_read`. The death of such a reader is a reader's.
+ */
+int outlive_rwlock_upgradable_read(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
+
+/**
  * Takes the lock for writing, waiting until the deadline for all living readers and writers to
  * leave. New readers wait meanwhile.
  *
@@ -1605,19 +1627,31 @@ bool outlive_rwlock_owner_died(const struct outlive_rwlock_t *lock);
  * Turns the caller from a reader into the writer once the other readers have left, waiting for
  * them until the deadline. No other thread writes in between, so what it read still holds.
  *
- * Errors, with the lock still held for reading: EBUSY: a writer waits already, or other threads
- * read with OUTLIVE_TRY: unlock and lock for writing. EDEADLK: this thread reads a second time.
- * ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this thread does not read. EINVAL.
+ * Errors, with the lock still held for reading: EBUSY: a writer waits already, or another thread
+ * is the upgradable reader, which never happens to one that took the lock by
+ * `outlive_rwlock_upgradable_read`; or other threads read, with OUTLIVE_TRY: unlock and lock for
+ * writing. EDEADLK: this thread reads a second time. ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this
+ * thread does not read. EINVAL.
  */
 int outlive_rwlock_upgrade(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
- * Turns the caller from the writer into a reader; no other thread writes in between.
+ * Turns the caller from the writer, or the upgradable reader, into an ordinary reader; no other
+ * thread writes in between.
+ *
+ * Errors: EPERM: this thread holds it as an ordinary reader or not at all, or it got EOWNERDEAD
+ * and has not declared it consistent: it holds the lock as before. EINVAL.
+ */
+int outlive_rwlock_downgrade(struct outlive_rwlock_t *lock);
+
+/**
+ * Turns the caller from the writer into the upgradable reader (`outlive_rwlock_upgradable_read`);
+ * no other thread writes in between.
  *
  * Errors: EPERM: this thread does not hold it as its writer, or it got EOWNERDEAD and has not
  * declared it consistent: it holds the lock as before. EINVAL.
  */
-int outlive_rwlock_downgrade(struct outlive_rwlock_t *lock);
+int outlive_rwlock_downgrade_to_upgradable(struct outlive_rwlock_t *lock);
 
 /**
  * Makes a lock usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
@@ -1628,7 +1662,8 @@ int outlive_rwlock_downgrade(struct outlive_rwlock_t *lock);
 int outlive_rwlock_reset(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
- * Writes the present holders, one writer or any number of readers, to `infos`, as many as fit;
+ * Writes the present holders, one writer or any number of readers, to `infos`, as many as fit, the
+ * upgradable reader first;
  * `*count` is how many there are.
  *
  * Errors: EINVAL.
@@ -1835,11 +1870,35 @@ int outlive_semaphore_acquire(const struct outlive_semaphore_t *semaphore,
                               uint32_t *index);
 
 /**
+ * Takes so many permits, all or none, waiting for them until the deadline. Threads that want
+ * several have their turns one after the other, in no particular order; the one whose turn it is
+ * keeps what it gets until it has all, so those that want one do not starve it. `indexes` (may be
+ * NULL) has room for their numbers.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds so many that the others
+ * would not be enough. EOVERFLOW: there may never be so many. OUTLIVE_DAMAGED, EINVAL, EUSERS,
+ * ENOSPC.
+ *
+ * If the caller dies in the call, all permits that it had by then are free.
+ */
+int outlive_semaphore_acquire_many(const struct outlive_semaphore_t *semaphore,
+                                   uint32_t permits,
+                                   outlive_deadline_t deadline,
+                                   uint32_t *indexes);
+
+/**
  * Gives back the permit that this thread took last.
  *
  * Errors: EPERM: this thread has none. EINVAL.
  */
 int outlive_semaphore_release(const struct outlive_semaphore_t *semaphore);
+
+/**
+ * Gives back the permits that this thread took last, so many.
+ *
+ * Errors: EPERM: this thread has fewer; it keeps them. EINVAL.
+ */
+int outlive_semaphore_release_many(const struct outlive_semaphore_t *semaphore, uint32_t permits);
 
 /**
  * Consumes the permit that this thread took last: there is one less, until a thread adds one. So a
@@ -1997,6 +2056,27 @@ void outlive_queue_close(struct outlive_queue_t *queue);
  * Errors: EINVAL, OUTLIVE_DAMAGED.
  */
 int outlive_queue_counters(const struct outlive_queue_t *queue, struct outlive_queue_counters_t *counters);
+
+/**
+ * Writes 1 to `*full` if the queue is full: it holds `max_messages` messages, or as many as its
+ * bytes allow. Otherwise 0; a long message may find no room all the same. While other processes
+ * send and receive, the answer is about a moment that has passed.
+ *
+ * Errors: EINVAL, OUTLIVE_DAMAGED.
+ */
+int outlive_queue_is_full(const struct outlive_queue_t *queue, uint32_t *full);
+
+/**
+ * Waits until no message is left: all that were sent have been received, also those that are sent
+ * meanwhile. A message that was peeked at is received when it is committed; one that a program
+ * received as a task (Rust's `Tasks`, Python's `get`) when it is done.
+ *
+ * Errors: ETIMEDOUT (also with OUTLIVE_TRY), EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ *
+ * If a process dies, its tasks are gone with it and are not waited for. What a dead receiver left in
+ * the queue is waited for, until another one receives it.
+ */
+int outlive_queue_join(const struct outlive_queue_t *queue, outlive_deadline_t deadline);
 
 /**
  * Makes a new sender: any number, in any number of processes and threads.

@@ -232,6 +232,17 @@ static void rw(void) {
         got(outlive_rwlock_read(lock, until(words[2])), outlive_rwlock_value(lock));
     } else if (is("rw.write", 2)) {
         got(outlive_rwlock_write(lock, until(words[2])), outlive_rwlock_value(lock));
+    } else if (is("rw.upgradable", 2)) {
+        got(outlive_rwlock_upgradable_read(lock, until(words[2])), outlive_rwlock_value(lock));
+    } else if (is("rw.upgrade", 2)) {
+        TRY(outlive_rwlock_upgrade(lock, until(words[2])));
+        OK();
+    } else if (is("rw.downgrade", 1)) {
+        TRY(outlive_rwlock_downgrade(lock));
+        OK();
+    } else if (is("rw.downgrade_to_upgradable", 1)) {
+        TRY(outlive_rwlock_downgrade_to_upgradable(lock));
+        OK();
     } else if (is("rw.set", 2)) {
         uint64_t value = number(words[2]);
         memcpy(outlive_rwlock_value(lock), &value, sizeof value);
@@ -266,6 +277,12 @@ static void semaphore(void) {
         OK();
     } else if (is("sem.release", 1)) {
         TRY(outlive_semaphore_release(permits));
+        OK();
+    } else if (is("sem.acquire_many", 3)) {
+        TRY(outlive_semaphore_acquire_many(permits, (uint32_t)number(words[2]), until(words[3]), NULL));
+        OK();
+    } else if (is("sem.release_many", 2)) {
+        TRY(outlive_semaphore_release_many(permits, (uint32_t)number(words[2])));
         OK();
     } else if (is("sem.add", 1)) {
         TRY(outlive_semaphore_add(permits));
@@ -654,6 +671,9 @@ static void queue(void) {
         outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
         outlive_queue_t *queue = NULL;
         option(2, "max", &options.max_bytes);
+        uint64_t messages = 0;
+        option(2, "messages", &messages);
+        options.max_messages = (uint32_t)messages;
         options.need_receiver = (uint32_t)flag(2, "refuse");
         if (flag(2, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
         thing->ends_with_senders = flag(2, "ending");
@@ -662,6 +682,9 @@ static void queue(void) {
         OK();
     } else if (is("queue.typed", 1)) {
         puts("error Unsupported queue.typed");
+    } else if (is("queue.join", 2)) {
+        TRY(outlive_queue_join(thing->main, until(words[2])));
+        OK();
     } else if (is("queue.send", 3)) {
         make_message(words[2]);
         TRY(sender(thing));

@@ -397,6 +397,23 @@ private:
         RwLock &lock = find(rw_locks_, name);
         if (verb == "read") return readers_.insert_or_assign(name, lock.read(until(args.at(1))).value()), got(lock);
         if (verb == "write") return writers_.insert_or_assign(name, lock.write(until(args.at(1))).value()), got(lock);
+        if (verb == "upgradable")
+            return readers_.insert_or_assign(name, lock.upgradable_read(until(args.at(1))).value()), got(lock);
+        if (verb == "upgrade") {
+            auto writing = lock.upgrade(find(readers_, name), until(args.at(1)));
+            writers_.insert_or_assign(name, std::move(writing.value()));
+            return readers_.erase(name), ok();
+        }
+        if (verb == "downgrade" && readers_.contains(name)) {
+            auto reading = lock.downgrade(find(readers_, name));
+            return readers_.insert_or_assign(name, std::move(reading.value())), ok();
+        }
+        if (verb == "downgrade" || verb == "downgrade_to_upgradable") {
+            auto &writing = find(writers_, name);
+            auto reading = verb == "downgrade" ? lock.downgrade(writing) : lock.downgrade_to_upgradable(writing);
+            readers_.insert_or_assign(name, std::move(reading.value()));
+            return writers_.erase(name), ok();
+        }
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
         if (verb == "mark_not_recoverable") {
@@ -430,6 +447,15 @@ private:
     template <class Semaphore> string with_semaphore(Semaphore &semaphore, const string &verb, const Words &args) {
         const string &name = args.at(0);
         if (verb == "acquire") return permits_[name].push_back(semaphore.acquire(until(args.at(1))).value()), ok();
+        if (verb == "acquire_many") {
+            auto permits = semaphore.acquire_many(static_cast<uint32_t>(number(args.at(1))), until(args.at(2)));
+            for (outlive::Permit &permit : permits.value()) permits_[name].push_back(std::move(permit));
+            return ok();
+        }
+        if (verb == "release_many") {
+            for (uint64_t left = number(args.at(1)); left > 0; --left) permits_[name].pop_back();
+            return ok();
+        }
         if (verb == "release") return permits_[name].pop_back(), ok();
         if (verb == "add") return semaphore.add().value(), ok();
         if (verb == "available") return ok(semaphore.available_permits());
@@ -722,6 +748,7 @@ private:
         if (verb == "open") {
             outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
+            options.max_messages = static_cast<uint32_t>(option(args, "messages", 0));
             options.need_receiver = flag(args, "refuse");
             if (flag(args, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
             auto open = flag(args, "existing") ? outlive::Queue::open : outlive::Queue::open_or_create;
@@ -731,6 +758,7 @@ private:
         }
         if (verb == "typed") throw Unsupported{};
         Queue &queue = find(queues_, name);
+        if (verb == "join") return queue.queue.join(until(args.at(1))).value(), ok();
         if (verb == "send") return queue.sender().send(message(args.at(1)), until(args.at(2))).value(), ok();
         if (verb == "recv") return ok(show(queue.receiver().recv(until(args.at(1))).value().bytes()));
         if (verb == "peek") {

@@ -13,6 +13,7 @@ mod bad_files;
 mod barrier;
 mod batches;
 mod board;
+mod bounded;
 mod ceiling_mutex;
 mod child;
 mod closed_numbers;
@@ -83,6 +84,7 @@ mod segments;
 mod semaphore;
 mod services;
 mod several;
+mod several_permits;
 mod share_kills;
 mod shares;
 mod sleepers;
@@ -93,12 +95,14 @@ mod state_words;
 mod states;
 mod stopped;
 mod stopped_notifiers;
+mod tasks;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
 mod topic_deaths;
 mod topic_samples;
 mod topics;
+mod upgradable_reads;
 mod wait_bridges;
 mod wait_sets;
 mod wait_sources;
@@ -126,6 +130,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
     semaphore::CHECKS,
+    several_permits::CHECKS,
     barrier::CHECKS,
     panics::CHECKS,
     pi_mutex::CHECKS,
@@ -134,6 +139,7 @@ const ALL: &[&[runner::Check]] = &[
     inversion::CHECKS,
     rw_lock::CHECKS,
     rw_lock_deaths::CHECKS,
+    upgradable_reads::CHECKS,
     records::CHECKS,
     refusals::CHECKS,
     condvars::CHECKS,
@@ -157,6 +163,8 @@ const ALL: &[&[runner::Check]] = &[
     denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,
+    bounded::CHECKS,
+    tasks::CHECKS,
     killed_senders::CHECKS,
     killed_receivers::CHECKS,
     rpc::CHECKS,
