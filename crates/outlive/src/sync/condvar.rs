@@ -137,6 +137,9 @@ enum Outer {
 type NotifiedOrNot<'a, R, T, K> =
     Result<Option<(Guard<'a, R, T, K>, bool)>, LockError<Guard<'a, R, T, K>>>;
 
+/// The end of a wait without a deadline: the guard again.
+type Relocked<'a, R, T, K> = Result<Guard<'a, R, T, K>, LockError<Guard<'a, R, T, K>>>;
+
 /// The end of a wait: the guard again and the reason.
 type Ended<'a, R, T, K> = Result<(Guard<'a, R, T, K>, Woke), LockError<Guard<'a, R, T, K>>>;
 
@@ -209,7 +212,7 @@ impl Condvar {
     pub fn wait<'a, R: CondvarLock, T, K>(
         &self,
         guard: Guard<'a, R, T, K>,
-    ) -> Result<Guard<'a, R, T, K>, LockError<Guard<'a, R, T, K>>> {
+    ) -> Relocked<'a, R, T, K> {
         Ok(self.wait_until(guard, Deadline::NEVER)?.0)
     }
 
@@ -330,7 +333,7 @@ impl Condvar {
         &self,
         guard: Guard<'a, R, T, K>,
         condition: impl FnMut(&mut T) -> bool,
-    ) -> Result<Guard<'a, R, T, K>, LockError<Guard<'a, R, T, K>>> {
+    ) -> Relocked<'a, R, T, K> {
         Ok(self.wait_while_until(guard, Deadline::NEVER, condition)?.0)
     }
 

@@ -162,7 +162,7 @@ impl CondvarLock for RawMutex {
     const TAKES_LIST: bool = false;
     type Relock<'a> = &'a RawMutex;
 
-    fn relock<'a>(words: &'a RawMutex, (): ()) -> &'a RawMutex {
+    fn relock(words: &RawMutex, (): ()) -> &RawMutex {
         words
     }
 }

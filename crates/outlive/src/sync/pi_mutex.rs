@@ -194,7 +194,7 @@ impl CondvarLock for RawPi {
     const TAKES_LIST: bool = true;
     type Relock<'a> = &'a RawPi;
 
-    fn relock<'a>(words: &'a RawPi, (): ()) -> &'a RawPi {
+    fn relock(words: &RawPi, (): ()) -> &RawPi {
         words
     }
 }

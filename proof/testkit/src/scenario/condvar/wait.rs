@@ -40,18 +40,12 @@ impl Wait {
         if self.when == When::Between { 2 } else { 1 }
     }
 
-    /// Whether no more than one waiter can have been woken for each notification. A waiter of a mutex
-    /// with priority inheritance wakes the next one before it locks.
-    fn is_exact(self) -> bool {
-        self.when == When::First && self.under != Under::Pi
-    }
-
     /// Items that may be left when those of the notifications are taken. Where the victim can find
     /// the mutex held, it relays its wake-up before it queues for the mutex, and the sleeper after it
     /// may use the notification first: one more is brought for the other of the two, which may be
     /// dead.
     fn unnotified(self) -> u64 {
-        if self.is_exact() { 0 } else { 1 }
+        if self.when == When::First { 0 } else { 1 }
     }
 }
 
