@@ -77,12 +77,25 @@ static inline int outlive_tsan_got(void *lock, int code)
 	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_until(condvar, tsan_, __VA_ARGS__))
 #define outlive_condvar_wait_or_end(condvar, mutex, ...) \
 	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_or_end(condvar, tsan_, __VA_ARGS__))
+#define outlive_condvar_wait_reentrant_mutex(condvar, mutex, ...) \
+	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_reentrant_mutex(condvar, tsan_, __VA_ARGS__))
+#define outlive_condvar_wait_pi_mutex(condvar, mutex, ...) \
+	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_pi_mutex(condvar, tsan_, __VA_ARGS__))
+#define outlive_condvar_wait_ceiling_mutex(condvar, mutex, ...) \
+	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_ceiling_mutex(condvar, tsan_, __VA_ARGS__))
+
+#define outlive_reentrant_mutex_lock(lock, ...) OUTLIVE_TSAN_TAKES(lock, outlive_reentrant_mutex_lock(tsan_, __VA_ARGS__))
+#define outlive_reentrant_mutex_unlock(lock) OUTLIVE_TSAN_GIVES(lock, outlive_reentrant_mutex_unlock(tsan_))
+#define outlive_reentrant_mutex_mark_not_recoverable(lock) \
+	OUTLIVE_TSAN_GIVES(lock, outlive_reentrant_mutex_mark_not_recoverable(tsan_))
 
 #define outlive_rwlock_read(lock, ...) OUTLIVE_TSAN_TAKES(lock, outlive_rwlock_read(tsan_, __VA_ARGS__))
+#define outlive_rwlock_upgradable_read(lock, ...) OUTLIVE_TSAN_TAKES(lock, outlive_rwlock_upgradable_read(tsan_, __VA_ARGS__))
 #define outlive_rwlock_write(lock, ...) OUTLIVE_TSAN_TAKES(lock, outlive_rwlock_write(tsan_, __VA_ARGS__))
 #define outlive_rwlock_upgrade(lock, ...) OUTLIVE_TSAN_TAKES(lock, outlive_rwlock_upgrade(tsan_, __VA_ARGS__))
 #define outlive_rwlock_unlock(lock) OUTLIVE_TSAN_GIVES(lock, outlive_rwlock_unlock(tsan_))
 #define outlive_rwlock_downgrade(lock) OUTLIVE_TSAN_GIVES(lock, outlive_rwlock_downgrade(tsan_))
+#define outlive_rwlock_downgrade_to_upgradable(lock) OUTLIVE_TSAN_GIVES(lock, outlive_rwlock_downgrade_to_upgradable(tsan_))
 #define outlive_rwlock_mark_not_recoverable(lock) OUTLIVE_TSAN_GIVES(lock, outlive_rwlock_mark_not_recoverable(tsan_))
 
 #define outlive_pi_mutex_lock(lock, ...) OUTLIVE_TSAN_TAKES(lock, outlive_pi_mutex_lock(tsan_, __VA_ARGS__))
@@ -101,6 +114,8 @@ static inline int outlive_tsan_got(void *lock, int code)
 #define outlive_once_do(...) OUTLIVE_TSAN_MEETS(outlive_once_do(__VA_ARGS__))
 #define outlive_once_is_done(...) OUTLIVE_TSAN_GETS(outlive_once_is_done(__VA_ARGS__))
 #define outlive_semaphore_acquire(...) OUTLIVE_TSAN_GETS(outlive_semaphore_acquire(__VA_ARGS__))
+#define outlive_semaphore_acquire_many(...) OUTLIVE_TSAN_GETS(outlive_semaphore_acquire_many(__VA_ARGS__))
+#define outlive_semaphore_release_many(...) OUTLIVE_TSAN_SENDS(outlive_semaphore_release_many(__VA_ARGS__))
 #define outlive_semaphore_release(...) OUTLIVE_TSAN_SENDS(outlive_semaphore_release(__VA_ARGS__))
 #define outlive_semaphore_hand_to(...) OUTLIVE_TSAN_SENDS(outlive_semaphore_hand_to(__VA_ARGS__))
 #define outlive_semaphore_take_up(...) OUTLIVE_TSAN_GETS(outlive_semaphore_take_up(__VA_ARGS__))

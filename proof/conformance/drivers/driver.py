@@ -146,6 +146,19 @@ def lock_awaits(name: str, value: str, span: str) -> None:
             lock.release()
 
 
+def reentrant_open(name: str, value: str) -> None:
+    things[name] = outlive.RLock(name, folder, value=int(value))
+
+
+reentrant_lock, reentrant_set, reentrant_consistent = lock_lock, lock_set, lock_consistent
+reentrant_unlock, reentrant_holder, reentrant_reset = lock_unlock, lock_holder, lock_reset
+reentrant_mark_not_recoverable = lock_mark_not_recoverable
+
+
+def reentrant_await(name: str, condition: str, value: str, span: str) -> str:
+    return cond_await(condition, name, value, span)
+
+
 def rw_open(name: str, value: str) -> None:
     things[name] = outlive.RwLock(name, folder, value=int(value))
 
@@ -161,6 +174,22 @@ def rw_read(name: str, patience: str) -> str:
 
 def rw_write(name: str, patience: str) -> str:
     return rw_hold(name, thing(name).write(0 if patience == "try" else seconds(patience)))
+
+
+def rw_upgradable(name: str, patience: str) -> str:
+    return rw_hold(name, thing(name).upgradable_read(0 if patience == "try" else seconds(patience)))
+
+
+def rw_upgrade(name: str, patience: str) -> None:
+    last[name].upgrade(seconds(patience))
+
+
+def rw_downgrade(name: str) -> None:
+    last[name].downgrade()
+
+
+def rw_downgrade_to_upgradable(name: str) -> None:
+    last[name].downgrade(upgradable=True)
 
 
 def rw_set(name: str, value: str) -> None:
@@ -196,6 +225,15 @@ def sem_acquire(name: str, patience: str) -> None:
 
 def sem_release(name: str) -> None:
     thing(name).release()
+
+
+def sem_acquire_many(name: str, n: str, patience: str) -> None:
+    semaphore, how = thing(name), {"blocking": False} if patience == "try" else {"timeout": seconds(patience)}
+    truly(semaphore.acquire(n=int(n), **how))
+
+
+def sem_release_many(name: str, n: str) -> None:
+    thing(name).release(int(n))
 
 
 def sem_available(name: str) -> str:
@@ -382,8 +420,12 @@ def queue_open(name: str, *options: str) -> None:
         need_receiver=True if "refuse" in options else None,
         on_receiver_death="keep" if "keep" in options else None,
         end_when_senders_gone="ending" in options,
-        **named(options, max="max_bytes"),
+        **named(options, max="max_bytes", messages="maxsize"),
     )
+
+
+def queue_join(name: str, span: str) -> None:
+    thing(name).join(timeout=seconds(span))
 
 
 def queue_send(name: str, word: str, patience: str) -> None:
@@ -829,6 +871,7 @@ def set_wait(name: str, patience: str) -> str:
 OPENED: dict[str, tuple[Any, str | None]] = {
     "mutex": (outlive.Lock, None),
     "rwlock": (outlive.RwLock, None),
+    "reentrant_mutex": (outlive.RLock, None),
     "condvar": (outlive.Condition, None),
     "event": (outlive.Event, "automatic"),
     "latch": (outlive.Latch, "arrivals"),

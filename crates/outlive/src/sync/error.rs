@@ -33,7 +33,8 @@ pub enum AcquireError {
     /// A participant died, and the barrier breaks then.
     /// [`Barrier::repair`](super::Barrier::repair) removes the dead ones and begins a new phase.
     Broken,
-    /// All seats of the barrier are taken, or the semaphore has as many permits as it may have.
+    /// All seats of the barrier are taken, the semaphore has as many permits as it may have, or
+    /// this thread has taken the [`ReentrantMutex`](super::ReentrantMutex) 4,294,967,295 times.
     Full,
     /// The shared bytes hold an impossible value: a stray write or a hostile process changed them.
     Damaged,
@@ -65,8 +66,9 @@ impl fmt::Display for AcquireError {
                 "a participant died, which broke the barrier; repair it to go on"
             }
             AcquireError::Full => {
-                "it is full (all seats of a barrier are taken, or a semaphore has as many permits \
-                 as it may have); make it larger"
+                "it is full (all seats of a barrier are taken, a semaphore has as many permits as \
+                 it may have, or this thread has taken a reentrant mutex as often as can be \
+                 counted); make it larger, or give it back"
             }
             AcquireError::Damaged => {
                 "its shared bytes make no sense; a process wrote over it: look for the stray write"
@@ -134,11 +136,12 @@ impl<G: fmt::Debug> std::error::Error for LockError<G> {
 }
 
 /// Says why a reader of an [`RwLock`](super::RwLock) could not become a writer. It still reads, by
-/// the guard inside.
+/// the guard inside, and is upgradable if it was.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UpgradeError<G> {
-    /// Another thread reads (only from `try_upgrade`), or waits to write.
+    /// Another thread reads (only from `try_upgrade`); or it waits to write, or is the upgradable
+    /// reader, which refuses every other reader that upgrades.
     InUse(G),
     /// Another thread still read when the deadline passed.
     TimedOut(G),
@@ -147,6 +150,25 @@ pub enum UpgradeError<G> {
 }
 
 impl<G> UpgradeError<G> {
+    /// Returns why the reader with that guard, which `me` is, was refused.
+    pub(super) fn of(guard: G, refused: Refused, me: Me) -> UpgradeError<G> {
+        let in_time = refused != Refused::TimedOut;
+        match AcquireError::from_refused(refused, me) {
+            Some(error) => UpgradeError::Failed(guard, error),
+            None if in_time => UpgradeError::InUse(guard),
+            None => UpgradeError::TimedOut(guard),
+        }
+    }
+
+    /// Returns the reader's guard, and the reason without it.
+    pub fn split(self) -> (G, UpgradeError<()>) {
+        match self {
+            UpgradeError::InUse(guard) => (guard, UpgradeError::InUse(())),
+            UpgradeError::TimedOut(guard) => (guard, UpgradeError::TimedOut(())),
+            UpgradeError::Failed(guard, error) => (guard, UpgradeError::Failed((), error)),
+        }
+    }
+
     /// Returns the reader's guard.
     pub fn into_guard(self) -> G {
         match self {
@@ -191,6 +213,9 @@ impl AcquireError {
             Refused::NotRecoverable => AcquireError::NotRecoverable,
             Refused::Deadlock => AcquireError::Deadlock,
             Refused::Damaged => AcquireError::Damaged,
+            Refused::Full => AcquireError::Full,
+            Refused::AboveCeiling => AcquireError::AboveCeiling,
+            Refused::NoRealTime(priority) => AcquireError::System(Error::NoRealTime { priority }),
             Refused::System(errno) => {
                 let path = me.registry.path();
                 AcquireError::System(Error::from_errno("wait in", path, errno))

@@ -8,8 +8,9 @@
 //! | | for | when a process dies |
 //! | --- | --- | --- |
 //! | [`Mutex`] | one holder at a time | holding it, or panics there: each next locker gets `OwnerDied` until one repairs |
+//! | [`ReentrantMutex`] | a mutex that its holder may lock again | as with `Mutex`, however often it was locked |
 //! | [`RwLock`] | many readers, or one writer | reading: nothing; writing: the next locker is told |
-//! | [`Condvar`] | waiting under a [`Mutex`] for a condition | waiting: its notification goes to another waiter |
+//! | [`Condvar`] | waiting under a mutex of any kind for a condition | waiting: its notification goes to another waiter |
 //! | [`Semaphore`] | limiting the number of users, or counting things | its permits become free |
 //! | [`Event`], [`Latch`] | waiting for bits; waiting for a number of arrivals | what it set stays set |
 //! | [`OnceLock`] | a value that the first caller makes | making it: the next caller makes it, and is told |
@@ -33,14 +34,17 @@ mod mutex;
 mod once_lock;
 mod order;
 mod owned;
+mod permits;
 mod pi_mutex;
 mod primitive;
 mod raw;
 mod raw_lock;
 mod readiness;
+mod reentrant_mutex;
 mod rw_lock;
 mod semaphore;
 mod untyped;
+mod upgradable;
 
 pub use crate::claim::Holder;
 pub use barrier::{
@@ -63,17 +67,20 @@ pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceLockOptions, OnceState};
 pub use order::{LockOrder, LockPair};
 pub use owned::{
     OwnedCeilingMutexGuard, OwnedGuard, OwnedMutexGuard, OwnedPermit, OwnedPiMutexGuard,
-    OwnedReadGuard, OwnedWriteGuard,
+    OwnedReadGuard, OwnedReentrantMutexGuard, OwnedWriteGuard,
 };
+pub use permits::{OwnedPermits, Permits};
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 #[doc(hidden)]
 pub use primitive::Handle;
 pub(crate) use primitive::primitives;
 pub use primitive::{LockDetail, Sited};
 pub use readiness::Bits;
+pub use reentrant_mutex::{EmbeddedReentrantMutex, ReentrantMutex, ReentrantMutexGuard};
 pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};
+pub use upgradable::{OwnedUpgradableReadGuard, UpgradableReadGuard};
 
 #[cfg(test)]
 mod tests {
@@ -104,7 +111,9 @@ mod tests {
                 assert!(mutex.lock_to_reset_until(passed).expect("well").is_none());
                 assert!(lock.read_until(passed).expect("well").is_none());
                 assert!(lock.write_until(passed).expect("well").is_none());
+                assert!(lock.upgradable_read_until(passed).expect("well").is_none());
                 assert!(permits.acquire_until(passed).expect("well").is_none());
+                assert!(permits.acquire_many_until(1, passed).expect("well").is_none());
                 assert!(permits.take_up_until(passed).expect("well").is_none());
                 assert!(event.wait_any_until(1, passed).expect("well").is_none());
                 assert!(latch.wait_until(passed).is_err());

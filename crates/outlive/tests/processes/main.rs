@@ -13,9 +13,11 @@ mod bad_files;
 mod barrier;
 mod batches;
 mod board;
+mod bounded;
 mod ceiling_mutex;
 mod child;
 mod closed_numbers;
+mod condvar_kinds;
 mod condvars;
 mod counted;
 mod damaged_registries;
@@ -69,6 +71,7 @@ mod random;
 mod realtime;
 mod receivers;
 mod records;
+mod reentrant_mutex;
 mod refusals;
 mod rpc;
 mod rpc_deaths;
@@ -81,6 +84,7 @@ mod segments;
 mod semaphore;
 mod services;
 mod several;
+mod several_permits;
 mod share_kills;
 mod shares;
 mod sleepers;
@@ -91,12 +95,14 @@ mod state_words;
 mod states;
 mod stopped;
 mod stopped_notifiers;
+mod tasks;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
 mod topic_deaths;
 mod topic_samples;
 mod topics;
+mod upgradable_reads;
 mod wait_bridges;
 mod wait_sets;
 mod wait_sources;
@@ -124,6 +130,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
     semaphore::CHECKS,
+    several_permits::CHECKS,
     barrier::CHECKS,
     panics::CHECKS,
     pi_mutex::CHECKS,
@@ -132,9 +139,14 @@ const ALL: &[&[runner::Check]] = &[
     inversion::CHECKS,
     rw_lock::CHECKS,
     rw_lock_deaths::CHECKS,
+    upgradable_reads::CHECKS,
     records::CHECKS,
     refusals::CHECKS,
     condvars::CHECKS,
+    condvar_kinds::CHECKS,
+    condvar_kinds::pi::CHECKS,
+    condvar_kinds::ceiling::CHECKS,
+    reentrant_mutex::CHECKS,
     events::CHECKS,
     every_length::CHECKS,
     failing_calls::CHECKS,
@@ -151,6 +163,8 @@ const ALL: &[&[runner::Check]] = &[
     denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,
+    bounded::CHECKS,
+    tasks::CHECKS,
     killed_senders::CHECKS,
     killed_receivers::CHECKS,
     rpc::CHECKS,
