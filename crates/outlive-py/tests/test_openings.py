@@ -179,3 +179,13 @@ def test_a_semaphore_without_a_number_beside_a_maker(folder):
     other.join()
     # The one that asks for three is refused where the other one was first; that one never is.
     assert {who for _, who in refused} <= {"three"}
+
+
+def test_a_group_has_a_number_or_a_name(folder):
+    for group in (os.getegid(), str(os.getegid())):
+        path = f"{folder}/of-{type(group).__name__}"
+        domain = Domain.create_new(path, group=group)
+        assert os.stat(path).st_mode & 0o7777 == 0o770
+        assert Domain.open(path, group=group) == domain == Domain(path, group=group)
+    with pytest.raises(BadOption, match="/etc/group"):
+        Domain(f"{folder}/none", group="no such group")

@@ -67,10 +67,10 @@ pub struct EchoArgs {
 #[derive(Args, Debug, Clone, Copy)]
 #[group(multiple = false)]
 struct FormArgs {
-    /// Write messages one after the other, with nothing in between
+    /// Write the bytes of the messages one after the other, with nothing in between
     #[arg(long, short)]
     raw: bool,
-    /// Write a line a message
+    /// Write a newline behind each message
     #[arg(long)]
     lines: bool,
     /// Write a NUL behind each message
@@ -79,7 +79,7 @@ struct FormArgs {
     /// Write each message's length before it, in 4 little-endian bytes
     #[arg(long, short = 'p')]
     length_prefixed: bool,
-    /// Write a line a message, two digits a byte, all of them
+    /// Write each message whole as hexadecimal, a line each
     #[arg(long, short = 'x')]
     hex: bool,
     /// Read messages as msgpack, and write them as JSON, a line each

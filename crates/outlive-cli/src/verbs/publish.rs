@@ -38,10 +38,10 @@ use crate::verbs::subscribing::SLICE;
     echo '{\"speed\": 1.5}' | outlive topic pub drive --msgpack\n  \
     date | outlive topic pub now --wait-for 1")]
 pub struct PublishArgs {
-    /// The topic's name; it is made when it is not there
+    /// The topic's name; a topic that is not there is made
     topic: String,
-    /// Publish these files instead of standard input: each whole, as one message, unless a form is
-    /// asked for
+    /// Publish these files instead of standard input: each whole, as one message, unless an option
+    /// says where messages end
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
