@@ -3,7 +3,8 @@
  *
  * Threads 0..2, each with one token: 0..NW-1 write, the others read; with SWEEP the last one sweeps
  * instead.
- *   wo ww         the writers' word: owner + 1 or 0, and the WAITERS bit;  st  the state beside it
+ *   wo ww ws      the writers' word: owner + 1 or 0, the WAITERS bit, and the mark SHARED;  st  the
+ *                 state beside it
  *   ins           1: the holder of the writers' word may be in the middle of a change
  *   so[s]         NS readers' words: reader + 1 or 0
  *   sl sq         the eventcount: sleepers (odd: a writer may sleep until readers leave), sequence;
@@ -31,6 +32,10 @@
  *          stay, the next is told; a panic in the middle of the change: state := inconsistent, ins
  *          stays; marking it so: state := not recoverable
  * down     ins = 0, a readers' word -> me, then give the writers' word back
+ * upgradable  the writers' word 0 -> me, with the mark, in one step; or as a writer takes it, then
+ *          the mark is set and all are woken. Readers that find the mark are inside (step 2). To
+ *          become the writer: the mark out, then as a writer waits for readers; if the deadline
+ *          passed: the mark set, all woken. Back: ins = 0, the mark set, all woken
  * up       keeping the readers' word, compare-exchange the writers' word 0 -> me, dead -> me;
  *          alive: refused. Wait for the other readers, then give the own word back
  *
@@ -39,7 +44,9 @@
  * not recoverable; no thread takes a living reader's word; none sleeps for ever (an invalid end
  * state). Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
  * -DDOOR  a reader that would wait may go to step 4 -DUP -DDOWN  readers may upgrade, writers
- * downgrade -DTIMEOUT  a sleeper may give up at any time -DSWEEP    thread 2 sweeps; a dead
+ * downgrade -DSHARE=n  threads 0..n-1 are upgradable readers instead, which may become writers and
+ * go back to upgradable or to ordinary reading -DSTAYS  thread 0 reads on until thread 2 has read
+ * -DTIMEOUT  a sleeper may give up at any time -DSWEEP    thread 2 sweeps; a dead
  * writer's name becomes DIED, see mutex.pml -DPANIC    a writer may panic      -DPAIR  thread 2 is
  * not there -DDIES=i   with -DD=1: only thread i may die. The runs for all threads together cover
  * the run
@@ -76,6 +83,10 @@
  *   DROPGIVESUP a writer that was told and does not repair marks the lock not recoverable
  *   DROPENDS    a writer that was told and does not repair says that it is no longer inside
  *   PANICQUIET  a panic leaves the state as it is
+ *   SHQUIET     the mark is set without waking the sleepers
+ *   UPLATE      an upgrade waits for the readers first, then takes the mark out
+ *   UPNOSTATE   an upgradable reader does not look at the state
+ *   TAKEMARK    a thread that takes over a dead upgradable reader's word leaves the mark there
  * and with STOP:
  *   NORECHECK   no recheck: the stopped one had left, and not yet notified
  *   SEQONLY     a writer rechecks sq, and not the reader's word
@@ -104,7 +115,39 @@
 #define NOT_RECOVERABLE 4
 #define READING 5
 
+#ifdef SHARE
+#define UNMARK ; ws=0
+#define ALONE && !ws
+#define SEEN(w) (ws -> 0 : w)
+#define IFMARK(x) || (x && ws)
+#define GIVEBACK(own) if :: own==NS+1 -> share() :: else -> release() fi
+#ifdef TAKEMARK
+#define TAKEOVER
+#else
+#define TAKEOVER UNMARK
+#endif
+#define SHARES(i) (i<SHARE)
+#define MARKED 6
+#define HEEDS && !(me>=NW && ws)
+#define OUTERMARK :: !dd && me>=NW && ws -> got=MARKED
+#define AFTERMARK :: got==MARKED -> skip
+#define DOORMARK :: got==MARKED -> got=0
+#else
+#define HEEDS
+#define OUTERMARK
+#define AFTERMARK
+#define DOORMARK
+#define UNMARK
+#define ALONE
+#define SEEN(w) w
+#define IFMARK(x)
+#define GIVEBACK(own) release()
+#define TAKEOVER
+#endif
 byte wo; bool ww; byte st; bool ins;
+#ifdef SHARE
+bool ws; bool over;                     /* over: ghost, thread 2 has come to its end */
+#endif
 byte so[NS]; bool odd;
 byte same[N];                           /* sl since the reader that leaves read it: 0 will not be asked for, 1 the same, 2 changed */
 byte fresh[N];                          /* sq since the writer read it, likewise */
@@ -129,13 +172,18 @@ byte behind[N];                         /* ghost: the reader's word + 1 behind w
 #define RUNS(i) (!killed[i] && !stopped[i])
 #define STILL(w) (w!=0 && !tdead[w-1] && stopped[w-1])
 #define DRAINS(i) (qB[i]!=0 && behind[i]!=0 && STILL(so[behind[i]-1]))
-#define WELL(i) (!RUNS(i) || (qL[i]==0 && qB[i]==0) || (qL[i]!=0 && (STILL(wo) || (wo!=0 && RUNS(wo-1) && DRAINS(wo-1)))) || DRAINS(i))
+#ifdef SHARE
+#define WAITSFOR(i) (STILL(wo) && (SHARES(i) || i<NW || !ws))
+#else
+#define WAITSFOR(i) STILL(wo)
+#endif
+#define WELL(i) (!RUNS(i) || (qL[i]==0 && qB[i]==0) || (qL[i]!=0 && (WAITSFOR(i) || (wo!=0 && RUNS(wo-1) && DRAINS(wo-1)))) || DRAINS(i))
 #ifdef SEQONLY
 #define LEFT (fresh[me]==2)
 #else
 #define LEFT (so[k]!=vo)
 #endif
-#define FINDS ((qL[me]!=0 && wo!=vo) || (qB[me]!=0 && LEFT) || tdead[vo-1])
+#define FINDS ((qL[me]!=0 && wo!=vo) IFMARK(qL[me]!=0 && me>=NW) || (qB[me]!=0 && LEFT) || tdead[vo-1])
 #else
 #define ENDS killed[me]
 #endif
@@ -185,9 +233,9 @@ end_s:
 
 inline release() {
 #ifdef STOP
-	atomic { vw=ww; wo=0; ww=0; if :: vw -> d_step { ALL1(0,qL,1); ALL1(1,qL,1); ALL1(2,qL,1) } :: else fi; vw=0 };
+	atomic { vw=ww; wo=0; ww=0 UNMARK; if :: vw -> d_step { ALL1(0,qL,1); ALL1(1,qL,1); ALL1(2,qL,1) } :: else fi; vw=0 };
 #else
-	atomic { vw=ww; wo=0; ww=0 };
+	atomic { vw=ww; wo=0; ww=0 UNMARK };
 #endif
 	if
 	:: vw ->
@@ -213,13 +261,14 @@ inline take() {
 			dd=tdead[vo-1];
 			if
 			:: dd ->
-				atomic { if :: wo==vo && ww==vw -> wo=me+1; ww=1; got=OWNER_DIED :: else fi };
+				atomic { if :: wo==vo && ww==vw -> wo=me+1; ww=1 TAKEOVER; got=OWNER_DIED :: else fi };
 				if :: got==OWNER_DIED && st==CONSISTENT -> st=INCONSISTENT :: else fi
+			OUTERMARK
 			:: else ->
 				ok=1;
-				if :: !vw -> atomic { if :: wo==vo && !ww -> ww=1 :: else -> ok=0 fi } :: else fi;
+				if :: !vw -> atomic { if :: wo==vo && !ww HEEDS -> ww=1 :: else -> ok=0 fi } :: else fi;
 				if
-				:: ok -> doze(qL[me], 1, (wo==vo && ww), true);
+				:: ok -> doze(qL[me], 1, (wo==vo && ww HEEDS), true);
 					if :: late -> got=TIMED_OUT :: else fi
 				:: else
 				fi
@@ -234,6 +283,7 @@ inline take() {
 #endif
 	if
 	:: got==TIMED_OUT -> late=0
+	AFTERMARK
 	:: else ->
 		if
 		:: st==GONE -> assert(gaveup); got=NOT_RECOVERABLE; release()
@@ -288,7 +338,7 @@ inline drain(own) {
 	atomic { pend[me]=0; vo=0; dd=0; k=0; ok=0 };
 	if
 	:: got==TIMED_OUT ->
-		release()
+		GIVEBACK(own)
 	:: else
 	fi
 }
@@ -350,6 +400,7 @@ inline door() {
 	:: got==OK ->
 		announce(); got=READING;
 		if :: wd!=0 -> release() :: else fi
+	DOORMARK
 	:: else
 	fi
 }
@@ -364,7 +415,7 @@ inline read() {
 		if :: wd==0 -> door() :: else ->
 #else
 		/* the fast path claims at once; the slow one looks first */
-		if :: announce(); vo=(wd==0 -> 0 : wo) :: atomic { wo!=0 -> vo=wo; wd=0 } fi;
+		if :: announce(); vo=(wd==0 -> 0 : SEEN(wo)) :: atomic { wo!=0 ALONE -> vo=wo; wd=0 } fi;
 		if :: wd==0 && vo==0 -> door() :: else ->
 #endif
 #ifdef NOSTATE
@@ -387,9 +438,9 @@ inline read() {
 #endif
 					:: !dd ->
 						ok=1;
-						if :: !vw -> atomic { if :: wo==vo && !ww -> ww=1 :: else -> ok=0 fi } :: else fi;
+						if :: !vw -> atomic { if :: wo==vo && !ww ALONE -> ww=1 :: else -> ok=0 fi } :: else fi;
 						if
-						:: ok -> doze(qL[me], 1, (wo==vo && ww), true);
+						:: ok -> doze(qL[me], 1, (wo==vo && ww ALONE), true);
 							if :: late -> late=0; got=TIMED_OUT; wd=0 :: else fi
 						:: else
 						fi
@@ -491,11 +542,99 @@ inline up() {
 	fi
 }
 
+#ifdef SHARE
+inline share() {
+#ifdef SHQUIET
+	ws=1
+#elif defined(STOP)
+	d_step { ws=1; ALL1(0,qL,1); ALL1(1,qL,1); ALL1(2,qL,1) }
+#else
+	ws=1;
+	wakeall(qL,1)
+#endif
+}
+/* got = READING, or as a writer */
+inline upgradable() {
+	got=0;
+	if
+	:: atomic { wo==0 -> wo=me+1; ww=0; ws=1; got=READING };
+#ifndef UPNOSTATE
+		if
+		:: st!=CONSISTENT ->
+			ws=0;
+			if
+			:: st==GONE -> assert(gaveup); got=NOT_RECOVERABLE; release()
+			:: st==INCONSISTENT && ins -> got=OWNER_DIED
+			:: else -> st=CONSISTENT; share()
+			fi
+		:: else
+		fi
+#endif
+	:: true -> take(); if :: got==OK -> share(); got=READING :: else fi
+	fi;
+	if :: got==OWNER_DIED -> drain(0) :: else fi
+}
+/* an upgradable reader becomes a writer: got = OK, or READING */
+inline up_shared() {
+	got=OK;
+#ifdef UPLATE
+	drain(NS+1);
+	ws=0;
+#else
+	ws=0;
+	drain(NS+1);
+#endif
+	if
+	:: got==TIMED_OUT -> got=READING
+	:: else -> atomic { nr--; inr[me]=0; nw++; inw[me]=1; assert(nw==1 && nr==0); assert(!torn) }
+	fi
+}
+#endif
+
 proctype T(byte me) {
 	byte vo, got, k, wd; bool vw, ok, dd, late;
 	{
 		if
+#ifdef SHARE
+		:: SHARES(me) ->
+			upgradable();
+			if
+			:: got==READING ->
+				ENTER_R;
+#ifdef STAYS
+				if :: me==0 -> (over || killed[2]) :: else fi;
+#endif
+				if
+				:: up_shared();
+					if
+					:: got==OK -> change();
+						if
+						:: st==CONSISTENT ->
+							ins=0; atomic { LEAVE_W; nr++; inr[me]=1; assert(nw==0 && !torn) }; share(); got=READING
+						:: LEAVE_W; unlock()
+						fi
+					:: else
+					fi
+				:: skip
+				fi;
+				if
+				:: got==READING ->
+					if
+					:: LEAVE_R; release()
+					:: announce();
+						if :: wd!=0 -> release() :: else -> ws=0 fi;
+						assert(nw==0 && !torn);
+						LEAVE_R; stop_reading()
+					fi
+				:: else
+				fi
+			:: got==OWNER_DIED -> ENTER_W; change(); LEAVE_W; unlock()
+			:: else
+			fi
+		:: me<NW && !SHARES(me) ->
+#else
 		:: me<NW ->
+#endif
 			take();
 			if
 #ifdef NODRAIN
@@ -532,7 +671,7 @@ proctype T(byte me) {
 			atomic { vo=wo; vw=ww };
 			if
 			:: vo!=0 && vo!=DIED && tdead[vo-1] ->
-				atomic { if :: wo==vo -> vw=ww; wo=DIED; ww=0; ok=1 :: else -> ok=0 fi };
+				atomic { if :: wo==vo -> vw=ww; wo=DIED; ww=0 UNMARK; ok=1 :: else -> ok=0 fi };
 				assert(wo!=vo);
 				if :: ok && vw -> wakeall(qL,1) :: else fi
 			:: else
@@ -564,6 +703,9 @@ proctype T(byte me) {
 			fi
 		fi;
 		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; same[me]=0; fresh[me]=0; late=0 };
+#ifdef STAYS
+		if :: me==2 -> over=1 :: else fi;
+#endif
 end_idle:	(false)
 	} unless { ENDS;
 #ifdef STOP

@@ -65,7 +65,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 
 /// Returns the interpreter that has the package as it is now; or why this machine has none. Beside
 /// the environment lies a driver without a GPU, which the tests load.
+///
+/// Several stages may ask at a time: the first one makes it, and the others wait.
 pub(crate) fn built(may_install: bool, by_maturin: bool) -> io::Result<Result<PathBuf, String>> {
+    fs::create_dir_all(prefix::target())?;
+    let one_at_a_time = fs::File::create(prefix::target().join("python.lock"))?;
+    one_at_a_time.lock()?;
     if let Err(why) = prepare(may_install, by_maturin) {
         return Ok(Err(why));
     }

@@ -39,14 +39,20 @@ impl Stage {
     fn run(mut self, limit: Option<Duration>, say: &mut dyn FnMut(&str)) -> Count {
         say(&format!("\n== {}", self.name));
         let begun = Instant::now();
-        let count = match counted(&mut self.command, self.counts, limit, say) {
+        let mut computed = Duration::ZERO;
+        let count = match counted(&mut self.command, self.counts, limit, &mut computed, say) {
             Ok(count) => count,
             Err(error) => {
                 say(&format!("{}: {error}", self.command.get_program().to_string_lossy()));
                 Count::FAILED
             }
         };
-        say(&format!("== {}: {count} in {:.1} s", self.name, begun.elapsed().as_secs_f64()));
+        // What a stage computes tells whether another one could run beside it.
+        let (took, computed) = (begun.elapsed().as_secs_f64(), computed.as_secs_f64());
+        say(&format!(
+            "== {}: {count} in {took:.1} s ({computed:.0} s of processor time)",
+            self.name
+        ));
         count
     }
 }
@@ -95,6 +101,7 @@ fn counted(
     command: &mut Command,
     counts: Counts,
     limit: Option<Duration>,
+    computed: &mut Duration,
     say: &mut dyn FnMut(&str),
 ) -> std::io::Result<Count> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -124,6 +131,7 @@ fn counted(
             skips += u64::from(counts == Counts::ByLines && is_skip(&line));
         }
     }
+    *computed = processor_time(pid);
     let status = child.wait()?;
     // libtest knows no tests that skip themselves, and has counted them as passed.
     count.passed = count.passed.saturating_sub(skips);
@@ -168,6 +176,16 @@ pub(crate) fn kill_with_descendants(root: u32) {
     let _ = kill.stderr(Stdio::null()).status();
 }
 
+/// Returns how long a process that was not waited for has computed, and all those that it has waited
+/// for.
+fn processor_time(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    // Its own time and its children's, each in user and in kernel mode; a tick is 10 ms.
+    let ticks = fields.split_ascii_whitespace().skip(11).take(4);
+    Duration::from_millis(ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10)
+}
+
 /// Returns the processes whose parent this is, by /proc.
 fn children(parent: u32) -> Vec<u32> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
@@ -204,7 +222,8 @@ mod tests {
     }
 
     fn of(script: &str, counts: Counts) -> Count {
-        counted(&mut shell(script), counts, None, &mut |_| ()).expect("sh runs")
+        let mut computed = Duration::ZERO;
+        counted(&mut shell(script), counts, None, &mut computed, &mut |_| ()).expect("sh runs")
     }
 
     #[test]
@@ -251,8 +270,9 @@ mod tests {
     fn who_hangs_is_killed_with_its_children() {
         // The sleeper holds the pipe: were it left alone, this would not come back for ten minutes.
         let mut hanging = shell("sleep 600 & wait");
-        let count =
-            counted(&mut hanging, Counts::ByLines, Some(Duration::from_millis(200)), &mut |_| ());
+        let limit = Some(Duration::from_millis(200));
+        let mut computed = Duration::ZERO;
+        let count = counted(&mut hanging, Counts::ByLines, limit, &mut computed, &mut |_| ());
         assert_eq!(count.expect("sh runs"), Count::FAILED);
     }
 }

@@ -16,9 +16,12 @@ use crate::paths;
 use crate::prefix;
 use crate::programs::Domain;
 
+mod boost;
 mod cpython;
+mod crates;
 mod crossbeam;
 mod glibc;
+mod parking_lot;
 
 /// What a suite's command prints, a case a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +48,12 @@ enum Program {
     Harness(&'static str, Command, Domain),
 }
 
-const SUITES: [Suite; 3] = [
+const SUITES: [Suite; 5] = [
     Suite { name: "cpython", ready: cpython::ready, is_quick: true },
     Suite { name: "crossbeam-channel", ready: crossbeam::ready, is_quick: false },
     Suite { name: "glibc", ready: glibc::ready, is_quick: false },
+    Suite { name: "parking_lot", ready: parking_lot::ready, is_quick: false },
+    Suite { name: "boost", ready: boost::ready, is_quick: false },
 ];
 
 /// The rows of a suite: by a case's name, or the beginning of its name and `*`.

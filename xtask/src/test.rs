@@ -31,16 +31,6 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let tests = ["test", "--workspace", "--exclude", "outlive-loom", "--no-fail-fast"];
     let compile = cargo(&[&tests[..], &["--no-run", "--quiet"]].concat());
     total.add(stage::run("compile the Rust tests", compile, Counts::Not));
-    let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
-    // Tests with processes sleep more than they compute; the others only compute.
-    total.add(stage::run_beside(vec![
-        vec![Stage::new("Rust tests", cargo(&tests), Counts::ByLines)],
-        vec![
-            Stage::new("clippy", cargo(&clippy), Counts::ByExit),
-            Stage::new("compile the testkit", cargo(&BUILD_TESTKIT), Counts::Not),
-            Stage::new("loom models", loom(), Counts::ByLines),
-        ],
-    ]));
     let c = this(&["c"]);
     let mut models = this(&["models", "--brief"]);
     let mut python = this(&["python"]);
@@ -52,20 +42,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             command.arg("--no-install");
         }
     }
-    let mut computing = Vec::new();
-    // Not beside the Rust tests: it puts the libraries that those load there anew.
-    if missing.contains(&CC.program) || missing.contains(&CMAKE.program) {
-        total.add(stage::skip("C", "gcc or cmake is not there and may not be installed"));
-    } else {
-        computing.push(Stage::new("C", c, Counts::ByLines));
-    }
-    if missing.contains(&MUSL.program) {
-        // The Rust test that compiles the C one says so too.
-        total.add(stage::skip(
-            "robust lists on musl",
-            "musl-gcc is not there and may not be installed",
-        ));
-    }
+    let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    let mut computing = vec![
+        Stage::new("clippy", cargo(&clippy), Counts::ByExit),
+        Stage::new("compile the testkit", cargo(&BUILD_TESTKIT), Counts::Not),
+        Stage::new("loom models", loom(), Counts::ByLines),
+    ];
     if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
         total.add(stage::skip(
             "Promela models",
@@ -74,15 +56,34 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     } else {
         computing.push(Stage::new("Promela models", models, Counts::ByLines));
     }
-    // Python waits for its packages first.
-    let languages = vec![
+    if missing.contains(&MUSL.program) {
+        // The Rust test that compiles the C one says so too.
+        total.add(stage::skip(
+            "robust lists on musl",
+            "musl-gcc is not there and may not be installed",
+        ));
+    }
+    // Tests with processes sleep more than they compute; the others only compute.
+    total.add(stage::run_beside(vec![
+        vec![Stage::new("Rust tests", cargo(&tests), Counts::ByLines)],
+        computing,
+    ]));
+    // Not beside the Rust tests: these stages put the libraries that those load there anew.
+    let python = vec![
         Stage::new("Python", python, Counts::ByLines),
-        Stage::new("conformance of the languages", conformance, Counts::ByLines),
-        Stage::new("programs on the pages, and the tutorial", pages, Counts::ByLines),
         Stage::new("other projects' test suites", suites, Counts::ByLines),
         Stage::new("documentation", documentation(), Counts::ByExit),
     ];
-    total.add(stage::run_beside(vec![languages, computing]));
+    let mut languages = Vec::new();
+    if missing.contains(&CC.program) || missing.contains(&CMAKE.program) {
+        total.add(stage::skip("C", "gcc or cmake is not there and may not be installed"));
+    } else {
+        languages.push(Stage::new("C", c, Counts::ByLines));
+    }
+    // Behind C: the same folder has what is installed for both.
+    languages.push(Stage::new("conformance of the languages", conformance, Counts::ByLines));
+    languages.push(Stage::new("programs on the pages, and the tutorial", pages, Counts::ByLines));
+    total.add(stage::run_beside(vec![python, languages]));
     // Without the recheck nothing wakes a sleeper whose wake-up was lost: the harder half, and
     // the other is `cargo xtask crash`.
     let crash = this(&["crash", "--brief", "--recheck", "off"]);
@@ -187,4 +188,42 @@ pub(crate) fn loom_alone(args: &[String]) -> ExitCode {
     }
     let count = stage::run_long("loom models", command, Counts::ByLines);
     if count.failed == 0 && count.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::paths::root;
+
+    /// What is not compiled as a test, because it has none (`test = false` in Cargo.toml).
+    const UNTESTED: [&str; 4] = [
+        "proof/testkit/src/bin",
+        "proof/fuzz/src",
+        "proof/conformance/drivers/rust",
+        "crates/outlive-gpu/src",
+    ];
+
+    #[test]
+    fn what_is_untested_has_no_tests() {
+        let mut folders: Vec<_> = UNTESTED.iter().map(|folder| root().join(folder)).collect();
+        let mut files = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("it is there") {
+                let path = entry.expect("readable").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension() == Some("rs".as_ref()) {
+                    files += 1;
+                    let text = fs::read_to_string(&path).expect("text");
+                    assert!(
+                        !text.contains("#[test]"),
+                        "{} would not run its tests",
+                        path.display()
+                    );
+                }
+            }
+        }
+        assert!(files > 30, "{files} files");
+    }
 }

@@ -430,7 +430,12 @@ typedef struct outlive_domain_options_t {
    */
   const char *name;
   /**
-   * Not 0: share the domain with the group `group` (0770, 0660).
+   * The group that shares the domain (folders 0770, files 0660): its name in `/etc/group`, or
+   * its number in decimal. NULL: `has_group` and `group` say which.
+   */
+  const char *group_name;
+  /**
+   * Not 0: the group `group` shares the domain.
    */
   uint32_t has_group;
   /**
@@ -764,6 +769,37 @@ typedef struct outlive_job_counts_t {
    */
   uint64_t reserved[5];
 } outlive_job_counts_t;
+
+/**
+ * Describes a job that is set aside. Its size never changes.
+ */
+typedef struct outlive_set_aside_t {
+  /**
+   * The job's number, for `outlive_job_queue_retry`.
+   */
+  uint64_t id;
+  /**
+   * The bytes of its data.
+   */
+  size_t size;
+  /**
+   * How often it was taken.
+   */
+  uint32_t attempts;
+  /**
+   * 1: a stray write has damaged the job's length; its data is what lies in its place. Such a
+   * job can be discarded; each worker that takes it gets OUTLIVE_DAMAGED.
+   */
+  uint8_t is_damaged;
+  /**
+   * 0.
+   */
+  uint8_t reserved[3];
+  /**
+   * 0.
+   */
+  uint64_t reserved2[2];
+} outlive_set_aside_t;
 
 /**
  * Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
@@ -1108,6 +1144,8 @@ int outlive_domain_open_at(const char *path, enum outlive_opening_t how, struct 
 /**
  * Opens a domain as `outlive_domain_open` does, with options, which also say which domain.
  * `options` NULL: as `outlive_domain_open(NULL, how, domain)`.
+ *
+ * Errors: as `outlive_domain_open`; EINVAL: `/etc/group` has no group of that name.
  */
 int outlive_domain_open_with(const struct outlive_domain_options_t *options,
                              enum outlive_opening_t how,
@@ -1477,6 +1515,18 @@ void outlive_rwlock_close(struct outlive_rwlock_t *lock);
 int outlive_rwlock_read(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
+ * Takes the lock for reading, with the right to become the writer (`outlive_rwlock_upgrade`),
+ * waiting until the deadline while a living writer or another such reader holds it. Other readers
+ * enter beside it, also while a writer waits for it.
+ *
+ * Errors: EDEADLK: this thread writes or is such a reader already, or reads while another thread
+ * writes, waits to, or is such a reader. Otherwise as `outlive_rwlock_read`.
+ *
+ * If a process dies: as `outlive_rwlock_read`. The death of such a reader is a reader's.
+ */
+int outlive_rwlock_upgradable_read(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
+
+/**
  * Takes the lock for writing, waiting until the deadline for all living readers and writers to
  * leave. New readers wait meanwhile.
  *
@@ -1525,19 +1575,31 @@ bool outlive_rwlock_owner_died(const struct outlive_rwlock_t *lock);
  * Turns the caller from a reader into the writer once the other readers have left, waiting for
  * them until the deadline. No other thread writes in between, so what it read still holds.
  *
- * Errors, with the lock still held for reading: EBUSY: a writer waits already, or other threads
- * read with OUTLIVE_TRY: unlock and lock for writing. EDEADLK: this thread reads a second time.
- * ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this thread does not read. EINVAL.
+ * Errors, with the lock still held for reading: EBUSY: a writer waits already, or another thread
+ * is the upgradable reader, which never happens to one that took the lock by
+ * `outlive_rwlock_upgradable_read`; or other threads read, with OUTLIVE_TRY: unlock and lock for
+ * writing. EDEADLK: this thread reads a second time. ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this
+ * thread does not read. EINVAL.
  */
 int outlive_rwlock_upgrade(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
- * Turns the caller from the writer into a reader; no other thread writes in between.
+ * Turns the caller from the writer, or the upgradable reader, into an ordinary reader; no other
+ * thread writes in between.
+ *
+ * Errors: EPERM: this thread holds it as an ordinary reader or not at all, or it got EOWNERDEAD
+ * and has not declared it consistent: it holds the lock as before. EINVAL.
+ */
+int outlive_rwlock_downgrade(struct outlive_rwlock_t *lock);
+
+/**
+ * Turns the caller from the writer into the upgradable reader (`outlive_rwlock_upgradable_read`);
+ * no other thread writes in between.
  *
  * Errors: EPERM: this thread does not hold it as its writer, or it got EOWNERDEAD and has not
  * declared it consistent: it holds the lock as before. EINVAL.
  */
-int outlive_rwlock_downgrade(struct outlive_rwlock_t *lock);
+int outlive_rwlock_downgrade_to_upgradable(struct outlive_rwlock_t *lock);
 
 /**
  * Makes a lock usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
@@ -1548,7 +1610,8 @@ int outlive_rwlock_downgrade(struct outlive_rwlock_t *lock);
 int outlive_rwlock_reset(struct outlive_rwlock_t *lock, outlive_deadline_t deadline);
 
 /**
- * Writes the present holders, one writer or any number of readers, to `infos`, as many as fit;
+ * Writes the present holders, one writer or any number of readers, to `infos`, as many as fit, the
+ * upgradable reader first;
  * `*count` is how many there are.
  *
  * Errors: EINVAL.
@@ -1755,11 +1818,35 @@ int outlive_semaphore_acquire(const struct outlive_semaphore_t *semaphore,
                               uint32_t *index);
 
 /**
+ * Takes so many permits, all or none, waiting for them until the deadline. Threads that want
+ * several have their turns one after the other, in no particular order; the one whose turn it is
+ * keeps what it gets until it has all, so those that want one do not starve it. `indexes` (may be
+ * NULL) has room for their numbers.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds so many that the others
+ * would not be enough. EOVERFLOW: there may never be so many. OUTLIVE_DAMAGED, EINVAL, EUSERS,
+ * ENOSPC.
+ *
+ * If the caller dies in the call, all permits that it had by then are free.
+ */
+int outlive_semaphore_acquire_many(const struct outlive_semaphore_t *semaphore,
+                                   uint32_t permits,
+                                   outlive_deadline_t deadline,
+                                   uint32_t *indexes);
+
+/**
  * Gives back the permit that this thread took last.
  *
  * Errors: EPERM: this thread has none. EINVAL.
  */
 int outlive_semaphore_release(const struct outlive_semaphore_t *semaphore);
+
+/**
+ * Gives back the permits that this thread took last, so many.
+ *
+ * Errors: EPERM: this thread has fewer; it keeps them. EINVAL.
+ */
+int outlive_semaphore_release_many(const struct outlive_semaphore_t *semaphore, uint32_t permits);
 
 /**
  * Consumes the permit that this thread took last: there is one less, until a thread adds one. So a
@@ -2128,20 +2215,17 @@ int outlive_job_queue_join(const struct outlive_job_queue_t *queue, outlive_dead
 int outlive_job_queue_counts(const struct outlive_job_queue_t *queue, struct outlive_job_counts_t *counts);
 
 /**
- * Copies the first job that is set aside and whose number is `from` or more into `buffer`. `*id`:
- * its number; `*attempts` (may be NULL): how often it was taken; `*size`: its bytes. Of a job whose
- * length is damaged these are the bytes that lie in its place.
+ * Describes in `*job` the first job that is set aside and whose number is `from` or more, and
+ * copies its data into `buffer`. With the number after the last one's, a loop goes through all.
  *
- * Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `*size` is the room that it needs.
+ * Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `job->size` is the room that it needs.
  * EINVAL, OUTLIVE_DAMAGED.
  */
 int outlive_job_queue_set_aside(const struct outlive_job_queue_t *queue,
                                 uint64_t from,
-                                uint64_t *id,
-                                uint32_t *attempts,
+                                struct outlive_set_aside_t *job,
                                 void *buffer,
-                                size_t capacity,
-                                size_t *size);
+                                size_t capacity);
 
 /**
  * Lets the job of that number, which is set aside, be taken again, as if it had never been.

@@ -31,7 +31,10 @@ pub struct outlive_domain_options_t {
     /// A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names,
     /// else `default`.
     pub name: *const c_char,
-    /// Not 0: share the domain with the group `group` (0770, 0660).
+    /// The group that shares the domain (folders 0770, files 0660): its name in `/etc/group`, or
+    /// its number in decimal. NULL: `has_group` and `group` say which.
+    pub group_name: *const c_char,
+    /// Not 0: the group `group` shares the domain.
     pub has_group: u32,
     /// The group's number.
     pub group: u32,
@@ -150,6 +153,8 @@ pub unsafe extern "C" fn outlive_domain_open_at(
 
 /// Opens a domain as `outlive_domain_open` does, with options, which also say which domain.
 /// `options` NULL: as `outlive_domain_open(NULL, how, domain)`.
+///
+/// Errors: as `outlive_domain_open`; EINVAL: `/etc/group` has no group of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_open_with(
     options: *const outlive_domain_options_t,
@@ -163,6 +168,7 @@ pub unsafe extern "C" fn outlive_domain_open_with(
             size: 0,
             path: core::ptr::null(),
             name: core::ptr::null(),
+            group_name: core::ptr::null(),
             has_group: 0,
             group: 0,
             recheck_ms: 0,
@@ -181,9 +187,13 @@ pub unsafe extern "C" fn outlive_domain_open_with(
             0 => options,
             choice => options.lock_order(choice == 1),
         };
-        // SAFETY: the C caller passes NULL or a NUL-terminated `path` and NULL or a NUL-terminated
-        // `name`.
-        let (path, name) = unsafe { (text_or_none(given.path)?, text_or_none(given.name)?) };
+        // SAFETY: the C caller passes NULL or a NUL-terminated text in each of the three.
+        let (path, name, group) = unsafe {
+            (text_or_none(given.path)?, text_or_none(given.name)?, text_or_none(given.group_name)?)
+        };
+        if let Some(group) = group {
+            options = options.group_named(group)?;
+        }
         out.put(opened(options, path, name, how)?);
         Ok(())
     })

@@ -57,6 +57,24 @@ pub struct outlive_job_counts_t {
     pub reserved: [u64; 5],
 }
 
+/// Describes a job that is set aside. Its size never changes.
+#[repr(C)]
+pub struct outlive_set_aside_t {
+    /// The job's number, for `outlive_job_queue_retry`.
+    pub id: u64,
+    /// The bytes of its data.
+    pub size: usize,
+    /// How often it was taken.
+    pub attempts: u32,
+    /// 1: a stray write has damaged the job's length; its data is what lies in its place. Such a
+    /// job can be discarded; each worker that takes it gets OUTLIVE_DAMAGED.
+    pub is_damaged: u8,
+    /// 0.
+    pub reserved: [u8; 3],
+    /// 0.
+    pub reserved2: [u64; 2],
+}
+
 /// Opens the job queue of that name, or makes it. `options` NULL: none is set. Jobs are bytes.
 ///
 /// Owner: `*queue` is the caller's, until `outlive_job_queue_close`. Jobs may outlive it.
@@ -217,36 +235,34 @@ pub unsafe extern "C" fn outlive_job_queue_counts(
     })
 }
 
-/// Copies the first job that is set aside and whose number is `from` or more into `buffer`. `*id`:
-/// its number; `*attempts` (may be NULL): how often it was taken; `*size`: its bytes. Of a job whose
-/// length is damaged these are the bytes that lie in its place.
+/// Describes in `*job` the first job that is set aside and whose number is `from` or more, and
+/// copies its data into `buffer`. With the number after the last one's, a loop goes through all.
 ///
-/// Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `*size` is the room that it needs.
+/// Errors: ENOENT: there is none. EMSGSIZE: it does not fit; `job->size` is the room that it needs.
 /// EINVAL, OUTLIVE_DAMAGED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_job_queue_set_aside(
     queue: *const outlive_job_queue_t,
     from: u64,
-    id: *mut u64,
-    attempts: *mut u32,
+    job: *mut outlive_set_aside_t,
     buffer: *mut c_void,
     capacity: usize,
-    size: *mut usize,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a live queue and places for `id` and `size`; `attempts` is
-        // NULL or a place.
-        let (queue, number, tries, len) =
-            unsafe { (borrow(queue, "a job queue")?, out(id)?, out_or_none(attempts), out(size)?) };
-        let job = queue.0.next_set_aside(from)?;
-        let job = job.ok_or_else(|| Failure::new(libc::ENOENT, "no such job is set aside"))?;
-        number.put(job.id);
-        if let Some(tries) = tries {
-            tries.put(job.attempts);
-        }
-        len.put(job.data.len());
+        // SAFETY: the C caller passes a live queue and a place for `job`.
+        let (queue, out) = unsafe { (borrow(queue, "a job queue")?, out(job)?) };
+        let found = queue.0.next_set_aside(from)?;
+        let found = found.ok_or_else(|| Failure::new(libc::ENOENT, "no such job is set aside"))?;
+        out.put(outlive_set_aside_t {
+            id: found.id,
+            size: found.data.len(),
+            attempts: found.attempts,
+            is_damaged: u8::from(found.is_damaged),
+            reserved: [0; 3],
+            reserved2: [0; 2],
+        });
         // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
-        unsafe { fill(&job.data, buffer, capacity) }
+        unsafe { fill(&found.data, buffer, capacity) }
     })
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use outlive::Kind;
 use outlive::sync::{
-    EmbeddedRwLock, LockError, OwnedReadGuard, OwnedWriteGuard, RwLock, Untyped, UpgradeError,
+    EmbeddedRwLock, LockError, OwnedReadGuard, OwnedUpgradableReadGuard, OwnedWriteGuard, RwLock,
+    Untyped, UpgradeError,
 };
 
 use crate::code::{Failure, entry, entry_or};
@@ -42,6 +43,7 @@ impl Primitive for Handle {
 /// How a thread holds a lock.
 enum Held {
     Reading(OwnedReadGuard<()>),
+    Upgradable(OwnedUpgradableReadGuard<()>),
     Writing(OwnedWriteGuard<()>),
 }
 
@@ -49,6 +51,7 @@ impl Held {
     fn lock(&self) -> &Arc<RwLock<()>> {
         match self {
             Held::Reading(guard) => OwnedReadGuard::lock(guard),
+            Held::Upgradable(guard) => OwnedUpgradableReadGuard::lock(guard),
             Held::Writing(guard) => OwnedWriteGuard::lock(guard),
         }
     }
@@ -56,6 +59,7 @@ impl Held {
     fn abandon(self) {
         match self {
             Held::Reading(guard) => guard.abandon(),
+            Held::Upgradable(guard) => guard.abandon(),
             Held::Writing(guard) => guard.abandon(),
         }
     }
@@ -142,6 +146,31 @@ pub unsafe extern "C" fn outlive_rwlock_read(
         };
         let got = got.map_err(told)?;
         held::keep(Held::Reading(in_time(got, deadline, libc::EBUSY)?));
+        Ok(())
+    })
+}
+
+/// Takes the lock for reading, with the right to become the writer (`outlive_rwlock_upgrade`),
+/// waiting until the deadline while a living writer or another such reader holds it. Other readers
+/// enter beside it, also while a writer waits for it.
+///
+/// Errors: EDEADLK: this thread writes or is such a reader already, or reads while another thread
+/// writes, waits to, or is such a reader. Otherwise as `outlive_rwlock_read`.
+///
+/// If a process dies: as `outlive_rwlock_read`. The death of such a reader is a reader's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_rwlock_upgradable_read(
+    lock: *mut outlive_rwlock_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        let handle = find::<Handle>(lock)?;
+        let got = match moment(deadline) {
+            Some(moment) => handle.0.upgradable_read_owned_until(moment),
+            None => handle.0.try_upgradable_read_owned(),
+        };
+        let got = got.map_err(told)?;
+        held::keep(Held::Upgradable(in_time(got, deadline, libc::EBUSY)?));
         Ok(())
     })
 }
@@ -238,41 +267,55 @@ pub unsafe extern "C" fn outlive_rwlock_owner_died(lock: *const outlive_rwlock_t
 /// Turns the caller from a reader into the writer once the other readers have left, waiting for
 /// them until the deadline. No other thread writes in between, so what it read still holds.
 ///
-/// Errors, with the lock still held for reading: EBUSY: a writer waits already, or other threads
-/// read with OUTLIVE_TRY: unlock and lock for writing. EDEADLK: this thread reads a second time.
-/// ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this thread does not read. EINVAL.
+/// Errors, with the lock still held for reading: EBUSY: a writer waits already, or another thread
+/// is the upgradable reader, which never happens to one that took the lock by
+/// `outlive_rwlock_upgradable_read`; or other threads read, with OUTLIVE_TRY: unlock and lock for
+/// writing. EDEADLK: this thread reads a second time. ETIMEDOUT, OUTLIVE_DAMAGED. EPERM: this
+/// thread does not read. EINVAL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_upgrade(
     lock: *mut outlive_rwlock_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        let guard = match take(lock)? {
-            Held::Reading(guard) => guard,
+        let moment = moment(deadline);
+        let (kept, told) = match take(lock)? {
+            Held::Reading(guard) => {
+                let got = match moment {
+                    Some(moment) => guard.upgrade_until(moment),
+                    None => guard.try_upgrade(),
+                };
+                upgraded(got, Held::Reading)
+            }
+            Held::Upgradable(guard) => {
+                let got = match moment {
+                    Some(moment) => guard.upgrade_until(moment),
+                    None => guard.try_upgrade(),
+                };
+                upgraded(got, Held::Upgradable)
+            }
             writing => {
-                held::keep(writing);
-                return Err(Failure::new(
-                    libc::EPERM,
-                    "the calling thread has the lock as its writer already",
-                ));
+                let why = "the calling thread has the lock as its writer already";
+                (writing, Err(Failure::new(libc::EPERM, why)))
             }
         };
-        let got = match moment(deadline) {
-            Some(moment) => guard.upgrade_until(moment),
-            None => guard.try_upgrade(),
-        };
-        match got {
-            Ok(guard) => {
-                held::keep(Held::Writing(guard));
-                Ok(())
-            }
-            Err(refused) => {
-                let reason = refused_upgrade(&refused);
-                held::keep(Held::Reading(refused.into_guard()));
-                Err(reason)
-            }
-        }
+        held::keep(kept);
+        told
     })
+}
+
+/// Returns what the thread holds after an upgrade, and what C is told.
+fn upgraded<G>(
+    got: Result<OwnedWriteGuard<()>, UpgradeError<G>>,
+    as_before: impl FnOnce(G) -> Held,
+) -> (Held, Result<(), Failure>) {
+    match got {
+        Ok(guard) => (Held::Writing(guard), Ok(())),
+        Err(refused) => {
+            let reason = refused_upgrade(&refused);
+            (as_before(refused.into_guard()), Err(reason))
+        }
+    }
 }
 
 /// Returns the code of a reader that could not become a writer.
@@ -285,26 +328,57 @@ fn refused_upgrade<G>(error: &UpgradeError<G>) -> Failure {
     Failure::new(libc::EBUSY, told)
 }
 
-/// Turns the caller from the writer into a reader; no other thread writes in between.
+/// Turns the caller from the writer, or the upgradable reader, into an ordinary reader; no other
+/// thread writes in between.
+///
+/// Errors: EPERM: this thread holds it as an ordinary reader or not at all, or it got EOWNERDEAD
+/// and has not declared it consistent: it holds the lock as before. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_rwlock_downgrade(lock: *mut outlive_rwlock_t) -> c_int {
+    entry(|| {
+        let (kept, done) = match take(lock)? {
+            Held::Writing(guard) => match guard.downgrade() {
+                Ok(guard) => (Held::Reading(guard), true),
+                Err(guard) => (Held::Writing(guard), false),
+            },
+            Held::Upgradable(guard) => match guard.downgrade() {
+                Ok(guard) => (Held::Reading(guard), true),
+                Err(guard) => (Held::Upgradable(guard), false),
+            },
+            reading => (reading, false),
+        };
+        downgraded(kept, done)
+    })
+}
+
+/// Turns the caller from the writer into the upgradable reader (`outlive_rwlock_upgradable_read`);
+/// no other thread writes in between.
 ///
 /// Errors: EPERM: this thread does not hold it as its writer, or it got EOWNERDEAD and has not
 /// declared it consistent: it holds the lock as before. EINVAL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_rwlock_downgrade(lock: *mut outlive_rwlock_t) -> c_int {
+pub unsafe extern "C" fn outlive_rwlock_downgrade_to_upgradable(
+    lock: *mut outlive_rwlock_t,
+) -> c_int {
     entry(|| {
-        let refused = match take(lock)? {
-            Held::Writing(guard) => match guard.downgrade() {
-                Ok(guard) => {
-                    held::keep(Held::Reading(guard));
-                    return Ok(());
-                }
-                Err(guard) => Held::Writing(guard),
+        let (kept, done) = match take(lock)? {
+            Held::Writing(guard) => match guard.downgrade_to_upgradable() {
+                Ok(guard) => (Held::Upgradable(guard), true),
+                Err(guard) => (Held::Writing(guard), false),
             },
-            reading => reading,
+            reading => (reading, false),
         };
-        held::keep(refused);
-        Err(Failure::new(libc::EPERM, "only a writer of what is consistent becomes a reader"))
+        downgraded(kept, done)
     })
+}
+
+/// Keeps what the thread holds after a downgrade.
+fn downgraded(kept: Held, done: bool) -> Result<(), Failure> {
+    held::keep(kept);
+    if done {
+        return Ok(());
+    }
+    Err(Failure::new(libc::EPERM, "only a writer of what is consistent becomes a reader"))
 }
 
 /// Makes a lock usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
@@ -324,7 +398,8 @@ pub unsafe extern "C" fn outlive_rwlock_reset(
     })
 }
 
-/// Writes the present holders, one writer or any number of readers, to `infos`, as many as fit;
+/// Writes the present holders, one writer or any number of readers, to `infos`, as many as fit, the
+/// upgradable reader first;
 /// `*count` is how many there are.
 ///
 /// Errors: EINVAL.

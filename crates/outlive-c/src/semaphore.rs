@@ -141,6 +141,50 @@ pub unsafe extern "C" fn outlive_semaphore_acquire(
     })
 }
 
+/// Takes so many permits, all or none, waiting for them until the deadline. Threads that want
+/// several have their turns one after the other, in no particular order; the one whose turn it is
+/// keeps what it gets until it has all, so those that want one do not starve it. `indexes` (may be
+/// NULL) has room for their numbers.
+///
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds so many that the others
+/// would not be enough. EOVERFLOW: there may never be so many. OUTLIVE_DAMAGED, EINVAL, EUSERS,
+/// ENOSPC.
+///
+/// If the caller dies in the call, all permits that it had by then are free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_semaphore_acquire_many(
+    semaphore: *const outlive_semaphore_t,
+    permits: u32,
+    deadline: outlive_deadline_t,
+    indexes: *mut u32,
+) -> c_int {
+    entry(|| {
+        let semaphore = &find::<Handle>(semaphore)?.0;
+        let got = match moment(deadline) {
+            Some(moment) => semaphore.acquire_many_owned_until(permits as usize, moment),
+            None => semaphore.try_acquire_many_owned(permits as usize),
+        };
+        let got = got.map_err(overflow)?;
+        for (n, permit) in in_time(got, deadline, libc::EAGAIN)?.into_iter().enumerate() {
+            if !indexes.is_null() {
+                // SAFETY: the C caller passes NULL or room for `permits` numbers, and there are as
+                // many permits.
+                unsafe { indexes.add(n).write(permit.index() as u32) };
+            }
+            held::keep(permit);
+        }
+        Ok(())
+    })
+}
+
+/// Returns the failure of that error; of a barrier `Full` is EUSERS.
+fn overflow(error: AcquireError) -> Failure {
+    match error {
+        AcquireError::Full => Failure::new(libc::EOVERFLOW, &error.to_string()),
+        other => other.into(),
+    }
+}
+
 /// Keeps a permit for the thread.
 ///
 /// # Safety
@@ -176,6 +220,31 @@ fn last_permit(semaphore: *const outlive_semaphore_t) -> Result<OwnedPermit, Fai
 pub unsafe extern "C" fn outlive_semaphore_release(semaphore: *const outlive_semaphore_t) -> c_int {
     entry(|| {
         drop(last_permit(semaphore)?);
+        Ok(())
+    })
+}
+
+/// Gives back the permits that this thread took last, so many.
+///
+/// Errors: EPERM: this thread has fewer; it keeps them. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_semaphore_release_many(
+    semaphore: *const outlive_semaphore_t,
+    permits: u32,
+) -> c_int {
+    entry(|| {
+        let semaphore = &find::<Handle>(semaphore)?.0;
+        let mut taken = Vec::new();
+        while taken.len() < permits as usize {
+            match held::take::<OwnedPermit>(semaphore) {
+                Ok(permit) => taken.push(permit),
+                Err(failure) => {
+                    // The last one taken is the last again.
+                    taken.into_iter().rev().for_each(held::keep);
+                    return Err(failure);
+                }
+            }
+        }
         Ok(())
     })
 }
@@ -239,11 +308,7 @@ pub unsafe extern "C" fn outlive_semaphore_take_up(
 /// If a process dies during the call, the permit is added or not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_semaphore_add(semaphore: *const outlive_semaphore_t) -> c_int {
-    entry(|| match find::<Handle>(semaphore)?.0.add_permit() {
-        // Of a barrier it is EUSERS.
-        Err(error @ AcquireError::Full) => Err(Failure::new(libc::EOVERFLOW, &error.to_string())),
-        added => Ok(added?),
-    })
+    entry(|| find::<Handle>(semaphore)?.0.add_permit().map_err(overflow))
 }
 
 /// Returns how many permits no thread holds now. 0 for what is no semaphore.

@@ -131,12 +131,13 @@ pub enum Verb {
     Gc(gc::GcArgs),
 
     /// What a command under a lock or permit is until it has its go-ahead.
-    #[command(hide = true)]
+    // A name that is like no verb, so that no misspelt verb is told of it.
+    #[command(hide = true, name = "%under")]
     Become(under::BecomeArgs),
 
     /// A producer or the consumer of the demo.
     #[cfg(feature = "demo")]
-    #[command(hide = true)]
+    #[command(hide = true, name = "%member")]
     DemoMember(demo::MemberArgs),
 }
 
@@ -272,7 +273,7 @@ pub const JSON: [(&str, Json); 46] = [
     ("queue list", LISTING),
     ("job put", Json::Line("the run, at its end", "jobs, bytes")),
     ("job work", OF_COMMAND),
-    ("job aside", Json::Line("each job", "id, attempts, bytes, text or hex")),
+    ("job aside", Json::Line("each job", "id, attempts, bytes, is_damaged, text or hex")),
     ("job info", ONE_ENTRY),
     ("job list", LISTING),
     ("state get", Json::Line("the value", "version, bytes, text or hex")),

@@ -10,43 +10,38 @@ use crate::exit::Failure;
 /// Options that every verb has which works in a domain.
 #[derive(Args, Debug, Clone)]
 pub struct DomainArgs {
-    /// The domain to work in: a name, or (with a '/') a folder's path
+    /// The domain to work in: a name, or a folder's path, which has a '/' in it [default: default]
+    /// [env: OUTLIVE_DOMAIN]
     ///
     /// A domain is a folder on a memory file system in which processes meet. A name means a folder
-    /// below /dev/shm/outlive-UID, or with --group below /dev/shm/outlive-group-GID. Verbs that make
-    /// something make the folder when it is not there; those that look do not. A folder that holds
-    /// other things is refused.
-    #[arg(
-        long,
-        short = 'd',
-        global = true,
-        display_order = 900,
-        value_name = "NAME|PATH",
-        env = "OUTLIVE_DOMAIN",
-        hide_env_values = true
-    )]
+    /// below /dev/shm/outlive-UID, or with --group below /dev/shm/outlive-group-GID. Verbs that
+    /// make something make the folder when it is not there; those that look do not. A folder that
+    /// holds other things is refused.
+    #[arg(long, short = 'd', global = true, display_order = 900, value_name = "NAME|PATH")]
     pub domain: Option<String>,
 
-    /// The group that shares the domain: a name or a number
+    /// The group that shares the domain: a name or a number [env: OUTLIVE_GROUP]
     ///
     /// All members of the group may then use the domain: its folder gets mode 0770, its files 0660.
-    /// Without a group a domain is its user's alone. 'outlive domain create --group' makes one.
-    #[arg(
-        long,
-        global = true,
-        display_order = 901,
-        value_name = "GROUP",
-        env = "OUTLIVE_GROUP",
-        hide_env_values = true
-    )]
+    /// Without a group, a domain is its user's alone. 'outlive domain create --group' makes one.
+    #[arg(long, global = true, display_order = 901, value_name = "GROUP")]
     pub group: Option<String>,
 
-    /// Fail when the domain (or the queue or lock) does not exist, rather than make it
+    /// Fail with exit code 6 when the domain or the thing does not exist, rather than make it or
+    /// wait for it
     #[arg(long, global = true, display_order = 902)]
     pub no_create: bool,
 }
 
 impl DomainArgs {
+    /// Takes from the environment what no option has said. The parser could do it, but would then
+    /// show these options in the usage of every call that lacks another argument.
+    pub fn complete(&mut self) {
+        let given = |name: &str| std::env::var(name).ok();
+        self.domain = self.domain.take().or_else(|| given("OUTLIVE_DOMAIN"));
+        self.group = self.group.take().or_else(|| given("OUTLIVE_GROUP"));
+    }
+
     /// The domain of that name or path, of that group, to be looked at.
     pub fn named(domain: Option<String>, group: Option<String>) -> DomainArgs {
         DomainArgs { domain, group, no_create: true }

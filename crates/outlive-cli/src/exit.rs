@@ -7,6 +7,8 @@ use std::fmt;
 use outlive::sync::{AcquireError, LockError};
 use outlive::{Error, RecvError, SendError, WaitError};
 
+use crate::names;
+
 /// What a run of the program came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -204,7 +206,12 @@ pub fn code_of(error: &Error) -> Code {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure::new(code_of(&error), error.to_string())
+        let similar = match &error {
+            Error::NotFound { path } => names::similar(path),
+            _ => None,
+        };
+        let meant = similar.map(|name| format!(" (is '{}' meant?)", name.escape_debug()));
+        Failure::new(code_of(&error), format!("{error}{}", meant.unwrap_or_default()))
     }
 }
 

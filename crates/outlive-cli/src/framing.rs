@@ -31,10 +31,10 @@ pub enum Framing {
 /// The choice of a framing, for verbs that read or write records.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct FramingArgs {
-    /// Records end with a NUL, not with a newline
+    /// A NUL ends each message, and not a newline
     #[arg(long, short = '0', conflicts_with_all = ["length_prefixed"])]
     null: bool,
-    /// Records follow their length in 4 little-endian bytes, and may hold anything
+    /// Each message follows its length in 4 little-endian bytes, and may hold anything
     #[arg(long, short = 'p')]
     length_prefixed: bool,
 }

@@ -11,6 +11,7 @@ mod duration;
 mod exit;
 mod framing;
 mod msgpack;
+mod names;
 mod nouns;
 mod output;
 mod payload;
@@ -27,7 +28,8 @@ use exit::{Code, Failure};
 
 fn main() -> ExitCode {
     verbs::completions::answer();
-    let (path, cli) = cli::parse(std::env::args_os().collect());
+    let (path, mut cli) = cli::parse(std::env::args_os().collect());
+    cli.common.domain.complete();
     let result = match cli::json_of(&path) {
         Some(Json::Refused(why)) if cli.common.json => {
             Err(Failure::new(Code::Usage, format!("--json is refused: {why}")))

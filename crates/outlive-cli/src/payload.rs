@@ -24,7 +24,7 @@ use crate::exit::Failure;
 /// Where payloads are written.
 #[derive(Args, Debug)]
 pub struct OutputArgs {
-    /// Write into FILE, the bytes of the payloads whole and nothing else
+    /// Write the bytes into FILE whole, and nothing else; what was in FILE goes
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -10,10 +10,17 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
         "t" | "tb" | "tib" => 40,
-        _ => return Err(format!("'{unit}' is no unit; use K, M, G or T")),
+        _ => return Err(NO_SIZE.to_owned()),
     };
-    let number: u64 = digits.parse().map_err(|_| "a number is needed, as in 64K".to_owned())?;
+    let number: u64 = digits.parse().map_err(|_| NO_SIZE.to_owned())?;
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
+}
+
+const NO_SIZE: &str = "a size is a number, with K, M, G or T for powers of 1024, as in 4096 or 64K";
+
+/// Reads a size of less than 4 GiB.
+pub fn parse_small(text: &str) -> Result<u32, String> {
+    parse(text)?.try_into().map_err(|_| "too large".to_owned())
 }
 
 #[cfg(test)]
@@ -28,5 +35,6 @@ mod tests {
         for wrong in ["", "K", "1X", "-1", "99999999999T"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+        assert_eq!((parse_small("3G"), parse_small("4G").is_err()), (Ok(3 << 30), true));
     }
 }

@@ -27,7 +27,7 @@ share the object::
 | where things are found | ``Domain``, ``Peer`` |
 | locks and their like | ``Lock``, ``RLock``, ``RwLock``, ``Semaphore``, ``CountingSemaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
 | objects or bytes to one receiver | ``Queue`` |
-| jobs, each for one of several workers | ``JobQueue`` (``Job``) |
+| jobs, each for one of several workers | ``JobQueue`` (``Job``, ``SetAside``) |
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``) |
 | the latest value | ``State`` |
 | requests and replies | ``Server``, ``Client`` |
@@ -87,6 +87,7 @@ from ._outlive import (
     Sample as Sample,
     Semaphore as Semaphore,
     Server as Server,
+    SetAside as SetAside,
     SharedObject as SharedObject,
     State as State,
     Stream as Stream,

@@ -172,7 +172,8 @@ class TooMany(OutliveError):
 
 
 class Taken(OutliveError):
-    """A living process has this role (a queue's receiver, a state's writer, a service's server)."""
+    """A living process has this role (a queue's receiver, a state's writer, a service's server), or
+    is before this thread in becoming a lock's writer."""
 
 
 class NotYours(OutliveError, RuntimeError):

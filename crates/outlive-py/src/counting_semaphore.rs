@@ -11,8 +11,8 @@ use crate::errors::Raised;
 use crate::lock::patience;
 use crate::named::{GivenDomain, Named, Reduced, counted};
 use crate::open::Left;
-use crate::semaphore::number;
-use crate::waiting::{Until, wait};
+use crate::semaphore::{number, several, several_of};
+use crate::waiting::Until;
 
 /// A semaphore between processes whose permits belong to no thread, with ``threading.Semaphore``'s
 /// methods: any thread may release, whichever acquired.
@@ -21,7 +21,7 @@ use crate::waiting::{Until, wait};
 /// the death of a process that acquired one and has not released it leaves one permit less; where
 /// permits must come back, use ``Semaphore``. A process that is killed inside ``acquire`` has used a
 /// permit up or not, and one that is killed inside ``release`` has added it or not: the count is
-/// never wrong.
+/// never wrong. With ``n`` permits, it has used up, or added, any number of them.
 ///
 /// Without ``value``, a new semaphore has one permit. There are at most ``max_permits`` permits at a
 /// time, 1024 unless a program chooses up to 65,536; all openers name the same number.
@@ -30,8 +30,8 @@ use crate::waiting::{Until, wait};
 /// >>> parts.acquire(timeout=0.01)
 /// False
 /// >>> threading.Thread(target=lambda: parts.release(2)).start()
-/// >>> parts.acquire(), parts.acquire()
-/// (True, True)
+/// >>> parts.acquire(n=2)
+/// True
 /// >>> parts.available_permits
 /// 0
 #[pyclass(module = "outlive._outlive", frozen)]
@@ -51,16 +51,10 @@ impl CountingSemaphore {
         CountingSemaphore { semaphore: Arc::new(semaphore), named }
     }
 
-    fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
+    fn take(&self, py: Python<'_>, until: Option<Until>, count: usize) -> PyResult<bool> {
         self.named.check()?;
-        let got = match (self.semaphore.try_acquire_owned().transpose(), until) {
-            (None, Some(until)) => wait(py, until, |deadline| {
-                self.semaphore.acquire_owned_until(deadline).transpose()
-            })?,
-            (got, _) => got,
-        };
-        let Some(got) = got else { return Ok(false) };
-        // Died just before: the permit was this thread's, and is free again.
+        let Some(got) = several(py, &self.semaphore, until, count)? else { return Ok(false) };
+        // Died just before: the permits were this thread's, and are free again.
         got.raised(py)?.consume();
         Ok(true)
     }
@@ -142,11 +136,17 @@ impl CountingSemaphore {
         self.semaphore.available_permits()
     }
 
-    /// Uses a permit up; returns False when there was none (``blocking=False``), or the timeout
-    /// passed.
-    #[pyo3(signature = (blocking=true, timeout=None))]
-    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
-        self.take(py, patience(blocking, timeout)?)
+    /// Uses so many permits up, all or none; returns False when there were too few
+    /// (``blocking=False``), or the timeout passed.
+    #[pyo3(signature = (blocking=true, timeout=None, *, n=1))]
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        blocking: bool,
+        timeout: Option<f64>,
+        n: i64,
+    ) -> PyResult<bool> {
+        self.take(py, patience(blocking, timeout)?, several_of(n)?)
     }
 
     /// Adds so many permits, whether this thread has acquired any or not. Raises ``ValueError`` when
@@ -163,7 +163,7 @@ impl CountingSemaphore {
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
-        self.take(py, Some(Until::NEVER))
+        self.take(py, Some(Until::NEVER), 1)
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]

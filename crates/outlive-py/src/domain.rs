@@ -16,7 +16,9 @@ use crate::waiting::{Until, detached, wait};
 ///
 /// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else ``default`` below
 /// ``/dev/shm/outlive-UID``; a name without a ``/`` is one beside it, a path any folder. It is made
-/// when missing; ``Domain.open`` opens one that exists, ``Domain.create_new`` makes one. Domains can be pickled, inherited by ``fork``, and sent to other processes.
+/// when missing; ``Domain.open`` opens one that exists, ``Domain.create_new`` makes one. With
+/// ``group``, a group's name or number, the members of that group share it. Domains can be pickled,
+/// inherited by ``fork``, and sent to other processes.
 ///
 /// >>> domain = Domain(folder)
 /// >>> domain.path == folder
@@ -47,6 +49,23 @@ impl Domain {
 impl PartialEq for Domain {
     fn eq(&self, other: &Domain) -> bool {
         self.domain.path() == other.domain.path()
+    }
+}
+
+/// A group, as a caller names it.
+#[derive(FromPyObject)]
+enum Group {
+    Id(u32),
+    Name(String),
+}
+
+/// Returns the options of a domain that the members of a group share, if one is given.
+fn shared_with(group: Option<Group>) -> Result<DomainOptions, Error> {
+    let options = outlive::Domain::options();
+    match group {
+        None => Ok(options),
+        Some(Group::Id(id)) => Ok(options.group(Some(id))),
+        Some(Group::Name(name)) => options.group_named(&name),
     }
 }
 
@@ -97,8 +116,8 @@ pub(crate) fn of(
 impl Domain {
     #[new]
     #[pyo3(signature = (path=None, *, group=None))]
-    fn new(py: Python<'_>, path: Option<PathBuf>, group: Option<u32>) -> PyResult<Domain> {
-        let options = outlive::Domain::options().group(group);
+    fn new(py: Python<'_>, path: Option<PathBuf>, group: Option<Group>) -> PyResult<Domain> {
+        let options = shared_with(group).raised(py)?;
         let domain = match path {
             None => options.open_default(),
             Some(path) => open_or_create(options, &path),
@@ -109,17 +128,15 @@ impl Domain {
     /// Opens an existing domain; raises ``NotFound`` if there is none.
     #[staticmethod]
     #[pyo3(signature = (path, *, group=None))]
-    fn open(py: Python<'_>, path: PathBuf, group: Option<u32>) -> PyResult<Domain> {
-        let domain = open(outlive::Domain::options().group(group), &path);
-        domain.raised(py).map(Domain::of)
+    fn open(py: Python<'_>, path: PathBuf, group: Option<Group>) -> PyResult<Domain> {
+        open(shared_with(group).raised(py)?, &path).raised(py).map(Domain::of)
     }
 
     /// Makes a new domain; raises ``AlreadyExists`` if there is one.
     #[staticmethod]
     #[pyo3(signature = (path, *, group=None))]
-    fn create_new(py: Python<'_>, path: PathBuf, group: Option<u32>) -> PyResult<Domain> {
-        let domain = create_new(outlive::Domain::options().group(group), &path);
-        domain.raised(py).map(Domain::of)
+    fn create_new(py: Python<'_>, path: PathBuf, group: Option<Group>) -> PyResult<Domain> {
+        create_new(shared_with(group).raised(py)?, &path).raised(py).map(Domain::of)
     }
 
     /// The domain's folder.

@@ -70,6 +70,18 @@ impl<G> Held<G> {
         guard
     }
 
+    /// Exchanges the calling thread's guard for what `turn` makes of it.
+    pub(crate) fn turn<R>(&self, thread: u32, turn: impl FnOnce(G) -> (G, R)) -> Option<R> {
+        if !self.is_of(thread) {
+            return None;
+        }
+        // SAFETY: `thread` names this thread; `turn` does not come back here.
+        let guard = unsafe { &mut *self.guard.get() };
+        let (turned, result) = turn(guard.take()?);
+        *guard = Some(turned);
+        Some(result)
+    }
+
     /// Calls `with` on the calling thread's guard.
     pub(crate) fn with<R>(&self, thread: u32, with: impl FnOnce(&mut G) -> R) -> Option<R> {
         if !self.is_of(thread) {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use outlive::jobs::{Job as CoreJob, JobQueue as Core, JobQueueOptions};
+use outlive::jobs::{Job as CoreJob, JobQueue as Core, JobQueueOptions, SetAside as CoreSetAside};
 use outlive::wait::WaitSet;
 use outlive::{RecvError, SendError, WaitError};
 use pyo3::exceptions::PyRuntimeError;
@@ -42,7 +42,7 @@ use crate::waiting::{Until, wait};
 /// ...             raise OSError("no such picture")
 /// ...     except OSError:
 /// ...         pass
-/// >>> jobs.set_aside()                            # number, attempts, data
+/// >>> [(job.id, job.attempts, job.data) for job in jobs.set_aside()]
 /// [(1, 2, b'dog.png')]
 /// >>> jobs.join()                                 # all are done or set aside
 /// >>> len(jobs), jobs.try_take() is None
@@ -231,13 +231,19 @@ impl JobQueue {
         Ok(dict)
     }
 
-    /// Returns the jobs that are set aside: for each its number, its attempts and its data.
-    fn set_aside<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u64, u32, Bound<'py, PyBytes>)>> {
+    /// Returns copies of the jobs that are set aside, in the order in which they were put: those
+    /// that have been taken as often as allowed, those that a worker has set aside, and damaged
+    /// ones (``SetAside.is_damaged``).
+    fn set_aside(&self, py: Python<'_>) -> PyResult<Vec<SetAside>> {
         let jobs = self.queue.set_aside().raised(py)?;
-        Ok(jobs
-            .into_iter()
-            .map(|job| (job.id, job.attempts, PyBytes::new(py, &job.data)))
-            .collect())
+        let copy = |job: CoreSetAside| SetAside {
+            id: job.id,
+            attempts: job.attempts,
+            data: PyBytes::new(py, &job.data).unbind(),
+            is_damaged: job.is_damaged,
+            of: self.named.clone(),
+        };
+        Ok(jobs.into_iter().map(copy).collect())
     }
 
     /// Lets the job of that number be taken again, as if it had never been, or all jobs that are
@@ -458,5 +464,64 @@ impl Job {
 
     fn __repr__(&self) -> String {
         self.of.repr("Job", Ok(format!("number {}, attempt {}", self.id, self.attempts)))
+    }
+}
+
+/// A copy of a job that is set aside, returned by ``JobQueue.set_aside``.
+///
+/// >>> jobs = JobQueue("paint", folder)
+/// >>> jobs.put_msgpack({"door": 3})
+/// 0
+/// >>> jobs.take().set_aside()
+/// >>> job = jobs.set_aside()[0]
+/// >>> job.msgpack(), job.id, job.attempts, job.is_damaged
+/// ({'door': 3}, 0, 1, False)
+/// >>> jobs.retry(job.id)
+/// 1
+#[pyclass(module = "outlive._outlive", frozen)]
+pub(crate) struct SetAside {
+    id: u64,
+    attempts: u32,
+    data: Py<PyBytes>,
+    is_damaged: bool,
+    of: Named,
+}
+
+#[pymethods]
+impl SetAside {
+    /// The job's number, for ``JobQueue.retry`` and ``JobQueue.discard``.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How often the job was taken.
+    #[getter]
+    fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The job's bytes.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        self.data.bind(py).clone()
+    }
+
+    /// Whether a stray write has damaged the job's length: ``data`` is then what lies in its place.
+    /// Such a job can be discarded; each worker that takes it gets ``Damaged``.
+    #[getter]
+    fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
+    /// Deserializes the job from msgpack.
+    fn msgpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        msgpack::read(py, self.data.bind(py).as_bytes())
+    }
+
+    fn __repr__(&self) -> String {
+        let damaged = if self.is_damaged { ", damaged" } else { "" };
+        let state = format!("number {}, taken {} times{damaged}", self.id, self.attempts);
+        self.of.repr("SetAside", Ok(state))
     }
 }

@@ -92,7 +92,7 @@ mod _outlive {
     #[pymodule_export]
     use crate::handle_mutex::_after_fork;
     #[pymodule_export]
-    use crate::jobs::{Job, JobQueue};
+    use crate::jobs::{Job, JobQueue, SetAside};
     #[pymodule_export]
     use crate::latch::Latch;
     #[pymodule_export]

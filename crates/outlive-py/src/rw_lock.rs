@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use outlive::WaitError;
-use outlive::sync::{LockError, OwnedReadGuard, OwnedWriteGuard, RwLock as Core};
+use outlive::sync::{
+    LockError, OwnedReadGuard, OwnedUpgradableReadGuard, OwnedWriteGuard, RwLock as Core,
+    UpgradeError,
+};
+use outlive::{Deadline, WaitError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::domain;
-use crate::errors::Raised;
+use crate::errors::{Raised, raise};
 use crate::held::{Held, this_thread};
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open};
@@ -29,6 +32,13 @@ use crate::waiting::{Until, wait};
 /// >>> with lock.read(timeout=1.0) as held:
 /// ...     held.value, held.owner_died
 /// (7, False)
+/// >>> with lock.upgradable_read() as held:
+/// ...     if held.value == 7:
+/// ...         held.upgrade()
+/// ...         held.value = 8
+/// ...         held.downgrade()
+/// ...     held.value
+/// 8
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct RwLock {
     lock: Open<Core<u64>>,
@@ -85,13 +95,21 @@ impl RwLock {
     /// many seconds.
     #[pyo3(signature = (timeout=None))]
     fn read(&self, timeout: Option<f64>) -> PyResult<RwHold> {
-        self.hold(false, timeout)
+        self.hold(How::Read, timeout)
+    }
+
+    /// Takes the lock for reading, with ``with``, and with the right to become the writer
+    /// (``upgrade``), which is never refused. One thread at a time is such a reader; other readers
+    /// enter beside it.
+    #[pyo3(signature = (timeout=None))]
+    fn upgradable_read(&self, timeout: Option<f64>) -> PyResult<RwHold> {
+        self.hold(How::Upgradable, timeout)
     }
 
     /// Takes the lock for writing, with ``with``.
     #[pyo3(signature = (timeout=None))]
     fn write(&self, timeout: Option<f64>) -> PyResult<RwHold> {
-        self.hold(true, timeout)
+        self.hold(How::Write, timeout)
     }
 
     /// Makes a lock usable again that was marked not recoverable, with this value.
@@ -145,14 +163,14 @@ impl RwLock {
         RwLock { lock: Open::new(lock), named }
     }
 
-    fn hold(&self, to_write: bool, timeout: Option<f64>) -> PyResult<RwHold> {
+    fn hold(&self, how: How, timeout: Option<f64>) -> PyResult<RwHold> {
         // A wrong timeout is reported where it is given.
         Until::timeout(timeout)?;
         let (lock, of) = (self.lock.get()?, self.named.clone());
         Ok(RwHold {
             held: Held::nothing(),
             owner_died: AtomicBool::new(false),
-            to_write,
+            how,
             timeout,
             lock,
             of,
@@ -160,9 +178,77 @@ impl RwLock {
     }
 }
 
+/// How a lock is to be taken.
+#[derive(Clone, Copy)]
+enum How {
+    Read,
+    Upgradable,
+    Write,
+}
+
 enum Given {
     Read(OwnedReadGuard<u64>),
+    Upgradable(OwnedUpgradableReadGuard<u64>),
     Write(OwnedWriteGuard<u64>),
+}
+
+impl Given {
+    /// Upgrades until that deadline, or at once; returns what is held then, and why it was refused.
+    fn upgrade(self, deadline: Option<Deadline>) -> (Given, Result<(), Refused>) {
+        match self {
+            Given::Read(guard) => upgraded(
+                match deadline {
+                    Some(deadline) => guard.upgrade_until(deadline),
+                    None => guard.try_upgrade(),
+                },
+                Given::Read,
+            ),
+            Given::Upgradable(guard) => upgraded(
+                match deadline {
+                    Some(deadline) => guard.upgrade_until(deadline),
+                    None => guard.try_upgrade(),
+                },
+                Given::Upgradable,
+            ),
+            writing => (writing, Ok(())),
+        }
+    }
+
+    /// Becomes a reader; returns what is held then, and whether it has become one.
+    fn downgrade(self, to_upgradable: bool) -> (Given, bool) {
+        match self {
+            Given::Write(guard) if to_upgradable => match guard.downgrade_to_upgradable() {
+                Ok(guard) => (Given::Upgradable(guard), true),
+                Err(guard) => (Given::Write(guard), false),
+            },
+            Given::Write(guard) => match guard.downgrade() {
+                Ok(guard) => (Given::Read(guard), true),
+                Err(guard) => (Given::Write(guard), false),
+            },
+            Given::Upgradable(guard) if !to_upgradable => match guard.downgrade() {
+                Ok(guard) => (Given::Read(guard), true),
+                Err(guard) => (Given::Upgradable(guard), false),
+            },
+            Given::Upgradable(guard) => (Given::Upgradable(guard), true),
+            reading => (reading, !to_upgradable),
+        }
+    }
+}
+
+/// Why an upgrade was refused, without the guard.
+type Refused = UpgradeError<()>;
+
+fn upgraded<G>(
+    got: Result<OwnedWriteGuard<u64>, UpgradeError<G>>,
+    as_before: impl FnOnce(G) -> Given,
+) -> (Given, Result<(), Refused>) {
+    match got {
+        Ok(guard) => (Given::Write(guard), Ok(())),
+        Err(refused) => {
+            let (guard, reason) = refused.split();
+            (as_before(guard), Err(reason))
+        }
+    }
 }
 
 type Got = Result<Given, LockError<OwnedWriteGuard<u64>>>;
@@ -173,7 +259,7 @@ type Got = Result<Given, LockError<OwnedWriteGuard<u64>>>;
 pub(crate) struct RwHold {
     held: Held<Given>,
     owner_died: AtomicBool,
-    to_write: bool,
+    how: How,
     timeout: Option<f64>,
     lock: Arc<Core<u64>>,
     of: Named,
@@ -194,18 +280,25 @@ impl RwHold {
 
     fn take_reserved(&self, py: Python<'_>, thread: u32) -> PyResult<()> {
         let lock = &self.lock;
-        let first: Option<Got> = if self.to_write {
-            lock.try_write_owned().map(|guard| guard.map(Given::Write)).transpose()
-        } else {
-            lock.try_read_owned().map(|guard| guard.map(Given::Read)).transpose()
+        let first: Option<Got> = match self.how {
+            How::Read => lock.try_read_owned().map(|guard| guard.map(Given::Read)).transpose(),
+            How::Upgradable => lock
+                .try_upgradable_read_owned()
+                .map(|guard| guard.map(Given::Upgradable))
+                .transpose(),
+            How::Write => lock.try_write_owned().map(|guard| guard.map(Given::Write)).transpose(),
         };
         let got = match first {
             Some(got) => Some(got),
-            None => wait(py, Until::timeout(self.timeout)?, |deadline| match self.to_write {
-                true => {
+            None => wait(py, Until::timeout(self.timeout)?, |deadline| match self.how {
+                How::Write => {
                     lock.write_owned_until(deadline).map(|got| got.map(Given::Write)).transpose()
                 }
-                false => {
+                How::Upgradable => lock
+                    .upgradable_read_owned_until(deadline)
+                    .map(|got| got.map(Given::Upgradable))
+                    .transpose(),
+                How::Read => {
                     lock.read_owned_until(deadline).map(|got| got.map(Given::Read)).transpose()
                 }
             })?,
@@ -219,6 +312,17 @@ impl RwHold {
         self.owner_died.store(owner_died, Ordering::Relaxed);
         self.held.put(thread, given);
         Ok(())
+    }
+
+    /// Returns the calling thread's name; raises if it is not inside.
+    fn inside(&self, py: Python<'_>) -> PyResult<u32> {
+        self.with(py, |_| ())?;
+        this_thread(&self.of.domain).raised(py)
+    }
+
+    /// Turns what the calling thread, of that name, has inside.
+    fn turn<R>(&self, thread: u32, turn: impl FnOnce(Given) -> (Given, R)) -> R {
+        self.held.turn(thread, turn).expect("the thread is inside")
     }
 
     fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
@@ -265,11 +369,53 @@ impl RwHold {
         Ok(())
     }
 
+    /// Becomes the writer once the other readers have left; no thread writes in between. Raises
+    /// ``Timeout`` when they had not left after so many seconds: this reads on. Only a lock taken
+    /// by ``upgradable_read`` is never refused; another reader gets ``Taken`` when a thread waits
+    /// to write already.
+    #[pyo3(signature = (timeout=None))]
+    fn upgrade(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let until = Until::timeout(timeout)?;
+        let thread = self.inside(py)?;
+        let settled = |refused| Some(Err(refused));
+        let got = match self.turn(thread, |given| given.upgrade(None)) {
+            Err(UpgradeError::InUse(())) => wait(py, until, |deadline| {
+                match self.turn(thread, |given| given.upgrade(Some(deadline))) {
+                    Ok(()) => Some(Ok(())),
+                    Err(UpgradeError::TimedOut(())) => None,
+                    Err(refused) => settled(refused),
+                }
+            })?,
+            Ok(()) => Some(Ok(())),
+            Err(refused) => settled(refused),
+        };
+        match got {
+            None => Err(WaitError::TimedOut).raised(py),
+            Some(Ok(())) => Ok(()),
+            Some(Err(UpgradeError::Failed((), error))) => Err(error).raised(py),
+            Some(Err(refused)) => Err(raise(py, "Taken", refused)),
+        }
+    }
+
+    /// Becomes a reader; no thread writes in between. With ``upgradable=True``, the writer becomes
+    /// the upgradable reader.
+    #[pyo3(signature = (*, upgradable=false))]
+    fn downgrade(&self, py: Python<'_>, upgradable: bool) -> PyResult<()> {
+        let thread = self.inside(py)?;
+        if self.turn(thread, |given| given.downgrade(upgradable)) {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err(
+            "only a writer becomes upgradable, and only one of what is consistent a reader",
+        ))
+    }
+
     /// The number that the lock guards.
     #[getter]
     fn value(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |given| match given {
             Given::Read(guard) => **guard,
+            Given::Upgradable(guard) => **guard,
             Given::Write(guard) => **guard,
         })
     }
@@ -277,7 +423,7 @@ impl RwHold {
     #[setter]
     fn set_value(&self, py: Python<'_>, value: u64) -> PyResult<()> {
         let written = self.with(py, |given| match given {
-            Given::Read(_) => false,
+            Given::Read(_) | Given::Upgradable(_) => false,
             Given::Write(guard) => {
                 **guard = value;
                 true
@@ -311,7 +457,11 @@ impl RwHold {
     }
 
     fn __repr__(&self) -> String {
-        let how = if self.to_write { "to write" } else { "to read" };
+        let how = match self.how {
+            How::Read => "to read",
+            How::Upgradable => "to read, upgradable",
+            How::Write => "to write",
+        };
         let state = if self.held.is_held() { "inside" } else { "not inside" };
         self.of.repr("RwHold", Ok(format!("{how}, {state}")))
     }

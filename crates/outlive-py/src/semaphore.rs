@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outlive::sync::{AcquireError, OwnedPermit, Semaphore as Core, SemaphoreOptions};
+use outlive::sync::{AcquireError, OwnedPermit, OwnedPermits, Semaphore as Core, SemaphoreOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -29,6 +29,9 @@ use crate::waiting::{Until, sleep_out, wait};
 /// >>> slots.acquire(), slots.acquire(timeout=1), slots.acquire(blocking=False)
 /// (True, True, False)
 /// >>> slots.release(2)
+/// >>> slots.acquire(n=2)
+/// True
+/// >>> slots.release(2)
 /// >>> slots.available_permits
 /// 2
 #[pyclass(module = "outlive._outlive", frozen)]
@@ -51,20 +54,50 @@ pub(crate) fn number(value: Option<i64>, what: &str) -> PyResult<Option<u32>> {
     Ok(value.map(|value| u32::try_from(value).unwrap_or(u32::MAX)))
 }
 
+/// Acquires so many permits, all or none.
+pub(crate) fn several(
+    py: Python<'_>,
+    semaphore: &Arc<Core>,
+    until: Option<Until>,
+    count: usize,
+) -> PyResult<Option<Result<OwnedPermits, AcquireError>>> {
+    if count > semaphore.max_permits() {
+        return Err(PyValueError::new_err(format!(
+            "there are never {count} permits, but {} at most",
+            semaphore.max_permits()
+        )));
+    }
+    let one = |permit| OwnedPermits::from_iter([permit]);
+    let tried = match count {
+        1 => semaphore.try_acquire_owned().map(|got| got.map(one)),
+        _ => semaphore.try_acquire_many_owned(count),
+    };
+    match (tried.transpose(), until) {
+        (None, Some(until)) => wait(py, until, |deadline| match count {
+            1 => semaphore.acquire_owned_until(deadline).map(|got| got.map(one)).transpose(),
+            _ => semaphore.acquire_many_owned_until(count, deadline).transpose(),
+        }),
+        (got, _) => Ok(got),
+    }
+}
+
+/// Returns a number of permits, one or more; the core says whether it is too large.
+pub(crate) fn several_of(n: i64) -> PyResult<usize> {
+    match usize::try_from(n) {
+        Ok(n @ 1..) => Ok(n),
+        _ => Err(PyValueError::new_err("n must be one or more")),
+    }
+}
+
 impl Semaphore {
     fn of((semaphore, named): (Core, Named)) -> Semaphore {
         Semaphore { permits: Kept::nothing(), semaphore: Arc::new(semaphore), named }
     }
 
-    fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
+    fn take(&self, py: Python<'_>, until: Option<Until>, count: usize) -> PyResult<bool> {
         self.named.check()?;
         let thread = this_thread(&self.named.domain).raised(py)?;
-        let got = match (self.semaphore.try_acquire_owned().transpose(), until) {
-            (None, Some(until)) => wait(py, until, |deadline| {
-                self.semaphore.acquire_owned_until(deadline).transpose()
-            })?,
-            (got, _) => got,
-        };
+        let got = several(py, &self.semaphore, until, count)?;
         let got = match (got, until) {
             (None, _) => return Ok(false),
             // As with threading: no other thread gives one back in time.
@@ -73,7 +106,7 @@ impl Semaphore {
             }
             (Some(got), _) => got,
         };
-        self.permits.put(thread, got.raised(py)?);
+        got.raised(py)?.into_iter().for_each(|permit| self.permits.put(thread, permit));
         Ok(true)
     }
 
@@ -143,20 +176,24 @@ impl Semaphore {
         self.semaphore.available_permits()
     }
 
-    /// Acquires a permit; returns False when none was free (``blocking=False``), or the timeout
-    /// passed.
-    #[pyo3(signature = (blocking=true, timeout=None))]
-    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
-        self.take(py, patience(blocking, timeout)?)
+    /// Acquires so many permits, all or none; returns False when too few were free
+    /// (``blocking=False``), or the timeout passed. Threads that want several have their turns one
+    /// after the other.
+    #[pyo3(signature = (blocking=true, timeout=None, *, n=1))]
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        blocking: bool,
+        timeout: Option<f64>,
+        n: i64,
+    ) -> PyResult<bool> {
+        self.take(py, patience(blocking, timeout)?, several_of(n)?)
     }
 
     /// Gives back so many of this thread's permits.
     #[pyo3(signature = (n=1))]
     fn release(&self, py: Python<'_>, n: i64) -> PyResult<()> {
-        match usize::try_from(n) {
-            Ok(n @ 1..) => self.give_back(py, n),
-            _ => Err(PyValueError::new_err("n must be one or more")),
-        }
+        self.give_back(py, several_of(n)?)
     }
 
     /// Closes this object: using it raises ``ValueError``. Permits that this thread got by it are
@@ -171,7 +208,7 @@ impl Semaphore {
     }
 
     fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
-        self.take(py, Some(Until::NEVER))
+        self.take(py, Some(Until::NEVER), 1)
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]

@@ -80,6 +80,8 @@ def everything(folder):
     queue = Queue("queue", folder)
     queue.send(b"x")
     jobs = JobQueue("jobs", folder)
+    jobs.put(b"bad")
+    jobs.take(timeout=5).set_aside()
     jobs.put(b"x")
     lock, rw_lock = Lock("lock", folder), RwLock("rw_lock", folder)
     domain = Domain(folder)
@@ -89,7 +91,7 @@ def everything(folder):
         "Job": jobs.take(timeout=5), "JobQueue": jobs, "Loan": publisher.loan(3), "Lock": lock, "Peeked": queue.peek(timeout=5), "Peer": domain.peer(domain.token()), "Pool": pool,
         "Publisher": publisher, "Queue": queue, "Request": request, "RwHold": rw_lock.read(), "RwLock": rw_lock,
         "Sample": subscriber.recv(timeout=5), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
-        "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": server.next(timeout=5).stream(),
+        "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": server.next(timeout=5).stream(),
         "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder),
     }
     for name, options in LATER.items():

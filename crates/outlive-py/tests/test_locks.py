@@ -244,6 +244,54 @@ def test_readers_and_writers(folder, start):
         assert (held.value, held.owner_died) == (5, False)
 
 
+def test_one_reader_at_a_time_is_upgradable(folder, start):
+    lock = RwLock("lock", folder, value=3)
+    with lock.upgradable_read() as held:
+        assert held.value == 3
+        assert isinstance(in_thread(lambda: lock.upgradable_read(timeout=0.05).__enter__()), Timeout)
+        with pytest.raises(RuntimeError):
+            held.value = 4
+        program = start("""
+            with RwLock("lock", folder).read() as held:
+                try:
+                    held.upgrade()
+                except Taken:
+                    say(f"reads {held.value}")
+                time.sleep(60)
+        """)
+        assert program.line() == "reads 3"
+        with pytest.raises(Timeout):
+            held.upgrade(timeout=0.12)
+        assert held.value == 3
+        program.kill()
+        held.upgrade(timeout=20)
+        held.value = 4
+        held.upgrade()
+        held.downgrade(upgradable=True)
+        with pytest.raises(Deadlock):
+            lock.upgradable_read().__enter__()
+        with lock.read() as beside, pytest.raises(Deadlock):
+            assert beside.value == 4
+            held.upgrade()
+        held.downgrade()
+        with pytest.raises(RuntimeError):
+            held.downgrade(upgradable=True)
+        held.upgrade()
+    with pytest.raises(RuntimeError):
+        held.upgrade()
+    program = start("""
+        with RwLock("lock", folder).upgradable_read() as held:
+            say("reads")
+            time.sleep(60)
+    """)
+    program.line()
+    with lock.read() as held:
+        assert held.value == 4
+    program.kill()
+    with lock.write(timeout=20) as held:
+        assert not held.owner_died
+
+
 def test_a_dead_readers_lock_is_free(folder, start):
     program = start("""
         with RwLock("lock", folder).read():
@@ -271,6 +319,24 @@ def test_permits_come_back(folder, start):
     with pytest.raises(ValueError):
         slots.release()
     assert slots.available_permits == 2
+
+
+def test_several_permits_at_once(folder, start):
+    slots = Semaphore("slots", 3, folder)
+    program = start("slots = Semaphore('slots', 3, folder); slots.acquire(n=2); say('has two'); time.sleep(60)")
+    program.line()
+    assert not slots.acquire(n=2, timeout=0.12) and not slots.acquire(False, n=2)
+    assert slots.available_permits == 1
+    program.kill()
+    assert slots.acquire(n=3, timeout=20)
+    slots.release(3)
+    for wrong in (0, -1, 4):
+        with pytest.raises(ValueError):
+            slots.acquire(n=wrong)
+    parts = CountingSemaphore("parts", 1, folder)
+    assert not parts.acquire(blocking=False, n=2) and parts.available_permits == 1
+    parts.release(2)
+    assert parts.acquire(n=3) and parts.available_permits == 0
 
 
 def test_an_event_wakes(folder, start):

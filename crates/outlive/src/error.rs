@@ -323,6 +323,12 @@ impl fmt::Display for Error {
                 "no address space for {wanted} bytes of {}; raise RLIMIT_AS ('ulimit -v') or lower max_bytes",
                 path.display()
             ),
+            Error::Permission { path, doing: "share" } => write!(
+                f,
+                "no permission to give {} to that group; only its members may, and root: 'id' shows your groups, and a \
+                 new one counts from the next login",
+                path.display()
+            ),
             Error::Permission { path, doing } => write!(
                 f,
                 "no permission to {doing} {}; it belongs to another user, or the file system is read-only",

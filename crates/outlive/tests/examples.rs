@@ -1,22 +1,39 @@
 //! The examples run in a domain of their own, say what they should, and leave nothing behind.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
-/// Runs an example; returns what it prints. `cargo test` has built it beside the tests of this
-/// package; with `--tests` or `--test` it has not, and then cargo builds it here.
+/// Returns the command that runs an example: the program that Cargo built with this test, or, where
+/// it built the test alone, what its reader says. `cargo run` asks for the features of one crate:
+/// beside the tests of the whole workspace it would compile the library anew.
+fn example(name: &str) -> Command {
+    let here = std::env::current_exe().expect("known");
+    let target = here.parent().and_then(Path::parent).expect("the test is in target/debug/deps");
+    let built = target.join("examples").join(name);
+    if is_current(&built) == Some(true) {
+        return Command::new(built);
+    }
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "-p", "outlive", "--example", name]);
+    command
+}
+
+/// Returns whether a program is younger than its sources, which Cargo has listed beside it
+/// (`PROGRAM: SOURCE SOURCE ...`).
+fn is_current(program: &Path) -> Option<bool> {
+    let changed = |path: &Path| -> Option<SystemTime> { path.metadata().ok()?.modified().ok() };
+    let built = changed(program)?;
+    let listed = std::fs::read_to_string(program.with_extension("d")).ok()?;
+    let (_, sources) = listed.split_once(": ")?;
+    let mut sources = sources.split_whitespace();
+    Some(sources.all(|source| changed(Path::new(source)).is_some_and(|at| at <= built)))
+}
+
+/// Runs an example; returns what it prints.
 fn printed(name: &str) -> String {
     let folder = PathBuf::from(format!("/dev/shm/outlive-example-{name}-{}", std::process::id()));
-    let beside = std::env::current_exe().expect("a test has a path");
-    let built = beside.with_file_name("../examples").join(name);
-    let mut program = if built.exists() {
-        Command::new(built)
-    } else {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["run", "--quiet", "-p", "outlive", "--example", name]);
-        cargo
-    };
-    let output = program.env("OUTLIVE_DOMAIN", &folder).output().expect("it starts");
+    let output = example(name).env("OUTLIVE_DOMAIN", &folder).output().expect("cargo runs");
     let (said, text) =
         (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     assert!(output.status.success(), "{name}: {}\n{text}\n{said}", output.status);

@@ -56,7 +56,7 @@ static void fail(int code) {
         {ETIMEDOUT, "ETIMEDOUT"}, {EAGAIN, "EAGAIN"}, {EPIPE, "EPIPE"}, {ECONNRESET, "ECONNRESET"},
         {ECONNABORTED, "ECONNABORTED"}, {ENOTCONN, "ENOTCONN"}, {ECANCELED, "ECANCELED"}, {ETIME, "ETIME"},
         {EMSGSIZE, "EMSGSIZE"}, {ENOSPC, "ENOSPC"}, {ENOMEM, "ENOMEM"}, {ENOBUFS, "ENOBUFS"}, {EUSERS, "EUSERS"},
-        {EOVERFLOW, "EOVERFLOW"}, {EPERM, "EPERM"}, {EACCES, "EACCES"}, {ENOENT, "ENOENT"}, {EEXIST, "EEXIST"}, {ENOTDIR, "ENOTDIR"},
+        {EOVERFLOW, "EOVERFLOW"}, {EPERM, "EPERM"}, {EACCES, "EACCES"}, {ENOENT, "ENOENT"}, {EEXIST, "EEXIST"}, {ENOTDIR, "ENOTDIR"}, {ENOTEMPTY, "ENOTEMPTY"},
         {EXDEV, "EXDEV"}, {ESTALE, "ESTALE"}, {EINVAL, "EINVAL"}, {OUTLIVE_DAMAGED, "OUTLIVE_DAMAGED"},
         {OUTLIVE_OTHER_KIND, "OUTLIVE_OTHER_KIND"}, {OUTLIVE_OTHER_TYPE, "OUTLIVE_OTHER_TYPE"},
         {OUTLIVE_BROKEN, "OUTLIVE_BROKEN"}, {OUTLIVE_PANIC, "OUTLIVE_PANIC"},
@@ -232,6 +232,17 @@ static void rw(void) {
         got(outlive_rwlock_read(lock, until(words[2])), outlive_rwlock_value(lock));
     } else if (is("rw.write", 2)) {
         got(outlive_rwlock_write(lock, until(words[2])), outlive_rwlock_value(lock));
+    } else if (is("rw.upgradable", 2)) {
+        got(outlive_rwlock_upgradable_read(lock, until(words[2])), outlive_rwlock_value(lock));
+    } else if (is("rw.upgrade", 2)) {
+        TRY(outlive_rwlock_upgrade(lock, until(words[2])));
+        OK();
+    } else if (is("rw.downgrade", 1)) {
+        TRY(outlive_rwlock_downgrade(lock));
+        OK();
+    } else if (is("rw.downgrade_to_upgradable", 1)) {
+        TRY(outlive_rwlock_downgrade_to_upgradable(lock));
+        OK();
     } else if (is("rw.set", 2)) {
         uint64_t value = number(words[2]);
         memcpy(outlive_rwlock_value(lock), &value, sizeof value);
@@ -266,6 +277,12 @@ static void semaphore(void) {
         OK();
     } else if (is("sem.release", 1)) {
         TRY(outlive_semaphore_release(permits));
+        OK();
+    } else if (is("sem.acquire_many", 3)) {
+        TRY(outlive_semaphore_acquire_many(permits, (uint32_t)number(words[2]), until(words[3]), NULL));
+        OK();
+    } else if (is("sem.release_many", 2)) {
+        TRY(outlive_semaphore_release_many(permits, (uint32_t)number(words[2])));
         OK();
     } else if (is("sem.add", 1)) {
         TRY(outlive_semaphore_add(permits));

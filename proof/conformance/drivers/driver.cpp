@@ -98,6 +98,7 @@ string name_of(const std::error_code &code) {
         {std::errc::operation_not_permitted, "operation_not_permitted"},
         {std::errc::permission_denied, "permission_denied"},
         {std::errc::no_such_file_or_directory, "no_such_file_or_directory"},
+        {std::errc::directory_not_empty, "directory_not_empty"},
         {std::errc::invalid_argument, "invalid_argument"},
         {std::errc::value_too_large, "value_too_large"},
     };
@@ -391,6 +392,23 @@ private:
         RwLock &lock = find(rw_locks_, name);
         if (verb == "read") return readers_.insert_or_assign(name, lock.read(until(args.at(1))).value()), got(lock);
         if (verb == "write") return writers_.insert_or_assign(name, lock.write(until(args.at(1))).value()), got(lock);
+        if (verb == "upgradable")
+            return readers_.insert_or_assign(name, lock.upgradable_read(until(args.at(1))).value()), got(lock);
+        if (verb == "upgrade") {
+            auto writing = lock.upgrade(find(readers_, name), until(args.at(1)));
+            writers_.insert_or_assign(name, std::move(writing.value()));
+            return readers_.erase(name), ok();
+        }
+        if (verb == "downgrade" && readers_.contains(name)) {
+            auto reading = lock.downgrade(find(readers_, name));
+            return readers_.insert_or_assign(name, std::move(reading.value())), ok();
+        }
+        if (verb == "downgrade" || verb == "downgrade_to_upgradable") {
+            auto &writing = find(writers_, name);
+            auto reading = verb == "downgrade" ? lock.downgrade(writing) : lock.downgrade_to_upgradable(writing);
+            readers_.insert_or_assign(name, std::move(reading.value()));
+            return writers_.erase(name), ok();
+        }
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
         if (verb == "mark_not_recoverable") {
@@ -424,6 +442,15 @@ private:
     template <class Semaphore> string with_semaphore(Semaphore &semaphore, const string &verb, const Words &args) {
         const string &name = args.at(0);
         if (verb == "acquire") return permits_[name].push_back(semaphore.acquire(until(args.at(1))).value()), ok();
+        if (verb == "acquire_many") {
+            auto permits = semaphore.acquire_many(static_cast<uint32_t>(number(args.at(1))), until(args.at(2)));
+            for (outlive::Permit &permit : permits.value()) permits_[name].push_back(std::move(permit));
+            return ok();
+        }
+        if (verb == "release_many") {
+            for (uint64_t left = number(args.at(1)); left > 0; --left) permits_[name].pop_back();
+            return ok();
+        }
         if (verb == "release") return permits_[name].pop_back(), ok();
         if (verb == "add") return semaphore.add().value(), ok();
         if (verb == "available") return ok(semaphore.available_permits());

@@ -163,6 +163,22 @@ def rw_write(name: str, patience: str) -> str:
     return rw_hold(name, thing(name).write(0 if patience == "try" else seconds(patience)))
 
 
+def rw_upgradable(name: str, patience: str) -> str:
+    return rw_hold(name, thing(name).upgradable_read(0 if patience == "try" else seconds(patience)))
+
+
+def rw_upgrade(name: str, patience: str) -> None:
+    last[name].upgrade(seconds(patience))
+
+
+def rw_downgrade(name: str) -> None:
+    last[name].downgrade()
+
+
+def rw_downgrade_to_upgradable(name: str) -> None:
+    last[name].downgrade(upgradable=True)
+
+
 def rw_set(name: str, value: str) -> None:
     last[name].value = int(value)
 
@@ -196,6 +212,15 @@ def sem_acquire(name: str, patience: str) -> None:
 
 def sem_release(name: str) -> None:
     thing(name).release()
+
+
+def sem_acquire_many(name: str, n: str, patience: str) -> None:
+    semaphore, how = thing(name), {"blocking": False} if patience == "try" else {"timeout": seconds(patience)}
+    truly(semaphore.acquire(n=int(n), **how))
+
+
+def sem_release_many(name: str, n: str) -> None:
+    thing(name).release(int(n))
 
 
 def sem_available(name: str) -> str:

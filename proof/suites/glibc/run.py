@@ -21,59 +21,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+import source_package  # noqa: E402: from the folder of all suites
 WANTED = re.compile(r"tst-(mutex|cond|rwlock|robust|cleanup)[a-z0-9-]*\.c")
 # Variants for static programs, for 32 bits, and of attributes, which are libc's.
 UNWANTED = re.compile(r"static|time64|attr|aux")
 MEMBERS = ["nptl/tst-*", "sysdeps/pthread/tst-*", "support/*", "test-skeleton.c", "include/intprops.h", "include/array_length.h"]
 LONGEST = 60
-
-
-def not_here(why: str) -> None:
-    print(f"not here: {why}")
-    sys.exit(0)
-
-
-def get_source(work: pathlib.Path, offline: bool) -> pathlib.Path:
-    """Returns the folder of glibc's source, as far as the tests need it."""
-    found = sorted(work.glob("glibc-*/nptl"))
-    if found:
-        return found[-1].parent
-    if offline:
-        not_here("glibc's source package is not there, and may not be fetched")
-    if not shutil.which("apt-get"):
-        not_here("there is no apt-get, which gets glibc's source package")
-    # The repositories that this machine has, with their sources: in lists of our own, so that the
-    # machine's stay as they are.
-    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"]
-    known = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
-    sources = set()
-    for line in known:
-        uri, release, component = line.split(" ")
-        sources.add(f"deb-src {uri} {release} {component}\n")
-    (work / "lists/partial").mkdir(parents=True, exist_ok=True)
-    (work / "cache/archives/partial").mkdir(parents=True, exist_ok=True)
-    (work / "sources.list").write_text("".join(sorted(sources)))
-    options = [
-        f"Dir::Etc::sourcelist={work}/sources.list",
-        "Dir::Etc::sourceparts=-",
-        f"Dir::State::lists={work}/lists",
-        f"Dir::Cache={work}/cache",
-    ]
-    apt = ["apt-get", "-qq"] + [word for option in options for word in ("-o", option)]
-    quiet = {"cwd": work, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": False}
-    # A repository without sources is an error of the first, and no reason to give up.
-    subprocess.run(apt + ["update"], timeout=300, **quiet)
-    subprocess.run(apt + ["source", "--download-only", "glibc"], timeout=300, **quiet)
-    archives = sorted(work.glob("glibc_*.orig.tar.*"))
-    archives = [archive for archive in archives if archive.suffix != ".asc"]
-    if not archives:
-        not_here("glibc's source package could not be had")
-    members = [f"glibc-*/{member}" for member in MEMBERS]
-    subprocess.run(["tar", "xf", archives[-1], "--wildcards", *members], **quiet)
-    found = sorted(work.glob("glibc-*/nptl"))
-    if not found:
-        not_here("glibc's source package has no tests where they were looked for")
-    return found[-1].parent
 
 
 def compile_command(source: pathlib.Path, work: pathlib.Path) -> list[str]:
@@ -119,11 +73,11 @@ def main() -> None:
     arguments.add_argument("--offline", action="store_true")
     asked = arguments.parse_args()
     if not shutil.which("cc"):
-        not_here("there is no cc")
+        source_package.not_here("there is no cc")
     work = asked.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
     without = set(asked.without.read_text().split()) if asked.without else set()
-    source = get_source(work, asked.offline)
+    source = source_package.get("glibc", "glibc-*", MEMBERS, work, asked.offline)
     # The tests sleep more than they compute.
     pool = ThreadPoolExecutor(max_workers=4)
     library = build_support(source, work, pool)

@@ -55,16 +55,16 @@ pub struct Common {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
-    /// Rounds of one kind (near or far cores) to compare; at most twice as many are run [default:
-    /// 15]
+    /// How many rounds to compare, whose two cores are all of the same core complex, or all of
+    /// different ones; at most twice as many are run [default: 15]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=10_000))]
     pub rounds: Option<u32>,
 
-    /// Five rounds of short turns: a first look, not a result
+    /// Run five rounds of short turns: a first look, not a result
     #[arg(long)]
     pub quick: bool,
 
-    /// Operations in each turn, instead of as many as fill the time
+    /// Do N operations in each turn, instead of as many as fill the time
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(8..=1 << 31))]
     loops: Option<u64>,
 
@@ -76,16 +76,16 @@ pub struct Common {
     #[arg(long, value_name = "A,B", value_parser = parse_cores)]
     cores: Option<Cores>,
 
-    /// Only these rows, separated by commas; the baseline is always measured
+    /// Measure only these rows, separated by commas, and the baseline
     #[arg(long, value_name = "ROWS", value_delimiter = ',')]
     pub only: Vec<String>,
 
-    /// Niceness of the measuring processes; -20, where permitted, keeps other programs off their
-    /// cores
+    /// Give the measuring processes this niceness; -20, where permitted, keeps other programs off
+    /// their cores [default: that of this shell]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(-20..=19))]
     pub nice: Option<i32>,
 
-    /// The time after which the whole is given up
+    /// Give up the whole with exit code 5 after this time
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_limit)]
     pub limit: u32,
 }
@@ -93,7 +93,7 @@ pub struct Common {
 /// How Outlive's own row waits.
 #[derive(Args, Clone, Debug)]
 pub struct Waiting {
-    /// How outlive's own row waits
+    /// How Outlive's own row waits
     #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
     pub wait: WaitName,
 }

@@ -23,7 +23,7 @@ pub struct AllArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Only these, separated by commas: liveness, locks, counter, inversion, queue, mq, copies,
+    /// Run only these, separated by commas: liveness, locks, counter, inversion, queue, mq, copies,
     /// state, pool
     #[arg(long, value_name = "BENCHES", value_delimiter = ',')]
     benches: Vec<String>,
@@ -32,16 +32,16 @@ pub struct AllArgs {
     #[arg(long)]
     json: bool,
 
-    /// Few rounds of short turns, and fewer settings: a first look within a minute or two, not a
-    /// result
+    /// Run few rounds of short turns, and fewer settings: a first look within a minute or two, not
+    /// a result
     #[arg(long)]
     quick: bool,
 
-    /// Rounds of one kind (near or far cores) to compare in each, instead of its own number
+    /// How many rounds each benchmark compares, instead of its own number
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
 
-    /// How long a turn should take, 1ms to 10s; a bare number is milliseconds
+    /// How long a turn should take, 1ms to 10s; a bare number is milliseconds [default: 40ms]
     #[arg(long, value_name = "TIME", value_parser = parse_turn)]
     turn_ms: Option<u64>,
 
@@ -49,12 +49,12 @@ pub struct AllArgs {
     #[arg(long, value_name = "A,B", value_parser = parse_cores)]
     cores: Option<Cores>,
 
-    /// Niceness of the measuring processes; -20, where permitted, keeps other programs off their
-    /// cores
+    /// Give the measuring processes this niceness; -20, where permitted, keeps other programs off
+    /// their cores [default: that of this shell]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(-20..=19))]
     nice: Option<i32>,
 
-    /// The time after which the whole is given up
+    /// Give up the whole with exit code 5 after this time
     #[arg(long, value_name = "TIME", default_value = "2h", value_parser = parse_limit)]
     limit: u32,
 }

@@ -33,7 +33,7 @@ use fundu::TimeUnit;
     outlive bench locks --contended\n  \
     outlive bench all --quick --html report.html")]
 pub struct BenchArgs {
-    /// What is measured
+    /// What to measure
     #[command(subcommand)]
     pub which: Which,
 }
@@ -48,8 +48,7 @@ pub enum Which {
     /// sleeper
     #[command(after_long_help = "Example:\n  outlive bench locks --contended --work 100ns")]
     Locks(LocksArgs),
-    /// The mutex alone, with its older names of rows: uncontended, contended, or handed to a
-    /// sleeper
+    /// The mutex alone: uncontended, contended, or handed to a sleeper
     #[command(after_long_help = "Example:\n  outlive bench mutex --contended")]
     Mutex(MutexArgs),
     /// A control loop beside a disturbing load: its worst interval with a plain lock, priority
@@ -86,7 +85,8 @@ pub enum Which {
 /// The arguments of `outlive bench liveness`.
 #[derive(Args, Clone, Debug)]
 pub struct LivenessArgs {
-    /// Put the question into the loop itself, instead of calling it: counts single instructions
+    /// Put the question into the loop itself instead of calling a function: what a few instructions
+    /// cost
     #[arg(long)]
     inlined: bool,
 
@@ -98,15 +98,17 @@ pub struct LivenessArgs {
 #[derive(Args, Clone, Debug)]
 #[group(id = "how", multiple = false, args = ["contended", "wake", "sleeper"])]
 pub struct LocksArgs {
-    /// Two processes on two cores raise one number inside the lock, or read it together
+    /// Measure two processes on two cores that raise one number inside the lock, or read it
+    /// together
     #[arg(long)]
     contended: bool,
 
-    /// Two processes chase each other around three locks: each step waits for one of the other's
+    /// Measure two processes that chase each other around three locks: each step waits for one of
+    /// the other's
     #[arg(long)]
     wake: bool,
 
-    /// From unlock until a process that slept for the lock has it
+    /// Measure from an unlock until a process that slept for the lock has it
     #[arg(long)]
     sleeper: bool,
 
@@ -125,11 +127,11 @@ pub struct LocksArgs {
 /// The arguments of `outlive bench mutex`.
 #[derive(Args, Clone, Debug)]
 pub struct MutexArgs {
-    /// Two processes on two cores raise one counter inside the lock
+    /// Measure two processes on two cores that raise one counter inside the lock
     #[arg(long, conflicts_with = "wake")]
     contended: bool,
 
-    /// From unlock until a process that slept for the lock has it
+    /// Measure from an unlock until a process that slept for the lock has it
     #[arg(long)]
     wake: bool,
 
@@ -148,23 +150,24 @@ pub struct QueueArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     size: usize,
 
-    /// Send in batches of so many where the way knows batches
+    /// Send N messages by one call, where the contender has such a call; without N, 64
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "64")]
     batch: Option<usize>,
 
-    /// To a receiver that sleeps in its receiving call
+    /// Measure sends to a receiver that sleeps in its receiving call
     #[arg(long)]
     sleeping: bool,
 
-    /// A message there and another back
+    /// Measure a message there and another back
     #[arg(long)]
     roundtrip: bool,
 
-    /// The longest single send while a queue without reader grows to 1 GiB, beside allocating 2 MiB
+    /// Measure the longest single send while a queue without a receiver grows to 1 GiB, beside the
+    /// allocation of 2 MiB
     #[arg(long)]
     grow: bool,
 
-    /// Where --grow ends, in MiB
+    /// With --grow: to how many MiB the queue grows
     #[arg(long, value_name = "MIB", default_value_t = 1024, requires = "grow", value_parser = value_parser!(u64).range(1..=65_536))]
     grow_mib: u64,
 

@@ -45,6 +45,8 @@ private:
 struct SetAside {
     uint64_t id;
     uint32_t attempts;
+    /** A stray write has damaged the job's length; the bytes are what lies in its place. */
+    bool is_damaged;
     std::vector<std::byte> bytes;
 };
 
@@ -79,19 +81,18 @@ public:
         std::vector<std::byte> bytes(256);
         uint64_t from = 0;
         for (;;) {
-            uint64_t id = 0;
-            uint32_t attempts = 0;
-            size_t size = 0;
-            int code = outlive_job_queue_set_aside(raw(), from, &id, &attempts, bytes.data(), bytes.size(), &size);
+            outlive_set_aside_t job{};
+            int code = outlive_job_queue_set_aside(raw(), from, &job, bytes.data(), bytes.size());
             if (code == ENOENT) return jobs;
-            if (code == EMSGSIZE && size > bytes.size()) {
-                bytes.resize(size);
+            if (code == EMSGSIZE && job.size > bytes.size()) {
+                bytes.resize(job.size);
                 continue;
             }
             if (code != 0) return Failure::last(code);
-            jobs.push_back({id, attempts, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}});
-            if (id == UINT64_MAX) return jobs; // a stray write: no job comes after it
-            from = id + 1;
+            auto end = bytes.begin() + static_cast<std::ptrdiff_t>(job.size);
+            jobs.push_back({job.id, job.attempts, job.is_damaged != 0, {bytes.begin(), end}});
+            if (job.id == UINT64_MAX) return jobs; // a stray write: no job comes after it
+            from = job.id + 1;
         }
     }
     /** Lets a job that is set aside be taken again; ENOENT: it is not set aside. */

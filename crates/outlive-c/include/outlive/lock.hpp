@@ -67,6 +67,8 @@ public:
     }
     /** Returns the lock itself. */
     L *mutex() const noexcept { return lock_; }
+    /** Lets go of the lock without unlocking it: the thread goes on holding it. */
+    L *release() noexcept { return std::exchange(lock_, nullptr); }
     /** Unlocks before the destructor does. */
     void unlock() noexcept {
         if (L *lock = std::exchange(lock_, nullptr)) lock->unlock();
@@ -198,7 +200,38 @@ public:
         return taken<const T>(outlive_rwlock_read(raw(), deadline.raw()));
     }
 
+    /** Takes the lock for reading, with the right to become the writer, which no thread refuses;
+     * one thread at a time may. Fails as a mutex's `acquire`. */
+    expected<Guard<Self, const T>> upgradable_read(Deadline deadline = never) {
+        return taken<const T>(outlive_rwlock_upgradable_read(raw(), deadline.raw()));
+    }
+    /** Turns this thread, which reads by that guard, into the writer once the other readers have
+     * left. No thread writes in between. EBUSY, unless it is the upgradable reader: a writer waits
+     * already; ETIMEDOUT: the guard reads on. */
+    expected<Guard<Self, T>> upgrade(Guard<Self, const T> &reading, Deadline deadline = never) {
+        return turned<T>(reading, outlive_rwlock_upgrade(raw(), deadline.raw()));
+    }
+    /** Turns this thread, which writes by that guard, into a reader; no thread writes in between.
+     * EPERM: `owner_died()`; the guard writes on. */
+    expected<Guard<Self, const T>> downgrade(Guard<Self, T> &writing) {
+        return turned<const T>(writing, outlive_rwlock_downgrade(raw()));
+    }
+    /** Turns this thread, which is the upgradable reader by that guard, into an ordinary one. */
+    expected<Guard<Self, const T>> downgrade(Guard<Self, const T> &upgradable) {
+        return turned<const T>(upgradable, outlive_rwlock_downgrade(raw()));
+    }
+    /** Turns this thread, which writes by that guard, into the upgradable reader; as `downgrade`.
+     */
+    expected<Guard<Self, const T>> downgrade_to_upgradable(Guard<Self, T> &writing) {
+        return turned<const T>(writing, outlive_rwlock_downgrade_to_upgradable(raw()));
+    }
+
 private:
+    template <class V, class G> expected<Guard<Self, V>> turned(G &guard, int code) {
+        if (code != 0) return Failure::last(code);
+        guard.release();
+        return Guard<Self, V>(self(), self().guarded());
+    }
     template <class V> expected<Guard<Self, V>> taken(int code) {
         if (code != 0 && code != EOWNERDEAD) return Failure::last(code);
         return Guard<Self, V>(self(), self().guarded());

@@ -3,6 +3,7 @@
 #define OUTLIVE_SYNC_HPP
 
 #include <type_traits>
+#include <vector>
 
 #include "domain.hpp"
 
@@ -53,6 +54,18 @@ public:
         uint32_t index = 0;
         if (int code = outlive_semaphore_acquire(raw(), deadline.raw(), &index)) return Failure::last(code);
         return Permit(raw(), index);
+    }
+    /** Takes so many permits, all or none; they are given back one by one, or all by the vector's
+     * end. ETIMEDOUT; EAGAIN (`at_once`). EDEADLK: this thread holds so many that the others would
+     * not be enough. EOVERFLOW: there may never be so many. */
+    expected<std::vector<Permit>> acquire_many(uint32_t permits, Deadline deadline = never) {
+        std::vector<uint32_t> indexes(permits);
+        std::vector<Permit> taken;
+        taken.reserve(permits);
+        if (int code = outlive_semaphore_acquire_many(raw(), permits, deadline.raw(), indexes.data()))
+            return Failure::last(code);
+        for (uint32_t index : indexes) taken.emplace_back(raw(), index);
+        return taken;
     }
     /** Adds a permit; EOVERFLOW: there are as many as there may be. */
     expected<void> add() { return done(outlive_semaphore_add(raw())); }

@@ -1,6 +1,8 @@
 /* Domains, tokens, peers, codes. */
 #include "testing.h"
 
+#include <sys/stat.h>
+
 static void ordinary(void) {
     char path[256];
     OK(outlive_domain_path(domain, path, sizeof path));
@@ -47,6 +49,20 @@ static void opened_otherwise(void) {
     options.recheck_ms = 500;
     OK(outlive_domain_open_with(&options, OUTLIVE_OPEN, &other));
     outlive_domain_close(other);
+    options.group_name = "no such group";
+    IS(EINVAL, outlive_domain_open_with(&options, OUTLIVE_OPEN, &other));
+    options.group_name = NULL;
+    char shared[96], number[16];
+    snprintf(shared, sizeof shared, "%s/shared", folder);
+    snprintf(number, sizeof number, "%u", (unsigned)getegid());
+    options.path = shared;
+    options.group_name = number;
+    OK(outlive_domain_open_with(&options, OUTLIVE_CREATE_NEW, &other));
+    outlive_domain_close(other);
+    other = NULL;
+    struct stat facts;
+    CHECK(stat(shared, &facts) == 0 && (facts.st_mode & 07777) == 0770 && facts.st_gid == getegid());
+    options.group_name = NULL;
     options.path = "/dev/shm/outlive-that-is-not-there";
     IS(ENOENT, outlive_domain_open_with(&options, OUTLIVE_OPEN, &other));
     IS(ENOENT, outlive_domain_open_at(options.path, OUTLIVE_OPEN, &other));

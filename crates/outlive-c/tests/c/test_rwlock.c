@@ -40,6 +40,54 @@ static void ordinary(void) {
     IS(EINVAL, outlive_rwlock_read(lock, SOON));
 }
 
+static void upgradable(void) {
+    outlive_rwlock_t *lock = open_limits();
+    OK(outlive_rwlock_upgradable_read(lock, SOON));
+    IS(EDEADLK, outlive_rwlock_upgradable_read(lock, SOON));
+    OK(outlive_rwlock_read(lock, SOON));
+    IS(EPERM, outlive_rwlock_downgrade(lock));
+    IS(EPERM, outlive_rwlock_downgrade_to_upgradable(lock));
+    OK(outlive_rwlock_unlock(lock));
+    OK(outlive_rwlock_upgrade(lock, OUTLIVE_TRY));
+    OK(outlive_rwlock_downgrade_to_upgradable(lock));
+    IS(EPERM, outlive_rwlock_downgrade_to_upgradable(lock));
+    IS(EPERM, outlive_rwlock_consistent(lock));
+    OK(outlive_rwlock_upgrade(lock, SOON));
+    OK(outlive_rwlock_downgrade_to_upgradable(lock));
+    OK(outlive_rwlock_downgrade(lock));
+    outlive_peer_info_t holder;
+    size_t count = 0;
+    OK(outlive_rwlock_holders(lock, &holder, 1, &count));
+    CHECK(count == 1);
+    OK(outlive_rwlock_unlock(lock));
+    OK(outlive_rwlock_write(lock, OUTLIVE_TRY));
+    OK(outlive_rwlock_unlock(lock));
+    outlive_rwlock_close(lock);
+    IS(EINVAL, outlive_rwlock_upgradable_read(lock, SOON));
+}
+
+static void upgradable_and_hold(void) {
+    outlive_rwlock_t *lock = open_limits();
+    OK(outlive_rwlock_upgradable_read(lock, SOON));
+    tell();
+    for_ever();
+}
+
+static void upgradable_killed(void) {
+    outlive_rwlock_t *lock = open_limits();
+    pid_t child = start(upgradable_and_hold);
+    hear();
+    IS(EBUSY, outlive_rwlock_upgradable_read(lock, OUTLIVE_TRY));
+    IS(ETIMEDOUT, outlive_rwlock_write(lock, outlive_after_ms(10)));
+    OK(outlive_rwlock_read(lock, SOON));
+    IS(EBUSY, outlive_rwlock_upgrade(lock, SOON));
+    OK(outlive_rwlock_unlock(lock));
+    kill_it(child);
+    OK(outlive_rwlock_upgradable_read(lock, SOON));
+    OK(outlive_rwlock_unlock(lock));
+    outlive_rwlock_close(lock);
+}
+
 static void write_and_hold(void) {
     outlive_rwlock_t *lock = open_limits();
     OK(outlive_rwlock_write(lock, SOON));
@@ -134,4 +182,5 @@ static void in_record(void) {
     IS(EINVAL, outlive_rwlock_write(NULL, SOON));
 }
 
-TESTS(TEST(ordinary), TEST(writer_killed), TEST(reader_killed), TEST(not_recoverable_and_reset), TEST(in_record))
+TESTS(TEST(ordinary), TEST(upgradable), TEST(upgradable_killed), TEST(writer_killed), TEST(reader_killed), TEST(not_recoverable_and_reset),
+      TEST(in_record))

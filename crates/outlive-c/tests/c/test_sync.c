@@ -199,6 +199,37 @@ static void semaphore_holder_killed(void) {
     IS(EINVAL, outlive_semaphore_acquire(NULL, SOON, NULL));
 }
 
+static void hold_two_permits(void) {
+    OK(outlive_semaphore_acquire_many(open_semaphore(), 2, SOON, NULL));
+    tell();
+    for_ever();
+}
+
+static void several_permits(void) {
+    outlive_semaphore_t *semaphore = open_semaphore();
+    uint32_t indexes[2] = {9, 9};
+    OK(outlive_semaphore_acquire_many(semaphore, 2, SOON, indexes));
+    CHECK(indexes[0] != indexes[1] && indexes[0] < 3 && indexes[1] < 3);
+    IS(EAGAIN, outlive_semaphore_acquire_many(semaphore, 1, OUTLIVE_TRY, NULL));
+    IS(EDEADLK, outlive_semaphore_acquire_many(semaphore, 2, SOON, NULL));
+    IS(EOVERFLOW, outlive_semaphore_acquire_many(semaphore, 4, SOON, NULL));
+    IS(EPERM, outlive_semaphore_release_many(semaphore, 3));
+    CHECK(outlive_semaphore_available_permits(semaphore) == 0);
+    OK(outlive_semaphore_release_many(semaphore, 2));
+    OK(outlive_semaphore_release_many(semaphore, 0));
+    OK(outlive_semaphore_acquire_many(semaphore, 0, OUTLIVE_TRY, NULL));
+    CHECK(outlive_semaphore_available_permits(semaphore) == 2);
+    pid_t child = start(hold_two_permits);
+    hear();
+    IS(ETIMEDOUT, outlive_semaphore_acquire_many(semaphore, 2, outlive_after_ms(5), NULL));
+    kill_it(child);
+    OK(outlive_semaphore_acquire_many(semaphore, 2, SOON, NULL));
+    OK(outlive_semaphore_release(semaphore));
+    OK(outlive_semaphore_release(semaphore));
+    outlive_semaphore_close(semaphore);
+    IS(EINVAL, outlive_semaphore_acquire_many(semaphore, 1, SOON, NULL));
+}
+
 static outlive_barrier_t *open_barrier(void) {
     outlive_barrier_t *barrier = NULL;
     OK(outlive_barrier_open(domain, "phase", OUTLIVE_OPEN_OR_CREATE, 2, OUTLIVE_DEATH_BREAKS, &barrier));
@@ -429,5 +460,5 @@ static void ceiling_holder_killed(void) {
     outlive_record_close(station);
 }
 
-TESTS(TEST(event_and_latch), TEST(event_that_is_cleared_at_once), TEST(once_maker_killed), TEST(semaphore_holder_killed), TEST(barrier_participant_killed),
+TESTS(TEST(event_and_latch), TEST(event_that_is_cleared_at_once), TEST(once_maker_killed), TEST(semaphore_holder_killed), TEST(several_permits), TEST(barrier_participant_killed),
       TEST(embedded_holder_killed), TEST(embedded_participant_killed), TEST(embedded_wrongly), TEST(ceiling_holder_killed))

@@ -195,6 +195,30 @@ static void shared() {
     CHECK(*limits.read().value() == 5);
 }
 
+static void upgradable() {
+    auto domain = open_domain();
+    auto limits = outlive::RwLock<int>::open_or_create(domain, "limits", 3).value();
+    auto reading = limits.upgradable_read().value();
+    std::thread([&] {
+        CHECK(limits.upgradable_read(5ms).code() == ETIMEDOUT && !limits.try_lock());
+        auto beside = limits.read().value();
+        CHECK(*beside == 3 && limits.upgrade(beside, soon).code() == EBUSY && *beside == 3);
+    }).join();
+    auto writing = limits.upgrade(reading).value();
+    *writing = 4;
+    auto again = limits.downgrade_to_upgradable(writing).value();
+    std::thread([&] { CHECK(*limits.read(soon).value() == 4); }).join();
+    auto last = limits.downgrade(again).value();
+    std::thread([&] { CHECK(*limits.upgradable_read(soon).value() == 4); }).join();
+    CHECK(limits.upgrade(last, soon).has_value());
+    /* Its guard has been destroyed at once. */
+    CHECK(limits.try_lock());
+    limits.unlock();
+    auto writes = limits.write().value();
+    auto reads = limits.downgrade(writes).value();
+    CHECK(*reads == 4);
+}
+
 static void writer_killed() {
     auto domain = open_domain();
     auto line = open_line(domain);
@@ -330,4 +354,4 @@ static void bad_arguments() {
 }
 
 TESTS(TEST(ordinary), TEST(two_at_once), TEST(killed_in_scoped_lock), TEST(killed_before_a_waiter), TEST(not_recoverable), TEST(an_exception_unlocks),
-      TEST(shared), TEST(writer_killed), TEST(reader_killed), TEST(condition_variables), TEST(forked), TEST(bad_arguments))
+      TEST(shared), TEST(upgradable), TEST(writer_killed), TEST(reader_killed), TEST(condition_variables), TEST(forked), TEST(bad_arguments))

@@ -60,6 +60,23 @@ static void a_stray_number_ends_the_list() {
     CHECK(jobs.discard(number).code() == 0);
 }
 
+/* A stray write hits the length of the first job. */
+static void a_damaged_job_is_shown() {
+    auto jobs = outlive::JobQueue::open_or_create(open_domain(), "jobs").value();
+    CHECK(jobs.put("one").value() == 0 && jobs.put("two").value() == 1);
+    uint64_t length = 5000;
+    int file = ::open((folder + "/jobs").c_str(), O_RDWR | O_CLOEXEC);
+    off_t slots = (4096 + 512 + 1024 * 16 + 4095) / 4096 * 4096;
+    CHECK(file >= 0 && ::pwrite(file, &length, sizeof length, slots) == sizeof length);
+    ::close(file);
+    CHECK(jobs.take(soon).code() == OUTLIVE_DAMAGED);
+    std::move(jobs.take(soon).value()).set_aside().value();
+    auto aside = jobs.set_aside().value();
+    CHECK(aside.size() == 2 && aside[0].is_damaged && outlive::text_of(aside[0].bytes).starts_with("one"));
+    CHECK(!aside[1].is_damaged && outlive::text_of(aside[1].bytes) == "two");
+    CHECK(jobs.discard(aside[0].id).code() == 0 && jobs.set_aside()->size() == 1);
+}
+
 static void queue_ranges() {
     auto queue = outlive::Queue::open_or_create(open_domain(), "log").value();
     auto receiver = queue.receiver().value();
@@ -246,5 +263,5 @@ static void wait_sets() {
     CHECK(std::ranges::any_of(ready, [&](auto &one) { return one.key == rings && one.what == OUTLIVE_SET; }));
 }
 
-TESTS(TEST(jobs_are_done_or_come_back), TEST(a_stray_number_ends_the_list), TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
+TESTS(TEST(jobs_are_done_or_come_back), TEST(a_stray_number_ends_the_list), TEST(a_damaged_job_is_shown), TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
       TEST(wait_sets))

@@ -73,6 +73,13 @@ static void semaphores_and_events() {
         THROWS(EDEADLK, (void)seats.acquire().value());
     }
     CHECK(seats.available_permits() == 1);
+    {
+        auto all = seats.acquire_many(2, soon);
+        CHECK(all.code() == EDEADLK && seats.acquire_many(3).code() == EOVERFLOW);
+        auto last = seats.acquire_many(1, outlive::at_once).value();
+        CHECK(last.size() == 1 && last[0].index() != one.index() && seats.available_permits() == 0);
+    }
+    CHECK(seats.available_permits() == 1);
     auto bell = outlive::Event::open_or_create(domain, "bell").value();
     CHECK(bell.wait_any(3, 5ms).code() == ETIMEDOUT);
     std::jthread ringer([&] { bell.set(1).value(), bell.set(2).value(); });

@@ -5,15 +5,16 @@
 //! folder, or, as long as there is no such folder, in the one where it will lie.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use outlive::{Domain, Error};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use crate::domain::DomainArgs;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
+use crate::names;
 use crate::output::talk;
 use crate::signals::{Signals, wait_readable};
 
@@ -44,6 +45,20 @@ impl Awaited {
         Awaited { verb, maker, name: name.to_owned(), args: args.clone(), told: false }
     }
 
+    /// Says that the wait was in vain: what was looked for, by its noun, is still not there.
+    pub fn not_there(&self, noun: &str) -> Failure {
+        let (name, path) = (self.name.escape_debug(), self.args.path());
+        let meant = self.meant(&path);
+        let text = format!("there is no {noun} '{name}' in {}{meant}", path.display());
+        Failure::new(Code::NotFound, text)
+    }
+
+    /// Asks whether another name was meant, if there is one that is much like it.
+    fn meant(&self, domain: &Path) -> String {
+        let name = names::similar(&domain.join(&self.name));
+        name.map_or_else(String::new, |name| format!("; is '{}' meant?", name.escape_debug()))
+    }
+
     /// Says that the thing has been removed. The next one of its name is waited for.
     pub fn removed(&mut self) {
         talk(self.verb, format_args!("'{}' has been removed", self.name.escape_debug()));
@@ -64,9 +79,10 @@ impl Awaited {
     }
 
     /// Sleeps until the thing is there and opens it, or until that moment or a signal comes.
+    /// Without `signals`, they do what they do to every program.
     pub fn wait<T>(
         &mut self,
-        signals: &mut Signals,
+        mut signals: Option<&mut Signals>,
         until: Option<Instant>,
         open: impl Fn(&Domain, &str) -> Result<T, Error>,
     ) -> Result<Found<T>, Failure> {
@@ -79,8 +95,12 @@ impl Awaited {
             self.tell();
             let failed = |error: io::Error| Failure::system("wait for a name", &error);
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            wait_readable(&[signals.as_fd(), watch.as_fd()], left).map_err(failed)?;
-            if signals.came()? {
+            let signals_fd = signals.as_deref().map(Signals::as_fd);
+            let fds: Vec<BorrowedFd<'_>> = signals_fd.into_iter().chain([watch.as_fd()]).collect();
+            wait_readable(&fds, left).map_err(failed)?;
+            if let Some(signals) = &mut signals
+                && signals.came()?
+            {
                 return Ok(Found::End);
             }
             if until.is_some_and(|until| Instant::now() >= until) {
@@ -96,7 +116,8 @@ impl Awaited {
         let (maker, name, path) = (self.maker, self.name.escape_debug(), self.args.path());
         let in_domain =
             if path.is_dir() { String::new() } else { format!(" in {}", path.display()) };
-        talk(self.verb, format_args!("waiting for {maker} to make '{name}'{in_domain}"));
+        let meant = self.meant(&path);
+        talk(self.verb, format_args!("waiting for {maker} to make '{name}'{in_domain}{meant}"));
     }
 
     /// Watches the folder in which something must come next.

@@ -3,11 +3,11 @@
 use std::io::{Read, stdin};
 use std::path::PathBuf;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use outlive::rpc::{CallError, Service};
-use outlive::{Deadline, Error};
+use outlive::{Deadline, Domain};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -16,14 +16,17 @@ use crate::exit::{Code, Failure};
 use crate::framing::{Framing, write_record};
 use crate::output;
 use crate::payload::OutputArgs;
+use crate::verbs::awaited::{Awaited, Found};
 
 /// Send a request to a service, and print its reply
 ///
-/// When the server dies, call ends at once with exit code 3, and says whether the server had
-/// begun the call: if not, no server will carry it out any more. Without a server, call ends with
-/// code 4, or waits for a server with --wait-for-server. When the server says that it could not do
-/// what was asked, call prints why, and ends with code 1. The reply's bytes are written as they
-/// are, without a newline behind them.
+/// The reply's bytes are written as they are, without a newline behind them.
+///
+/// A service that does not exist ends call with exit code 6, and one that has no server with code
+/// 4; with --wait-for-server, call waits for both. When the server dies, call ends at once with
+/// code 3, and says whether the server had begun the call: if not, no server will carry it out any
+/// more. When the server says that it could not do what was asked, call prints why, and ends with
+/// code 1.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive service call upper hello\n  \
@@ -32,19 +35,20 @@ use crate::payload::OutputArgs;
 pub struct CallArgs {
     /// The service's name
     service: String,
-    /// The request; without it, standard input is, whole
+    /// The request; without it, call reads all of standard input
     #[arg(conflicts_with = "file")]
     request: Option<String>,
-    /// The request is what is in FILE
+    /// Send what is in FILE as the request
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Give up after this time
+    /// Give up with exit code 5 after this time [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
-    /// Wait for a server when there is none, or when it dies before it has begun the call
+    /// Wait for the service and its server when they are not there, and for the next server when
+    /// one dies before it has begun the call
     #[arg(long)]
     wait_for_server: bool,
-    /// Write a line end after each reply
+    /// Write a newline after each reply
     #[arg(long, short)]
     lines: bool,
     #[command(flatten)]
@@ -67,19 +71,10 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
     common.refuse_json_beside(&[("--lines", args.lines), ("--output", args.output.is_file())])?;
     let request = request(args)?;
     let output = args.output.open()?;
-    let domain = common.domain.open()?;
-    if common.domain.no_create {
-        // Says so when it is not there; what it is, the opening below compares.
-        domain.entry(&args.service)?;
-    }
-    // An existing service takes bytes, whatever types its Rust programs give them.
-    let service = match Service::open_as_bytes(&domain, &args.service) {
-        Err(Error::NotFound { .. }) => Service::open_or_create(&domain, &args.service)?,
-        other => other?,
-    };
-    let client = service.client()?;
+    let until = args.timeout.map(|span| Instant::now() + span);
+    let client = open(args, common, until)?.client()?;
     client.set_wait_for_server(args.wait_for_server);
-    let deadline = args.timeout.map_or(Deadline::NEVER, Deadline::after);
+    let deadline = until.map_or(Deadline::NEVER, Deadline::at);
     let mut call = client.begin_until(&request, deadline).map_err(|error| failure(&error))?;
     loop {
         let reply = match call.next_until(deadline).map_err(|error| failure(&error))? {
@@ -100,6 +95,22 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
         output.with(|out| write_record(out, framing, &reply))?;
     }
     Ok(())
+}
+
+/// Opens the service. Its server makes it: what call would make under a misspelt name, no process
+/// would serve.
+fn open(args: &CallArgs, common: &Common, until: Option<Instant>) -> Result<Service, Failure> {
+    // It takes bytes, whatever types its Rust programs give them.
+    let open = |domain: &Domain, name: &str| Service::open_as_bytes(domain, name);
+    let mut awaited = Awaited::new("call", "a server", &args.service, &common.domain);
+    match awaited.open(open)? {
+        Some(service) => Ok(service),
+        None if !args.wait_for_server => Err(awaited.not_there("service")),
+        None => match awaited.wait(None, until, open)? {
+            Found::Thing(service) => Ok(service),
+            Found::Late | Found::End => Err(failure(&CallError::TimedOut { begun: false })),
+        },
+    }
 }
 
 fn request(args: &CallArgs) -> Result<Vec<u8>, Failure> {

@@ -30,19 +30,21 @@ use crate::size;
 /// Make a domain before programs use it: for a group, or with a budget
 ///
 /// Programs make their domain when they first use it, so a domain of one user needs no create.
-/// With --group, all members of the group may use the domain; they name it with the same --group,
-/// or by OUTLIVE_GROUP. With --budget, all that is in the domain takes at most that much memory: the
-/// domain gets a file system of its own, which only root can mount. On a domain that has one, create
-/// changes the budget. create prints the domain's folder; a domain that is there already is no
-/// error.
+/// create prints the domain's folder. A domain that is there already is no error.
 ///
-/// To take a domain with a budget away when no process uses it: umount FOLDER, then rmdir FOLDER.
+/// With --group, all members of the group may use the domain. They name it with the same --group,
+/// or by OUTLIVE_GROUP.
+///
+/// With --budget, all that is in the domain takes at most that much memory: the domain gets a file
+/// system of its own, which only root can mount. On a domain that has one, create changes the
+/// budget. To take such a domain away when no process uses it: umount FOLDER, then rmdir FOLDER.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive domain create --group robots --domain arm\n  \
     sudo outlive domain create --group robots --domain arm --budget 2G")]
 pub struct CreateArgs {
-    /// The most memory that all things of the domain take together, as in 2G
+    /// The most memory that all things of the domain take together, as in 2G [default: as much as
+    /// its file system has]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     budget: Option<u64>,
 }
@@ -188,7 +190,8 @@ fn open_base(base: &Path, group: Option<u32>, common: &Common) -> Result<OwnedFd
         let mode = match group {
             Some(group) => {
                 fs::fchown(&folder, None, Some(Gid::from_raw(group))).map_err(failed(base))?;
-                0o770
+                // Sticky, as the library makes it: no member removes another's domain.
+                0o1770
             }
             None => 0o700,
         };
@@ -213,8 +216,8 @@ fn open_base(base: &Path, group: Option<u32>, common: &Common) -> Result<OwnedFd
     Err(Failure::new(Code::Permission, text))
 }
 
-/// Examines a folder, and refuses that of a user who is neither root nor the caller: its owner could
-/// put anything there in its place.
+/// Examines a folder, and refuses that of a user who is neither root nor the caller: its owner
+/// could put anything there in its place.
 fn checked(folder: &OwnedFd, path: &Path) -> Result<Stat, Failure> {
     let facts = fs::fstat(folder).map_err(failed(path))?;
     if facts.st_uid == 0 || facts.st_uid == geteuid().as_raw() {

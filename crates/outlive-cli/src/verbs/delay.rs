@@ -13,8 +13,9 @@ use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, Spread, told_lost}
 
 /// Tell how old messages are when they are received
 ///
-/// By the stamps of their publishers, and so by the clock of the time of day. delay prints a line
-/// for each interval until it is interrupted, or has printed as many as --count says.
+/// A message's age is the time of day at its receipt, less the time of day that its publisher
+/// stamped on it. delay prints a line for each interval until it is interrupted, or has printed as
+/// many as --count says. Messages without a stamp are counted.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  outlive topic delay camera --count 10")]
 pub struct DelayArgs {

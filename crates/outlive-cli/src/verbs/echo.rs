@@ -21,13 +21,14 @@ use crate::verbs::subscribing::{Came, Subscribing};
 
 /// Print the messages that are published on a topic
 ///
-/// echo goes on until it is interrupted (exit code 0), or as its options say; publishers may
-/// come, die and come back meanwhile. On a terminal and in a pipe each message is a line: text as
-/// it is, an array of Python's as its type, shape and first items, anything else as hexadecimal,
-/// its first 64 bytes. In a file (standard output redirected
-/// to one) text is a line each, and any other message is its bytes, whole and nothing else. With
-/// --output or --raw, every message is its bytes and nothing else. Messages that were overwritten
-/// before echo had taken them are counted on standard error.
+/// echo goes on until it is interrupted (exit code 0), or as its options say. Publishers may come,
+/// die and come back meanwhile. echo counts on standard error the messages that were overwritten
+/// before it had taken them.
+///
+/// On a terminal and in a pipe each message is a line: text as it is, an array from Python as its
+/// type, shape and first items, anything else as hexadecimal, its first 64 bytes. In a file to
+/// which standard output is redirected, text is a line, and any other message is its bytes and
+/// nothing else. With --output or --raw every message is its bytes and nothing else.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive topic echo drive --msgpack\n  \
@@ -35,8 +36,8 @@ use crate::verbs::subscribing::{Came, Subscribing};
     outlive topic echo camera --raw | ffplay -f rawvideo -\n  \
     outlive topic echo poses --reliable --json | jq .stamp")]
 pub struct EchoArgs {
-    /// The topic's name; it is waited for when it is not there, and taken from its first message
-    /// then
+    /// The topic's name; echo waits for a topic that is not there, and prints it from its first
+    /// message on
     topic: String,
     #[command(flatten)]
     form: FormArgs,
@@ -45,19 +46,19 @@ pub struct EchoArgs {
     /// End after N messages
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// Begin with up to N older messages of each publisher, as far as they are still there
+    /// Begin with the last N messages of each publisher, as far as the topic still has them
     #[arg(long, value_name = "N", default_value_t = 0)]
     history: u32,
-    /// Skip older messages when more than N of a publisher wait
+    /// Skip the older ones when more than N messages of a publisher wait to be printed
     #[arg(long, value_name = "N")]
     keep_last: Option<u32>,
-    /// Have publishers wait for echo, rather than overwrite messages that it has not taken
+    /// Make publishers wait for echo, rather than overwrite messages that it has not taken
     #[arg(long)]
     reliable: bool,
-    /// Only messages with this key; may be given several times
+    /// Print only messages with this key, a number; may be given several times
     #[arg(long, value_name = "KEY")]
     key: Vec<u64>,
-    /// Give up when no message has come for this time
+    /// Give up with exit code 5 when no message has come for this time [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }

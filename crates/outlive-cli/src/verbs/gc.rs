@@ -18,7 +18,7 @@ use crate::output::{self, bytes, counted, talk};
 #[command(after_long_help = "Example:\n  \
     outlive domain gc --dry-run")]
 pub struct GcArgs {
-    /// Only look
+    /// Only tell what would be swept up
     #[arg(long)]
     dry_run: bool,
 }

@@ -438,15 +438,16 @@ fn state_figures(version: u64, capacity: u64, buffers: u32, pins: u32) -> [(&'st
 }
 
 /// Returns what there is of a job queue's jobs.
-fn job_figures(usage: &outlive::jobs::JobsUsage) -> [(&'static str, u64); 7] {
+fn job_figures(usage: &outlive::jobs::JobsUsage) -> [(&'static str, u64); 8] {
     [
         ("put", usage.counts.put),
         ("waiting", usage.counts.waiting.into()),
         ("taken", usage.counts.taken.into()),
         ("set aside", usage.counts.set_aside.into()),
+        ("damaged", usage.damaged.into()),
         ("max jobs", usage.max_jobs.into()),
         ("job bytes", usage.job_bytes.into()),
-        ("attempts", usage.max_attempts.into()),
+        ("max tries", usage.max_attempts.into()),
     ]
 }
 

@@ -19,25 +19,27 @@ use crate::output::is_watched;
 
 /// Run a command while holding a lock
 ///
-/// A killed holder never blocks the next one: the next holder is told on standard error, the dead
-/// holder's command is killed with it, and the next command does not start before that command is
-/// gone. (The command itself: what it has started in the background lives on. The kernel spares
-/// commands that change their user, set-user-ID ones; the next holder waits for those.) With
-/// --shared, commands run beside each other, but never beside one without it; a waiting command
-/// without --shared goes before commands with it that come later. Signals sent to outlive are
-/// passed on to the command. Exits with the command's code.
+/// lock waits until the lock is free, runs the command, and exits with the command's code. It
+/// passes signals on to the command. With --shared, commands run beside each other, but never
+/// beside one without it; a command that waits without --shared goes before those with it that come
+/// later.
 ///
-/// What follows the first word of the command belongs to the command, options too; options of
-/// lock come before it.
+/// When lock is killed, its command is killed with it, and the next lock is told so on standard
+/// error. The next command does not start before that command is gone. Processes that the command
+/// has started in the background live on. The kernel does not kill commands that change their user
+/// (set-user-ID programs): the next lock waits for their end.
+///
+/// What follows the first word of the command belongs to the command, options too; options of lock
+/// come before it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive lock backup rsync -a /home /mnt\n  \
     outlive lock --nonblock cron-job ./job.sh || echo 'still running'\n  \
     outlive lock --shared archive tar -cf today.tar /archive")]
 pub struct LockArgs {
-    /// The lock's name; it is made when it is not there
+    /// The lock's name; a lock that is not there is made
     name: String,
-    /// Hold the lock beside others who hold it with --shared
+    /// Hold the lock beside others that hold it with --shared
     #[arg(long, short)]
     shared: bool,
     /// Hold the lock alone, which is the default

@@ -15,15 +15,15 @@ use crate::verbs::subscribing::{Came, Subscribing};
 /// What is looked at, and how often that is told.
 #[derive(Args, Debug)]
 pub struct MeasureArgs {
-    /// The topic's name; it is waited for when it is not there
+    /// The topic's name; a topic that is not there is waited for
     topic: String,
-    /// Print a line once in this time
+    /// Print a line each time this much time has passed
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = duration::seconds)]
     interval: Duration,
     /// End after N lines
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// Only messages with this key; may be given several times
+    /// Count only messages with this key, a number; may be given several times
     #[arg(long, value_name = "KEY")]
     key: Vec<u64>,
 }

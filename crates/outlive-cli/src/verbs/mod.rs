@@ -1,5 +1,6 @@
 //! The verbs, one file each; `under` and `running` are what `lock` and `sem` share, `subscribing`
-//! and `measuring` what those that subscribe do, `awaited` what those that follow a name do.
+//! and `measuring` what those that subscribe do, `awaited` what those that follow a name do, `role`
+//! what those that take a role do.
 
 mod awaited;
 pub mod bw;
@@ -25,6 +26,7 @@ pub mod pools;
 pub mod publish;
 pub mod recv;
 pub mod rm;
+mod role;
 mod running;
 pub mod sem;
 pub mod send;

@@ -11,10 +11,11 @@ use crate::output::{self, bytes, count, counted, talk};
 
 /// Show what is in pools, size by size, and which processes have it
 ///
-/// ALLOC objects exist, of which USED are in use by processes, CACHE are in caches of their
-/// threads, OFFER are handed over and not claimed yet, SHARE are held by several processes, and
-/// FREE are free. FAIL counts how often there was no room for one. BY counts the processes that
-/// have any, dead ones included until their objects are collected.
+/// Each line is about the objects of one size. ALLOC is how many exist. Of these, USED are in use
+/// by processes, CACHE lie in caches of their threads, OFFER are handed over and not claimed yet,
+/// SHARE are held by several processes, and FREE are free. FAIL counts how often there was no room
+/// for one. BY counts the processes that have any, dead ones included until their objects are
+/// collected.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive pool list\n  \

@@ -24,11 +24,13 @@ use crate::verbs::subscribing::SLICE;
 
 /// Publish messages on a topic, for every subscriber
 ///
-/// The messages are the lines of standard input, or files, each whole. pub waits for no
-/// subscriber, unless one has asked for it (see 'outlive topic echo --reliable'): a message that
-/// a slow subscriber has not taken is overwritten in the end, and pub no longer waits for a
-/// subscriber that is killed. Published messages stay when pub has ended, as many as the topic
-/// keeps: see 'outlive topic echo --history'.
+/// Each line of standard input is a message; or each FILE is one, whole. pub does not wait for
+/// subscribers: one that is slow loses the oldest of the messages that it has not taken. Only a
+/// subscriber that asks for it ('outlive topic echo --reliable') makes pub wait until it has taken
+/// them, or is killed.
+///
+/// When pub has ended, its last messages stay in the topic, as many as the topic keeps of each
+/// publisher (--depth). 'outlive topic echo --history N' prints them.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     ffmpeg -i cam.mp4 -f rawvideo - | outlive topic pub camera --frame 6220800\n  \
@@ -44,23 +46,23 @@ pub struct PublishArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     form: FormArgs,
-    /// Publish this many messages a second, rather than as fast as they come
+    /// Publish HZ messages a second, rather than as fast as they come
     #[arg(long, value_name = "HZ", value_parser = parse_rate)]
     rate: Option<f64>,
     /// End after N messages
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// Begin again after the last file
+    /// Begin again with the first file after the last one
     #[arg(long, requires = "files")]
     repeat: bool,
-    /// Give messages this key, by which subscribers can choose
+    /// Give the messages this key, a number by which subscribers can choose [default: 0]
     #[arg(long, value_name = "KEY")]
     key: Option<u64>,
-    /// Do not begin before there are N subscribers
+    /// Begin when there are N subscribers
     #[arg(long, value_name = "N")]
     wait_for: Option<u32>,
-    /// Give up when a reliable subscriber has been in the way, or --wait-for has waited, for this
-    /// time
+    /// Give up with exit code 5 after waiting this long for a reliable subscriber, or for those of
+    /// --wait-for [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
     /// For a new topic: how many messages of each publisher it keeps [default: 16]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use outlive::queue::{Queue, Receiver};
-use outlive::{Deadline, Error, RecvError};
+use outlive::{Deadline, Domain, RecvError};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -21,18 +21,24 @@ use crate::output::{self, talk};
 use crate::payload::{Output, OutputArgs, Stdout};
 use crate::progress::Progress;
 use crate::signals::Signals;
+use crate::verbs::awaited::{Awaited, Found};
+use crate::verbs::role;
 use crate::verbs::send::MakeArgs;
 
 /// Receive messages from a queue and write them to standard output, one a line
 ///
-/// recv goes on until it is interrupted (exit code 0), or as its options say. A message leaves
-/// the queue when recv has written it: if recv is killed, the next receiver gets the message that
-/// was not written, and says on standard error when it may have been written before. A queue has
-/// one receiver at a time.
+/// recv goes on until it is interrupted (exit code 0), or as its options say. A message leaves the
+/// queue when recv has written it. If recv is killed before that, the next receiver gets the
+/// message again, and says on standard error that it may have been written before.
 ///
-/// A newline follows each message, whatever is in the message. Where the bytes themselves
-/// are wanted, choose --output, --raw or --file; where messages may hold newlines, --null,
-/// --length-prefixed or --json.
+/// A queue has one receiver at a time. While another process is the receiver, recv waits up to a
+/// second for it to end, because a process that was just killed takes a moment to end; then recv
+/// fails with exit code 12 and names it. A queue that is not there is waited for, and its first
+/// sender makes it. If an option says how a new queue is to be, recv makes it.
+///
+/// A newline follows each message, whatever is in the message. For the bytes alone, choose
+/// --output, --raw or --file; if messages may hold newlines, choose --null, --length-prefixed or
+/// --json.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive queue recv jobs | while read -r job; do echo \"$job\"; done\n  \
@@ -40,11 +46,11 @@ use crate::verbs::send::MakeArgs;
     outlive queue recv --count 1 --output picture.jpg images\n  \
     outlive queue recv --json jobs | jq .text")]
 pub struct RecvArgs {
-    /// The queue's name; it is made when it is not there
+    /// The queue's name; a queue that is not there is waited for
     queue: String,
     #[command(flatten)]
     framing: FramingArgs,
-    /// Write messages one after the other, with nothing in between
+    /// Write the bytes of the messages one after the other, with nothing in between
     #[arg(long, short, conflicts_with_all = ["null", "length_prefixed"])]
     raw: bool,
     /// Write each message into the next FILE, and end after the last
@@ -55,10 +61,11 @@ pub struct RecvArgs {
     /// End after N messages
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// End when no message has come for this time; 0 takes what is there
+    /// End when no message has come for this time (exit code 0, or 6 when there is no queue yet);
+    /// 0 takes what is there
     #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     until_idle: Option<Duration>,
-    /// End when there has been a sender, none is left, and all is received
+    /// End when there has been a sender, no sender is left, and all messages are received
     #[arg(long)]
     until_senders_gone: bool,
     #[command(flatten)]
@@ -91,20 +98,10 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
         ("--output", args.output.is_file()),
     ])?;
     let mut signals = Signals::that_end()?;
-    let domain = common.domain.open()?;
-    let is_new = matches!(Queue::<[u8]>::open(&domain, &args.queue), Err(Error::NotFound { .. }));
-    let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
-    let mut receiver = queue.receiver()?;
+    let Some(queue) = open(args, common, &mut signals)? else { return Ok(()) };
+    let mut receiver = role::take(|| queue.receiver())?;
     // Not before the queue is ours: the receiver that has it may be writing into the same file.
     let output = args.output.open()?;
-    if is_new {
-        // A misspelt name would wait for ever without a word.
-        let name = args.queue.escape_debug();
-        talk(
-            "recv",
-            format_args!("made the queue '{name}', which was not there; it waits for senders"),
-        );
-    }
     receiver.end_when_senders_gone(args.until_senders_gone);
     let most = match args.file.len() as u64 {
         0 => args.count.unwrap_or(u64::MAX),
@@ -156,6 +153,27 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Opens the queue. One that is not there is waited for, unless it was said how to make it: only
+/// its sender knows what its messages are to be, and a misspelt name would make one that no process
+/// sends to. `None`: a signal came first.
+fn open(args: &RecvArgs, common: &Common, signals: &mut Signals) -> Result<Option<Queue>, Failure> {
+    if args.made.is_given() {
+        let create = !common.domain.no_create;
+        return args.made.open(&common.domain.open()?, &args.queue, create).map(Some);
+    }
+    let open = |domain: &Domain, name: &str| args.made.open_existing(domain, name);
+    let mut awaited = Awaited::new("recv", "a sender", &args.queue, &common.domain);
+    if let Some(queue) = awaited.open(open)? {
+        return Ok(Some(queue));
+    }
+    let until = args.until_idle.map(|span| Instant::now() + span);
+    match awaited.wait(Some(signals), until, open)? {
+        Found::Thing(queue) => Ok(Some(queue)),
+        Found::Late => Err(awaited.not_there("queue")),
+        Found::End => Ok(None),
+    }
 }
 
 enum Stop {

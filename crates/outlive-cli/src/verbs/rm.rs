@@ -11,13 +11,15 @@ use crate::process;
 
 /// Remove names
 ///
-/// The life of a name: the first process that opens it makes it, and it stays until a process
-/// removes it, whichever process dies; nothing counts its users. Its owner, and every user who
-/// may write to the domain's folder, may remove it. Processes that have the thing open go on
-/// using it together, unseen by others; a process that opens the name afterwards makes a new one.
-/// So two programs can end up with two different things of one name: hence remove refuses while a
-/// living process has it open, unless forced. Its memory is freed when the last user ends or
-/// closes it.
+/// The life of a name: the first process that opens it makes it, and it stays until a process removes
+/// it, whichever process dies; nothing counts its users. Its owner, and every user who may write to
+/// the domain's folder, may remove it.
+///
+/// Processes that have the thing open go on using it together, unseen by others, and a process that
+/// opens the name afterwards makes a new one. So two programs can end up with two different things
+/// of one name. That is why remove refuses with exit code 12 while a living process has the thing
+/// open, unless --force is given. The memory is freed when the last user has closed the thing or
+/// ended.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive domain remove old-log\n  \

@@ -25,13 +25,14 @@ use crate::output::{counted, is_watched};
 
 /// Run a command while holding one of several permits
 ///
-/// At most --permits commands run at once. The permit of a killed holder comes back by itself;
-/// the dead holder's command is killed with it, and its permit is not used before that command is
-/// gone. (The command itself: what it has started in the background lives on. The kernel spares
-/// commands that change their user, set-user-ID ones; their permit is not used as long as they
-/// run.) A record beside the semaphore, NAME.commands, says which command runs under which
-/// permit. All users of one name give the same number. Signals sent to outlive are passed
-/// on to the command. Exits with the command's code.
+/// At most --permits commands run at once; the others wait for a permit. All users of one name give
+/// the same number. The verb exits with the command's code, and passes signals on to the command.
+///
+/// When the verb is killed, its command is killed with it, and the permit comes back by itself,
+/// once that command is gone. Processes that the command has started in the background live on. The
+/// kernel does not kill commands that change their user (set-user-ID programs): their permit comes
+/// back when they end. A record beside the semaphore, NAME.commands, says which command runs under
+/// which permit.
 ///
 /// What follows the first word of the command belongs to the command, options too; options of
 /// outlive come before it.
@@ -40,7 +41,7 @@ use crate::output::{counted, is_watched};
     find . -name '*.flac' | xargs -P 100 -I{} outlive semaphore run --permits 4 encoders ./encode.sh {}\n  \
     outlive semaphore run gpus --permits 2 --timeout 1m ./train.sh || echo 'no room'")]
 pub struct SemArgs {
-    /// The semaphore's name; it is made when it is not there
+    /// The semaphore's name; a semaphore that is not there is made
     name: String,
     /// How many commands may run at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST as i64))]

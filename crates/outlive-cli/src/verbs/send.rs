@@ -25,12 +25,12 @@ use crate::size;
 /// Send standard input into a queue, one message a line
 ///
 /// A message stays in the queue until a receiver has taken it, whichever process dies. While there
-/// is no receiver, because none has come yet or because it died, the queue takes messages until
-/// it is full; then send waits for the next receiver.
+/// is no receiver, because none has come yet or because it died, the queue takes messages until it
+/// is full; then send waits for the next receiver.
 ///
-/// A queue that was made with --on-receiver-death fail, or by a program that did not choose
-/// otherwise, ends send with exit code 3 when its receiver dies, also while send waits; the
-/// messages that were sent before are kept for the next receiver.
+/// A queue that was made with --on-receiver-death fail ends send with exit code 3 when its receiver
+/// dies, also while send waits; so does a queue that a program made without choosing. The messages
+/// that were sent before are kept for the next receiver.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive queue send jobs < list.txt\n  \
@@ -38,7 +38,7 @@ use crate::size;
     outlive queue send images --file *.jpg\n  \
     tail -F app.log | outlive queue send log")]
 pub struct SendArgs {
-    /// The queue's name; it is made when it is not there
+    /// The queue's name; a queue that is not there is made
     queue: String,
     #[command(flatten)]
     framing: FramingArgs,
@@ -47,7 +47,7 @@ pub struct SendArgs {
     file: Vec<PathBuf>,
     #[command(flatten)]
     made: MakeArgs,
-    /// Give up when the queue has been full for this time
+    /// Give up with exit code 5 when the queue has been full for this time [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }
@@ -63,16 +63,17 @@ pub struct MakeArgs {
     /// but the memory]
     #[arg(long, value_name = "N", conflicts_with = "first_slots")]
     max_messages: Option<u32>,
-    /// For a new queue: bytes of a slot; larger messages cost an object each [default: 128]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    slot_bytes: Option<u64>,
-    /// For a new queue: slots to begin with [default: 64]
+    /// For a new queue: bytes of a slot; a larger message takes a block of memory of its own
+    /// [default: 128]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_small)]
+    slot_bytes: Option<u32>,
+    /// For a new queue: how many slots it begins with, before it grows [default: 64]
     #[arg(long, value_name = "N")]
     first_slots: Option<u32>,
-    /// For a new queue: sending fails while it has no receiver
+    /// For a new queue: sending fails with exit code 4 while the queue has no receiver
     #[arg(long)]
     need_receiver: bool,
-    /// For a new queue: what a send does while the receiver is dead [default: keep]. An existing
+    /// For a new queue: what a send does while the receiver is dead [default: keep]; an existing
     /// queue that does the other is refused
     #[arg(long, value_name = "WHAT")]
     on_receiver_death: Option<ReceiverDeath>,
@@ -97,15 +98,38 @@ impl From<ReceiverDeath> for OnReceiverDeath {
 }
 
 impl MakeArgs {
+    /// Returns whether it was said how to make one.
+    pub fn is_given(&self) -> bool {
+        let MakeArgs {
+            max_bytes,
+            max_messages,
+            slot_bytes,
+            first_slots,
+            need_receiver,
+            on_receiver_death,
+        } = self;
+        max_bytes.is_some()
+            || max_messages.is_some()
+            || slot_bytes.is_some()
+            || first_slots.is_some()
+            || *need_receiver
+            || on_receiver_death.is_some()
+    }
+
+    /// Returns the queue of that name, which must be there. It is taken as it is, unless it would
+    /// lose what is to be kept.
+    pub fn open_existing(&self, domain: &Domain, name: &str) -> Result<Queue, Error> {
+        let mut there = Queue::options();
+        if let Some(death) = self.on_receiver_death {
+            there = there.on_receiver_death(death.into());
+        }
+        there.open_as_bytes(domain, name)
+    }
+
     /// Returns the queue of that name, made as asked unless it is there.
     pub fn open(&self, domain: &Domain, name: &str, create: bool) -> Result<Queue, Failure> {
         loop {
-            // A queue that is there is taken as it is, unless it would lose what is to be kept.
-            let mut there = Queue::options();
-            if let Some(death) = self.on_receiver_death {
-                there = there.on_receiver_death(death.into());
-            }
-            match there.open_as_bytes(domain, name) {
+            match self.open_existing(domain, name) {
                 Err(Error::NotFound { .. }) if create => {}
                 opened => return Ok(opened?),
             }
@@ -129,7 +153,7 @@ impl MakeArgs {
             options = options.max_messages(messages);
         }
         if let Some(bytes) = self.slot_bytes {
-            options = options.slot_bytes(u32::try_from(bytes).unwrap_or(u32::MAX));
+            options = options.slot_bytes(bytes);
         }
         if let Some(slots) = self.first_slots {
             options = options.slots(slots);

@@ -25,33 +25,39 @@ use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::talk;
 use crate::signals::Signals;
+use crate::verbs::role;
 
 /// Answer the requests of a service, running a command for each
 ///
-/// When a command fails, its client is told with which exit status, in place of a reply. The command
-/// finds the pid of its client in OUTLIVE_CLIENT_PID. serve goes on until it is interrupted (exit code 0): it takes no
-/// further request then, and ends when the commands that run have answered; a second signal ends it
-/// at once. When serve is killed, its clients are told that the server died, and another server may
-/// take over at once; a command that serve had started is not killed with it. Each command has a
-/// process group of its own, which a terminal's Ctrl-C does not reach.
+/// The command reads the request from standard input and writes the reply to standard output. It
+/// finds the pid of the client in OUTLIVE_CLIENT_PID. When it fails, the client is told the exit
+/// status in place of a reply.
 ///
-/// What follows the first word of the command belongs to the command, options too; options of
-/// serve come before it.
+/// serve goes on until it is interrupted (exit code 0). It takes no further request then, and ends
+/// when the commands that run have answered; a second signal ends it at once. Each command has a
+/// process group of its own, so Ctrl-C on a terminal does not reach it.
+///
+/// When serve is killed, its clients are told that the server died, and another server may take
+/// over; a command that serve had started is not killed with it. A service has one server at a
+/// time. While another process is the server, serve waits up to a second for it to end, then fails
+/// with exit code 12 and names it.
+///
+/// What follows the first word of the command belongs to the command, options too; options of serve
+/// come before it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive service serve upper tr a-z A-Z\n  \
     outlive service serve --jobs 4 resize convert - -resize 50% -")]
 pub struct ServeArgs {
-    /// The service's name; it is made when it is not there
+    /// The service's name; a service that is not there is made
     name: String,
     /// End after N requests
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// Run up to N commands at a time, for as many requests
+    /// Answer up to N requests at a time, each by a command of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
-    /// The command that answers: it reads a request from standard input and writes the reply to
-    /// standard output
+    /// The command that answers, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
@@ -73,7 +79,7 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
     };
     let (done, ended) = channel();
     Serving {
-        server: service.server()?,
+        server: role::take(|| service.server())?,
         left: args.count.unwrap_or(u64::MAX),
         jobs: args.jobs.into(),
         command: Arc::new(args.command.clone()),

@@ -143,7 +143,7 @@ impl Subscribing {
         let moment = [until, end].into_iter().flatten().min();
         // One that was waited for is taken from its beginning.
         let open = subscribe(&self.options, true);
-        match self.awaited.wait(&mut self.signals, moment, open)? {
+        match self.awaited.wait(Some(&mut self.signals), moment, open)? {
             Found::Thing(here) => self.here = Some(here),
             Found::Late => self.give_up_in_time()?,
             Found::End => return Ok(false),

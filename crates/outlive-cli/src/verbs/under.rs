@@ -39,13 +39,13 @@ use crate::signals::{Signals, wait_readable};
 /// What to run, and how long to wait for the hold.
 #[derive(Args, Debug)]
 pub struct UnderArgs {
-    /// Give up after waiting this long for the lock or permit
+    /// Give up after waiting this long for the lock or permit [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
     /// Give up at once when the lock or permit is not free
     #[arg(long, conflicts_with = "timeout")]
     nonblock: bool,
-    /// Exit with this code after giving up
+    /// Exit with this code after giving up by --timeout or --nonblock
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = Code::LockTimedOut as u8)]
     conflict_exit_code: u8,
     /// The command to run, and its arguments
@@ -165,7 +165,7 @@ impl<'a> Under<'a> {
         rustix::io::fcntl_setfd(&go_ahead, FdFlags::empty())?;
         Command::new("/proc/self/exe")
             .arg0("outlive")
-            .arg("become")
+            .arg("%under")
             .arg(self.verb)
             .arg(std::process::id().to_string())
             .arg(go_ahead.as_raw_fd().to_string())

@@ -13,26 +13,28 @@ use crate::exit::{Code, Failure};
 use crate::output::{self, talk};
 use crate::process::Process;
 
-/// Wait until a process ends, or the holder of a lock, the receiver of a queue, the writer of a
-/// state
+/// Wait until a process ends: one given by its pid, or the one that holds a name
 ///
-/// wait returns at once when there is no such process: an unknown process has ended, and so has a
-/// zombie. When a holder gives the name back and lives on, that ends the wait too.
+/// The name may be that of a lock, whose holder is waited for, of a queue (its receiver), a service
+/// (its server), a state (its writer), or a record (the holders of locks in it). wait also ends
+/// when that process gives the name back and lives on.
+///
+/// wait returns at once when no process has that pid or holds that name, and when the process is a
+/// zombie.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive domain wait 4242\n  \
     outlive domain wait --timeout 1m backup")]
 pub struct WaitArgs {
-    /// A process's number, or the name of a lock or queue
+    /// A pid, or the name of a lock, queue, service, state or record
     ///
-    /// A number is a pid. The name of a lock means its holder, of a queue its receiver, of a
-    /// service its server, of a state its writer, of a record the holders of locks in it: those of
-    /// now.
+    /// A number is a pid, unless --name is given. Of a name, the processes that hold it now are
+    /// waited for.
     target: String,
     /// Take the target for a name, also if it is a number
     #[arg(long)]
     name: bool,
-    /// Give up with exit code 5 after this time
+    /// Give up with exit code 5 after this time [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }

@@ -31,13 +31,18 @@ fn a_command_answers() {
 #[test]
 fn what_can_go_wrong_is_told() {
     let stage = Stage::new();
-    stage.run(&["call", "nobody", "x"]).expect(4).says("no server");
+    stage.run(&["call", "nobody", "x"]).expect(6).says("no service 'nobody'");
     stage.run(&["call", "--no-create", "none", "x"]).expect(6);
     stage.run(&["call", "--wait-for-server", "--timeout", "0.05", "nobody", "x"]).expect(5);
+    assert!(!stage.domain().exists(), "call makes neither a service nor a domain");
     let server = stage.start(&["serve", "fails", "-n", "1", "--", "false"]);
     until("it serves", || serving(&stage, "fails"));
     stage.run(&["call", "fails", "x"]).expect(1).says("false: exit status: 1");
     server.end().expect(0).says("no answer");
+    // It was served once.
+    stage.run(&["call", "fails", "x"]).expect(4).says("no server");
+    stage.run(&["call", "fials", "x"]).expect(6).says("is 'fails' meant?");
+    assert!(stage.entry("fials").is_none());
     let server = stage.start(&["serve", "none", "-n", "1", "--", "/no/such/command"]);
     until("it serves", || serving(&stage, "none"));
     stage.run(&["call", "none", "x"]).expect(1).says("cannot run /no/such/command");
@@ -58,6 +63,19 @@ fn what_can_go_wrong_is_told() {
     first.end().expect(3).says("had begun");
     let server = stage.start(&["serve", "slow", "-n", "1", "--", "cat"]);
     assert_eq!(second.end().expect(0).text(), "y");
+    server.end().expect(0);
+}
+
+/// A call may come before the first server.
+#[test]
+fn a_service_that_is_not_there_is_waited_for() {
+    let stage = Stage::new();
+    let call = stage.start(&["call", "--wait-for-server", "--timeout", "20", "upper", "x"]);
+    until("it waits", || call.is_waiting());
+    assert!(!stage.domain().exists());
+    let server = stage.start(&["serve", "upper", "-n", "1", "tr", "a-z", "A-Z"]);
+    let ended = call.end().expect(0).says("waiting for a server to make 'upper'");
+    assert_eq!(ended.text(), "X");
     server.end().expect(0);
 }
 

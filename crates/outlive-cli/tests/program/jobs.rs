@@ -53,8 +53,25 @@ fn a_command_that_is_not_there_loses_no_job() {
     stage.run(&["work", "J", "./text"]).expect(126);
     assert_eq!(stage.run(&["work", "J", "--drain", "echo"]).expect(0).text(), "one\n");
     stage.run(&["work", "none", "--no-create", "true"]).expect(6);
+    for end in [&["--drain"][..], &["--timeout", "0.05"]] {
+        let call = [&["work", "K"], end, &["true"]].concat();
+        stage.run(&call).expect(6).says("no job queue 'K'");
+    }
+    assert!(stage.entry("K").is_none(), "a misspelt name makes nothing");
     stage.run(&["work", "J", "--json", "true"]).expect(2).says("standard output belongs");
     stage.run(&["job", "put", "J", &"x".repeat(5000)]).expect(10);
+}
+
+#[test]
+fn a_job_queue_that_is_not_there_is_waited_for() {
+    let stage = Stage::new();
+    let worker = stage.start(&["work", "J", "sh", "-c", "echo $1 > did", "x"]);
+    until("it waits", || worker.is_waiting());
+    assert!(!stage.domain().exists());
+    stage.run(&["job", "put", "J", "one"]).expect(0);
+    until("it works", || fs::read_to_string(stage.path("did")).is_ok_and(|did| did == "one\n"));
+    worker.kill();
+    worker.end().expect(-9).says("waiting for a producer to make 'J'");
 }
 
 #[test]
@@ -70,6 +87,26 @@ fn a_job_that_is_no_argument_is_set_aside() {
     stage.run(&["job", "aside", "J", "--retry"]).expect(0);
     let ended = stage.run(&["work", "J", "--drain", "--stdin", "cat"]).expect(0);
     assert_eq!(ended.text(), long);
+}
+
+#[test]
+fn a_damaged_job_is_shown_and_can_be_discarded() {
+    let stage = Stage::new();
+    stage.run(&["job", "put", "J", "one", "two"]).expect(0);
+    // A stray write hits the first job's length, which is then more than a job can have.
+    let file = fs::File::options().write(true).open(stage.domain().join("J")).expect("opens");
+    let first_slot = (4096_u64 + 512 + 1024 * 16).next_multiple_of(4096);
+    std::os::unix::fs::FileExt::write_all_at(&file, &5000_u64.to_le_bytes(), first_slot)
+        .expect("written");
+    stage.run(&["work", "J", "--drain", "echo"]).expect(11).says("a job's length");
+    assert_eq!(stage.run(&["work", "J", "--drain", "echo"]).expect(0).text(), "two\n");
+    assert_eq!(stage.entry("J").expect("there")["figures"]["damaged"], 1);
+    let shown = stage.run(&["job", "aside", "J", "--retry"]).expect(0);
+    shown.says("job 0 is damaged, and stays");
+    assert_eq!(stage.run(&["job", "aside", "J", "--json"]).expect(0).json()["is_damaged"], true);
+    let shown = stage.run(&["job", "aside", "J", "--discard"]).expect(0).text();
+    assert!(shown.starts_with("0 1 damaged: one"), "{shown}");
+    assert_eq!(stage.run(&["job", "aside", "J"]).expect(0).text(), "");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn all_there_is_is_listed() {
 #[test]
 fn a_name_in_use_is_removed_only_by_force() {
     let stage = Stage::new();
-    let receiver = stage.start(&["recv", "q"]);
+    let receiver = stage.start(&["recv", "q", "--max-bytes", "1M"]);
     until("it receives", || {
         stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true)
     });

@@ -92,9 +92,15 @@ fn alone_it_shows_its_help_without_what_is_hidden() {
     for verb in LISTED {
         assert!(help.lines().any(|line| line.trim_start().starts_with(verb)), "{verb}: {help}");
     }
-    for hidden in ["become", "demo-member"] {
+    for hidden in ["%under", "%member"] {
         assert!(!help.contains(hidden), "{hidden}: {help}");
     }
+    // A misspelt verb is told of none that is hidden.
+    let told = stage.run(&["ecko", "x"]).expect(2).says("'echo'");
+    assert!(!told.err.contains("%"), "{}", told.err);
+    // The environment's domain is no part of the usage.
+    let told = stage.run(&["echo"]).expect(2).says("Usage: outlive echo <TOPIC>");
+    assert!(!told.err.contains("--domain"), "{}", told.err);
     let topic = stage.run(&["topic"]).expect(2).err;
     assert!(topic.contains("Usage: outlive topic") && topic.contains("  echo "), "{topic}");
     // A short form stands among the short forms only.
@@ -195,7 +201,7 @@ fn man_pages_are_made_for_each_verb() {
     }
     let main = fs::read_to_string(stage.path("pages/man1/outlive.1")).expect("written");
     assert!(main.contains("Exit codes:"), "{main}");
-    assert!(!listed.contains("member") && !listed.contains("become"));
+    assert!(!listed.contains('%'));
     fs::write(stage.path("file"), "").expect("written");
     stage.run(&["man", "file"]).expect(15).says("file");
 }

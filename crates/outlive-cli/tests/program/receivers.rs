@@ -38,13 +38,42 @@ fn waiting_sender(stage: &Stage) -> Running {
 }
 
 #[test]
-fn a_queue_that_recv_makes_is_told() {
+fn a_queue_that_is_not_there_is_waited_for() {
     let stage = Stage::new();
-    let first = stage.run(&["recv", "typo", "--until-idle", "0"]).expect(0);
-    assert!(first.err.contains("made the queue 'typo', which was not there"), "{}", first.err);
-    assert_eq!(stage.run(&["recv", "typo", "--until-idle", "0"]).expect(0).err, "");
-    stage.run(&["recv", "other", "--no-create"]).expect(6);
-    assert!(stage.entry("other").is_none());
+    let early = stage.start(&["recv", "log", "--count", "2"]);
+    until("it waits", || early.is_waiting());
+    assert!(!stage.domain().exists(), "it makes neither the queue nor its domain");
+    stage.feed(&["send", "log"], b"one\ntwo\n").expect(0);
+    let ended = early.end().expect(0).says("waiting for a sender to make 'log'");
+    assert_eq!(ended.text(), "one\ntwo\n");
+
+    // A misspelt name makes nothing, and the right one is suggested.
+    let told = stage.run(&["recv", "lgo", "--until-idle", "0.05"]).expect(6);
+    told.says("waiting for a sender to make 'lgo'").says("no queue 'lgo'").says("is 'log' meant?");
+    stage.run(&["recv", "lgo", "--no-create"]).expect(6).says("is 'log' meant?");
+    let waiting = stage.start(&["recv", "lgo"]);
+    until("it waits", || waiting.is_waiting());
+    waiting.signal(2);
+    waiting.end().expect(0);
+    assert!(stage.entry("lgo").is_none());
+    // Unless it is said how to make it.
+    stage.run(&["recv", "made", "--max-bytes", "64K", "--until-idle", "0"]).expect(0);
+    assert_eq!(stage.entry("made").expect("there")["max_bytes"], 64 << 10);
+}
+
+/// `kill -9 PID; outlive recv q`: the killed process has the role until the kernel has ended it.
+#[test]
+fn a_receiver_that_is_just_ending_is_waited_for() {
+    let stage = Stage::new();
+    let receiver = stuck_receiver(&stage);
+    let next = stage.start(&["recv", "q", "--count", "1"]);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    // Without a retry it would have been refused by now.
+    receiver.kill();
+    let receives = |queue: serde_json::Value| queue["receiver"]["pid"] == next.pid();
+    until("it receives", || stage.entry("q").is_some_and(receives));
+    stage.feed(&["send", "q"], b"x\n").expect(0);
+    assert_eq!(next.end().expect(0).text(), "x\n");
 }
 
 #[test]
@@ -105,7 +134,7 @@ fn what_was_looked_at_and_not_written_is_marked() {
 fn a_receiver_that_is_asked_to_end_leaves_in_good_order() {
     let stage = Stage::new();
     for signal in [2, 15] {
-        let receiver = stage.start(&["recv", "q"]);
+        let receiver = stage.start(&["recv", "q", "--max-bytes", "1M"]);
         until("it receives", || {
             stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true)
         });

@@ -147,7 +147,8 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Returns whether it reads the signals that ask it to end, and sleeps: it waits for something.
+    /// Returns whether it sleeps in a wait for something: it reads the signals that ask it to end,
+    /// or waits for descriptors.
     pub fn is_waiting(&self) -> bool {
         let Ok(status) = fs::read_to_string(format!("/proc/{}/status", self.pid())) else {
             return false;
@@ -157,7 +158,10 @@ impl Running {
             line.unwrap_or_default().trim().to_owned()
         };
         let blocked = u64::from_str_radix(&field("SigBlk:"), 16).unwrap_or(0);
-        field("State:").starts_with('S') && blocked & (1 << (libc::SIGTERM - 1)) != 0
+        let where_to = fs::read_to_string(format!("/proc/{}/wchan", self.pid()));
+        let polls = where_to.is_ok_and(|name| name.contains("poll"));
+        let is_sleeping = field("State:").starts_with('S');
+        is_sleeping && (polls || blocked & (1 << (libc::SIGTERM - 1)) != 0)
     }
 
     /// Returns whether a signal has come that it has not read.

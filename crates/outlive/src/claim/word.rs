@@ -5,6 +5,7 @@
 //! | 0 | free | |
 //! | id | the thread with that token owns it | the next taker takes it over by compare-exchange, and knows that it did |
 //! | id + WAITERS | owned, and a thread may sleep until it is not | the same; the kernel's mark wakes one sleeper, which wakes all |
+//! | id + marks | owned; the owner tells others something by bits beside its id (`MARKS`) | as without them |
 //! | `DIED` | its owner is dead, and a sweep has taken the name out | as a dead owner's id |
 //! | else | the user's own value, at which a claim ends; or a stray write | |
 //!
@@ -25,9 +26,10 @@ const WAITERS: u32 = crate::liveness::WAITERS;
 /// id, because bit 29 is not set, and a number that a stray write is unlikely to leave.
 pub(crate) const DIED: u32 = 0x4449_4544;
 
-/// See the file's head.
+/// See the file's head. `MARKS` are the bits that its owner may set beside its id; any other bit
+/// there is a stray write's.
 #[repr(transparent)]
-pub(crate) struct Word(AtomicU32);
+pub(crate) struct Word<const MARKS: u32 = 0>(AtomicU32);
 
 /// How a thread became the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +49,25 @@ pub(crate) enum Unclaimed {
     WouldBlock,
     /// A living thread still owned it when the deadline passed.
     TimedOut,
+    /// A living thread owns it, and has set a mark that the caller heeds.
+    Marked,
     /// The word has this value, which no claim leaves.
     Other(u32),
     System(Errno),
 }
 
-impl Word {
+impl<const MARKS: u32> Word<MARKS> {
+    /// Returns the owner that a value of this word names.
+    #[inline]
+    pub(crate) fn owner_in(seen: u32) -> Option<TokenId> {
+        // All ones is what a stray write leaves most easily. With all marks out it would read as an
+        // id: the last generation's of a slot that hardly any domain has.
+        if MARKS != 0 && seen == u32::MAX {
+            return None;
+        }
+        TokenId::from_word(seen & !MARKS)
+    }
+
     /// Takes the word for `id` if it is free.
     #[inline]
     pub(crate) fn acquire(&self, id: TokenId) -> bool {
@@ -78,7 +93,7 @@ impl Word {
                 0 => me.id.as_u32(),
                 // WAITERS, because others may sleep on the old value.
                 DIED => me.id.as_u32() | WAITERS,
-                _ => match TokenId::from_word(seen).ok_or(Unclaimed::Other(seen))? {
+                _ => match Self::owner_in(seen).ok_or(Unclaimed::Other(seen))? {
                     owner if owner == me.id => return Err(Unclaimed::Deadlock),
                     owner if me.is_alive(owner) => return Err(Unclaimed::WouldBlock),
                     _ => me.id.as_u32() | WAITERS,
@@ -101,34 +116,52 @@ impl Word {
         spin_wait: &SpinWait,
         deadline: Deadline,
     ) -> Result<Claimed, Unclaimed> {
+        self.claim_heeding(me, spin_wait, deadline, 0)
+    }
+
+    /// Takes the word likewise, unless its living owner has set one of the marks `heeded`.
+    #[cold]
+    pub(crate) fn claim_heeding(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+        heeded: u32,
+    ) -> Result<Claimed, Unclaimed> {
         // Spinning only loads: a death leaves nothing. Relaxed: `try_claim` loads again.
-        spin_wait
-            .spin_until(deadline, || TokenId::from_word(self.0.load(Ordering::Relaxed)).is_none());
+        spin_wait.spin_until(deadline, || Self::owner_in(self.0.load(Ordering::Relaxed)).is_none());
         // Given back when this function returns, in whatever way.
         let mut relay = None;
         let mut last_try = false;
         loop {
             match self.try_claim(me) {
+                // Relaxed: the caller looks again.
+                Err(Unclaimed::WouldBlock) if self.0.load(Ordering::Relaxed) & heeded != 0 => {
+                    return Err(Unclaimed::Marked);
+                }
                 Err(Unclaimed::WouldBlock) if last_try => return Err(Unclaimed::TimedOut),
                 Err(Unclaimed::WouldBlock) => {}
                 settled => return settled,
             }
-            let slept = self.sleep_behind_owner(me, &mut relay, deadline);
+            let slept = self.sleep_behind_owner(me, &mut relay, deadline, heeded);
             last_try = slept.map_err(Unclaimed::System)? == Asleep::TimedOut;
         }
     }
 
     /// Sleeps until the word changes or its living owner ends; returns at once if there is no such
-    /// owner. The caller keeps `relay` until it has what it wants.
+    /// owner, or if it has set one of the marks `heeded`. The caller keeps `relay` until it has
+    /// what it wants.
     #[cold]
     pub(crate) fn sleep_behind_owner(
         &self,
         me: Me,
         relay: &mut Option<WakeRelay>,
         deadline: Deadline,
+        heeded: u32,
     ) -> Result<Asleep, Errno> {
         let seen = self.0.load(Ordering::Acquire);
-        let Some(owner) = TokenId::from_word(seen).filter(|owner| *owner != me.id) else {
+        let owner = Self::owner_in(seen).filter(|owner| *owner != me.id && seen & heeded == 0);
+        let Some(owner) = owner else {
             return Ok(Asleep::LookAgain);
         };
         let waited_for = seen | WAITERS;
@@ -143,7 +176,11 @@ impl Word {
         }
         let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
         let watch = Watch { word: &self.0, expected: waited_for };
-        Sleep::on(me.registry, &[watch]).behind(relay, &[owner]).until(deadline)
+        // A mark that this sleeper does not heed wakes it in vain, or not at all.
+        let has_changed = || (self.0.load(Ordering::Relaxed) ^ waited_for) & (!MARKS | heeded) != 0;
+        Sleep::on(me.registry, &[watch])
+            .behind(relay, &[owner])
+            .until_it_comes(deadline, has_changed)
     }
 
     /// Leaves the word, free or with the user's own value in it. The caller, whose token has that
@@ -151,15 +188,22 @@ impl Word {
     /// a process declared this one dead, nothing changes.
     #[inline]
     pub(crate) fn release(&self, id: TokenId, left: u16) {
+        self.release_marked(id, 0, left);
+    }
+
+    /// Leaves the word likewise, in which the owner has set those marks.
+    #[inline]
+    pub(crate) fn release_marked(&self, id: TokenId, marks: u32, left: u16) {
+        let held = id.as_u32() | marks;
         // Release pairs with every Acquire above. With WAITERS the word is not left here: if this
         // thread were stopped before the wake, the sleepers would not know. Died just before: the
         // next taker takes over.
         if self
             .0
-            .compare_exchange(id.as_u32(), u32::from(left), Ordering::Release, Ordering::Relaxed)
+            .compare_exchange(held, u32::from(left), Ordering::Release, Ordering::Relaxed)
             .is_err()
         {
-            self.release_to_sleepers(id, left);
+            self.release_to_sleepers(held, left);
         }
     }
 
@@ -172,8 +216,8 @@ impl Word {
     /// sleep on, because they watch our token and not the next owner's.
     #[cold]
     #[inline(never)]
-    fn release_to_sleepers(&self, id: TokenId, left: u16) {
-        let held = id.as_u32() | WAITERS;
+    fn release_to_sleepers(&self, held: u32, left: u16) {
+        let held = held | WAITERS;
         // Relaxed: only an owner takes WAITERS away. Another value belongs to another thread: then
         // there is nothing to leave.
         if self.0.load(Ordering::Relaxed) == held {
@@ -185,14 +229,14 @@ impl Word {
     /// taker knows of the death as by the id. Returns whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
         let mut seen = self.0.load(Ordering::Acquire);
-        let Some(owner) = TokenId::from_word(seen) else {
+        let Some(owner) = Self::owner_in(seen) else {
             return false;
         };
         if me.is_alive(owner) {
             return false;
         }
         // Again when a waiter has set its bit meanwhile: it may die before it takes the word over.
-        while !dry_run && TokenId::from_word(seen) == Some(owner) {
+        while !dry_run && Self::owner_in(seen) == Some(owner) {
             // In one step: a sweep that became the owner could be stopped as the owner. AcqRel: the
             // next owner, which takes over by an Acquire, sees what the dead owner wrote. Relaxed:
             // after a failure it tries again, or the word is another thread's.
@@ -211,6 +255,50 @@ impl Word {
         true
     }
 
+    /// Takes the word for `id` if it is free, with those marks beside the id.
+    #[inline]
+    pub(crate) fn acquire_marked(&self, id: TokenId, marks: u32) -> bool {
+        let mine = id.as_u32() | marks;
+        // As in `acquire`.
+        self.0.compare_exchange(0, mine, Ordering::Acquire, Ordering::Acquire).is_ok()
+    }
+
+    /// Sets the mark of that bit beside the owner's id, and wakes the sleepers, which may heed it.
+    /// The caller, whose token has that id, owns the word. Does nothing if another thread owns it
+    /// by now.
+    #[cold]
+    pub(crate) fn set_mark(&self, id: TokenId, bit: u8) {
+        // Release: what the owner wrote is seen by those that heed the mark. Died or stopped just
+        // before: the word is owned without the mark; just after: with it.
+        if let Err(seen) = self.0.compare_exchange(
+            id.as_u32(),
+            id.as_u32() | 1 << bit,
+            Ordering::Release,
+            Ordering::Relaxed,
+        ) && seen == id.as_u32() | WAITERS
+        {
+            futex::set_bit_and_wake_all(&self.0, seen, bit);
+        }
+    }
+
+    /// Takes a mark out that the owner has set. The caller, whose token has that id, owns the word.
+    /// Returns false, and does nothing, if another thread owns the word by now.
+    #[cold]
+    pub(crate) fn clear_mark(&self, id: TokenId, bit: u8) -> bool {
+        let mark = 1 << bit;
+        let mut seen = id.as_u32() | mark;
+        // Twice at most: only WAITERS can come in between, and only the owner takes it away.
+        // SeqCst: comes before the owner's look at the words of those that heeded the mark, see
+        // `RawRwLock`. Died just after: the word names a dead owner, as with the mark.
+        while seen & !WAITERS == id.as_u32() | mark {
+            match self.0.compare_exchange(seen, seen & !mark, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
     /// Returns whether the word still names `id`: if a process declared that owner dead, another
     /// may own the word by now.
     pub(crate) fn is_held_by(&self, id: TokenId) -> bool {
@@ -220,7 +308,7 @@ impl Word {
 
     /// Returns the owner, dead or alive.
     pub(crate) fn owner(&self) -> Option<TokenId> {
-        TokenId::from_word(self.0.load(Ordering::Acquire))
+        Self::owner_in(self.0.load(Ordering::Acquire))
     }
 
     /// Returns the value, with that ordering.
@@ -237,9 +325,9 @@ impl Word {
 }
 
 #[cfg(any(test, loom))]
-impl Word {
+impl<const MARKS: u32> Word<MARKS> {
     /// Makes a word with that value.
-    pub(crate) fn new(value: u32) -> Word {
+    pub(crate) fn new(value: u32) -> Word<MARKS> {
         Word(AtomicU32::new(value))
     }
 }

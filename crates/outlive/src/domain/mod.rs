@@ -74,7 +74,9 @@ pub struct DomainStats {
     /// How many sleepers found by their own recheck what a lost wake-up should have told them.
     /// Should be 0.
     pub rescues: u64,
-    /// How many times a locker was told that an owner had died or panicked.
+    /// How many times a process took over what a dead owner had: a lock whose next locker was told
+    /// (also of a panic), a permit, a job that was taken, set aside, retried or discarded. What a
+    /// sweep gives back is not counted.
     pub owner_deaths: u64,
 }
 

@@ -138,10 +138,7 @@ impl Inner {
         index: usize,
     ) -> Result<(M::Owned, bool), Error> {
         let payload = self.contents(index)?;
-        let max = self.job_bytes();
-        let told = payload.len.load(Ordering::Relaxed);
-        let possible = if self.is_fixed { max } else { told.min(max) / self.unit * self.unit };
-        let len = possible as usize;
+        let (len, is_damaged) = self.len_or_damaged(payload);
         // SAFETY: it writes `len` bytes, for which `make` has room; the slot has as many, as `len`
         // is `max` at most.
         let made = unsafe {
@@ -151,7 +148,20 @@ impl Inner {
             })
         };
         let damaged = || self.segment.damaged("a job's length");
-        made?.map(|(data, ())| (data, told != possible)).ok_or_else(damaged)
+        made?.map(|(data, ())| (data, is_damaged)).ok_or_else(damaged)
+    }
+
+    /// Returns whether a job's length is damaged, or cannot be read.
+    pub(super) fn is_damaged(&self, index: usize) -> bool {
+        self.contents(index).map_or(true, |payload| self.len_or_damaged(payload).1)
+    }
+
+    /// Returns the length of a job, as one that is possible, and whether the job says another.
+    fn len_or_damaged(&self, payload: Contents<'_>) -> (usize, bool) {
+        let max = self.job_bytes();
+        let told = payload.len.load(Ordering::Relaxed);
+        let possible = if self.is_fixed { max } else { told.min(max) / self.unit * self.unit };
+        (possible as usize, told != possible)
     }
 
     /// Returns whether jobs may have so many bytes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::inner::Inner;
 use super::job::{Job, SetAside};
-use super::table::Held;
+use super::table::{Held, Table};
 use crate::{Deadline, Error, Payload, RecvError, SendError, WaitError, WaitStrategy};
 
 /// A queue of jobs, open in this process: any number of processes put jobs, and any number of
@@ -241,19 +241,40 @@ impl<M: Payload + ?Sized> JobQueue<M> {
     /// Lets the job of that number be taken again, as if it had never been taken. Returns whether
     /// it was set aside.
     pub fn retry(&self, id: u64) -> bool {
-        self.aside_of(id).is_some_and(|held| self.inner.table().retry(held))
+        self.aside_of(id).is_some_and(|held| self.retry_held(held))
     }
 
     /// Lets all jobs that are set aside be taken again, as [`JobQueue::retry`] does. Returns how
     /// many there were.
     pub fn retry_all(&self) -> usize {
-        let table = self.inner.table();
-        self.aside().into_iter().filter(|&held| table.retry(held)).count()
+        self.aside().into_iter().filter(|&held| self.retry_held(held)).count()
     }
 
     /// Removes the job of that number for good, if it is set aside. Returns whether it was.
     pub fn discard(&self, id: u64) -> bool {
-        self.aside_of(id).is_some_and(|held| self.inner.table().discard(held))
+        self.aside_of(id).is_some_and(|held| self.change(held, |table, held| table.discard(held)))
+    }
+
+    fn retry_held(&self, held: Held) -> bool {
+        self.change(held, |table, held| table.retry(held))
+    }
+
+    /// Changes the word of a job that is set aside. If the word names a dead worker, this process
+    /// is the one that deals with its death, and counts it; if this process dies just before, the
+    /// death is dealt with and not counted.
+    fn change(&self, held: Held, how: impl FnOnce(Table<'_>, Held) -> bool) -> bool {
+        let was = how(self.inner.table(), held);
+        if was && held.word.is_taken() {
+            self.inner.registry.count_owner_death();
+        }
+        was
+    }
+
+    /// Counts the jobs that are set aside and damaged.
+    pub(super) fn damaged(&self) -> u32 {
+        let is_damaged =
+            |held: &Held| self.inner.is_damaged(held.index) && self.inner.table().is_still(*held);
+        self.aside().iter().filter(|held| is_damaged(held)).count() as u32
     }
 
     fn aside(&self) -> Vec<Held> {

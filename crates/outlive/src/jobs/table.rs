@@ -209,13 +209,11 @@ impl<'a> Table<'a> {
     }
 
     /// Sets aside a dead worker's job that has been taken as often as allowed.
-    fn put_aside(self, me: Me, index: usize, word: Word) -> bool {
-        let was = self.exchange(index, word, word.aside());
-        if was {
+    fn put_aside(self, me: Me, index: usize, word: Word) {
+        if self.exchange(index, word, word.aside()) {
             me.registry.count_owner_death();
             self.finished.notify_all();
         }
-        was
     }
 
     /// Ends a job. Returns false if the caller's process was taken for dead, and has it no more.

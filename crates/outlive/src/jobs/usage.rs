@@ -89,6 +89,8 @@ pub struct JobsUsage {
     pub max_attempts: u32,
     /// The jobs that workers have.
     pub taken: Vec<TakenJob>,
+    /// Of the jobs that are set aside, those whose length a stray write has damaged.
+    pub damaged: u32,
 }
 
 pub(crate) fn usage(segment: Segment, me: Me) -> Result<(JobsUsage, u32), Error> {
@@ -100,6 +102,7 @@ pub(crate) fn usage(segment: Segment, me: Me) -> Result<(JobsUsage, u32), Error>
         job_bytes: config.job_bytes,
         max_attempts: config.max_attempts,
         taken: queue.taken(),
+        damaged: queue.damaged(),
     };
     Ok((usage, queue.inner.table().sweep(me, true)))
 }

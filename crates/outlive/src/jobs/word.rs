@@ -51,6 +51,11 @@ impl Word {
         }
     }
 
+    /// Returns whether a process, living or dead, has the job.
+    pub(super) fn is_taken(self) -> bool {
+        matches!(self.state(), State::Taken(_))
+    }
+
     /// Returns how often the job has been taken.
     #[inline]
     pub(super) fn attempts(self) -> u32 {

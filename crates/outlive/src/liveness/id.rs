@@ -3,11 +3,12 @@
 //! ```text
 //!  31      30   29   28         16 15          0
 //! +-------+----+----+-------------+-------------+
-//! |WAITERS|  0 |  1 | generation  |    slot     |
+//! |WAITERS|  * |  1 | generation  |    slot     |
 //! +-------+----+----+-------------+-------------+
 //! ```
-//! Bit 31 is free for the word that holds the claim. Bit 29 is set and thread ids stay below 2^22,
-//! so the kernel never takes a claim for a thread id.
+//! Bit 31 is free for the word that holds the claim. So is bit 30, but 0 unless the word's protocol
+//! has a meaning for it (the mark of a reader-writer lock). Bit 29 is set and thread ids stay below
+//! 2^22, so the kernel never takes a claim for a thread id.
 
 use std::fmt;
 

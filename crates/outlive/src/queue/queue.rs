@@ -444,6 +444,25 @@ impl<M: Payload + ?Sized> Queue<M> {
     /// The new receiver goes on where its predecessor stopped: the message that the predecessor had
     /// peeked at and not committed comes first.
     ///
+    /// A process that was killed a moment ago still lives until the kernel has ended it: then this
+    /// is [`Error::Taken`]. To wait for its end, by the token of [`Queue::current_receiver`]:
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-taken-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use std::time::Duration;
+    /// use outlive::queue::Queue;
+    ///
+    /// let queue = Queue::<[u8]>::open_or_create(&domain, "log")?;
+    /// if let Some(former) = queue.current_receiver() {
+    ///     // One that lives on stays the receiver: then the next line says so.
+    ///     let _ = domain.peer(former.token).wait_dead_timeout(Duration::from_secs(1));
+    /// }
+    /// let receiver = queue.receiver()?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Taken`] while another receiver lives, [`Error::Ending`] when a thread of the dead
     /// one has not exited after two seconds, for which this waits, [`Error::NoToken`],

@@ -196,7 +196,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     }
 
     /// Makes this process the service's server, if there is none or it is dead. Never waits for a
-    /// living server.
+    /// living server. One that was killed a moment ago still lives until the kernel has ended it:
+    /// [`Queue::receiver`](crate::queue::Queue::receiver) shows how to wait for that, here by the
+    /// token of [`Service::current_server`].
     ///
     /// # Errors
     /// [`Error::Taken`] while another server lives, [`Error::Ending`] when a thread of the dead one

@@ -35,6 +35,18 @@ impl Access {
         }
     }
 
+    /// Returns the mode of the folder in which the domains lie that have a name. A group's is
+    /// sticky: a member may rename or remove the domains' folders that it has made, and no other
+    /// member's, so no member can put a folder of its own in the place of another's domain. (Its
+    /// owner and root may.) A domain's own folder is not sticky, because there the members remove
+    /// each other's names, and what the dead left.
+    fn base_mode(self) -> u32 {
+        match self {
+            Access::Mine => 0o700,
+            Access::Group(_) => 0o1770,
+        }
+    }
+
     pub(crate) fn file_mode(self) -> u32 {
         match self {
             Access::Mine => 0o600,
@@ -96,8 +108,13 @@ impl Folder {
         let base = Folder::base(group);
         // It holds domains, so it is none.
         let of_base = if opening == Opening::Open { opening } else { Opening::OpenOrCreate };
-        Folder::open_any(&base, group, of_base, None)?;
-        Folder::open(&base.join(name), group, opening, mark)
+        let path = base.join(name);
+        Folder::open_any(&base, group, of_base, None).map_err(|error| match error {
+            // What is not there is what was asked for.
+            Error::NotFound { .. } => Error::NotFound { path: path.clone() },
+            other => other,
+        })?;
+        Folder::open(&path, group, opening, mark)
     }
 
     /// Opens the folder or makes it, as `opening` says, and checks which other users may enter it. A
@@ -119,9 +136,16 @@ impl Folder {
         mark: Option<&str>,
     ) -> Result<Folder, Error> {
         let asked = group.map_or(Access::Mine, Access::Group);
+        // Without a mark it is a folder of domains.
+        let mode = if mark.is_some() { asked.folder_mode() } else { asked.base_mode() };
         let make = || {
-            file::make_folder(path, asked.folder_mode(), asked.group())
-                .map_err(|errno| Error::from_errno("make", path, errno))
+            file::make_folder(path, mode, asked.group()).map_err(|errno| match errno {
+                // Of the steps, only giving it to a group is not permitted like that.
+                Errno::PERM if group.is_some() => {
+                    Error::Permission { path: path.to_path_buf(), doing: "share" }
+                }
+                errno => Error::from_errno("make", path, errno),
+            })
         };
         let fd = match opening {
             Opening::Open => file::open_folder(path),
@@ -160,7 +184,7 @@ impl Folder {
             && file::is_empty(fd.as_fd()) == Ok(true)
         {
             // This folder, which was checked, and not the one that has the path by now.
-            file::finish_open_folder(fd.as_fd(), asked.folder_mode(), asked.group())
+            file::finish_open_folder(fd.as_fd(), mode, asked.group())
                 .map_err(|errno| Error::from_errno("make", path, errno))?;
             facts = examine(fd.as_fd())?;
         }

@@ -134,11 +134,12 @@ impl<G: fmt::Debug> std::error::Error for LockError<G> {
 }
 
 /// Says why a reader of an [`RwLock`](super::RwLock) could not become a writer. It still reads, by
-/// the guard inside.
+/// the guard inside, and is upgradable if it was.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UpgradeError<G> {
-    /// Another thread reads (only from `try_upgrade`), or waits to write.
+    /// Another thread reads (only from `try_upgrade`); or it waits to write, or is the upgradable
+    /// reader, which refuses every other reader that upgrades.
     InUse(G),
     /// Another thread still read when the deadline passed.
     TimedOut(G),
@@ -147,6 +148,25 @@ pub enum UpgradeError<G> {
 }
 
 impl<G> UpgradeError<G> {
+    /// Returns why the reader with that guard, which `me` is, was refused.
+    pub(super) fn of(guard: G, refused: Refused, me: Me) -> UpgradeError<G> {
+        let in_time = refused != Refused::TimedOut;
+        match AcquireError::from_refused(refused, me) {
+            Some(error) => UpgradeError::Failed(guard, error),
+            None if in_time => UpgradeError::InUse(guard),
+            None => UpgradeError::TimedOut(guard),
+        }
+    }
+
+    /// Returns the reader's guard, and the reason without it.
+    pub fn split(self) -> (G, UpgradeError<()>) {
+        match self {
+            UpgradeError::InUse(guard) => (guard, UpgradeError::InUse(())),
+            UpgradeError::TimedOut(guard) => (guard, UpgradeError::TimedOut(())),
+            UpgradeError::Failed(guard, error) => (guard, UpgradeError::Failed((), error)),
+        }
+    }
+
     /// Returns the reader's guard.
     pub fn into_guard(self) -> G {
         match self {

@@ -9,7 +9,9 @@ use super::raw_lock::{ExclusiveLock, RawLock};
 use super::rw_lock::Reading;
 
 /// Gives access to a part of what a lock guards, and unlocks the lock when dropped:
-/// [`MutexGuard::map`](super::MutexGuard::map) makes it.
+/// [`MutexGuard::map`](super::MutexGuard::map) and
+/// [`filter_map`](super::MutexGuard::filter_map) make it, and its own functions of these names make
+/// one of a part of the part.
 ///
 /// It cannot mark the value consistent, because it sees only a part of it; and it cannot wait on a
 /// condition variable, because another thread may change which part there is.
@@ -19,9 +21,9 @@ use super::rw_lock::Reading;
 pub struct MappedGuard<'a, R: RawLock, U: ?Sized, K = ()> {
     value: NonNull<U>,
     /// Unlocks when dropped.
-    _hold: Hold<'a, R>,
+    hold: Hold<'a, R>,
     /// As in a [`Guard`].
-    _keep: K,
+    keep: K,
 }
 
 // SAFETY: a shared guard gives no more than `&U`, and `U: Sync`.
@@ -52,7 +54,41 @@ impl<'a, R: ExclusiveLock, T, K> Guard<'a, R, T, K> {
         part: impl FnOnce(&mut T) -> &mut U,
     ) -> MappedGuard<'a, R, U, K> {
         let value = NonNull::from(part(&mut guard));
-        MappedGuard { value, _hold: guard.hold, _keep: guard.keep }
+        MappedGuard { value, hold: guard.hold, keep: guard.keep }
+    }
+
+    /// Makes a guard of a part of the value, if there is such a part, as
+    /// [`map`](super::MutexGuard::map) does; returns the whole guard if there is none.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-filter-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::sync::{Mutex, MutexGuard};
+    ///
+    /// let table = Mutex::<[u32; 4]>::options([1, 2, 3, 4]).open_or_create(&domain, "table")?;
+    /// let even = |table: &mut [u32; 4]| table.iter_mut().find(|entry| **entry % 2 == 0);
+    /// match MutexGuard::filter_map(table.lock().unwrap(), even) {
+    ///     Ok(mut entry) => *entry = 7,
+    ///     Err(table) => panic!("none of {table:?} is even"),
+    /// }
+    /// assert_eq!(*table.lock().unwrap(), [1, 7, 3, 4]);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The guard itself, when `part` returns `None`.
+    ///
+    /// # If it panics
+    /// As with [`map`](super::MutexGuard::map).
+    pub fn filter_map<U: ?Sized>(
+        mut guard: Guard<'a, R, T, K>,
+        part: impl FnOnce(&mut T) -> Option<&mut U>,
+    ) -> Result<MappedGuard<'a, R, U, K>, Guard<'a, R, T, K>> {
+        match part(&mut guard).map(NonNull::from) {
+            Some(value) => Ok(MappedGuard { value, hold: guard.hold, keep: guard.keep }),
+            None => Err(guard),
+        }
     }
 }
 
@@ -63,7 +99,93 @@ impl<'a, T, K> Guard<'a, Reading, T, K> {
         part: impl FnOnce(&T) -> &U,
     ) -> MappedGuard<'a, Reading, U, K> {
         let value = NonNull::from(part(&guard));
-        MappedGuard { value, _hold: guard.hold, _keep: guard.keep }
+        MappedGuard { value, hold: guard.hold, keep: guard.keep }
+    }
+
+    /// Makes a guard of a part of the value, if there is such a part, as
+    /// [`MutexGuard::filter_map`](super::MutexGuard::filter_map) does.
+    ///
+    /// # Errors
+    /// The guard itself, when `part` returns `None`.
+    pub fn filter_map<U: ?Sized>(
+        guard: Guard<'a, Reading, T, K>,
+        part: impl FnOnce(&T) -> Option<&U>,
+    ) -> Result<MappedGuard<'a, Reading, U, K>, Guard<'a, Reading, T, K>> {
+        match part(&guard).map(NonNull::from) {
+            Some(value) => Ok(MappedGuard { value, hold: guard.hold, keep: guard.keep }),
+            None => Err(guard),
+        }
+    }
+}
+
+impl<'a, R: ExclusiveLock, U: ?Sized, K> MappedGuard<'a, R, U, K> {
+    /// Makes a guard of a part of this part.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-map-map-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::sync::{MappedGuard, Mutex, MutexGuard};
+    ///
+    /// let rows = Mutex::<[[u32; 2]; 2]>::options([[1, 2], [3, 4]]).open_or_create(&domain, "rows")?;
+    /// let row = MutexGuard::map(rows.lock().unwrap(), |rows| &mut rows[1]);
+    /// let mut cell = MappedGuard::map(row, |row| &mut row[0]);
+    /// *cell = 7;
+    /// drop(cell);
+    /// assert_eq!(*rows.lock().unwrap(), [[1, 2], [7, 4]]);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # If it panics
+    /// A panic of `part` counts as a death while the guard is held.
+    pub fn map<V: ?Sized>(
+        mut guard: MappedGuard<'a, R, U, K>,
+        part: impl FnOnce(&mut U) -> &mut V,
+    ) -> MappedGuard<'a, R, V, K> {
+        let value = NonNull::from(part(&mut guard));
+        MappedGuard { value, hold: guard.hold, keep: guard.keep }
+    }
+
+    /// Makes a guard of a part of this part, if there is such a part.
+    ///
+    /// # Errors
+    /// The guard itself, when `part` returns `None`.
+    ///
+    /// # If it panics
+    /// A panic of `part` counts as a death while the guard is held.
+    pub fn filter_map<V: ?Sized>(
+        mut guard: MappedGuard<'a, R, U, K>,
+        part: impl FnOnce(&mut U) -> Option<&mut V>,
+    ) -> Result<MappedGuard<'a, R, V, K>, MappedGuard<'a, R, U, K>> {
+        match part(&mut guard).map(NonNull::from) {
+            Some(value) => Ok(MappedGuard { value, hold: guard.hold, keep: guard.keep }),
+            None => Err(guard),
+        }
+    }
+}
+
+impl<'a, U: ?Sized, K> MappedGuard<'a, Reading, U, K> {
+    /// Makes a guard of a part of this part.
+    pub fn map<V: ?Sized>(
+        guard: MappedGuard<'a, Reading, U, K>,
+        part: impl FnOnce(&U) -> &V,
+    ) -> MappedGuard<'a, Reading, V, K> {
+        let value = NonNull::from(part(&guard));
+        MappedGuard { value, hold: guard.hold, keep: guard.keep }
+    }
+
+    /// Makes a guard of a part of this part, if there is such a part.
+    ///
+    /// # Errors
+    /// The guard itself, when `part` returns `None`.
+    pub fn filter_map<V: ?Sized>(
+        guard: MappedGuard<'a, Reading, U, K>,
+        part: impl FnOnce(&U) -> Option<&V>,
+    ) -> Result<MappedGuard<'a, Reading, V, K>, MappedGuard<'a, Reading, U, K>> {
+        match part(&guard).map(NonNull::from) {
+            Some(value) => Ok(MappedGuard { value, hold: guard.hold, keep: guard.keep }),
+            None => Err(guard),
+        }
     }
 }
 
@@ -72,7 +194,7 @@ impl<R: RawLock, U: ?Sized, K> Deref for MappedGuard<'_, R, U, K> {
 
     #[inline]
     fn deref(&self) -> &U {
-        // SAFETY: `_hold` keeps the lock, and the part was borrowed from what the lock guards.
+        // SAFETY: `hold` keeps the lock, and the part was borrowed from what the lock guards.
         unsafe { self.value.as_ref() }
     }
 }
@@ -80,7 +202,7 @@ impl<R: RawLock, U: ?Sized, K> Deref for MappedGuard<'_, R, U, K> {
 impl<R: ExclusiveLock, U: ?Sized, K> DerefMut for MappedGuard<'_, R, U, K> {
     #[inline]
     fn deref_mut(&mut self) -> &mut U {
-        // SAFETY: `_hold` keeps the lock alone, and the part was borrowed from what the lock
+        // SAFETY: `hold` keeps the lock alone, and the part was borrowed from what the lock
         // guards; `&mut self` excludes a second borrow here.
         unsafe { self.value.as_mut() }
     }

@@ -33,6 +33,7 @@ mod mutex;
 mod once_lock;
 mod order;
 mod owned;
+mod permits;
 mod pi_mutex;
 mod primitive;
 mod raw;
@@ -41,6 +42,7 @@ mod readiness;
 mod rw_lock;
 mod semaphore;
 mod untyped;
+mod upgradable;
 
 pub use crate::claim::Holder;
 pub use barrier::{
@@ -65,6 +67,7 @@ pub use owned::{
     OwnedCeilingMutexGuard, OwnedGuard, OwnedMutexGuard, OwnedPermit, OwnedPiMutexGuard,
     OwnedReadGuard, OwnedWriteGuard,
 };
+pub use permits::{OwnedPermits, Permits};
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 #[doc(hidden)]
 pub use primitive::Handle;
@@ -74,6 +77,7 @@ pub use readiness::Bits;
 pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};
+pub use upgradable::{OwnedUpgradableReadGuard, UpgradableReadGuard};
 
 #[cfg(test)]
 mod tests {
@@ -104,7 +108,9 @@ mod tests {
                 assert!(mutex.lock_to_reset_until(passed).expect("well").is_none());
                 assert!(lock.read_until(passed).expect("well").is_none());
                 assert!(lock.write_until(passed).expect("well").is_none());
+                assert!(lock.upgradable_read_until(passed).expect("well").is_none());
                 assert!(permits.acquire_until(passed).expect("well").is_none());
+                assert!(permits.acquire_many_until(1, passed).expect("well").is_none());
                 assert!(permits.take_up_until(passed).expect("well").is_none());
                 assert!(event.wait_any_until(1, passed).expect("well").is_none());
                 assert!(latch.wait_until(passed).is_err());

@@ -42,14 +42,15 @@ pub type OwnedReadGuard<T> = OwnedGuard<Reading, T>;
 pub type OwnedWriteGuard<T> = OwnedGuard<Writing, T>;
 
 /// What locking returns: the guard, or why there is none, or a guard for a repair.
-type Owned<R, T> = Result<OwnedGuard<R, T>, LockError<OwnedGuard<<R as RawLock>::Repairing, T>>>;
+pub type Owned<R, T> =
+    Result<OwnedGuard<R, T>, LockError<OwnedGuard<<R as RawLock>::Repairing, T>>>;
 
 /// What locking returns that does not wait for ever: `None` while a living thread has the lock.
-type MaybeOwned<R, T> =
+pub type MaybeOwned<R, T> =
     Result<Option<OwnedGuard<R, T>>, LockError<OwnedGuard<<R as RawLock>::Repairing, T>>>;
 
 /// Takes a lock, and keeps its handle with the guard.
-fn owned<R: RawLock, T: 'static>(
+pub(super) fn owned<R: RawLock, T: 'static>(
     lock: &Arc<Lock<R::Words, T>>,
     take: impl FnOnce(&'static Lock<R::Words, T>) -> MaybeLocked<'static, R, T>,
 ) -> MaybeOwned<R, T> {
@@ -358,7 +359,7 @@ impl Semaphore {
     }
 
     /// Makes a permit of this semaphore keep the handle.
-    fn own(self: &Arc<Self>, permit: Permit<'_>) -> OwnedPermit {
+    pub(super) fn own(self: &Arc<Self>, permit: Permit<'_>) -> OwnedPermit {
         permit.by(Arc::clone(self))
     }
 }

@@ -9,7 +9,6 @@ use super::guard::Guard;
 use super::lock::{Lock, LockOptions, Locked, MaybeLocked};
 use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive};
-use super::raw::Refused;
 use super::raw::rw_lock::{Entered, RawRwLock};
 use super::raw_lock::{
     ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
@@ -26,8 +25,10 @@ use crate::{Deadline, Kind, Shareable, WaitStrategy};
 /// one compare-exchange, giving back one store, with no system call unless a thread waits. A
 /// waiting writer keeps new readers out, so readers do not starve writers; a reader that keeps
 /// finding writers queues as one of them. Beyond that the lock is not fair. A thread may read
-/// several times at once, unless a writer waits: then it gets [`AcquireError::Deadlock`]. A named
-/// lock takes 12 KiB of memory, which includes a value of up to 4,032 bytes.
+/// several times at once, unless a writer waits: then it gets [`AcquireError::Deadlock`]. One
+/// reader at a time may be the [upgradable](RwLock::upgradable_read) one, which no process refuses
+/// to become the writer. A named lock takes 12 KiB of memory, which includes a value of up to 4,032
+/// bytes.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-rwlock-{}", std::process::id()));
@@ -50,10 +51,11 @@ use crate::{Deadline, Kind, Shareable, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// While it reads: no locker is told, and writers go on at once. While it writes: the next locker,
-/// reader or writer, gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a
-/// [`WriteGuard`], even if it slept already. Exactly one locker is told; if it does not [mark the
-/// value consistent](WriteGuard::mark_consistent), the next one is told, too. While it waits: other
+/// While it reads, upgradable or not: no locker is told, and writers go on at once. While it
+/// writes: the next locker, reader or writer, gets
+/// [`LockError::OwnerDied`](super::LockError::OwnerDied) with a [`WriteGuard`], even if it slept
+/// already. Exactly one locker is told; if it does not [mark the value
+/// consistent](WriteGuard::mark_consistent), the next one is told, too. While it waits: other
 /// threads are not affected. A writer's panic counts as a death, a reader's does not.
 pub type RwLock<T> = Lock<RawRwLock, T>;
 
@@ -117,6 +119,12 @@ pub struct ReadHold<'a> {
     /// free.
     word: &'a AtomicU32,
     site: &'a Site,
+}
+
+impl<'a> ReadHold<'a> {
+    pub(super) fn new(word: &'a AtomicU32, site: &'a Site) -> ReadHold<'a> {
+        ReadHold { word, site }
+    }
 }
 
 // SAFETY: as long as the reader's word names it, a writer that holds the lock waits
@@ -405,8 +413,8 @@ impl<T> RwLock<T> {
         self.take_to_reset(Some(deadline))
     }
 
-    /// Returns the threads that hold the lock just now: one writer, or any number of readers. A
-    /// writer beside readers waits for them.
+    /// Returns the threads that hold the lock just now: one writer, or any number of readers, the
+    /// upgradable one first. A writer beside readers waits for them.
     pub fn holders(&self) -> Vec<Holder> {
         holders(self.handle.shared(), self.handle.site().registry)
     }
@@ -414,7 +422,8 @@ impl<T> RwLock<T> {
 
 impl<'a, T, K> ReadGuard<'a, T, K> {
     /// Becomes a writer once the other readers have left, and waits for them as long as they live.
-    /// No thread writes in between, so what was read still holds. New readers wait meanwhile.
+    /// No thread writes in between, so what was read still holds. New readers wait meanwhile. A
+    /// reader that must not be refused reads by [`RwLock::upgradable_read`].
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-upgrade-{}", std::process::id()));
@@ -438,10 +447,10 @@ impl<'a, T, K> ReadGuard<'a, T, K> {
     ///
     /// # Errors
     /// [`UpgradeError`], with this guard inside, and why: [`UpgradeError::InUse`] when a writer
-    /// waits already (two upgrading readers would wait for each other), or [`UpgradeError::Failed`]
-    /// with [`AcquireError::Deadlock`] when this thread reads a second time,
-    /// [`AcquireError::NotHeld`] in a forked child, [`AcquireError::Damaged`], or
-    /// [`AcquireError::System`].
+    /// waits already (two upgrading readers would wait for each other), or another reader is the
+    /// upgradable one; or [`UpgradeError::Failed`] with [`AcquireError::Deadlock`] when this thread
+    /// reads a second time, [`AcquireError::NotHeld`] in a forked child, [`AcquireError::Damaged`],
+    /// or [`AcquireError::System`].
     ///
     /// # If a process dies
     /// The death of another reader lets the caller go on at once; so does that of a waiting writer.
@@ -495,19 +504,17 @@ impl<'a, T, K> ReadGuard<'a, T, K> {
                 // thread the only holder.
                 Ok(unsafe { WriteGuard::new(words, value, me, site) }.keeping(keep))
             }
-            Err(refused) => {
-                let in_time = refused != Refused::TimedOut;
-                Err(match AcquireError::from_refused(refused, me) {
-                    Some(error) => UpgradeError::Failed(self, error),
-                    None if in_time => UpgradeError::InUse(self),
-                    None => UpgradeError::TimedOut(self),
-                })
-            }
+            Err(refused) => Err(UpgradeError::of(self, refused, me)),
         }
     }
 }
 
 impl<'a, T, K> WriteGuard<'a, T, K> {
+    /// Returns the thread, if what the lock guards is whole, so that readers may see it.
+    pub(super) fn may_downgrade(&self) -> Option<Me> {
+        self.hold.owner().filter(|_| !self.owner_died())
+    }
+
     /// Becomes a reader. No thread writes in between; other readers may enter at once.
     ///
     /// # Errors
@@ -517,7 +524,7 @@ impl<'a, T, K> WriteGuard<'a, T, K> {
     /// # If a process dies
     /// During this call: as for a reader, so no locker is told.
     pub fn downgrade(self) -> Result<ReadGuard<'a, T, K>, WriteGuard<'a, T, K>> {
-        let Some(me) = self.hold.owner().filter(|_| !self.owner_died()) else {
+        let Some(me) = self.may_downgrade() else {
             return Err(self);
         };
         let Guard { value, hold, keep } = self;
@@ -535,11 +542,16 @@ fn holders(raw: &RawRwLock, registry: &'static Registry) -> Vec<Holder> {
 
 impl Inspect for RawRwLock {
     fn look(&self, registry: &'static Registry) -> LockDetail {
-        let (readers, writes) = (self.readers().len() as u64, self.writer().is_some());
+        let upgradable = u64::from(self.is_shared());
+        let readers = self.readers().len() as u64 + upgradable;
+        let writes = upgradable == 0 && self.writer().is_some();
         let plural = if readers == 1 { "" } else { "s" };
         LockDetail {
             state: match (readers, writes) {
                 (0, _) => None,
+                _ if upgradable != 0 => {
+                    Some(format!("held by {readers} reader{plural}, one of them upgradable"))
+                }
                 (_, false) => Some(format!("held by {readers} reader{plural}")),
                 (_, true) => Some(format!("held by {readers} reader{plural}, a writer waits")),
             },

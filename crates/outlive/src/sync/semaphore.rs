@@ -16,6 +16,7 @@ use super::primitive::{Handle, TypeOf, note_beginning, words_at};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, Site, Sited};
 use super::raw::Refused;
 use super::raw::semaphore::{RawSemaphore, Records};
+use crate::claim::Word;
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{BODY, Opening, Segment, SharedLayout};
@@ -28,8 +29,8 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// Acquiring costs one compare-exchange, releasing one store, with no system call unless a thread
 /// waits. A permit names the thread that holds it, so no process has to undo anything after a
 /// death: a permit of a dead thread is free, and the death itself wakes a thread that sleeps for
-/// one. A semaphore is not fair. It may have up to 65,536 permits; up to 64 have a cache line each
-/// (4 KiB), more lie 16 to a line.
+/// one. [`Semaphore::acquire_many`] acquires several at once. A semaphore is not fair. It may have
+/// up to 65,536 permits; up to 64 have a cache line each (4 KiB), more lie 16 to a line.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-semaphore-{}", std::process::id()));
@@ -73,7 +74,9 @@ pub struct SemaphoreWords {
     // Written once, before the file has a name.
     max_permits: AtomicU32,
     step: AtomicU32,
-    reserved: [AtomicU32; 11],
+    /// See `RawSemaphore`. Written by threads that take several permits, and by sleepers.
+    turn: Word,
+    reserved: [AtomicU32; 10],
 }
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
@@ -237,11 +240,11 @@ impl Semaphore {
     }
 
     #[inline]
-    fn raw(&self) -> RawSemaphore<'_> {
+    pub(super) fn raw(&self) -> RawSemaphore<'_> {
         // SAFETY: `open` or `inside` has checked the place, and `handle` keeps it mapped.
         let words = unsafe { self.records.as_ref() };
-        let SemaphoreWords { free, takers, .. } = self.handle.shared();
-        RawSemaphore { free, takers, records: Records { words, step: self.step } }
+        let SemaphoreWords { free, takers, turn, .. } = self.handle.shared();
+        RawSemaphore { free, takers, turn, records: Records { words, step: self.step } }
     }
 
     /// Acquires a permit, waiting as long as living holders have all of them.
@@ -417,13 +420,13 @@ impl Semaphore {
     }
 
     #[inline]
-    fn me(&self) -> Result<Me, AcquireError> {
+    pub(super) fn me(&self) -> Result<Me, AcquireError> {
         self.handle.me().map_err(AcquireError::System)
     }
 
     /// Returns where this handle begins to look. Threads begin apart, so that they seldom meet.
     #[inline]
-    fn start(&self, me: Me) -> usize {
+    pub(super) fn start(&self, me: Me) -> usize {
         let (hint, len) = (self.hint.load(StdOrdering::Relaxed), self.raw().records.len());
         if hint < len { hint } else { me.id.slot() as usize % len }
     }
@@ -438,7 +441,7 @@ impl Semaphore {
     }
 
     #[inline]
-    fn permit(&self, id: TokenId, index: usize) -> Permit<'_> {
+    pub(super) fn permit(&self, id: TokenId, index: usize) -> Permit<'_> {
         Permit { semaphore: self, id, index, _thread: PhantomData }
     }
 }
@@ -590,6 +593,7 @@ pub(super) fn seen(segment: &Segment, offset: u64) -> Seen<'_> {
     Ok(Some(Box::new(RawSemaphore {
         free: &words.free,
         takers: &words.takers,
+        turn: &words.turn,
         records: Records { words: tail, step },
     })))
 }

@@ -159,6 +159,20 @@ pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
     }
 }
 
+/// Sets a bit of a word that is `held`, and wakes all its sleepers, in one step of the kernel's:
+/// the bit is never set beside sleepers that no thread has woken. The store has release order, as
+/// in [`set_and_wake_all`].
+#[cold]
+pub(crate) fn set_bit_and_wake_all(word: &AtomicU32, held: u32, bit: u8) {
+    let step = WakeOp { change: Change::SetBit(bit), when: Comparison::Eq, than: 0 };
+    if futex_call::wake_op(word, ALL, word, 0, step).is_err() {
+        // As in `set_and_wake_all`.
+        let set = held | 1 << bit;
+        let _ = word.compare_exchange(held, set, Ordering::Release, Ordering::Relaxed);
+        wake_all(word);
+    }
+}
+
 /// Wakes all sleepers on the word.
 ///
 /// A word that is no longer mapped, or is read-only here, cannot have sleepers that rely on this

@@ -31,6 +31,7 @@ crate::checks!(
     nobody_finds_a_folder_half_made: 60,
     makers_killed_at_random: 60,
     a_groups_domain_by_name,
+    no_member_takes_another_members_domain_away,
 );
 
 const STRANGER: u32 = 12_345;
@@ -415,8 +416,8 @@ fn a_groups_domain_by_name(world: &World) {
         || Domain::options().group(Some(group)).recheck(None).open_or_create("d").expect("opens");
     let domain = open();
     assert_eq!(domain.path(), base.join("d"));
-    for path in [&base, &base.join("d")] {
-        assert_eq!((mode(path), fs::metadata(path).expect("there").gid()), (0o770, group));
+    for (path, right) in [(&base, 0o1770), (&base.join("d"), 0o770)] {
+        assert_eq!((mode(path), fs::metadata(path).expect("there").gid()), (right, group));
     }
     let mutex = Mutex::<u64>::options(1).open_or_create(&domain, "m").expect("opens");
     as_stranger(group, || {
@@ -430,4 +431,42 @@ fn a_groups_domain_by_name(world: &World) {
     });
     assert_eq!(*mutex.lock().expect("free"), 2);
     fs::remove_dir_all(&base).expect("removed");
+}
+
+/// Removes a folder that is made for a test.
+struct Removed(std::path::PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A member may use all that is in another's domain. It may not put a domain of its own in that
+/// one's place: some processes would then use the one, and some the other.
+fn no_member_takes_another_members_domain_away(world: &World) {
+    skip_unless_root(world);
+    let group = 2_000_000 + std::process::id();
+    let base = Removed(format!("/dev/shm/outlive-group-{group}").into());
+    let base = &base.0;
+    let options = || Domain::options().group(Some(group)).recheck(None);
+    let theirs = options().open_or_create("theirs").expect("made");
+    Mutex::<u64>::options(1).open_or_create(&theirs, "m").expect("made");
+    as_stranger(group, || {
+        let refused = |done: std::io::Result<()>| {
+            let error = done.expect_err("another's");
+            assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}");
+        };
+        refused(fs::rename(base.join("theirs"), base.join("away")));
+        options().open_or_create("mine").expect("made");
+        refused(fs::rename(base.join("mine"), base.join("theirs")));
+        // Its own it may take away. In the other's it may remove names: the members trust each
+        // other with what is in a domain.
+        fs::rename(base.join("mine"), base.join("my other one")).expect("its own");
+        fs::remove_dir_all(base.join("my other one")).expect("its own");
+        let theirs = options().open("theirs").expect("there");
+        theirs.remove("m").expect("any member's");
+        fs::remove_file(base.join("theirs/.tokens")).expect("any member's");
+        refused(fs::remove_dir(base.join("theirs")));
+    });
 }

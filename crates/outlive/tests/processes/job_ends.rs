@@ -54,25 +54,32 @@ fn a_dead_workers_last_attempt_is_set_aside_for_all(world: &World) {
     let domain = world.domain();
     let queue = JobQueue::<u64>::options().max_attempts(1).open_or_create(&domain, "jobs");
     let queue = queue.expect("made");
+    let deaths = || domain.stats().owner_deaths;
     let poison = queue.put(&666).expect("room");
     holder(&queue).kill();
     queue.join().expect("set aside");
     assert_eq!(queue.counts().set_aside, 1);
     let aside = queue.set_aside().expect("looks");
     assert_eq!((aside.len(), aside[0].id, aside[0].attempts, aside[0].data), (1, poison, 1, 666));
+    assert_eq!(deaths(), 0, "looking deals with no death");
     assert!(queue.retry(poison));
-    assert_eq!(queue.len(), 1);
+    assert_eq!((queue.len(), deaths()), (1, 1));
     holder(&queue).kill();
-    assert_eq!(queue.retry_all(), 1);
+    assert_eq!((queue.retry_all(), deaths()), (1, 2));
     holder(&queue).kill();
     assert!(queue.discard(poison) && !queue.discard(poison));
+    assert_eq!(deaths(), 3);
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 0);
     // A living worker's last attempt is the worker's.
     queue.put(&1).expect("room");
     let job = queue.take().expect("a job");
-    assert!(!queue.discard(job.id()) && queue.retry_all() == 0);
+    let job_id = job.id();
+    assert!(!queue.discard(job_id) && queue.retry_all() == 0);
     assert!(queue.set_aside().expect("looks").is_empty());
-    job.done().expect("ours");
+    job.set_aside().expect("ours");
+    // No worker has died with this one.
+    assert!(queue.discard(job_id));
+    assert_eq!(deaths(), 3);
 }
 
 /// The set-aside job lies in the first slot that a look reads, the taken one in the last.
@@ -118,9 +125,7 @@ fn join_learns_of_a_death_at_the_last_attempt(world: &World) {
     let queue = queue.expect("made");
     for _ in 0..10 {
         queue.put(&1).expect("room");
-        let joiner = Child::start(|| {
-            queue.join_timeout(Duration::from_secs(5)).expect("the last job's worker dies");
-        });
+        let joiner = Child::start(|| queue.join().expect("the last job's worker dies"));
         wait_asleep(joiner.pid());
         // No worker had the job when `join` looked.
         holder(&queue).kill();

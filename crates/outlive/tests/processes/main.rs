@@ -82,6 +82,7 @@ mod segments;
 mod semaphore;
 mod services;
 mod several;
+mod several_permits;
 mod share_kills;
 mod shares;
 mod sleepers;
@@ -99,6 +100,7 @@ mod topic_damage;
 mod topic_deaths;
 mod topic_samples;
 mod topics;
+mod upgradable_reads;
 mod wait_bridges;
 mod wait_sets;
 mod wait_sources;
@@ -126,6 +128,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
     semaphore::CHECKS,
+    several_permits::CHECKS,
     barrier::CHECKS,
     panics::CHECKS,
     pi_mutex::CHECKS,
@@ -134,6 +137,7 @@ const ALL: &[&[runner::Check]] = &[
     inversion::CHECKS,
     rw_lock::CHECKS,
     rw_lock_deaths::CHECKS,
+    upgradable_reads::CHECKS,
     records::CHECKS,
     refusals::CHECKS,
     condvars::CHECKS,

@@ -425,10 +425,11 @@ fn a_permit_given_back_wakes_two_of_twenty(world: &World) {
     });
     drop(permit);
     board.reach(0, 1);
-    // The second one may not have looked yet, the nineteen others, were they woken, neither.
+    // The second one may not have looked yet, the nineteen others, were they woken, neither; nor has
+    // the first gone to sleep again, on a busy machine.
     std::thread::sleep(Duration::from_millis(300));
     let woken = sleeps().iter().zip(&before).filter(|(now, before)| now > before).count();
-    assert!((1..=2).contains(&woken), "{woken} of twenty were woken for one permit");
+    assert!(woken <= 2, "{woken} of twenty were woken for one permit");
     board.set(1, 1);
     waiters.into_iter().for_each(Child::finish);
 }

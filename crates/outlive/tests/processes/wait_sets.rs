@@ -334,13 +334,22 @@ pub fn add_all<S: outlive::wait::Source>(
     sources.iter().map(|source| set.add(source).expect("added")).collect()
 }
 
-/// How many threads of ours that process has started to wait for it.
-pub fn helpers_of(pid: i32) -> usize {
+/// The threads of ours that process has started to wait for it. A helper of a set names itself when
+/// it first runs, and that of a descriptor before it is polled.
+pub fn helper_threads(pid: i32) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it lives");
-    let names = tasks
-        .flatten()
-        .map(|task| std::fs::read_to_string(task.path().join("comm")).unwrap_or_default());
-    names.filter(|name| name.trim_end() == "outlive-wait").count()
+    let is_ours = |path: &std::path::Path| {
+        let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+        name.trim_end() == "outlive-wait"
+    };
+    let ours = tasks.flatten().filter(|task| is_ours(&task.path()));
+    ours.map(|task| task.file_name().to_str().and_then(|id| id.parse().ok()).expect("an id"))
+        .collect()
+}
+
+/// How many these are.
+pub fn helpers_of(pid: i32) -> usize {
+    helper_threads(pid).len()
 }
 
 const MANY: usize = 200;

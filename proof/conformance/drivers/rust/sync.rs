@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use outlive::Domain;
 use outlive::sync::{
     Barrier, Condvar, Event, Latch, LockError, Permit, ReadGuard, Reset, RwLock, Seat, Semaphore,
-    WhenOneDies, Woke, WriteGuard,
+    UpgradableReadGuard, UpgradeError, WhenOneDies, Woke, WriteGuard,
 };
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, refused, said};
@@ -26,7 +26,29 @@ pub(crate) struct Sync {
 
 enum Held {
     Read(ReadGuard<'static, u64>),
+    Upgradable(UpgradableReadGuard<'static, u64>),
     Write(WriteGuard<'static, u64>),
+}
+
+/// Returns what is held after an upgrade, and what is said of it.
+fn upgraded<G>(
+    got: Result<WriteGuard<'static, u64>, UpgradeError<G>>,
+    as_before: impl FnOnce(G) -> Held,
+) -> (Held, Answer) {
+    match got {
+        Ok(guard) => (Held::Write(guard), done()),
+        Err(error) => {
+            let (guard, reason) = error.split();
+            let message = reason.to_string();
+            let told = match reason {
+                UpgradeError::InUse(()) => refused("InUse", &message),
+                UpgradeError::TimedOut(()) => refused("TimedOut", &message),
+                UpgradeError::Failed((), error) => Err(error.into()),
+                _ => refused("Usage", &message),
+            };
+            (as_before(guard), told)
+        }
+    }
 }
 
 impl Sync {
@@ -92,6 +114,49 @@ impl Sync {
                     Err(error) => self.keep(name, Err(error)),
                 }
             }
+            ("upgradable", [name, patience]) => {
+                let lock = *find(&mut self.rw_locks, name)?;
+                let patience = answer::patience(patience)?;
+                let got = match patience {
+                    None => lock.try_upgradable_read(),
+                    Some(span) => lock.upgradable_read_timeout(span),
+                };
+                match got {
+                    Ok(guard) => {
+                        self.keep(name, Ok(Held::Upgradable(answer::got(guard, patience)?)))
+                    }
+                    Err(error) => self.keep(name, Err(error)),
+                }
+            }
+            ("upgrade", [name, span]) => {
+                let span = answer::span(span)?;
+                let (held, told) = match self.held.remove(*name) {
+                    Some(Held::Read(guard)) => upgraded(guard.upgrade_timeout(span), Held::Read),
+                    Some(Held::Upgradable(guard)) => {
+                        upgraded(guard.upgrade_timeout(span), Held::Upgradable)
+                    }
+                    _ => return refused("Usage", "not held to read"),
+                };
+                self.held.insert((*name).to_owned(), held);
+                told
+            }
+            ("downgrade" | "downgrade_to_upgradable", [name]) => {
+                let held = match self.held.remove(*name) {
+                    Some(Held::Write(guard)) if verb == "downgrade" => {
+                        guard.downgrade().map(Held::Read).map_err(|_| ())
+                    }
+                    Some(Held::Write(guard)) => {
+                        guard.downgrade_to_upgradable().map(Held::Upgradable).map_err(|_| ())
+                    }
+                    Some(Held::Upgradable(guard)) if verb == "downgrade" => {
+                        guard.downgrade().map(Held::Read).map_err(|_| ())
+                    }
+                    _ => return refused("Usage", "not held so"),
+                };
+                let held = held.map_err(|()| Refusal::new("Usage", "not whole"))?;
+                self.held.insert((*name).to_owned(), held);
+                done()
+            }
             ("write", [name, patience]) => {
                 let lock = *find(&mut self.rw_locks, name)?;
                 let patience = answer::patience(patience)?;
@@ -150,6 +215,7 @@ impl Sync {
         };
         let value = match &held {
             Held::Read(guard) => **guard,
+            Held::Upgradable(guard) => **guard,
             Held::Write(guard) => **guard,
         };
         self.held.insert(name.to_owned(), held);
@@ -173,6 +239,24 @@ impl Sync {
                 }?;
                 let permit = answer::got(permit, patience)?;
                 self.permits.entry((*name).to_owned()).or_default().push(permit);
+                done()
+            }
+            ("acquire_many", [name, permits, patience]) => {
+                let semaphore = *find(&mut self.semaphores, name)?;
+                let permits = answer::number(permits)?;
+                let patience = answer::patience(patience)?;
+                let got = match patience {
+                    None => semaphore.try_acquire_many(permits),
+                    Some(span) => semaphore.acquire_many_timeout(permits, span),
+                }?;
+                let got = answer::got(got, patience)?;
+                self.permits.entry((*name).to_owned()).or_default().extend(got);
+                done()
+            }
+            ("release_many", [name, permits]) => {
+                let held = find(&mut self.permits, name)?;
+                let left = held.len().checked_sub(answer::number(permits)?);
+                drop(held.split_off(left.ok_or_else(|| Refusal::new("Usage", "too few"))?));
                 done()
             }
             ("release", [name]) => {

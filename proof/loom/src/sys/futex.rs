@@ -114,6 +114,14 @@ pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
     kernel.wake(word, usize::MAX);
 }
 
+/// Likewise; the word still names its owner, which has looked for sleepers before.
+pub(crate) fn set_bit_and_wake_all(word: &AtomicU32, held: u32, bit: u8) {
+    let mut kernel = BUCKET.kernel.lock().unwrap();
+    let before = word.fetch_or(1 << bit, Ordering::AcqRel);
+    assert_eq!(before, held, "the thread that sets it owns the word");
+    kernel.wake(word, usize::MAX);
+}
+
 /// Also the kernel's own, at a thread's end.
 pub(crate) fn wake_one(word: &AtomicU32) -> usize {
     wake(word, 1)

@@ -64,7 +64,7 @@ impl Cast {
         let log = File::options().create(true).append(true).open(self.log()).map_err(failed)?;
         let member = &mut self.members[at];
         let mut command = Command::new("/proc/self/exe");
-        command.arg("demo-member").arg(member.role.name()).arg(member.index.to_string());
+        command.arg("%member").arg(member.role.name()).arg(member.index.to_string());
         command
             .arg(member.life.to_string())
             .arg(self.sources.to_string())

@@ -46,24 +46,25 @@ pub use place::leftovers;
 
 /// See it work: processes are killed at random, and nothing is lost
 ///
-/// Producer processes send records cut from real files through one queue to a consumer process,
-/// under one lock that all of them take, while producers, and now and then the consumer, are
-/// killed at random moments and replaced. At the end every acknowledged record's checksum is
-/// compared with what was received. Beside them runs a robot: two cameras and a LiDAR publish
-/// frames on topics; four watchers take every one, the newest only, each one reliably, or slowly,
-/// holding six at once; and a logger takes what they say out of a queue; all of them are killed
-/// too. Exit code 1 if a record was lost or changed, if one came twice without being marked, if a
-/// frame changed while it was held or was lost for the reliable watcher, if a killed process was
-/// still counted, or if any process hung. Works in a domain of its own, removed at the end.
-/// Ctrl-C ends it early, with the same comparison.
+/// Producers send records, cut from real files, through one queue to a consumer, under one lock that
+/// all of them take. Beside them runs a robot: two cameras and a LiDAR publish frames on topics,
+/// four watchers take them (one each frame, one the newest only, one each frame reliably, one
+/// slowly, holding six at once), and a logger takes what they say out of a queue. Processes of all
+/// these kinds are killed at random moments, and replaced. At the end, each acknowledged record's
+/// checksum is compared with what was received.
+///
+/// The exit code is 1 if a record was lost or changed, or came twice without being marked; if a
+/// frame changed while it was held, or was lost for the reliable watcher; if a killed process was
+/// still counted; or if a process hung. Ctrl-C ends the demo early, with the same comparison. The
+/// demo has a domain of its own, which it removes at the end.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive demo --seconds 10s")]
 pub struct DemoArgs {
-    /// How long to send and to kill
+    /// For how long to send and to kill
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::seconds)]
     pub seconds: Duration,
-    /// Producers at a time
+    /// How many producers run at a time
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=ledger::MOST_SOURCES as i64))]
     pub producers: u32,
@@ -73,14 +74,14 @@ pub struct DemoArgs {
     /// Files to cut into records [default: this program and others found on the machine]
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Show the robot's cameras and LiDAR the files of this folder: pictures, and scans (.bin, .pcd
-    /// …) [default: made ones]
+    /// Take the frames of the robot's cameras and LiDAR from the files of this folder: pictures,
+    /// and scans (.bin, .pcd …) [default: made ones]
     #[arg(long, value_name = "DIR", conflicts_with = "no_robot")]
     pub data: Option<PathBuf>,
-    /// Only the queue and the lock
+    /// Leave the robot out: only the queue and the lock
     #[arg(long)]
     pub no_robot: bool,
-    /// Open the live view ('outlive top') on it, until the demo or the view is ended
+    /// Show the demo in the live view ('outlive top'), until one of the two ends
     #[arg(long)]
     pub watch: bool,
     /// Break a promise on purpose, to see that it is noticed

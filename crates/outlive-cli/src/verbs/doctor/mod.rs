@@ -18,7 +18,7 @@ use crate::output::{self, counted, talk};
 
 /// Look for what is missing or amiss on this machine
 ///
-/// Exit code 1 if something does not work. doctor changes nothing unless asked to.
+/// The exit code is 1 if something does not work. doctor changes nothing, unless --repair is given.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive doctor")]

@@ -14,19 +14,23 @@ use crate::size;
 /// How to make a job queue that is not there.
 #[derive(Args, Debug)]
 pub struct MakeArgs {
-    /// If the job queue is made: how many jobs it holds at most [default: 1024]
+    /// For a new job queue: how many jobs it holds at most [default: 1024]
     #[arg(long, value_name = "N")]
     max_jobs: Option<u32>,
-    /// If the job queue is made: the most bytes of a job, as in 64K [default: 4096]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    job_bytes: Option<u64>,
-    /// If the job queue is made: how often a job is taken before it is set aside; 0: for ever
-    /// [default: 5]
+    /// For a new job queue: the most bytes of a job, as in 64K [default: 4096]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_small)]
+    job_bytes: Option<u32>,
+    /// For a new job queue: after how many attempts a job is set aside; 0: never [default: 5]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
 }
 
 impl MakeArgs {
+    /// Returns whether it was said how to make one.
+    pub fn is_given(&self) -> bool {
+        self.max_jobs.is_some() || self.job_bytes.is_some() || self.max_attempts.is_some()
+    }
+
     /// Returns the job queue of that name, of whatever type, made as asked unless it is there.
     pub fn open(&self, domain: &Domain, name: &str, create: bool) -> Result<JobQueue, Failure> {
         loop {
@@ -49,7 +53,7 @@ impl MakeArgs {
             options = options.max_jobs(jobs);
         }
         if let Some(bytes) = self.job_bytes {
-            options = options.job_bytes(u32::try_from(bytes).unwrap_or(u32::MAX));
+            options = options.job_bytes(bytes);
         }
         if let Some(attempts) = self.max_attempts {
             options = options.max_attempts(attempts);

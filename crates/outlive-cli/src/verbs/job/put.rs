@@ -21,24 +21,24 @@ use crate::output;
 
 /// Put jobs into a job queue: those named, or one for each line of standard input
 ///
-/// Once put has ended, its jobs are in the queue, whichever process dies. Each is done by one of
-/// the workers ('outlive work'), and by another if that one is killed. While the queue holds as
-/// many jobs as it may, put waits.
+/// Once put has ended, its jobs are in the queue, whichever process dies. One of the workers
+/// ('outlive work') does each job, and another one if the first is killed. While the queue holds as
+/// many jobs as it can, put waits.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive job put thumbnails cat.png dog.png\n  \
     find . -name '*.flac' -print0 | outlive job put --null encode")]
 pub struct PutArgs {
-    /// The job queue's name; it is made when it is not there
+    /// The job queue's name; one that is not there is made
     queue: String,
-    /// The jobs; without any, they are read from standard input
+    /// The jobs; without any, each line of standard input is one
     #[arg(value_name = "JOB")]
     jobs: Vec<OsString>,
     #[command(flatten)]
     framing: FramingArgs,
     #[command(flatten)]
     made: MakeArgs,
-    /// Give up when the queue has been full for this time
+    /// Give up with exit code 5 when the queue has been full for this time [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }

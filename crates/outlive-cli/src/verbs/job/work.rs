@@ -18,8 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use outlive::WaitError;
 use outlive::jobs::{Job, JobQueue};
+use outlive::{Domain, WaitError};
 
 use super::MakeArgs;
 use crate::cli::Common;
@@ -27,41 +27,44 @@ use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output::talk;
 use crate::process;
+use crate::verbs::awaited::{Awaited, Found};
 
 /// Do the jobs of a job queue: run a command for each
 ///
-/// In the command, {} is the job; without {} the job is added as the last argument (--stdin: the
-/// command reads it). A job is done when its command exits with 0. If the command fails, or is
-/// killed, the job is given back and tried again, before all that were put after it. If work
-/// itself is killed, its commands are killed with it, and its jobs go to other workers. After
-/// --max-attempts a job is set aside ('outlive job aside'). So each job is done at least once; a
-/// command may find a part of its work done by an attempt before. Any number of works may serve
-/// one job queue. The command finds the job's number in OUTLIVE_JOB_ID, and in
-/// OUTLIVE_JOB_ATTEMPT how often the job was taken.
+/// In the command, {} is the job. Without {} the job is added as the last argument; with --stdin
+/// the command reads it. The command finds the job's number in OUTLIVE_JOB_ID, and in
+/// OUTLIVE_JOB_ATTEMPT how often the job has been taken. Any number of works may serve one job
+/// queue. One that is not there is waited for; if an option says how it is to be, work makes it.
 ///
-/// Exits with 0 when it ends by --drain or --timeout; with 1 if it gave a job back for the last
-/// time, so that the job is set aside; with 126 or 127 when the command cannot be run or is not
-/// found.
+/// A job is done when its command exits with 0. If the command fails or is killed, work gives the
+/// job back, and the job is tried again before all that were put after it. If work itself is
+/// killed, its commands are killed with it, and its jobs go to other workers. After --max-attempts
+/// a job is set aside ('outlive job aside'). So each job is done at least once, and a command may
+/// find a part of its work done by an attempt before.
 ///
-/// What follows the first word of the command belongs to the command, options too; options of
-/// work come before it.
+/// work goes on until it is killed, or as --drain and --timeout say. It exits with 0 then; with 1
+/// if it set a job aside; with 126 or 127 when the command cannot be run or is not found.
+///
+/// What follows the first word of the command belongs to the command, options too; options of work
+/// come before it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive job work encode -P 4 ./encode.sh {}\n  \
     outlive job work mails --stdin --drain sendmail -t")]
 pub struct WorkArgs {
-    /// The job queue's name; it is made when it is not there
+    /// The job queue's name; one that is not there is waited for
     queue: String,
-    /// How many commands run at once
+    /// Run up to N commands at once
     #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     max_procs: u32,
     /// The command reads the job from standard input
     #[arg(long)]
     stdin: bool,
-    /// End when all jobs of the queue are done or set aside
+    /// End when all jobs of the queue are done or set aside; with exit code 6 when there is no
+    /// queue
     #[arg(long)]
     drain: bool,
-    /// End when no job has come for this time
+    /// End when no job has come for this time (exit code 0, or 6 when there is no queue yet)
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -87,8 +90,7 @@ struct Workers<'a> {
 
 /// Runs the verb.
 pub fn run(args: &WorkArgs, common: &Common) -> Result<(), Failure> {
-    let domain = common.domain.open()?;
-    let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
+    let queue = open(args, common)?;
     let workers = Workers {
         args,
         queue: &queue,
@@ -106,6 +108,27 @@ pub fn run(args: &WorkArgs, common: &Common) -> Result<(), Failure> {
     match workers.aside.load(Ordering::Relaxed) {
         0 => Ok(()),
         _ => Err(Failure::Silent(Code::CheckFailed as u8)),
+    }
+}
+
+/// Opens the job queue. As `outlive recv` does, it waits for one that is not there, unless it was
+/// said how to make it.
+fn open(args: &WorkArgs, common: &Common) -> Result<JobQueue, Failure> {
+    if args.made.is_given() {
+        let create = !common.domain.no_create;
+        return args.made.open(&common.domain.open()?, &args.queue, create);
+    }
+    let open = |domain: &Domain, name: &str| JobQueue::open_as_bytes(domain, name);
+    let mut awaited = Awaited::new("work", "a producer", &args.queue, &common.domain);
+    match awaited.open(open)? {
+        Some(queue) => return Ok(queue),
+        // No job of it is left to do.
+        None if args.drain => return Err(awaited.not_there("job queue")),
+        None => {}
+    }
+    match awaited.wait(None, args.timeout.map(|span| Instant::now() + span), open)? {
+        Found::Thing(queue) => Ok(queue),
+        Found::Late | Found::End => Err(awaited.not_there("job queue")),
     }
 }
 

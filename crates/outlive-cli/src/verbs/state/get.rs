@@ -10,10 +10,12 @@ use crate::payload::OutputArgs;
 
 /// Print the latest value
 ///
-/// get never waits: not for a writer that is in the middle of setting a value, nor for one that
-/// was stopped or killed there. The value is always whole. A newline follows it; --raw leaves
-/// that out. In a file (standard output redirected to one) no newline follows a value that is no
-/// text, either; on a terminal it is shown as hexadecimal.
+/// get never waits, also while a writer is setting a value, or was stopped or killed in the middle
+/// of that. The value that it prints is always whole.
+///
+/// Text is printed with a newline behind it. A value that is no text is shown on a terminal as
+/// hexadecimal, its first 64 bytes; in a pipe it is its bytes and a newline; in a file to which
+/// standard output is redirected, its bytes alone. --raw and --output always write the bytes alone.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive state get mode\n  \

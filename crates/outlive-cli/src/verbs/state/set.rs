@@ -15,27 +15,31 @@ use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::size;
+use crate::verbs::role;
 
 /// Set the value
 ///
-/// A state has one writer at a time. While another process is the writer, set fails with exit
-/// code 12 and names that process, or waits for it with --timeout. The value is there when set
-/// ends; a reader sees the old value or the new one, never parts of both.
+/// The value is there when set ends. A reader sees the old value or the new one, never parts of
+/// both.
+///
+/// A state has one writer at a time. While another process is the writer, set waits up to a second
+/// for it, then fails with exit code 12 and names that process; with --timeout it waits longer, and
+/// fails with exit code 5.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive state set mode driving\n  \
     outlive state set --capacity 1M map < map.png\n  \
     outlive state set --timeout 5s mode idle")]
 pub struct SetArgs {
-    /// The state's name; it is made when it is not there
+    /// The state's name; a state that is not there is made
     state: String,
-    /// The value; without it, all of standard input is
+    /// The value; without it, set reads all of standard input
     value: Option<OsString>,
-    /// For a new state: how many bytes a value may have, 128M at most [default: 4K, or as much
-    /// as this value has]
+    /// For a new state: how many bytes a value may have, 128M at most [default: 4K, or the size of
+    /// this value if that is more]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     capacity: Option<u64>,
-    /// Wait this long for another writer to leave or to end
+    /// Wait this long for another writer to leave or to end [default: 1s]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }
@@ -85,7 +89,7 @@ pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
                 other => other.into(),
             }),
         },
-        None => state.writer().map_err(Failure::from),
+        None => role::take(|| state.writer()).map_err(Failure::from),
     };
     let version = writer?.set(&value)?;
     if common.json { output::print_json(&Told { version, bytes: value.len() }) } else { Ok(()) }

@@ -17,17 +17,18 @@ use crate::verbs::awaited::{Awaited, Found};
 /// Print the value whenever it changes
 ///
 /// watch begins with the present value, and goes on until it is interrupted (exit code 0), or has
-/// printed as many values as --count says. A state that is not there is waited for, and so is the
-/// next of its name when it is removed. Values that follow each other faster than watch can print
-/// are skipped: it prints the latest one. When the writer dies, watch says so on standard error and
-/// waits for the next writer. It takes no processor time meanwhile.
+/// printed as many values as --count says. When values follow each other faster than watch can
+/// print them, it prints the latest one and skips the others. While nothing changes, watch sleeps.
+///
+/// A state that is not there is waited for, and so is the next one of its name when it is removed.
+/// When the writer dies, watch says so on standard error and waits for the next writer.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive state watch mode\n  \
     outlive state watch --json mode | jq .text\n  \
     outlive state watch --count 2 mode | tail -n 1")]
 pub struct WatchArgs {
-    /// The state's name; it is waited for when it is not there
+    /// The state's name; a state that is not there is waited for
     state: String,
     #[command(flatten)]
     form: Form,
@@ -56,7 +57,7 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
                     (state, watch)
                 })
             };
-            match awaited.wait(&mut signals, None, open)? {
+            match awaited.wait(Some(&mut signals), None, open)? {
                 Found::Thing(found) => (here, last) = (Some(found), 0),
                 Found::Late | Found::End => break,
             }

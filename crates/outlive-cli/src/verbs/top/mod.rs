@@ -28,18 +28,18 @@ use state::State;
 
 /// Watch the whole domain: topics, queues, locks, pools, and what dead processes left
 ///
-/// A full screen, renewed once a second. Keys: up and down (or k and j) select, Enter shows all
-/// about what is selected, Tab goes to the next kind of thing, s sorts by name, activity or size,
-/// p or the space bar pauses, q ends.
+/// A full screen, renewed once a second or as --interval says. Keys: up and down (or k and j)
+/// select a thing, Enter shows all about it, Tab goes to the next kind of thing, s sorts by name,
+/// activity or size, p or the space bar pauses, q ends.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive top\n  \
     outlive top --once | head -20")]
 pub struct TopArgs {
-    /// Look once in this time
+    /// Look again each time this much time has passed
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = duration::seconds)]
     interval: Duration,
-    /// Print one look, as text, and end: after one interval, for the rates
+    /// Print one look as text after one interval, which the rates need, and end
     #[arg(long)]
     once: bool,
     /// End with this process

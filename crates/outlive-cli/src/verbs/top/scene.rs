@@ -173,7 +173,7 @@ fn summary(domain: &Domain, entries: &[Entry]) -> String {
         },
         counted(entries.len() as u64, "thing"),
         bytes(size),
-        counted(stats.owner_deaths, "lock"),
+        counted(stats.owner_deaths, "claim"),
     )
 }
 

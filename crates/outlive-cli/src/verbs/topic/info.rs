@@ -25,7 +25,7 @@ use crate::verbs::measuring::rate;
 pub struct InfoArgs {
     /// The topic's name
     name: String,
-    /// Look twice, this time apart, for the rates
+    /// Count messages for this time, for the rates
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration::seconds)]
     look: Duration,
 }

@@ -46,7 +46,7 @@ impl From<Unclaimed> for Refused {
     fn from(unclaimed: Unclaimed) -> Refused {
         match unclaimed {
             Unclaimed::Deadlock => Refused::Deadlock,
-            Unclaimed::WouldBlock => Refused::WouldBlock,
+            Unclaimed::WouldBlock | Unclaimed::Marked => Refused::WouldBlock,
             Unclaimed::TimedOut => Refused::TimedOut,
             Unclaimed::Other(_) => Refused::Damaged,
             Unclaimed::System(errno) => Refused::System(errno),

@@ -31,16 +31,17 @@ pub(crate) const INCONSISTENT: u32 = 1;
 /// A holder marked the lock so.
 pub(crate) const NOT_RECOVERABLE: u32 = 2;
 
-/// See the file's head.
+/// See the file's head. `MARKS` are those of its word: a mutex has none, a reader-writer lock's
+/// writers' half has one.
 #[repr(C)]
-pub struct RawMutex {
+pub struct RawMutex<const MARKS: u32 = 0> {
     // Written by lockers and sleepers.
-    word: Word,
+    word: Word<MARKS>,
     // Written by the holder.
     state: AtomicU32,
 }
 
-impl RawMutex {
+impl<const MARKS: u32> RawMutex<MARKS> {
     /// Takes the lock for `id` if it is free.
     #[inline]
     pub(crate) fn acquire(&self, id: TokenId) -> bool {
@@ -89,6 +90,22 @@ impl RawMutex {
         self.claimed(me, self.word.claim(me, spin_wait, deadline))
     }
 
+    /// Takes the lock, and waits until the deadline; returns `None` if its living owner has set one
+    /// of the marks `heeded`.
+    #[cold]
+    pub(crate) fn lock_heeding(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+        heeded: u32,
+    ) -> Result<Option<Acquired>, Refused> {
+        match self.word.claim_heeding(me, spin_wait, deadline, heeded) {
+            Err(Unclaimed::Marked) => Ok(None),
+            claimed => self.claimed(me, claimed).map(Some),
+        }
+    }
+
     /// Takes the lock if it is free or its owner is dead.
     #[inline]
     pub(crate) fn try_lock(&self, me: Me) -> Result<Acquired, Refused> {
@@ -133,15 +150,17 @@ impl RawMutex {
     }
 
     /// Sleeps until the word changes or its living owner ends; returns at once if there is no such
-    /// owner. The caller keeps `relay` until it has what it wants.
+    /// owner, or if it has set one of the marks `heeded`. The caller keeps `relay` until it has
+    /// what it wants.
     #[cold]
     pub(crate) fn sleep_behind_owner(
         &self,
         me: Me,
         relay: &mut Option<WakeRelay>,
         deadline: Deadline,
+        heeded: u32,
     ) -> Result<Asleep, Refused> {
-        self.word.sleep_behind_owner(me, relay, deadline).map_err(Refused::System)
+        self.word.sleep_behind_owner(me, relay, deadline, heeded).map_err(Refused::System)
     }
 
     /// Unlocks when a panic has interrupted the holder's change: the next locker is told, as of a
@@ -224,6 +243,12 @@ impl RawMutex {
         self.word.as_atomic()
     }
 
+    /// Returns the word with its protocol, for a lock that has marks.
+    #[inline]
+    pub(crate) fn claim(&self) -> &Word<MARKS> {
+        &self.word
+    }
+
     /// Returns the thread that holds the lock, dead or alive.
     pub(crate) fn owner(&self) -> Option<TokenId> {
         self.word.owner()
@@ -236,7 +261,7 @@ impl RawMutex {
 }
 
 // SAFETY: two atomics: any bytes are a value, and any process may change them.
-unsafe impl crate::segment::SharedLayout for RawMutex {}
+unsafe impl<const MARKS: u32> crate::segment::SharedLayout for RawMutex<MARKS> {}
 
 #[cfg(all(test, loom))]
 mod loom_tests {
@@ -248,8 +273,8 @@ mod loom_tests {
     use crate::liveness::{Registry, Slot};
     use crate::sys::robust::{ListHead, end_thread};
 
-    impl RawMutex {
-        pub(crate) fn new() -> RawMutex {
+    impl<const MARKS: u32> RawMutex<MARKS> {
+        pub(crate) fn new() -> RawMutex<MARKS> {
             RawMutex { word: Word::new(0), state: AtomicU32::new(CONSISTENT) }
         }
     }
@@ -392,7 +417,7 @@ mod loom_tests {
                     let (mut list, mut relay) = (ListHead::new(), None);
                     let me = me(&world, 1, &mut list);
                     assert_eq!(
-                        world.lock.sleep_behind_owner(me, &mut relay, Deadline::NEVER),
+                        world.lock.sleep_behind_owner(me, &mut relay, Deadline::NEVER, 0),
                         Ok(Asleep::LookAgain)
                     );
                 })

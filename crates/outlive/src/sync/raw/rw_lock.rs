@@ -1,6 +1,8 @@
 //! The reader-writer lock: a mutex for writers, and a word for each reader, in shared memory.
 //!
-//! `writer` is a [`RawMutex`] with the states of its table. A reader's word:
+//! `writer` is a [`RawMutex`] with the states of its table, and one more: its owner may set a mark
+//! beside its id, `SHARED`. Then it does not write but reads, as the upgradable reader, and lets
+//! other readers in beside it. A reader's word:
 //!
 //! | word | meaning | a death here |
 //! | --- | --- | --- |
@@ -11,9 +13,15 @@
 //! the reader is inside. A writer takes `writer`, **then** looks at all readers' words and waits
 //! until each is 0 or a dead reader's. So one of the two sees the other. A thread that finds
 //! `writer` held by a dead owner takes it as a writer. `inside` says whether the dead owner had
-//! begun to write, or only waited for readers. If it had begun, the taker waits for the readers and
-//! is told, even if it came to read, because it may have to repair. If not, nothing is half-done,
-//! and no locker is told.
+//! begun to write, or only waited for readers, or only read. If it had begun, the taker waits for
+//! the readers and is told, even if it came to read, because it may have to repair. If not, nothing
+//! is half-done, and no locker is told.
+//!
+//! The upgradable reader owns `writer`, so there is one at a time, and no writer beside it. To
+//! become a writer it takes `SHARED` out, **then** looks at all readers' words, as any writer does.
+//! A reader that finds `SHARED` there after it has written its word is inside: so again one of the
+//! two sees the other. Whether the owner lives does not matter to that reader: no thread writes
+//! before it has put its own id there, and then it looks at the words.
 //!
 //! A reader clears its word by a plain store, then notifies `leaving` (event_count.rs). A writer
 //! that sleeps has prepared its wait there, has had a fence put into every reader, and has looked
@@ -35,11 +43,17 @@ mod loom_tests;
 
 use super::Acquired;
 use super::mutex::RawMutex;
+use crate::claim::Word;
 use crate::liveness::{Me, TokenId};
 use crate::shim::{
     AtomicU32, AtomicU64, Ordering, Pad32, compiler_fence, fewer_under_loom, order_seq_cst_accesses,
 };
 use crate::wake::EventCount;
+
+/// The number of the bit that the owner of `writer` sets beside its id while it reads.
+pub(super) const SHARED_BIT: u8 = 30;
+/// See the file's head.
+pub(crate) const SHARED: u32 = 1 << SHARED_BIT;
 
 /// Cache lines with readers' words: so many readers have a line each. `lines` has one bit for each.
 pub(crate) const LINES: usize = fewer_under_loom(64, 2);
@@ -56,7 +70,7 @@ struct Line {
 #[repr(C, align(64))]
 pub struct RawRwLock {
     // Written by writers, read by readers.
-    pub(super) writer: RawMutex,
+    pub(super) writer: RawMutex<SHARED>,
     /// A bit for each line that has ever had a reader: writers skip the others.
     lines: AtomicU64,
     /// The deepest word of any line that has ever had a reader; 0 as long as no two readers had to
@@ -111,8 +125,45 @@ impl RawRwLock {
         if self.writer.is_open() {
             return Some(word);
         }
+        self.enter_beside_owner(word, id)
+    }
+
+    /// Goes on reading by the word that we have claimed, if an upgradable reader owns `writer`.
+    #[cold]
+    fn enter_beside_owner<'a>(&'a self, word: &'a AtomicU32, id: TokenId) -> Option<&'a AtomicU32> {
+        if self.is_shared() {
+            return Some(word);
+        }
         self.vacate(word, id);
         None
+    }
+
+    /// Returns whether an upgradable reader owns `writer`, dead or alive, so that readers may
+    /// enter.
+    pub(crate) fn is_shared(&self) -> bool {
+        // SeqCst: see `enter`. It also pairs with the last writer's Release: the owner has only
+        // exchanged the word since, which goes on with that release sequence. `DIED` has the bit,
+        // but names no owner.
+        let seen = self.writer.word().load(Ordering::SeqCst);
+        seen & SHARED != 0
+            && Word::<SHARED>::owner_in(seen).is_some()
+            && self.writer.is_consistent()
+    }
+
+    /// Takes the lock as the upgradable reader if it is free and what it guards is whole; other
+    /// readers may be inside. With `Some(false)` the caller has `writer`, and has to look at its
+    /// state.
+    #[inline]
+    pub(crate) fn enter_upgradable(&self, id: TokenId) -> Option<bool> {
+        // Died just after: the word names a dead reader, beside which readers enter, and which the
+        // next writer takes over.
+        self.writer.claim().acquire_marked(id, SHARED).then(|| self.writer.is_consistent())
+    }
+
+    /// Gives back what the upgradable reader holds.
+    #[inline]
+    pub(crate) fn leave_upgradable(&self, id: TokenId) {
+        self.writer.claim().release_marked(id, SHARED, 0);
     }
 
     /// Gives back what `enter`, `read_slow` or `downgrade` returned.

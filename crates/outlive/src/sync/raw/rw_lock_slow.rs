@@ -1,10 +1,10 @@
 //! The slow paths of the reader-writer lock: it is held, its owner died, all readers' words are
 //! taken, or a thread goes from reading to writing.
 
-use super::rw_lock::{Entered, RawRwLock};
+use super::rw_lock::{Entered, RawRwLock, SHARED, SHARED_BIT};
 use super::{Acquired, Refused};
 use crate::Deadline;
-use crate::claim::DIED;
+use crate::claim::{DIED, Word};
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::robust::WakeRelay;
@@ -35,13 +35,26 @@ impl RawRwLock {
         // Given back when this function returns, in whatever way.
         let mut relay = None;
         let mut last_try = false;
-        for round in 0..MOST_ROUNDS {
+        let mut has_spun = false;
+        let mut rounds = 0;
+        loop {
+            if rounds == MOST_ROUNDS {
+                match self.read_as_holder(me, spin_wait, wait, SHARED)? {
+                    Some(entered) => return Ok(entered),
+                    None => rounds = 0,
+                }
+            }
+            rounds += 1;
             // Looked at first: a reader that must wait anyway needs no word.
-            if self.writer.is_open() {
+            if self.lets_readers_in() {
                 let Some(word) = self.announce(me) else {
-                    return self.read_as_holder(me, spin_wait, wait);
+                    // Also if readers may enter: there is no other way.
+                    match self.read_as_holder(me, spin_wait, wait, 0)? {
+                        Some(entered) => return Ok(entered),
+                        None => continue,
+                    }
                 };
-                if self.writer.is_open() {
+                if self.lets_readers_in() {
                     return Ok(Entered::Reading(word));
                 }
                 // Before we sleep: a present or coming writer waits for the word. Died just before:
@@ -52,7 +65,10 @@ impl RawRwLock {
                 // A writer was there and has gone.
                 InTheWay::Nobody if self.writer.is_consistent() => continue,
                 InTheWay::Nobody | InTheWay::Dead => {
-                    return self.read_as_holder(me, spin_wait, wait);
+                    match self.read_as_holder(me, spin_wait, wait, SHARED)? {
+                        Some(entered) => return Ok(entered),
+                        None => continue,
+                    }
                 }
                 InTheWay::Living => {}
             }
@@ -66,14 +82,25 @@ impl RawRwLock {
                 // The writer waits for us.
                 return Err(Refused::Deadlock);
             }
-            let is_free = || self.writer.word().load(Ordering::Relaxed) == 0;
-            if round == 0 && spin_wait.spin_until(deadline, is_free) {
-                continue;
+            let is_free = || {
+                let seen = self.writer.word().load(Ordering::Relaxed);
+                seen == 0 || seen & SHARED != 0
+            };
+            if !has_spun {
+                has_spun = true;
+                if spin_wait.spin_until(deadline, is_free) {
+                    continue;
+                }
             }
-            last_try =
-                self.writer.sleep_behind_owner(me, &mut relay, deadline)? == Asleep::TimedOut;
+            // The mark ends the wait, too: from then on its owner lets readers in.
+            let slept = self.writer.sleep_behind_owner(me, &mut relay, deadline, SHARED);
+            last_try = slept? == Asleep::TimedOut;
         }
-        self.read_as_holder(me, spin_wait, wait)
+    }
+
+    /// Returns whether no thread writes, or waits to.
+    fn lets_readers_in(&self) -> bool {
+        self.writer.is_open() || self.is_shared()
     }
 
     /// Returns whether a writer keeps readers out.
@@ -81,7 +108,7 @@ impl RawRwLock {
         match self.writer.word().load(Ordering::Acquire) {
             0 => Ok(InTheWay::Nobody),
             DIED => Ok(InTheWay::Dead),
-            seen => match TokenId::from_word(seen).ok_or(Refused::Damaged)? {
+            seen => match Word::<SHARED>::owner_in(seen).ok_or(Refused::Damaged)? {
                 owner if owner == me.id => Err(Refused::Deadlock),
                 owner if me.registry.is_alive(owner) => Ok(InTheWay::Living),
                 _ => Ok(InTheWay::Dead),
@@ -91,29 +118,88 @@ impl RawRwLock {
 
     /// Takes `writer` first and enters as a reader under it: no thread writes as long as we hold
     /// it. For a lock whose writer died (we are told, as any writer would be), for one without a
-    /// free word, and for a reader that never finds it open.
+    /// free word, and for a reader that never finds it open. Returns `None` if its owner has set one
+    /// of the marks `heeded`: then readers enter without it.
     fn read_as_holder(
         &self,
         me: Me,
         spin_wait: &SpinWait,
         wait: Option<Deadline>,
-    ) -> Result<Entered<'_>, Refused> {
+        heeded: u32,
+    ) -> Result<Option<Entered<'_>>, Refused> {
+        Ok(match self.hold_writer(me, spin_wait, wait, heeded)? {
+            None => None,
+            Some(Acquired::OwnerDied) => Some(Entered::Repairing),
+            Some(Acquired::Clean) => Some(Entered::Reading(self.read_under_writer(me))),
+        })
+    }
+
+    /// Takes `writer` for a thread that comes to read; returns `None` if a living owner has set one
+    /// of the marks `heeded`. If the last writer died inside, waits for the readers as well: the
+    /// caller is the writer, to repair.
+    fn hold_writer(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+        heeded: u32,
+    ) -> Result<Option<Acquired>, Refused> {
         let got = match wait {
             Some(deadline) if !self.has_reader(me.id) => {
-                self.writer.lock(me, spin_wait, deadline)?
+                match self.writer.lock_heeding(me, spin_wait, deadline, heeded)? {
+                    Some(got) => got,
+                    None => return Ok(None),
+                }
             }
             _ => self.writer.try_lock(me).map_err(|refused| match refused {
-                // We read already: the living holder waits for us to leave.
+                // We read already: the living holder waits for us to leave, or will.
                 Refused::WouldBlock if wait.is_some() => Refused::Deadlock,
                 other => other,
             })?,
         };
-        if self.judge(got) == Acquired::OwnerDied {
+        let got = self.judge(got);
+        if got == Acquired::OwnerDied {
             self.drain(me, spin_wait, wait, None)?;
             self.begin();
-            return Ok(Entered::Repairing);
         }
-        Ok(Entered::Reading(self.read_under_writer(me)))
+        Ok(Some(got))
+    }
+
+    /// Takes the lock as the upgradable reader, and waits until the deadline; with `None` it never
+    /// waits. `entered`: the caller has `writer` already, with the mark. If told of a death, the
+    /// caller is the writer.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn upgradable_slow(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+        entered: bool,
+    ) -> Result<Acquired, Refused> {
+        if entered {
+            // What it guards may be half-written: to be looked at without readers. None came in
+            // meanwhile, because they look at the state, too.
+            if !self.writer.claim().clear_mark(me.id, SHARED_BIT) {
+                return Err(Refused::Damaged);
+            }
+            let got = self.writer.entered(me)?;
+            let got = self.judge(got);
+            if got == Acquired::OwnerDied {
+                self.drain(me, spin_wait, wait, None)?;
+                self.begin();
+                return Ok(got);
+            }
+        } else if self.hold_writer(me, spin_wait, wait, 0)? == Some(Acquired::OwnerDied) {
+            return Ok(Acquired::OwnerDied);
+        }
+        self.share(me);
+        Ok(Acquired::Clean)
+    }
+
+    /// Lets readers in beside the caller, which owns `writer` and goes on as the upgradable reader.
+    fn share(&self, me: Me) {
+        self.writer.claim().set_mark(me.id, SHARED_BIT);
     }
 
     /// Goes from holding `writer` to reading; without a free word we keep `writer`, and others wait
@@ -167,16 +253,22 @@ impl RawRwLock {
             Some(deadline) => self.writer.lock(me, spin_wait, deadline),
             None => {
                 // Looked at first, so that a try which must fail keeps no reader out.
-                for word in self.words() {
-                    match TokenId::from_word(word.load(Ordering::Relaxed)) {
-                        Some(reader) if reader == me.id => return Err(Refused::Deadlock),
-                        Some(reader) if me.is_alive(reader) => return Err(Refused::WouldBlock),
-                        _ => {}
-                    }
-                }
+                self.look_at_readers(me)?;
                 self.writer.try_lock(me)
             }
         }
+    }
+
+    /// Refuses if a living thread reads by a word.
+    fn look_at_readers(&self, me: Me) -> Result<(), Refused> {
+        for word in self.words() {
+            match TokenId::from_word(word.load(Ordering::Relaxed)) {
+                Some(reader) if reader == me.id => return Err(Refused::Deadlock),
+                Some(reader) if me.is_alive(reader) => return Err(Refused::WouldBlock),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Waits until no reader but `own` is inside, while the caller holds `writer`; unlocks if that
@@ -299,6 +391,57 @@ impl RawRwLock {
     pub(crate) fn downgrade(&self, me: Me) -> &AtomicU32 {
         self.end();
         self.read_under_writer(me)
+    }
+
+    /// Goes from writing to upgradable reading; no writer comes in between. The caller alone holds
+    /// the lock, and it is consistent.
+    pub(crate) fn downgrade_to_upgradable(&self, me: Me) {
+        // Died in between: as a writer that has given back.
+        self.end();
+        self.share(me);
+    }
+
+    /// Goes from upgradable reading to reading.
+    pub(crate) fn downgrade_upgradable(&self, me: Me) -> &AtomicU32 {
+        match self.announce(me) {
+            Some(word) => {
+                // Died just before: a dead reader's word, and a dead upgradable reader.
+                self.leave_upgradable(me.id);
+                word
+            }
+            None => {
+                // We read by `writer`, as any reader without a free word.
+                self.writer.claim().clear_mark(me.id, SHARED_BIT);
+                self.writer.word()
+            }
+        }
+    }
+
+    /// Goes from upgradable reading to writing, once no other reader is inside. No thread writes in
+    /// between, because the caller owns `writer` all the time. If refused, the caller is the
+    /// upgradable reader as before.
+    pub(crate) fn upgrade_upgradable(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+    ) -> Result<(), Refused> {
+        if wait.is_none() {
+            // Looked at first, so that a try which must fail keeps no reader out.
+            self.look_at_readers(me)?;
+        }
+        // From here on new readers wait. Died or stopped from here on, until `begin`: as a writer
+        // that waits for readers, of whose death no locker is told.
+        if !self.writer.claim().clear_mark(me.id, SHARED_BIT) {
+            // Another thread owns the lock: a process declared this one dead, or wrote over it.
+            return Err(Refused::Damaged);
+        }
+        let drained = self.drain_words(me, spin_wait, wait, None);
+        match drained {
+            Ok(()) => self.begin(),
+            Err(_) => self.share(me),
+        }
+        drained
     }
 
     /// Goes from reading, as `word` says, to writing, once no other reader is inside. If refused,

@@ -332,3 +332,109 @@ fn loom_rw_of_two_who_upgrade_one_does() {
         assert!(one || other, "both were refused");
     });
 }
+
+impl Actor {
+    /// Reads as the upgradable reader.
+    fn read_upgradable(&self) -> Acquired {
+        let (lock, me, spin_wait) = self.lock();
+        match lock.enter_upgradable(self.id) {
+            Some(true) => Acquired::Clean,
+            entered => lock
+                .upgradable_slow(me, spin_wait, Some(Deadline::NEVER), entered.is_some())
+                .expect("nobody holds it for ever"),
+        }
+    }
+
+    /// Becomes the writer.
+    fn upgrade(&self) {
+        let (lock, me, spin_wait) = self.lock();
+        lock.upgrade_upgradable(me, spin_wait, Some(Deadline::NEVER)).expect("others leave");
+    }
+}
+
+#[test]
+fn loom_rw_an_upgrade_and_a_reader_never_meet() {
+    explore(|| {
+        let world = world(2);
+        // The line has had a reader before: the fast path.
+        let reader = Actor::new(&world, 0);
+        reader.read();
+        let upgrading = thread::spawn({
+            let upgrading = Actor::new(&world, 1);
+            move || {
+                assert_eq!(upgrading.read_upgradable(), Acquired::Clean);
+                upgrading.upgrade();
+                upgrading.raise();
+                upgrading.world.lock.unlock(upgrading.id);
+            }
+        });
+        assert!(reader.read().is_some());
+        upgrading.join().unwrap();
+        assert_eq!(reader.read(), Some(1));
+    });
+}
+
+#[test]
+fn loom_rw_no_writer_comes_before_an_upgrade() {
+    explore(|| {
+        let world = world(2);
+        let other = thread::spawn({
+            let writer = Actor::new(&world, 1);
+            move || {
+                writer.write();
+                writer.raise();
+                writer.world.lock.unlock(writer.id);
+            }
+        });
+        let upgrading = Actor::new(&world, 0);
+        assert_eq!(upgrading.read_upgradable(), Acquired::Clean);
+        // SAFETY: loom's cell panics if another thread writes.
+        let read = world.value.with(|value| unsafe { *value });
+        upgrading.upgrade();
+        // SAFETY: loom's cell panics if another thread is inside.
+        assert_eq!(world.value.with_mut(|value| unsafe { *value }), read);
+        world.lock.unlock(upgrading.id);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_rw_back_to_upgradable_it_lets_a_sleeping_reader_in() {
+    explore(|| {
+        let world = world(2);
+        let writer = Actor::new(&world, 0);
+        writer.write();
+        let reading = thread::spawn({
+            let reader = Actor::new(&world, 1);
+            move || assert_eq!(reader.read(), Some(1))
+        });
+        writer.raise();
+        let (lock, me, _) = writer.lock();
+        lock.downgrade_to_upgradable(me);
+        // It holds on until the reader has read.
+        reading.join().unwrap();
+        lock.leave_upgradable(writer.id);
+    });
+}
+
+#[test]
+fn loom_rw_beside_a_dead_upgradable_reader_a_reader_and_a_writer_never_meet() {
+    explore(|| {
+        let world = world(3);
+        let dying = Actor::new(&world, 2);
+        assert_eq!(dying.read_upgradable(), Acquired::Clean);
+        dying.end();
+        let reader = Actor::new(&world, 0);
+        let writing = thread::spawn({
+            let writer = Actor::new(&world, 1);
+            move || {
+                assert_eq!(writer.write(), Acquired::Clean);
+                writer.raise();
+                writer.world.lock.unlock(writer.id);
+            }
+        });
+        assert!(reader.read().is_some());
+        writing.join().unwrap();
+        assert_eq!(reader.read(), Some(1));
+    });
+}

@@ -9,11 +9,16 @@
 //!
 //! There is no count that a death could leave wrong: the permits are the records. A thread that
 //! finds none free or dead sleeps on the eventcount and on the ends of all holders.
+//!
+//! A thread that wants several permits takes the turn first, a claim of its own, then one permit
+//! after the other, and keeps what it has while it waits for the rest. So no two threads wait for
+//! each other's part. Died meanwhile: its permits are a dead holder's, its turn a dead owner's.
 //! proof/models/semaphore.pml and the loom tests below check it, and tests kill it at every
 //! instruction; doc/protocols/semaphore.md has the argument.
 
 use super::Refused;
 use crate::Deadline;
+use crate::claim::Word;
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::robust::WakeRelay;
@@ -33,6 +38,8 @@ pub(crate) struct RawSemaphore<'a> {
     /// Not 0, for good: a thread has waited here for a permit to be handed to it, and cannot use a
     /// free one.
     pub(crate) takers: &'a AtomicU32,
+    /// Names the thread that takes several permits just now.
+    pub(crate) turn: &'a Word,
     pub(crate) records: Records<'a>,
 }
 
@@ -192,6 +199,77 @@ impl RawSemaphore<'_> {
         }
     }
 
+    /// Takes so many permits, and waits until the deadline, or never; takes none if it cannot have
+    /// all. The caller's turn comes after that of other callers which want several.
+    #[cold]
+    pub(crate) fn acquire_many(
+        self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+        start: usize,
+        count: usize,
+    ) -> Result<Vec<usize>, Refused> {
+        match wait {
+            // Looked at first, so that a try which must fail takes nothing from others.
+            None if self.within_reach(me) < count => return Err(Refused::WouldBlock),
+            None => self.turn.try_claim(me)?,
+            // The others' permits, all of them, would not be enough.
+            Some(_) if self.held_by(me.id) + count > self.records.len() => {
+                return Err(Refused::Deadlock);
+            }
+            Some(deadline) => self.turn.claim(me, spin_wait, deadline)?,
+        };
+        // Died or stopped from here on: others wait for the turn, or take it over; the permits that
+        // we have by then are a dead or a living holder's, as any.
+        let mut taken = Vec::new();
+        let got = self.gather(me, spin_wait, wait, start, count, &mut taken);
+        if got.is_err() {
+            taken.drain(..).for_each(|index| self.release(index));
+        }
+        self.turn.release(me.id, 0);
+        got.map(|()| taken)
+    }
+
+    fn gather(
+        self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+        start: usize,
+        count: usize,
+        taken: &mut Vec<usize>,
+    ) -> Result<(), Refused> {
+        let mut from = start;
+        while taken.len() < count {
+            let index = match wait {
+                None => self.try_acquire(me, from)?,
+                Some(deadline) => self.acquire_slow(me, spin_wait, deadline, from)?,
+            };
+            taken.push(index);
+            from = index + 1;
+        }
+        Ok(())
+    }
+
+    /// Returns how many permits no living thread holds.
+    fn within_reach(self, me: Me) -> usize {
+        let is_free = |word: u32| {
+            word != ABSENT && TokenId::from_word(word).is_none_or(|owner| !me.is_alive(owner))
+        };
+        self.words().filter(|&word| is_free(word)).count()
+    }
+
+    /// Returns how many permits that thread holds.
+    fn held_by(self, id: TokenId) -> usize {
+        self.words().filter(|&word| TokenId::from_word(word) == Some(id)).count()
+    }
+
+    fn words(self) -> impl Iterator<Item = u32> {
+        // Relaxed: what is seen here is only counted.
+        self.records.from(0).map(|(_, record)| record.load(Ordering::Relaxed))
+    }
+
     /// Gives that permit back. The caller holds it.
     #[inline]
     pub(crate) fn release(self, index: usize) {
@@ -300,7 +378,7 @@ impl RawSemaphore<'_> {
 
     /// Does a sweep's part: takes the permits of the dead back.
     pub(crate) fn sweep(self, me: Me, dry_run: bool) -> u32 {
-        let mut found = 0;
+        let mut found = u32::from(self.turn.sweep(me, dry_run));
         for (_, record) in self.records.from(0) {
             let seen = record.load(Ordering::Acquire);
             if TokenId::from_word(seen).is_none_or(|owner| me.is_alive(owner)) {
@@ -331,6 +409,7 @@ mod loom_tests {
         registry: Registry,
         free: EventCount,
         takers: AtomicU32,
+        turn: Word,
         records: Vec<AtomicU32>,
         inside: Count,
     }
@@ -340,6 +419,7 @@ mod loom_tests {
             registry: Registry::new((0..threads).map(|n| Slot::held_by(n + 100)).collect()),
             free: EventCount::default(),
             takers: AtomicU32::new(0),
+            turn: Word::new(0),
             records: (0..permits).map(|_| AtomicU32::new(FREE)).collect(),
             inside: Count::new(0),
         })
@@ -350,6 +430,7 @@ mod loom_tests {
             RawSemaphore {
                 free: &self.free,
                 takers: &self.takers,
+                turn: &self.turn,
                 records: Records { words: &self.records, step: 1 },
             }
         }
@@ -426,6 +507,31 @@ mod loom_tests {
             };
             end_thread(&world.registry.slots[1], &lists[1]);
             assert_eq!(sleeper.join().unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn loom_two_that_want_both_permits_get_them_in_turn() {
+        explore(|| {
+            let world = world(2, 2);
+            let threads = [0, 1].map(|n| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    let me =
+                        Me { registry: &world.registry, id: TokenId::new(n, 0), list: &mut list };
+                    let (spin, wait) = (SpinWait::new(), Some(Deadline::NEVER));
+                    let got = world.semaphore().acquire_many(me, &spin, wait, n as usize, 2);
+                    assert_eq!(world.inside.fetch_add(1, Ordering::Relaxed), 0);
+                    world.inside.fetch_sub(1, Ordering::Relaxed);
+                    got.expect("both")
+                        .into_iter()
+                        .for_each(|index| world.semaphore().release(index));
+                })
+            });
+            for thread in threads {
+                thread.join().unwrap();
+            }
         });
     }
 

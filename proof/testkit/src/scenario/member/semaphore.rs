@@ -58,6 +58,8 @@ impl Semaphores {
             "open" => Ok(String::new()),
             // Take one and give it back.
             "acquire" => semaphore.acquire().map(|_| "got".to_owned()).map_err(text),
+            // Take both and give them back.
+            "both" => semaphore.acquire_many(2).map(|_| "got".to_owned()).map_err(text),
             "try" => match semaphore.try_acquire() {
                 Ok(Some(_)) => Ok("got".to_owned()),
                 Ok(None) => Ok("none".to_owned()),

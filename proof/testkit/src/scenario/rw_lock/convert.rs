@@ -14,6 +14,17 @@ pub enum Convert {
     Downgrade,
     /// Reads, then writes, once the other readers have left.
     Upgrade,
+    /// Reads as the upgradable reader, then writes, once the other readers have left.
+    UpgradeSurely,
+    /// Writes, then reads on as the upgradable reader.
+    DowngradeToUpgradable,
+}
+
+impl Convert {
+    /// Whether it begins with reading.
+    fn goes_up(self) -> bool {
+        matches!(self, Convert::Upgrade | Convert::UpgradeSurely)
+    }
 }
 
 impl Scenario for Convert {
@@ -21,6 +32,8 @@ impl Scenario for Convert {
         match self {
             Convert::Downgrade => "rwlock-downgrade",
             Convert::Upgrade => "rwlock-upgrade",
+            Convert::UpgradeSurely => "rwlock-upgrade-surely",
+            Convert::DowngradeToUpgradable => "rwlock-back-to-upgradable",
         }
     }
 
@@ -32,12 +45,20 @@ impl Scenario for Convert {
             Convert::Upgrade => {
                 "become a writer when another reader leaves, give back, with a reader and a writer asleep"
             }
+            Convert::UpgradeSurely => {
+                "become a writer from the upgradable reader when another reader leaves, give back, with \
+                 a reader and a writer asleep"
+            }
+            Convert::DowngradeToUpgradable => {
+                "write, become the upgradable reader, a reader, give back, with a reader and a writer \
+                 asleep"
+            }
         }
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self == Convert::Upgrade {
+        if self.goes_up() {
             world.ask("bystander", &format!("rwlock hold-read {name}"))?;
         }
         for survivor in ["reader", "writer"] {
@@ -47,7 +68,7 @@ impl Scenario for Convert {
     }
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
-        if *self == Convert::Downgrade {
+        if !self.goes_up() {
             sleepers(world, &world.fresh(self.stem()))?;
         }
         Ok(())
@@ -55,7 +76,7 @@ impl Scenario for Convert {
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self == Convert::Upgrade {
+        if self.goes_up() {
             sleepers(world, &name)?;
             world.ask("bystander", &format!("rwlock release {name}"))?;
         }
@@ -64,7 +85,7 @@ impl Scenario for Convert {
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self == Convert::Upgrade && !death.helped {
+        if self.goes_up() && !death.helped {
             // No longer kept out by the victim, which may have died as a reader.
             world.survivor("reader")?.tell(&format!("rwlock read {name}"))?;
             world.survivor("writer")?.tell(&format!("rwlock write {name}"))?;
@@ -90,7 +111,23 @@ impl Scenario for Convert {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let lock = super::victims(place)?;
-        if *self == Convert::Downgrade {
+        if *self == Convert::UpgradeSurely {
+            let reading = lock.upgradable_read().map_err(|error| error.to_string())?;
+            stage.perform(|| {
+                let mut writing = reading.upgrade().map_err(|refused| refused.to_string())?;
+                raise(&mut writing);
+                Ok(())
+            })
+        } else if *self == Convert::DowngradeToUpgradable {
+            let mut writing = lock.write().map_err(|error| error.to_string())?;
+            stage.perform(|| {
+                raise(&mut writing);
+                let refused = || "could not be downgraded".to_owned();
+                let reading = writing.downgrade_to_upgradable().map_err(|_| refused())?;
+                look(&reading)?;
+                look(&*reading.downgrade().map_err(|_| refused())?)
+            })
+        } else if *self == Convert::Downgrade {
             let mut writing = lock.write().map_err(|error| error.to_string())?;
             stage.perform(|| {
                 raise(&mut writing);

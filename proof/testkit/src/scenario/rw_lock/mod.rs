@@ -22,6 +22,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(uncontended::Uncontended::Read),
         Box::new(uncontended::Uncontended::Write),
+        Box::new(uncontended::Uncontended::Upgradable),
         Box::new(wait::Wait::Read),
         Box::new(wait::Wait::Write),
         Box::new(owner_death::OwnerDeath::Read),
@@ -30,6 +31,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(unlock::Unlock::Write),
         Box::new(convert::Convert::Downgrade),
         Box::new(convert::Convert::Upgrade),
+        Box::new(convert::Convert::UpgradeSurely),
+        Box::new(convert::Convert::DowngradeToUpgradable),
         Box::new(recover::Recover),
         Box::new(time_out::TimeOut),
     ]

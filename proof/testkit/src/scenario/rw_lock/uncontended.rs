@@ -14,6 +14,8 @@ pub enum Uncontended {
     Read,
     /// To write, alone; another has read before.
     Write,
+    /// As the upgradable reader, alone, which becomes the writer and comes back.
+    Upgradable,
 }
 
 impl Scenario for Uncontended {
@@ -21,6 +23,7 @@ impl Scenario for Uncontended {
         match self {
             Uncontended::Read => "rwlock-read",
             Uncontended::Write => "rwlock-write",
+            Uncontended::Upgradable => "rwlock-upgradable",
         }
     }
 
@@ -28,6 +31,9 @@ impl Scenario for Uncontended {
         match self {
             Uncontended::Read => "read and give back, twice, beside another reader",
             Uncontended::Write => "write and give back, uncontended",
+            Uncontended::Upgradable => {
+                "read as the upgradable reader, write, come back, become a reader, give back, uncontended"
+            }
         }
     }
 
@@ -84,6 +90,15 @@ impl Scenario for Uncontended {
                     let guard = lock.read().map_err(|error| error.to_string())?;
                     look(&guard)?;
                 }
+            } else if *self == Uncontended::Upgradable {
+                let reading = lock.upgradable_read().map_err(|error| error.to_string())?;
+                look(&reading)?;
+                let mut writing = reading.upgrade().map_err(|refused| refused.to_string())?;
+                raise(&mut writing);
+                let refused = || "could not be downgraded".to_owned();
+                let reading = writing.downgrade_to_upgradable().map_err(|_| refused())?;
+                look(&reading)?;
+                look(&*reading.downgrade().map_err(|_| refused())?)?;
             } else {
                 let mut guard = lock.write().map_err(|error| error.to_string())?;
                 raise(&mut guard);

@@ -7,6 +7,7 @@ mod acquire;
 mod add;
 mod create;
 mod hand_over;
+mod many;
 mod release;
 mod wait;
 
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(acquire::Acquire::Dead),
         Box::new(wait::Wait::Release),
         Box::new(wait::Wait::HolderDeath),
+        Box::new(many::Many),
         Box::new(release::Release),
         Box::new(hand_over::HandOver),
         Box::new(add::AddPermit),

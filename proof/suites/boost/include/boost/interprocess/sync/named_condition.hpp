@@ -1,0 +1,12 @@
+#pragma once
+#include <boost/interprocess/detail/interprocess_tester.hpp>
+#include <outlive_objects.hpp>
+
+namespace boost::interprocess {
+
+class named_condition : public outlive_objects::ConditionCalls<outlive_objects::Opened<outlive::Condvar>> {
+public:
+    using ConditionCalls::ConditionCalls;
+};
+
+} // namespace boost::interprocess
