@@ -10,8 +10,10 @@
 //! | {n, P alive} | P has received n messages that are not done | P: n + 1, before the slot is given back; n − 1 |
 //! | {n, P dead} | they went with P: a waiter passes over them | a process that comes: → {0, its token}; a sweep: → 0 |
 //!
-//! The waiter looks for unread messages first and at the table then. A message is counted before its
-//! slot is given back, so it is in one or the other for each waiter.
+//! The waiter reads the receiver's role, looks for unread messages then, and at the table last. A
+//! message is counted before its slot is given back, so it is in one or the other for each waiter.
+//! Once the role reads dead, the look sees all that was given back; a role that read living wakes
+//! the waiter at its end; and a receiver that comes notifies `room`. proof/models/queue_tasks.pml.
 //!
 //! | P dies, or is stopped | what a waiter sees |
 //! | --- | --- |
@@ -159,13 +161,14 @@ impl<M: Payload + ?Sized> Queue<M> {
         }
     }
 
-    /// Looks for what `join` waits for: at the slots first, see the file's head.
+    /// Looks for what `join` waits for, in the order that the file's head gives.
     fn left(&self) -> Result<Left, Error> {
+        // Of a dead process, the last thread: it may still give a slot back.
+        let receiver = match self.inner.role().standing().state {
+            RoleState::Living(receiver) => Some(receiver),
+            RoleState::Nobody | RoleState::Dead => None,
+        };
         if self.has_unread()? {
-            let receiver = match self.inner.role().standing_of_process().state {
-                RoleState::Living(receiver) => Some(receiver),
-                RoleState::Nobody | RoleState::Dead => None,
-            };
             return Ok(Left::Something(receiver));
         }
         // Acquire pairs with `done`: what its thread did before is seen by the waiter.
