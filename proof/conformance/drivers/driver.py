@@ -146,6 +146,19 @@ def lock_awaits(name: str, value: str, span: str) -> None:
             lock.release()
 
 
+def reentrant_open(name: str, value: str) -> None:
+    things[name] = outlive.RLock(name, folder, value=int(value))
+
+
+reentrant_lock, reentrant_set, reentrant_consistent = lock_lock, lock_set, lock_consistent
+reentrant_unlock, reentrant_holder, reentrant_reset = lock_unlock, lock_holder, lock_reset
+reentrant_mark_not_recoverable = lock_mark_not_recoverable
+
+
+def reentrant_await(name: str, condition: str, value: str, span: str) -> str:
+    return cond_await(condition, name, value, span)
+
+
 def rw_open(name: str, value: str) -> None:
     things[name] = outlive.RwLock(name, folder, value=int(value))
 
@@ -858,6 +871,7 @@ def set_wait(name: str, patience: str) -> str:
 OPENED: dict[str, tuple[Any, str | None]] = {
     "mutex": (outlive.Lock, None),
     "rwlock": (outlive.RwLock, None),
+    "reentrant_mutex": (outlive.RLock, None),
     "condvar": (outlive.Condition, None),
     "event": (outlive.Event, "automatic"),
     "latch": (outlive.Latch, "arrivals"),

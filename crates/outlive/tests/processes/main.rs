@@ -17,6 +17,7 @@ mod bounded;
 mod ceiling_mutex;
 mod child;
 mod closed_numbers;
+mod condvar_kinds;
 mod condvars;
 mod counted;
 mod damaged_registries;
@@ -70,6 +71,7 @@ mod random;
 mod realtime;
 mod receivers;
 mod records;
+mod reentrant_mutex;
 mod refusals;
 mod rpc;
 mod rpc_deaths;
@@ -141,6 +143,10 @@ const ALL: &[&[runner::Check]] = &[
     records::CHECKS,
     refusals::CHECKS,
     condvars::CHECKS,
+    condvar_kinds::CHECKS,
+    condvar_kinds::pi::CHECKS,
+    condvar_kinds::ceiling::CHECKS,
+    reentrant_mutex::CHECKS,
     events::CHECKS,
     every_length::CHECKS,
     failing_calls::CHECKS,
