@@ -7,8 +7,7 @@ use loom::thread;
 use super::super::mutex::RawMutex;
 use super::*;
 use crate::liveness::Slot;
-use crate::shim::Ordering;
-use crate::shim::explore;
+use crate::shim::{Ordering, explore};
 use crate::sys::robust::{ListHead, beside_libc_of, end_thread};
 
 /// A mutex at which libc takes `list_op_pending`, as far as loom can have one.
