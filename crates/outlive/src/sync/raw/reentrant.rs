@@ -204,6 +204,7 @@ mod loom_tests {
 
     use super::*;
     use crate::liveness::{Registry, Slot};
+    use crate::shim::explore;
     use crate::sys::robust::{ListHead, end_thread};
 
     struct World {
@@ -240,15 +241,9 @@ mod loom_tests {
         world.value.with_mut(|value| unsafe { *value += 1 });
     }
 
-    fn explore(test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(test);
-    }
-
     #[test]
     fn loom_reentrant_a_thread_that_locks_twice_keeps_others_out_until_it_unlocks_twice() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let threads = [0, 1].map(|n| {
                 let world = Arc::clone(&world);
@@ -273,7 +268,7 @@ mod loom_tests {
 
     #[test]
     fn loom_reentrant_a_death_at_depth_two_is_told_once_at_depth_one() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let dying = {
                 let world = Arc::clone(&world);
