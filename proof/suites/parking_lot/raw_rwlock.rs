@@ -5,17 +5,22 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 use lock_api::GuardNoSend;
-use outlive::sync::{AcquireError, LockError, ReadGuard, RwLock, UpgradeError, WriteGuard};
+use outlive::sync::{
+    AcquireError, LockError, ReadGuard, RwLock, UpgradableReadGuard, UpgradeError, WriteGuard,
+};
 
 use crate::{tried, untold, Lazy};
 
 type Reading = ReadGuard<'static, ()>;
+type Upgradable = UpgradableReadGuard<'static, ()>;
 type Writing = WriteGuard<'static, ()>;
 
 pub struct RawRwLock {
     lock: Lazy<RwLock<()>>,
     /// The writer's guard. Only the thread that writes touches this.
     writer: UnsafeCell<Option<Writing>>,
+    /// The upgradable reader's guard. Only the thread that is this reader touches this.
+    upgradable: UnsafeCell<Option<Upgradable>>,
     /// The readers' guards, and whose they are. A thread touches only its own.
     readers: Mutex<Vec<(ThreadId, Reading)>>,
 }
@@ -44,6 +49,14 @@ impl RawRwLock {
         unsafe { *self.writer.get() = Some(guard) };
     }
 
+    fn keep_upgradable(&self, guard: UpgradableReadGuard<'_, ()>) {
+        // SAFETY: the guard of lock_api's borrows the lock until this guard is taken out again.
+        let guard =
+            unsafe { std::mem::transmute::<UpgradableReadGuard<'_, ()>, Upgradable>(guard) };
+        // SAFETY: this thread is the upgradable reader.
+        unsafe { *self.upgradable.get() = Some(guard) };
+    }
+
     fn readers(&self) -> std::sync::MutexGuard<'_, Vec<(ThreadId, Reading)>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,6 +73,29 @@ impl RawRwLock {
     unsafe fn take_writing(&self) -> Writing {
         // SAFETY: the caller writes.
         unsafe { (*self.writer.get()).take() }.expect("the thread that writes has a guard")
+    }
+
+    /// # Safety
+    /// The calling thread is the upgradable reader.
+    unsafe fn take_upgradable(&self) -> Upgradable {
+        // SAFETY: the caller is the upgradable reader.
+        unsafe { (*self.upgradable.get()).take() }.expect("the upgradable reader has a guard")
+    }
+
+    /// Keeps what an upgradable reader got, likewise.
+    fn keep_upgradable_read<'a>(
+        &self,
+        got: Result<Option<UpgradableReadGuard<'a, ()>>, LockError<WriteGuard<'a, ()>>>,
+    ) -> bool {
+        let guard = match got {
+            Ok(guard) => guard,
+            Err(error) => {
+                let writing = untold(Err(error), WriteGuard::mark_consistent);
+                let reading = writing.downgrade_to_upgradable();
+                Some(reading.ok().expect("a lock marked consistent can be read"))
+            }
+        };
+        guard.map(|guard| self.keep_upgradable(guard)).is_some()
     }
 
     /// Keeps what a reader got: a writer's guard, where the last writer panicked.
@@ -85,6 +121,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     const INIT: RawRwLock = RawRwLock {
         lock: Lazy::new(),
         writer: UnsafeCell::new(None),
+        upgradable: UnsafeCell::new(None),
         readers: Mutex::new(Vec::new()),
     };
 
@@ -142,41 +179,45 @@ unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     }
 }
 
-// SAFETY: Outlive's `upgrade` lets no writer in between. The guard that can become a writer is a
-// reader's, and another one may be there.
+// SAFETY: Outlive's `upgrade` lets no writer in between. Its upgradable reader is the only one, and
+// no thread writes before it does.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     fn lock_upgradable(&self) {
-        lock_api::RawRwLock::lock_shared(self);
+        self.keep_upgradable_read(self.lock().upgradable_read().map(Some));
     }
 
     fn try_lock_upgradable(&self) -> bool {
-        lock_api::RawRwLock::try_lock_shared(self)
+        match self.lock().try_upgradable_read() {
+            // As in `tried`.
+            Err(LockError::Failed(AcquireError::Deadlock)) => false,
+            got => self.keep_upgradable_read(got),
+        }
     }
 
     unsafe fn unlock_upgradable(&self) {
-        // SAFETY: the caller reads.
-        unsafe { lock_api::RawRwLock::unlock_shared(self) };
+        // SAFETY: the caller is the upgradable reader.
+        drop(unsafe { self.take_upgradable() });
     }
 
     unsafe fn upgrade(&self) {
-        match self.take_reading().upgrade() {
+        // SAFETY: the caller is the upgradable reader.
+        let reading = unsafe { self.take_upgradable() };
+        match reading.upgrade() {
             Ok(guard) => self.keep_writing(guard),
-            Err(refused) => {
-                let why = refused.to_string();
-                self.keep_reading(refused.into_guard());
-                panic!("{why}");
-            }
+            Err(refused) => panic!("{refused}"),
         }
     }
 
     unsafe fn try_upgrade(&self) -> bool {
-        match self.take_reading().try_upgrade() {
+        // SAFETY: the caller is the upgradable reader.
+        let reading = unsafe { self.take_upgradable() };
+        match reading.try_upgrade() {
             Ok(guard) => {
                 self.keep_writing(guard);
                 true
             }
             Err(UpgradeError::InUse(guard)) => {
-                self.keep_reading(guard);
+                self.keep_upgradable(guard);
                 false
             }
             Err(other) => panic!("{other}"),
@@ -186,10 +227,16 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 
 // SAFETY: Outlive's downgrades let no writer in between.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
-    unsafe fn downgrade_upgradable(&self) {}
+    unsafe fn downgrade_upgradable(&self) {
+        // SAFETY: the caller is the upgradable reader.
+        let reading = unsafe { self.take_upgradable() };
+        self.keep_reading(reading.downgrade().ok().expect("it is this thread's"));
+    }
 
     unsafe fn downgrade_to_upgradable(&self) {
         // SAFETY: the caller writes.
-        unsafe { lock_api::RawRwLockDowngrade::downgrade(self) };
+        let writing = unsafe { self.take_writing() };
+        let reading = writing.downgrade_to_upgradable();
+        self.keep_upgradable(reading.ok().expect("no writer before it died"));
     }
 }

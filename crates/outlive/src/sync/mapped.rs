@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use super::guard::{Guard, Hold};
 use super::raw::mutex::RawMutex;
-use super::raw_lock::{ExclusiveLock, RawLock};
+use super::raw_lock::{RawLock, UniqueLock};
 use super::rw_lock::{Reading, Writing};
 
 /// Gives access to a part of what a lock guards, and unlocks the lock when dropped:
@@ -39,7 +39,7 @@ pub type MappedWriteGuard<'a, U, K = ()> = MappedGuard<'a, Writing, U, K>;
 // SAFETY: a shared guard gives no more than `&U`, and `U: Sync`.
 unsafe impl<R: RawLock, U: ?Sized + Sync, K: Sync> Sync for MappedGuard<'_, R, U, K> {}
 
-impl<'a, R: ExclusiveLock, T, K> Guard<'a, R, T, K> {
+impl<'a, R: UniqueLock, T, K> Guard<'a, R, T, K> {
     /// Makes a guard of a part of the value: a function can return it without telling its caller of
     /// the rest.
     ///
@@ -109,8 +109,7 @@ impl<'a, T, K> Guard<'a, Reading, T, K> {
         guard: Guard<'a, Reading, T, K>,
         part: impl FnOnce(&T) -> &U,
     ) -> MappedGuard<'a, Reading, U, K> {
-        let value = NonNull::from(part(&guard));
-        MappedGuard { value, hold: guard.hold, keep: guard.keep }
+        guard.mapped(part)
     }
 
     /// Makes a guard of a part of the value, if there is such a part, as
@@ -129,7 +128,7 @@ impl<'a, T, K> Guard<'a, Reading, T, K> {
     }
 }
 
-impl<'a, R: ExclusiveLock, U: ?Sized, K> MappedGuard<'a, R, U, K> {
+impl<'a, R: UniqueLock, U: ?Sized, K> MappedGuard<'a, R, U, K> {
     /// Makes a guard of a part of this part.
     ///
     /// ```
@@ -200,6 +199,14 @@ impl<'a, U: ?Sized, K> MappedGuard<'a, Reading, U, K> {
     }
 }
 
+impl<'a, R: RawLock, T, K> Guard<'a, R, T, K> {
+    /// Makes a guard of a part of the value that gives shared access to it, if `R` does.
+    pub(super) fn mapped<U: ?Sized>(self, part: impl FnOnce(&T) -> &U) -> MappedGuard<'a, R, U, K> {
+        let value = NonNull::from(part(&self));
+        MappedGuard { value, hold: self.hold, keep: self.keep }
+    }
+}
+
 impl<R: RawLock, U: ?Sized, K> Deref for MappedGuard<'_, R, U, K> {
     type Target = U;
 
@@ -210,7 +217,7 @@ impl<R: RawLock, U: ?Sized, K> Deref for MappedGuard<'_, R, U, K> {
     }
 }
 
-impl<R: ExclusiveLock, U: ?Sized, K> DerefMut for MappedGuard<'_, R, U, K> {
+impl<R: UniqueLock, U: ?Sized, K> DerefMut for MappedGuard<'_, R, U, K> {
     #[inline]
     fn deref_mut(&mut self) -> &mut U {
         // SAFETY: `hold` keeps the lock alone, and the part was borrowed from what the lock

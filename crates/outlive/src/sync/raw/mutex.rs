@@ -167,24 +167,36 @@ impl<const MARKS: u32> RawMutex<MARKS> {
     /// death.
     #[cold]
     pub(crate) fn release_unfinished(&self, id: TokenId) {
+        self.note_unfinished(id);
+        self.release(id);
+    }
+
+    /// Does the first step of [`RawMutex::release_unfinished`].
+    #[cold]
+    pub(crate) fn note_unfinished(&self, id: TokenId) {
         if self.is_held_by(id) && self.is_consistent() {
             // Relaxed: ordered by the word. Died just after: the next locker takes over from us,
             // and is told all the same.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
-        self.release(id);
     }
 
     /// Marks the lock not recoverable, and unlocks it: every locker is refused until a process
     /// resets it. The caller holds the lock.
     #[cold]
     pub(crate) fn mark_not_recoverable(&self, id: TokenId) {
+        self.note_not_recoverable(id);
+        self.release(id);
+    }
+
+    /// Does the first step of [`RawMutex::mark_not_recoverable`].
+    #[cold]
+    pub(crate) fn note_not_recoverable(&self, id: TokenId) {
         if self.is_held_by(id) {
             // Relaxed: ordered by the word. Died just after: the next locker takes over, and is
             // refused.
             self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
         }
-        self.release(id);
     }
 
     /// Returns whether the word still names `id`: see [`Word::is_held_by`].
@@ -271,6 +283,7 @@ mod loom_tests {
 
     use super::*;
     use crate::liveness::{Registry, Slot};
+    use crate::shim::explore;
     use crate::sys::robust::{ListHead, end_thread};
 
     impl<const MARKS: u32> RawMutex<MARKS> {
@@ -316,15 +329,9 @@ mod loom_tests {
         world.value.with_mut(|value| unsafe { *value += 1 });
     }
 
-    fn explore(test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(test);
-    }
-
     #[test]
     fn loom_two_lockers_never_meet_and_both_get_in() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let threads = [0, 1].map(|n| {
                 let world = Arc::clone(&world);
@@ -345,7 +352,7 @@ mod loom_tests {
 
     #[test]
     fn loom_a_death_inside_is_told_to_the_next_also_when_asleep() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let dying = {
                 let world = Arc::clone(&world);
@@ -374,7 +381,7 @@ mod loom_tests {
 
     #[test]
     fn loom_of_two_sleepers_one_is_told_and_both_get_in() {
-        explore(|| {
+        explore(3, || {
             let world = world(3);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
@@ -405,7 +412,7 @@ mod loom_tests {
     /// lock over, so the sweep must take the name out whether the waiter has set its bit or not.
     #[test]
     fn loom_a_sweep_leaves_no_dead_owners_name_beside_a_waiter() {
-        explore(|| {
+        explore(3, || {
             let world = world(3);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
@@ -439,7 +446,7 @@ mod loom_tests {
     /// mark.
     #[test]
     fn loom_what_a_dead_owner_wrote_is_seen_after_a_sweep() {
-        explore(|| {
+        explore(3, || {
             let world = world(3);
             let dying = {
                 let world = Arc::clone(&world);
@@ -468,7 +475,7 @@ mod loom_tests {
 
     #[test]
     fn loom_a_lock_that_is_not_recoverable_is_refused_to_a_sleeper() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
@@ -488,7 +495,7 @@ mod loom_tests {
 
     #[test]
     fn loom_what_nobody_repairs_is_told_to_a_sleeper_again() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
@@ -511,7 +518,7 @@ mod loom_tests {
 
     #[test]
     fn loom_what_a_panic_cut_in_half_is_told_to_a_sleeper() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let panicking = {
                 let world = Arc::clone(&world);
