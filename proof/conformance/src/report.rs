@@ -112,8 +112,9 @@ fn gaps(scenarios: &[Scenario], runs: &[Run]) {
 
 /// Everyday's answers, for which C++ gives the code's own words, and Python often no error at all;
 /// what a language's own checks say of arguments; and of two structs Rust knows the names, too.
-const OWN_WORDS: [&str; 10] = [
+const OWN_WORDS: [&str; 11] = [
     "would-block",
+    "in-use",
     "empty",
     "full",
     "timed-out",

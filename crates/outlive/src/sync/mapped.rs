@@ -5,8 +5,9 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::guard::{Guard, Hold};
+use super::raw::mutex::RawMutex;
 use super::raw_lock::{RawLock, UniqueLock};
-use super::rw_lock::Reading;
+use super::rw_lock::{Reading, Writing};
 
 /// Gives access to a part of what a lock guards, and unlocks the lock when dropped:
 /// [`MutexGuard::map`](super::MutexGuard::map) and
@@ -25,6 +26,15 @@ pub struct MappedGuard<'a, R: RawLock, U: ?Sized, K = ()> {
     /// As in a [`Guard`].
     keep: K,
 }
+
+/// The [`MappedGuard`] of a [`Mutex`](super::Mutex).
+pub type MappedMutexGuard<'a, U, K = ()> = MappedGuard<'a, RawMutex, U, K>;
+
+/// The [`MappedGuard`] of a reader of an [`RwLock`](super::RwLock).
+pub type MappedReadGuard<'a, U, K = ()> = MappedGuard<'a, Reading, U, K>;
+
+/// The [`MappedGuard`] of a writer of an [`RwLock`](super::RwLock).
+pub type MappedWriteGuard<'a, U, K = ()> = MappedGuard<'a, Writing, U, K>;
 
 // SAFETY: a shared guard gives no more than `&U`, and `U: Sync`.
 unsafe impl<R: RawLock, U: ?Sized + Sync, K: Sync> Sync for MappedGuard<'_, R, U, K> {}
@@ -66,8 +76,9 @@ impl<'a, R: UniqueLock, T, K> Guard<'a, R, T, K> {
     /// use outlive::sync::{Mutex, MutexGuard};
     ///
     /// let table = Mutex::<[u32; 4]>::options([1, 2, 3, 4]).open_or_create(&domain, "table")?;
-    /// let even = |table: &mut [u32; 4]| table.iter_mut().find(|entry| **entry % 2 == 0);
-    /// match MutexGuard::filter_map(table.lock().unwrap(), even) {
+    /// match MutexGuard::filter_map(table.lock().unwrap(), |table| {
+    ///     table.iter_mut().find(|entry| **entry % 2 == 0)
+    /// }) {
     ///     Ok(mut entry) => *entry = 7,
     ///     Err(table) => panic!("none of {table:?} is even"),
     /// }
@@ -123,11 +134,11 @@ impl<'a, R: UniqueLock, U: ?Sized, K> MappedGuard<'a, R, U, K> {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-map-map-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// use outlive::sync::{MappedGuard, Mutex, MutexGuard};
+    /// use outlive::sync::{MappedMutexGuard, Mutex, MutexGuard};
     ///
     /// let rows = Mutex::<[[u32; 2]; 2]>::options([[1, 2], [3, 4]]).open_or_create(&domain, "rows")?;
     /// let row = MutexGuard::map(rows.lock().unwrap(), |rows| &mut rows[1]);
-    /// let mut cell = MappedGuard::map(row, |row| &mut row[0]);
+    /// let mut cell = MappedMutexGuard::map(row, |row| &mut row[0]);
     /// *cell = 7;
     /// drop(cell);
     /// assert_eq!(*rows.lock().unwrap(), [[1, 2], [7, 4]]);

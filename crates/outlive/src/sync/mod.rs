@@ -60,7 +60,7 @@ pub use event::BegunWait;
 pub use event::{EmbeddedEvent, EmbeddedLatch, Event, EventOptions, Latch, LatchOptions, Reset};
 pub use guard::Guard;
 pub use lock::{Lock, LockOptions};
-pub use mapped::MappedGuard;
+pub use mapped::{MappedGuard, MappedMutexGuard, MappedReadGuard, MappedWriteGuard};
 pub use mutex::{EmbeddedMutex, Halfway, Mutex, MutexGuard};
 pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceLockOptions, OnceState};
 pub use order::{LockOrder, LockPair};
