@@ -38,6 +38,11 @@
  *               rest a running waiter may sleep beside an item, or wait for the mutex, only while
  *               the stopped one has the mutex; a dead thread's mutex, and an item whose notifier is
  *               stopped or dead, excuse no waiter
+ *   PI          the mutex is libc's, which takes list_op_pending at each lock and unlock: pending is 0
+ *               meanwhile. A woken waiter wakes another one before it locks, if some notification is
+ *               unused and seq is not its s, or the mutex is a dead owner's; a waiter that has used
+ *               its notification wakes another one before it unlocks. unused: how many notifications
+ *               no waiter has used yet; each waiter that has the mutex again uses one
  * Mutations, each must be caught:
  *   CLEARFIRST  the epoch is cleared before the wake
  *   NOEPOCH     a bare bit
@@ -49,6 +54,8 @@
  *   NOTIMEPASS  a waiter that gives up does not wake another
  *   GIVEBACK    pending is given back when the lock is in hand, and the stronger property is
  *               checked
+ * and with PI:
+ *   NOHAND      a woken waiter wakes no other before it locks
  * and with STOP:
  *   NORECHECK   no recheck: the stopped one had received the notification
  *   SEQONLY     the recheck is of seq, and not of the items: the stopped one had not yet notified
@@ -80,6 +87,9 @@ bool qs[NW];
 #endif
 bool asleep[NW];                /* ghost */
 byte items, unsig;
+#ifdef PI
+byte unused;
+#endif
 bool mine[N+1];                 /* ghost: it brought an item and has not yet finished its notify */
 byte budget;
 
@@ -139,6 +149,9 @@ inline notify(all) {
 #ifdef CLEARFIRST
 		clear();
 #endif
+#ifdef PI
+		if :: all || unused>3 :: else -> unused++ fi;
+#endif
 #ifdef STOP
 		if
 		:: all -> d_step { seq++; WAKEALL }; w=0
@@ -173,6 +186,12 @@ end_l:
 #endif
 #ifdef LEAVE
 inline unlock() { lo=NOBODY }
+#elif defined(PI)
+inline put_aside() {
+	if :: pend[me] -> wake1(); w=0 :: else fi;
+	pend[me]=0
+}
+inline unlock() { put_aside(); lo=NOBODY }
 #else
 inline unlock() { lo=NOBODY; pend[me]=0 }
 #endif
@@ -180,6 +199,9 @@ inline unlock() { lo=NOBODY; pend[me]=0 }
 #define UNQUEUE qx[me]=0; woken[me]=0; asleep[me]=0
 
 inline wait() {
+#ifdef PI
+	put_aside();
+#endif
 #ifdef SEQLATE
 	atomic { if :: (slp&1) -> slp=slp+2 :: else -> slp=slp+1 fi };
 	s=seq;
@@ -191,10 +213,13 @@ inline wait() {
 	atomic { if :: (slp&1) -> slp=slp+2 :: else -> slp=slp+1 fi };
 #endif
 #endif
-#ifndef NOPEND
+#if !defined(NOPEND) && !defined(PI)
 	pend[me]=1;
 #endif
 	lo=NOBODY;
+#ifdef PI
+	pend[me]=1;
+#endif
 #ifndef XLAST
 	qx[me]=1;
 #endif
@@ -223,7 +248,29 @@ end_w:		if
 #endif
 	:: else
 	fi;
-	s=0; ok=0;
+	ok=0;
+#ifdef PI
+	if
+	:: gone -> wake1(); w=0
+#ifndef NOHAND
+	:: !gone && seq!=s && unused>0 -> wake1(); w=0
+	:: lo!=NOBODY && dead[lo] -> wake1(); w=0
+#endif
+	:: else
+	fi;
+	pend[me]=0;
+	s=0;
+#ifdef STOP
+end_p:
+#endif
+	atomic { !HELD -> told=(lo!=NOBODY); lo=me };
+	pend[me]=1;
+	atomic { if :: unused>0 -> unused--; ok=1 :: else fi };
+	if :: !ok && !told -> pend[me]=0 :: else fi;
+	ok=0;
+	if :: told -> notify(1); told=0 :: else fi
+#else
+	s=0;
 #ifndef NOTIMEPASS
 	if :: gone -> wake1(); w=0 :: else fi;
 #endif
@@ -248,6 +295,7 @@ end_m:
 	pend[me]=0;
 #endif
 	if :: told -> notify(1); told=0 :: else fi
+#endif
 }
 
 proctype W(byte me) {

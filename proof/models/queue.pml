@@ -43,6 +43,8 @@
  *             back. How a taker wakes those that sleep on rcv, and dies before that, is in
  *             state_wait.pml: here they see that rcv has changed
  *   LATE      a receiver's token reads dead before its thread stops; a successor waits for that
+ *   BOUND     the queue is bounded to so many messages: its one region is a ring of so many slots
+ *             (NREG=1, CAP0=BOUND). Checked: no more than so many are unread at any moment
  *   NOSLEEP   a wait looks straight at what it waits for: far fewer states, for scenes that are not
  *             about sleeping
  *   STOP      Any process may stop for ever, receivers too, and a sleeper makes the
@@ -65,6 +67,8 @@
  *   ROOMFIRST   (KEEP) the sender looks for room before it reads the role
  *   DEADBYPROCESS (KEEP, LATE) the sender takes the token's word for the thread's
  *   NOHOLDER    (KEEP) a sender beside a dead receiver sleeps on sseq alone
+ *   ROUNDED     (BOUND) the ring is rounded up, to a power of two for one: CAP0=BOUND+1
+ *   NEXTREGION  (BOUND) the full region is followed by another one: NREG=2
  *   NOTIMER     (STOP) a sleeper makes no recheck
  *   ZOMBIE      a token reads dead before its holder has stopped (a process token used for a
  *               thread's claim)
@@ -130,6 +134,9 @@ bool asleep[NP];                              /* kernel: in futex_waitv */
 byte wfor[NP];                                /* ghost: token+1 waited for */
 bool dead[NP], tokdead[NP], stopped[NP];
 byte acked[NS], last[NS]; bool done[NS];      /* ghosts */
+#ifdef BOUND
+byte unread;                                  /* ghost: messages that are READY and not given back */
+#endif
 #ifdef KEEP
 byte wix[NS], wlap[NS];                       /* ghosts: the slot that a sender waits for, and the lap */
 #endif
@@ -190,7 +197,11 @@ L1:		atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
 		if :: !failed && me==0 -> failed=1; goto LX :: skip fi;
 #endif
 		pa[IX(r,t)]=me*8+k;
+#ifdef BOUND
+		atomic { rdy[IX(r,t)]=LP(r,t)+1; unread++; assert(unread<=BOUND) };
+#else
 		rdy[IX(r,t)]=LP(r,t)+1;
+#endif
 		wake_receiver();
 		atomic { acked[me]=k; k++; t=0; x=0; s=0; v=0; goto L0 };   /* send returned */
 #ifdef FAIL
@@ -335,6 +346,9 @@ LT:	a=pa[IX(r,h)];                             /* peek: copy out */
 	atomic {                                   /* commit: recycle the slot */
 		assert(a==pa[IX(r,h)] && a/8+1==OWN(slot[IX(r,h)]));   /* not torn */
 		slot[IX(r,h)]=W(LP(r,h)+1,0,0);
+#ifdef BOUND
+		unread--;
+#endif
 		assert(a%8==last[a/8]+1);              /* FIFO, exactly once */
 		last[a/8]=a%8 };
 LA:

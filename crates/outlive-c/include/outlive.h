@@ -184,6 +184,11 @@
 #define OUTLIVE_CEILING_MUTEX 13
 
 /**
+ * In an `outlive_place_t`: an `outlive_reentrant_mutex_t`.
+ */
+#define OUTLIVE_REENTRANT_MUTEX 20
+
+/**
  * Bits stay set until they are cleared.
  */
 #define OUTLIVE_RESET_MANUAL 1
@@ -539,6 +544,33 @@ typedef struct outlive_condvar_t {
 } outlive_condvar_t;
 
 /**
+ * A mutex in shared memory whose holder inherits the priority of its waiters, for real-time
+ * threads: 64 bytes of a record, or a named one. All zeroes are an unlocked mutex. It belongs to
+ * the pid namespace and the C library that first used it.
+ */
+typedef struct OUTLIVE_ALIGNED(64) outlive_pi_mutex_t {
+  uint64_t words[8];
+} outlive_pi_mutex_t;
+
+/**
+ * A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99. It
+ * takes 16 bytes of a record, with its ceiling in its place (`OUTLIVE_CEILING_PLACE`), or is a
+ * named one. All zeroes are an unlocked mutex. The lock belongs to the thread that took it.
+ */
+typedef struct outlive_ceiling_mutex_t {
+  uint64_t words[2];
+} outlive_ceiling_mutex_t;
+
+/**
+ * A mutex in shared memory that the thread that holds it may lock again, like POSIX's
+ * PTHREAD_MUTEX_RECURSIVE: 16 bytes of a record, or a named one. All zeroes are an unlocked mutex.
+ * It is unlocked when it has been unlocked as often as locked.
+ */
+typedef struct outlive_reentrant_mutex_t {
+  uint64_t words[2];
+} outlive_reentrant_mutex_t;
+
+/**
  * A reader-writer lock in shared memory: 4,160 bytes of a record (readers have cache lines of
  * their own), or a named one. All zeroes are an unlocked lock. It is used by its address, like a
  * `pthread_rwlock_t`, and never copied.
@@ -640,6 +672,12 @@ typedef struct outlive_queue_options_t {
    * does, and in a new one as OUTLIVE_RECEIVER_DEATH_FAILS.
    */
   uint32_t on_receiver_death;
+  /**
+   * The most unread messages, 1 to 1,048,576; 0: what an existing queue has, and in a new one no
+   * bound but `max_bytes`. With so many unread, or with `max_bytes` in use, the queue is full. A
+   * batch counts as one message. Not beside `first_slots`.
+   */
+  uint32_t max_messages;
 } outlive_queue_options_t;
 
 /**
@@ -683,9 +721,13 @@ typedef struct outlive_queue_counters_t {
    */
   uint64_t max_bytes;
   /**
+   * The most unread messages; 0: `max_bytes` alone bounds it.
+   */
+  uint64_t max_messages;
+  /**
    * 0.
    */
-  uint64_t reserved[7];
+  uint64_t reserved[6];
 } outlive_queue_counters_t;
 
 /**
@@ -1028,24 +1070,6 @@ typedef struct outlive_ready_t {
    */
   uint32_t reserved;
 } outlive_ready_t;
-
-/**
- * A mutex in shared memory whose holder inherits the priority of its waiters, for real-time
- * threads: 64 bytes of a record, or a named one. All zeroes are an unlocked mutex. It belongs to
- * the pid namespace and the C library that first used it.
- */
-typedef struct OUTLIVE_ALIGNED(64) outlive_pi_mutex_t {
-  uint64_t words[8];
-} outlive_pi_mutex_t;
-
-/**
- * A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99. It
- * takes 16 bytes of a record, with its ceiling in its place (`OUTLIVE_CEILING_PLACE`), or is a
- * named one. All zeroes are an unlocked mutex. The lock belongs to the thread that took it.
- */
-typedef struct outlive_ceiling_mutex_t {
-  uint64_t words[2];
-} outlive_ceiling_mutex_t;
 
 /**
  * Wait without a deadline. A call still ends when what it waits for can never come because its
@@ -1438,6 +1462,44 @@ int outlive_condvar_wait_or_end(struct outlive_condvar_t *condvar,
                                 const struct outlive_domain_t *domain,
                                 uint32_t token,
                                 outlive_deadline_t deadline);
+
+/**
+ * Waits as `outlive_condvar_wait_until` does, under a mutex with priority inheritance. The holder of
+ * the mutex inherits the priority of waiters that have been woken and queue for it, and the kernel
+ * hands the mutex to the most urgent one. A waiter that sleeps lends its priority to no thread.
+ *
+ * Errors: as `outlive_condvar_wait_until`.
+ *
+ * If a process dies: as with `outlive_condvar_wait`.
+ */
+int outlive_condvar_wait_pi_mutex(struct outlive_condvar_t *condvar,
+                                  struct outlive_pi_mutex_t *mutex,
+                                  outlive_deadline_t deadline);
+
+/**
+ * Waits as `outlive_condvar_wait_until` does, under a mutex with a ceiling. The waiter sleeps with
+ * its own priority, and is raised to the ceiling before it takes the mutex again.
+ *
+ * Errors: as `outlive_condvar_wait_until`. Without the mutex also EINVAL, EPERM: the thread's own
+ * priority is above the ceiling by now, or it may not run at the ceiling any more.
+ *
+ * If a process dies: as with `outlive_condvar_wait`.
+ */
+int outlive_condvar_wait_ceiling_mutex(struct outlive_condvar_t *condvar,
+                                       struct outlive_ceiling_mutex_t *mutex,
+                                       outlive_deadline_t deadline);
+
+/**
+ * Waits as `outlive_condvar_wait_until` does, under a mutex that the thread may have locked several
+ * times. It is unlocked as a whole, and locked as often again.
+ *
+ * Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock.
+ *
+ * If a process dies: as with `outlive_condvar_wait`.
+ */
+int outlive_condvar_wait_reentrant_mutex(struct outlive_condvar_t *condvar,
+                                         struct outlive_reentrant_mutex_t *mutex,
+                                         outlive_deadline_t deadline);
 
 /**
  * Wakes one waiter. Call it with the mutex held or after unlocking it, never before the change.
@@ -1994,6 +2056,27 @@ void outlive_queue_close(struct outlive_queue_t *queue);
  * Errors: EINVAL, OUTLIVE_DAMAGED.
  */
 int outlive_queue_counters(const struct outlive_queue_t *queue, struct outlive_queue_counters_t *counters);
+
+/**
+ * Writes 1 to `*full` if the queue is full: it holds `max_messages` messages, or as many as its
+ * bytes allow. Otherwise 0; a long message may find no room all the same. While other processes
+ * send and receive, the answer is about a moment that has passed.
+ *
+ * Errors: EINVAL, OUTLIVE_DAMAGED.
+ */
+int outlive_queue_is_full(const struct outlive_queue_t *queue, uint32_t *full);
+
+/**
+ * Waits until no message is left: all that were sent have been received, also those that are sent
+ * meanwhile. A message that was peeked at is received when it is committed; one that a program
+ * received as a task (Rust's `Tasks`, Python's `get`) when it is done.
+ *
+ * Errors: ETIMEDOUT (also with OUTLIVE_TRY), EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ *
+ * If a process dies, its tasks are gone with it and are not waited for. What a dead receiver left in
+ * the queue is waited for, until another one receives it.
+ */
+int outlive_queue_join(const struct outlive_queue_t *queue, outlive_deadline_t deadline);
 
 /**
  * Makes a new sender: any number, in any number of processes and threads.
@@ -3303,6 +3386,92 @@ int outlive_ceiling_mutex_reset(struct outlive_ceiling_mutex_t *mutex, outlive_d
  * Errors: ESRCH: no thread holds it. EINVAL.
  */
 int outlive_ceiling_mutex_holder(const struct outlive_ceiling_mutex_t *mutex, struct outlive_peer_info_t *info);
+
+/**
+ * Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as
+ * `outlive_mutex_open`.
+ *
+ * Owner: `*mutex` is in shared memory, mapped until `outlive_reentrant_mutex_close`.
+ *
+ * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: it exists with another size.
+ */
+int outlive_reentrant_mutex_open(const struct outlive_domain_t *domain,
+                                 const char *name,
+                                 enum outlive_opening_t how,
+                                 size_t size,
+                                 const void *initial,
+                                 struct outlive_reentrant_mutex_t **mutex);
+
+/**
+ * Returns the value behind a named mutex. NULL: it has none, or is inside a record.
+ *
+ * Owner: shared memory, mapped until `outlive_reentrant_mutex_close`.
+ */
+void *outlive_reentrant_mutex_value(const struct outlive_reentrant_mutex_t *mutex);
+
+/**
+ * Closes this opening of a named mutex. No thread of this process may hold it or wait for it by
+ * this address. Passing NULL has no effect.
+ */
+void outlive_reentrant_mutex_close(struct outlive_reentrant_mutex_t *mutex);
+
+/**
+ * Takes the lock, waiting until the deadline while another living thread holds it. The thread that
+ * holds it takes it once more, and is not told again that an owner died.
+ *
+ * Errors: as `outlive_mutex_lock_until`, except EDEADLK; EUSERS: the thread has locked it
+ * 4,294,967,295 times.
+ *
+ * If a process dies: as with `outlive_mutex_lock`, however often it had locked it; the next locker
+ * has locked it once.
+ */
+int outlive_reentrant_mutex_lock(struct outlive_reentrant_mutex_t *mutex, outlive_deadline_t deadline);
+
+/**
+ * Undoes one `outlive_reentrant_mutex_lock` of this thread by this address; the last one unlocks the
+ * mutex.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL.
+ */
+int outlive_reentrant_mutex_unlock(struct outlive_reentrant_mutex_t *mutex);
+
+/**
+ * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL.
+ */
+int outlive_reentrant_mutex_consistent(struct outlive_reentrant_mutex_t *mutex);
+
+/**
+ * Marks the mutex not recoverable as `outlive_mutex_mark_not_recoverable` does, and undoes one
+ * `outlive_reentrant_mutex_lock`; `outlive_reentrant_mutex_reset` makes it usable again.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL.
+ */
+int outlive_reentrant_mutex_mark_not_recoverable(struct outlive_reentrant_mutex_t *mutex);
+
+/**
+ * Returns whether the calling thread holds it, its last owner died with it, and no holder has
+ * declared it consistent since: the same as EOWNERDEAD, for code that does not see the return
+ * code. False for what is no such lock.
+ */
+bool outlive_reentrant_mutex_owner_died(const struct outlive_reentrant_mutex_t *mutex);
+
+/**
+ * Makes a mutex usable again that was marked not recoverable (ENOTRECOVERABLE). Its users have
+ * agreed on making what it guards whole before.
+ *
+ * Errors: as `outlive_reentrant_mutex_lock`, except EOWNERDEAD and ENOTRECOVERABLE. EDEADLK: this
+ * thread holds it.
+ */
+int outlive_reentrant_mutex_reset(struct outlive_reentrant_mutex_t *mutex, outlive_deadline_t deadline);
+
+/**
+ * Writes the thread that holds it now, dead or alive, to `*info`.
+ *
+ * Errors: ESRCH: no thread holds it. EINVAL.
+ */
+int outlive_reentrant_mutex_holder(const struct outlive_reentrant_mutex_t *mutex, struct outlive_peer_info_t *info);
 
 #ifdef __cplusplus
 }  // extern "C"

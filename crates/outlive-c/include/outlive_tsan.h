@@ -77,6 +77,17 @@ static inline int outlive_tsan_got(void *lock, int code)
 	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_until(condvar, tsan_, __VA_ARGS__))
 #define outlive_condvar_wait_or_end(condvar, mutex, ...) \
 	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_or_end(condvar, tsan_, __VA_ARGS__))
+#define outlive_condvar_wait_reentrant_mutex(condvar, mutex, ...) \
+	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_reentrant_mutex(condvar, tsan_, __VA_ARGS__))
+#define outlive_condvar_wait_pi_mutex(condvar, mutex, ...) \
+	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_pi_mutex(condvar, tsan_, __VA_ARGS__))
+#define outlive_condvar_wait_ceiling_mutex(condvar, mutex, ...) \
+	OUTLIVE_TSAN_WAITS(mutex, outlive_condvar_wait_ceiling_mutex(condvar, tsan_, __VA_ARGS__))
+
+#define outlive_reentrant_mutex_lock(lock, ...) OUTLIVE_TSAN_TAKES(lock, outlive_reentrant_mutex_lock(tsan_, __VA_ARGS__))
+#define outlive_reentrant_mutex_unlock(lock) OUTLIVE_TSAN_GIVES(lock, outlive_reentrant_mutex_unlock(tsan_))
+#define outlive_reentrant_mutex_mark_not_recoverable(lock) \
+	OUTLIVE_TSAN_GIVES(lock, outlive_reentrant_mutex_mark_not_recoverable(tsan_))
 
 #define outlive_rwlock_read(lock, ...) OUTLIVE_TSAN_TAKES(lock, outlive_rwlock_read(tsan_, __VA_ARGS__))
 #define outlive_rwlock_upgradable_read(lock, ...) OUTLIVE_TSAN_TAKES(lock, outlive_rwlock_upgradable_read(tsan_, __VA_ARGS__))

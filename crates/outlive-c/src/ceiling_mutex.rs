@@ -27,7 +27,7 @@ pub struct outlive_ceiling_mutex_t {
 const _: () = place::same_shape::<outlive_ceiling_mutex_t, EmbeddedCeilingMutex<(), 1>>();
 
 /// This process's part of a mutex; guards keep it, also when it is closed.
-struct Handle(Arc<CeilingMutex<()>>);
+pub(crate) struct Handle(pub(crate) Arc<CeilingMutex<()>>);
 
 impl Primitive for Handle {
     type Words = outlive_ceiling_mutex_t;
@@ -38,7 +38,7 @@ impl Primitive for Handle {
     }
 }
 
-type Guard = OwnedCeilingMutexGuard<()>;
+pub(crate) type Guard = OwnedCeilingMutexGuard<()>;
 held_by_thread!(Guard, CeilingMutex<()>, Guard::lock);
 
 /// Opens the mutex of that name, or makes it with that ceiling, and with `size` bytes of value

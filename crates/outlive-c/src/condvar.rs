@@ -1,4 +1,4 @@
-//! Condition variables, for the mutexes of `mutex.rs`.
+//! Condition variables, for mutexes of all kinds.
 
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
@@ -6,12 +6,16 @@ use std::mem::MaybeUninit;
 use outlive::Kind;
 use outlive::sync::{AcquireError, Condvar, EmbeddedCondvar, LockError, MutexGuard, Untyped, Woke};
 
+use crate::ceiling_mutex::{self, outlive_ceiling_mutex_t};
 use crate::code::{Failure, entry};
 use crate::deadline::{OUTLIVE_NEVER, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, peer};
+use crate::held::{self, Hold};
 use crate::mutex::{Handle as MutexHandle, outlive_mutex_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
+use crate::pi_mutex::{self, outlive_pi_mutex_t};
 use crate::place::{self, Primitive, fast_table, find};
+use crate::reentrant_mutex::{self, outlive_reentrant_mutex_t};
 
 /// A condition variable in shared memory: 32 bytes of a record, or a named one. All zeroes are a
 /// new one.
@@ -70,23 +74,46 @@ fn ended<'a>(
     match end {
         Ok((guard, woke)) => {
             mutex.keep(guard);
-            match woke {
-                Woke::TimedOut => Err(Failure::new(
-                    libc::ETIMEDOUT,
-                    "the deadline passed; the mutex is held again",
-                )),
-                Woke::PeerEnded => {
-                    Err(Failure::new(libc::ESRCH, "the peer has ended; the mutex is held again"))
-                }
-                _ => Ok(()),
-            }
+            said(woke)
         }
         Err(error @ LockError::OwnerDied(_)) => mutex.settle(Err(error), OUTLIVE_NEVER),
-        Err(LockError::Failed(
-            error
-            @ (AcquireError::NotRecoverable | AcquireError::Damaged | AcquireError::System(_)),
-        )) => Err(error.into()),
-        Err(_) => Err(AcquireError::NotHeld.into()),
+        Err(error) => Err(refused(error.into())),
+    }
+}
+
+/// Ends a wait under a mutex whose guard the thread keeps: as `ended`.
+fn ended_by<H: Hold>(end: Result<(H, Woke), LockError<H>>) -> Result<(), Failure> {
+    match end {
+        Ok((guard, woke)) => {
+            held::keep(guard);
+            said(woke)
+        }
+        Err(error @ LockError::OwnerDied(_)) => held::settle(Err(error), OUTLIVE_NEVER),
+        Err(error) => Err(refused(error.into())),
+    }
+}
+
+/// Returns the code of a wait that ended with the mutex held.
+fn said(woke: Woke) -> Result<(), Failure> {
+    match woke {
+        Woke::TimedOut => {
+            Err(Failure::new(libc::ETIMEDOUT, "the deadline passed; the mutex is held again"))
+        }
+        Woke::PeerEnded => {
+            Err(Failure::new(libc::ESRCH, "the peer has ended; the mutex is held again"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the error of a wait that ended without the mutex.
+fn refused(error: AcquireError) -> Failure {
+    match error {
+        AcquireError::NotRecoverable
+        | AcquireError::AboveCeiling
+        | AcquireError::Damaged
+        | AcquireError::System(_) => error.into(),
+        _ => AcquireError::NotHeld.into(),
     }
 }
 
@@ -146,6 +173,73 @@ pub unsafe extern "C" fn outlive_condvar_wait_or_end(
         let peer = unsafe { peer(domain, token) }?;
         let (condvar, mutex) = (find::<Handle>(condvar)?, find::<MutexHandle>(mutex)?);
         ended(mutex, condvar.0.wait_or_end_until(mutex.guard()?, &peer, moment_or_past(deadline)))
+    })
+}
+
+/// Waits as `outlive_condvar_wait_until` does, under a mutex with priority inheritance. The holder of
+/// the mutex inherits the priority of waiters that have been woken and queue for it, and the kernel
+/// hands the mutex to the most urgent one. A waiter that sleeps lends its priority to no thread.
+///
+/// Errors: as `outlive_condvar_wait_until`.
+///
+/// If a process dies: as with `outlive_condvar_wait`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_condvar_wait_pi_mutex(
+    condvar: *mut outlive_condvar_t,
+    mutex: *mut outlive_pi_mutex_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        let condvar = find::<Handle>(condvar)?;
+        let guard = held::take::<pi_mutex::Guard>(&find::<pi_mutex::Handle>(mutex)?.0)?;
+        ended_by(condvar.0.wait_until(guard, moment_or_past(deadline)))
+    })
+}
+
+/// Waits as `outlive_condvar_wait_until` does, under a mutex with a ceiling. The waiter sleeps with
+/// its own priority, and is raised to the ceiling before it takes the mutex again.
+///
+/// Errors: as `outlive_condvar_wait_until`. Without the mutex also EINVAL, EPERM: the thread's own
+/// priority is above the ceiling by now, or it may not run at the ceiling any more.
+///
+/// If a process dies: as with `outlive_condvar_wait`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_condvar_wait_ceiling_mutex(
+    condvar: *mut outlive_condvar_t,
+    mutex: *mut outlive_ceiling_mutex_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        let condvar = find::<Handle>(condvar)?;
+        let guard = held::take::<ceiling_mutex::Guard>(&find::<ceiling_mutex::Handle>(mutex)?.0)?;
+        ended_by(condvar.0.wait_until(guard, moment_or_past(deadline)))
+    })
+}
+
+/// Waits as `outlive_condvar_wait_until` does, under a mutex that the thread may have locked several
+/// times. It is unlocked as a whole, and locked as often again.
+///
+/// Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock.
+///
+/// If a process dies: as with `outlive_condvar_wait`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_condvar_wait_reentrant_mutex(
+    condvar: *mut outlive_condvar_t,
+    mutex: *mut outlive_reentrant_mutex_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        let condvar = find::<Handle>(condvar)?;
+        let mutex = &find::<reentrant_mutex::Handle>(mutex)?.0;
+        let guard = held::take::<reentrant_mutex::Guard>(mutex)?;
+        // SAFETY: no guard of the thread's has given a reference, and those that it has besides are
+        // dropped here if the mutex is lost.
+        let end =
+            unsafe { condvar.0.wait_with_outer_guards_until(guard, moment_or_past(deadline)) };
+        if matches!(end, Err(LockError::Failed(_))) {
+            while held::take::<reentrant_mutex::Guard>(mutex).is_ok() {}
+        }
+        ended_by(end)
     })
 }
 

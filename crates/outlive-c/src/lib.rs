@@ -40,6 +40,7 @@ mod place;
 mod pool;
 mod queue;
 mod record;
+mod reentrant_mutex;
 mod rpc;
 mod rwlock;
 mod semaphore;

@@ -27,7 +27,7 @@ pub struct outlive_pi_mutex_t {
 const _: () = place::same_shape::<outlive_pi_mutex_t, EmbeddedPiMutex<()>>();
 
 /// This process's part of a mutex; guards keep it, also when it is closed.
-struct Handle(Arc<PiMutex<()>>);
+pub(crate) struct Handle(pub(crate) Arc<PiMutex<()>>);
 
 impl Primitive for Handle {
     type Words = outlive_pi_mutex_t;
@@ -38,7 +38,7 @@ impl Primitive for Handle {
     }
 }
 
-type Guard = OwnedPiMutexGuard<()>;
+pub(crate) type Guard = OwnedPiMutexGuard<()>;
 held_by_thread!(Guard, PiMutex<()>, Guard::lock);
 
 /// Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as

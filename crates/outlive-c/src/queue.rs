@@ -54,6 +54,10 @@ pub struct outlive_queue_options_t {
     /// OUTLIVE_RECEIVER_DEATH_FAILS or OUTLIVE_RECEIVER_DEATH_KEEPS; 0: what an existing queue
     /// does, and in a new one as OUTLIVE_RECEIVER_DEATH_FAILS.
     pub on_receiver_death: u32,
+    /// The most unread messages, 1 to 1,048,576; 0: what an existing queue has, and in a new one no
+    /// bound but `max_bytes`. With so many unread, or with `max_bytes` in use, the queue is full. A
+    /// batch counts as one message. Not beside `first_slots`.
+    pub max_messages: u32,
 }
 
 /// For the options of a queue: while the receiver is dead, each send fails with EPIPE, also one that
@@ -84,8 +88,10 @@ pub struct outlive_queue_counters_t {
     pub bytes: u64,
     /// The most bytes that it may take.
     pub max_bytes: u64,
+    /// The most unread messages; 0: `max_bytes` alone bounds it.
+    pub max_messages: u64,
     /// 0.
-    pub reserved: [u64; 7],
+    pub reserved: [u64; 6],
 }
 
 /// Bytes of the C caller's.
@@ -126,6 +132,7 @@ pub unsafe extern "C" fn outlive_queue_open(
             need_receiver: 0,
             wait: 0,
             on_receiver_death: 0,
+            max_messages: 0,
         };
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers.
@@ -147,6 +154,9 @@ pub unsafe extern "C" fn outlive_queue_open(
         };
         if given.max_bytes > 0 {
             options = options.max_bytes(given.max_bytes);
+        }
+        if given.max_messages > 0 {
+            options = options.max_messages(given.max_messages);
         }
         if given.first_slots > 0 {
             options = options.slots(given.first_slots);
@@ -194,9 +204,48 @@ pub unsafe extern "C" fn outlive_queue_counters(
             high_water: found.high_water,
             bytes: found.bytes,
             max_bytes: found.max_bytes,
-            reserved: [0; 7],
+            max_messages: queue.0.config().max_messages.map_or(0, u64::from),
+            reserved: [0; 6],
         });
         Ok(())
+    })
+}
+
+/// Writes 1 to `*full` if the queue is full: it holds `max_messages` messages, or as many as its
+/// bytes allow. Otherwise 0; a long message may find no room all the same. While other processes
+/// send and receive, the answer is about a moment that has passed.
+///
+/// Errors: EINVAL, OUTLIVE_DAMAGED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_queue_is_full(
+    queue: *const outlive_queue_t,
+    full: *mut u32,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live queue and a place for `full`.
+        let (queue, out) = unsafe { (borrow(queue, "a queue")?, out(full)?) };
+        out.put(u32::from(queue.0.is_full()?));
+        Ok(())
+    })
+}
+
+/// Waits until no message is left: all that were sent have been received, also those that are sent
+/// meanwhile. A message that was peeked at is received when it is committed; one that a program
+/// received as a task (Rust's `Tasks`, Python's `get`) when it is done.
+///
+/// Errors: ETIMEDOUT (also with OUTLIVE_TRY), EINVAL, EUSERS, OUTLIVE_DAMAGED.
+///
+/// If a process dies, its tasks are gone with it and are not waited for. What a dead receiver left in
+/// the queue is waited for, until another one receives it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_queue_join(
+    queue: *const outlive_queue_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live queue.
+        let queue = unsafe { borrow(queue, "a queue") }?;
+        Ok(queue.0.join_until(crate::deadline::moment_or_past(deadline))?)
     })
 }
 

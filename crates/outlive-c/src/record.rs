@@ -37,6 +37,9 @@ pub const OUTLIVE_BARRIER: u32 = 11;
 /// In an `outlive_place_t`: an `outlive_ceiling_mutex_t`: `OUTLIVE_CEILING_PLACE`.
 pub const OUTLIVE_CEILING_MUTEX: u32 = 13;
 
+/// In an `outlive_place_t`: an `outlive_reentrant_mutex_t`.
+pub const OUTLIVE_REENTRANT_MUTEX: u32 = 20;
+
 /// Where in a record a primitive lies, and of which kind: `OUTLIVE_PLACE(type, member,
 /// OUTLIVE_MUTEX)`.
 #[repr(C)]
@@ -62,6 +65,7 @@ fn kind(number: u32) -> Result<Kind, Failure> {
         OUTLIVE_SEMAPHORE => Ok(Kind::Semaphore),
         OUTLIVE_BARRIER => Ok(Kind::Barrier),
         OUTLIVE_CEILING_MUTEX => Ok(Kind::CeilingMutex),
+        OUTLIVE_REENTRANT_MUTEX => Ok(Kind::ReentrantMutex),
         _ => Err(Failure::new(libc::EINVAL, "a place of no kind that records have in C")),
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 22] = [
+const SOURCES: [&str; 23] = [
     "code",
     "opening",
     "deadline",
@@ -32,6 +32,7 @@ const SOURCES: [&str; 22] = [
     "wait_set",
     "pi_mutex",
     "ceiling_mutex",
+    "reentrant_mutex",
 ];
 
 const BEGINNING: &str = "\

@@ -271,8 +271,14 @@ impl Service {
 }
 
 /// What a thread holds to keep others out. A record counts when there are locks in it.
-pub const LOCKS: [Kind; 5] =
-    [Kind::Mutex, Kind::RwLock, Kind::PiMutex, Kind::CeilingMutex, Kind::Record];
+pub const LOCKS: [Kind; 6] = [
+    Kind::Mutex,
+    Kind::ReentrantMutex,
+    Kind::RwLock,
+    Kind::PiMutex,
+    Kind::CeilingMutex,
+    Kind::Record,
+];
 
 impl LockNoun {
     /// Runs the verb.

@@ -1,16 +1,16 @@
 //! `Condition`: waiting for a change of what a lock guards.
 
 use outlive::Error;
-use outlive::sync::{BegunCondvarWait, Condvar, LockError};
-use pyo3::exceptions::PyRuntimeError;
+use outlive::sync::{BegunCondvarWait, Condvar};
 use pyo3::prelude::*;
 
 use crate::domain;
 use crate::errors::Raised;
-use crate::held::this_thread;
-use crate::lock::Lock;
+use crate::levels::{Core, Inner, not_held_to};
+use crate::lock::{Lock, patience as lock_patience};
 use crate::named::Named;
 use crate::open::Left;
+use crate::rlock::RLock;
 use crate::waiting::{Until, detached};
 
 /// How many seconds longer a wait with a timeout waits for the lock, by default.
@@ -19,13 +19,16 @@ const RELOCK: f64 = 10.0;
 /// oldest end all waits.
 const MOST_NOTED: usize = 24;
 
-/// A condition variable between processes, of a ``Lock``, with ``threading.Condition``'s methods.
+/// A condition variable between processes, of a ``Lock`` or an ``RLock``, with
+/// ``threading.Condition``'s methods.
 ///
 /// ``wait`` returns True only when a thread has notified since it began: ``notify`` ends one wait,
 /// whatever the waiters are doing. (Of more than 24 notifications that come before any waiter has
 /// run, a few may end more.) A notification survives the death of the waiter that got it: it goes to
 /// the next one. A program whose notifier may die between a change and ``notify`` uses ``wait_for``,
 /// which looks at the condition once a second besides, or a timeout.
+///
+/// ``wait`` releases an ``RLock`` as a whole, and has acquired it as often when it returns.
 ///
 /// To return, ``wait`` takes the lock again. A holder that dies does not keep it from that. One
 /// that is alive and does not release it (stopped, say) does, for ``relock`` seconds longer: 10
@@ -49,20 +52,52 @@ const MOST_NOTED: usize = 24;
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Condition {
     condvar: Condvar,
-    lock: Py<Lock>,
+    lock: AnyLock,
     named: Named,
+}
+
+/// The lock of a condition variable.
+#[derive(FromPyObject, IntoPyObject)]
+pub(crate) enum AnyLock {
+    Lock(Py<Lock>),
+    RLock(Py<RLock>),
+}
+
+/// Calls what both locks have.
+macro_rules! of_either {
+    ($lock:expr, $inner:ident => $call:expr) => {
+        match &$lock {
+            AnyLock::Lock(lock) => {
+                let $inner = &lock.get().0;
+                $call
+            }
+            AnyLock::RLock(lock) => {
+                let $inner = &lock.get().0;
+                $call
+            }
+        }
+    };
+}
+
+impl AnyLock {
+    fn clone_ref(&self, py: Python<'_>) -> AnyLock {
+        match self {
+            AnyLock::Lock(lock) => AnyLock::Lock(lock.clone_ref(py)),
+            AnyLock::RLock(lock) => AnyLock::RLock(lock.clone_ref(py)),
+        }
+    }
 }
 
 impl Condition {
     fn of(
         py: Python<'_>,
         name: String,
-        lock: Py<Lock>,
+        lock: AnyLock,
         open: impl FnOnce(&outlive::Domain, &str) -> Result<Condvar, Error>,
     ) -> PyResult<Condition> {
-        let domain = lock.get().core_domain();
-        let condvar = open(domain, &name).raised(py)?;
-        let named = Named::of(domain.clone(), name);
+        let domain = of_either!(lock, inner => inner.named.domain.clone());
+        let condvar = open(&domain, &name).raised(py)?;
+        let named = Named::of(domain, name);
         Ok(Condition { condvar, lock, named })
     }
 
@@ -75,31 +110,8 @@ impl Condition {
         until: Until,
         relock: Option<f64>,
     ) -> PyResult<Slept> {
-        let lock = self.lock.get();
-        let thread = this_thread(lock.core_domain()).raised(py)?;
-        let guard = lock.take_guard(thread).ok_or_else(|| not_held("wait on"))?;
-        let ended = detached(py, || {
-            // A signal ends the part at once; the slice is for one that comes just before it.
-            let (slice, next) = until.long_slice_and_short();
-            self.condvar.continue_wait(guard, begun, slice, next)
-        });
-        let slept = match ended {
-            Ok(Some((guard, notified))) => {
-                lock.settle(py, Ok(guard))?;
-                if notified { Slept::Notified } else { Slept::LookAgain }
-            }
-            Err(error @ LockError::OwnerDied(_)) => {
-                lock.settle(py, Err(error))?;
-                Slept::Notified
-            }
-            // Another thread keeps it: by slices of the lock's own from here on.
-            Ok(None) => {
-                lock.take_again(py, until.and_longer(relock)?)?;
-                let notified = self.condvar.take_notification(begun) || lock.owner_died(py)?;
-                if notified { Slept::Notified } else { Slept::LookAgain }
-            }
-            Err(other) => return Err(other).raised(py),
-        };
+        let slept =
+            of_either!(self.lock, inner => self.sleep_under(inner, py, begun, until, relock))?;
         // The lock is held, whatever a handler raises: the 'with' block releases it.
         if let Err(error) = py.check_signals() {
             if slept == Slept::Notified {
@@ -111,6 +123,29 @@ impl Condition {
         Ok(slept)
     }
 
+    fn sleep_under<L: Core>(
+        &self,
+        lock: &Inner<L>,
+        py: Python<'_>,
+        begun: &BegunCondvarWait<'_>,
+        until: Until,
+        relock: Option<f64>,
+    ) -> PyResult<Slept> {
+        let slept = lock.sleep(py, |guard| {
+            // A signal ends the part at once; the slice is for one that comes just before it.
+            detached(py, || L::wait(&self.condvar, guard, begun, until.long_slice_and_short()))
+        })?;
+        let notified = match slept {
+            Ok(notified) => notified,
+            // Another thread keeps it: by slices of the lock's own from here on.
+            Err(more) => {
+                lock.take_again(py, more, until.and_longer(relock)?)?;
+                self.condvar.take_notification(begun) || lock.owner_died(py)?
+            }
+        };
+        Ok(if notified { Slept::Notified } else { Slept::LookAgain })
+    }
+
     /// Begins a wait, with the lock held.
     fn begin(&self, py: Python<'_>) -> PyResult<BegunCondvarWait<'_>> {
         self.check_held(py, "wait on")?;
@@ -118,9 +153,9 @@ impl Condition {
     }
 
     fn check_held(&self, py: Python<'_>, verb: &str) -> PyResult<()> {
-        let lock = self.lock.get();
-        let thread = this_thread(lock.core_domain()).raised(py)?;
-        if lock.is_held_by(thread) { Ok(()) } else { Err(not_held(verb)) }
+        let is_held =
+            of_either!(self.lock, inner => inner.this_thread(py).map(|me| inner.is_held_by(me)))?;
+        if is_held { Ok(()) } else { Err(not_held_to(verb)) }
     }
 }
 
@@ -133,12 +168,8 @@ enum Slept {
     LookAgain,
 }
 
-fn not_held(verb: &str) -> PyErr {
-    PyRuntimeError::new_err(format!("cannot {verb} a lock that this thread does not hold"))
-}
-
 /// What unpickles it: `Condition.open`, its name and its lock.
-type Reduced<'py> = (Bound<'py, PyAny>, (String, Py<Lock>));
+type Reduced<'py> = (Bound<'py, PyAny>, (String, AnyLock));
 
 /// Returns how many seconds the relock may take; `None` is for ever.
 fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> {
@@ -150,21 +181,21 @@ fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> 
 #[pymethods]
 impl Condition {
     #[new]
-    fn new(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
+    fn new(py: Python<'_>, name: String, lock: AnyLock) -> PyResult<Condition> {
         Condition::of(py, name, lock, Condvar::open_or_create)
     }
 
     /// Opens the existing condition variable of that name, in the lock's domain; raises
     /// ``NotFound`` if there is none.
     #[staticmethod]
-    fn open(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
+    fn open(py: Python<'_>, name: String, lock: AnyLock) -> PyResult<Condition> {
         Condition::of(py, name, lock, Condvar::open)
     }
 
     /// Makes a new condition variable of that name, in the lock's domain; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    fn create_new(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
+    fn create_new(py: Python<'_>, name: String, lock: AnyLock) -> PyResult<Condition> {
         Condition::of(py, name, lock, |d, n| Condvar::options().create_new(d, n))
     }
 
@@ -182,7 +213,7 @@ impl Condition {
 
     /// Its lock.
     #[getter]
-    fn lock(&self, py: Python<'_>) -> Py<Lock> {
+    fn lock(&self, py: Python<'_>) -> AnyLock {
         self.lock.clone_ref(py)
     }
 
@@ -190,12 +221,13 @@ impl Condition {
     #[pyo3(signature = (blocking=true, timeout=Some(-1.0)), text_signature = "($self, blocking=True, timeout=-1.0)")]
     fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
         self.named.check()?;
-        self.lock.get().acquire(py, blocking, timeout)
+        let until = lock_patience(blocking, timeout)?;
+        of_either!(self.lock, inner => inner.take(py, until))
     }
 
     /// Releases its lock.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        self.lock.get().release(py)
+        of_either!(self.lock, inner => inner.release(py))
     }
 
     /// Releases the lock, waits for a notification, and takes the lock again; returns False when
@@ -273,7 +305,7 @@ impl Condition {
         traceback: Left<'_, '_>,
     ) -> PyResult<()> {
         let _ = (exc_value, traceback);
-        self.lock.get().leave(py, exc_type)
+        of_either!(self.lock, inner => inner.leave(py, exc_type))
     }
 
     /// Closes this object: using it raises ``ValueError``. Its lock stays open, and held if it is.
@@ -287,7 +319,11 @@ impl Condition {
     }
 
     fn __repr__(&self) -> String {
-        let state = self.named.check().map(|()| format!("of {}", self.lock.get().repr_as("Lock")));
+        let lock = match &self.lock {
+            AnyLock::Lock(lock) => lock.get().0.repr("Lock"),
+            AnyLock::RLock(lock) => lock.get().0.repr("RLock"),
+        };
+        let state = self.named.check().map(|()| format!("of {lock}"));
         self.named.repr("Condition", state)
     }
 }

@@ -38,6 +38,7 @@ mod jobs;
 mod latch;
 mod layout;
 mod lender;
+mod levels;
 mod loan;
 mod lock;
 mod msgpack;

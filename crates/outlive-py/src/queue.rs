@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive::queue::{OnReceiverDeath, Queue as Core, QueueOptions};
 use outlive::wait::WaitSet;
-use outlive::{RecvError, SendError};
+use outlive::{RecvError, SendError, WaitError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -23,9 +23,13 @@ use crate::waiting::Until;
 /// **Objects**, with ``multiprocessing.Queue``'s methods: ``put`` and ``get`` pickle, and any
 /// number of processes may do either. There is no feeder thread: once ``put`` has returned, the
 /// object is in the queue, also when this process is killed. A process that is killed in ``get``
-/// delays no other. ``maxsize`` is in bytes here: ``max_bytes``, messages included; where memory of
-/// short messages is reused for long ones, the file may take up to 64 KiB more for each 2 MiB of
-/// it. Never ``get`` from a queue to which a process that you do not trust may send.
+/// delays no other. ``maxsize`` is the most messages that nobody has got yet, as there, and 0 sets
+/// no such bound: then ``max_bytes`` alone bounds the queue. Never ``get`` from a queue to which a
+/// process that you do not trust may send.
+///
+/// ``task_done`` and ``join`` are those of ``multiprocessing.JoinableQueue``, except that ``join``
+/// waits for no process that has been killed: what it had got and not done is gone with it. A
+/// ``JobQueue`` gives such a job to another worker.
 ///
 /// **Bytes**: ``send``, ``recv``, ``send_many``, ``recv_many`` and iteration. The first ``recv``
 /// makes this process the queue's one receiver (``Taken`` while another is alive) until ``close``;
@@ -52,6 +56,13 @@ use crate::waiting::Until;
 /// ...     print("nothing")
 /// nothing
 /// >>> queue.close()
+/// >>> queue = Queue("requests", folder, maxsize=1)
+/// >>> queue.put("build")
+/// >>> queue.full(), queue.get(), queue.full()
+/// (True, 'build', False)
+/// >>> queue.task_done()
+/// >>> queue.join()                             # all are got and done
+/// >>> queue.close()
 #[pyclass(module = "outlive._outlive", frozen, weakref)]
 pub(crate) struct Queue {
     // They are dropped in this order.
@@ -60,11 +71,16 @@ pub(crate) struct Queue {
 }
 
 fn options(
+    maxsize: i64,
     max_bytes: Option<u64>,
     need_receiver: Option<bool>,
     on_receiver_death: Option<&str>,
 ) -> PyResult<QueueOptions> {
     let mut options = Core::options();
+    // As in `queue.Queue`: 0 or less is no bound.
+    if maxsize > 0 {
+        options = options.max_messages(u32::try_from(maxsize).unwrap_or(u32::MAX));
+    }
     if let Some(bytes) = max_bytes {
         options = options.max_bytes(bytes);
     }
@@ -95,8 +111,19 @@ fn some<T>(py: Python<'_>, received: Result<Option<T>, RecvError>) -> PyResult<T
     received.raised(py)?.ok_or_else(|| raise(py, "Empty", "nothing came until the deadline passed"))
 }
 
+/// An argument of which only the truth matters, as ``block`` in `multiprocessing.Queue`'s methods.
+struct Truth(bool);
+
+impl<'py> FromPyObject<'_, 'py> for Truth {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Truth> {
+        given.is_truthy().map(Truth)
+    }
+}
+
 /// Returns how long to try, from the arguments of `multiprocessing.Queue`'s methods.
-fn patience(block: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
+fn patience(Truth(block): Truth, timeout: Option<f64>) -> PyResult<Option<Until>> {
     match (block, timeout) {
         (false, _) => Ok(None),
         // A timeout that has passed already does not wait, there.
@@ -108,17 +135,18 @@ fn patience(block: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, maxsize=0, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
+        maxsize: i64,
         max_bytes: Option<u64>,
         need_receiver: Option<bool>,
         on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        let options = options(max_bytes, need_receiver, on_receiver_death)?;
+        let options = options(maxsize, max_bytes, need_receiver, on_receiver_death)?;
         Named::make(py, name, domain, |d, n| options.open_or_create(d, n))
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
@@ -139,17 +167,18 @@ impl Queue {
     /// Makes a new queue of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, maxsize=0, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
+        maxsize: i64,
         max_bytes: Option<u64>,
         need_receiver: Option<bool>,
         on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
-        let options = options(max_bytes, need_receiver, on_receiver_death)?;
+        let options = options(maxsize, max_bytes, need_receiver, on_receiver_death)?;
         Named::make(py, name, domain, |d, n| options.create_new(d, n))
             .map(|opened| Queue::of(opened, end_when_senders_gone))
     }
@@ -166,13 +195,23 @@ impl Queue {
         self.ends.named.domain()
     }
 
-    /// Puts an object, pickled. Raises ``queue.Full`` when the queue may not grow any more.
-    #[pyo3(signature = (obj, block=true, timeout=None))]
+    /// The most messages that nobody has got yet; 0: no bound.
+    #[getter]
+    fn maxsize(&self) -> u32 {
+        self.ends.queue.config().max_messages.unwrap_or(0)
+    }
+
+    /// Puts an object, pickled. Raises ``queue.Full`` when the queue holds ``maxsize`` messages or
+    /// may not grow any more.
+    #[pyo3(
+        signature = (obj, block=Truth(true), timeout=None),
+        text_signature = "($self, obj, block=True, timeout=None)"
+    )]
     fn put(
         &self,
         py: Python<'_>,
         obj: &Bound<'_, PyAny>,
-        block: bool,
+        block: Truth,
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let until = patience(block, timeout)?;
@@ -188,11 +227,14 @@ impl Queue {
     }
 
     /// Gets an object. Raises ``queue.Empty`` when none came.
-    #[pyo3(signature = (block=true, timeout=None))]
+    #[pyo3(
+        signature = (block=Truth(true), timeout=None),
+        text_signature = "($self, block=True, timeout=None)"
+    )]
     fn get<'py>(
         &self,
         py: Python<'py>,
-        block: bool,
+        block: Truth,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let bytes = some(py, self.ends.get_bytes(py, patience(block, timeout)?)?)?;
@@ -201,12 +243,12 @@ impl Queue {
 
     /// Puts an object, as ``put`` with ``block=False``.
     fn put_nowait(&self, py: Python<'_>, obj: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.put(py, obj, false, None)
+        self.put(py, obj, Truth(false), None)
     }
 
     /// Gets an object, as ``get`` with ``block=False``.
     fn get_nowait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, false, None)
+        self.get(py, Truth(false), None)
     }
 
     /// Returns how many messages are in the queue now.
@@ -219,10 +261,39 @@ impl Queue {
         Ok(self.qsize(py)? == 0)
     }
 
-    /// Whether the queue has grown as large as it may; a short message may still fit.
+    /// Whether the queue holds ``maxsize`` messages, or has grown as large as it may; then a short
+    /// message may still fit.
     fn full(&self, py: Python<'_>) -> PyResult<bool> {
+        if self.ends.queue.is_full().raised(py)? {
+            return Ok(true);
+        }
         let counters = self.ends.queue.counters().raised(py)?;
         Ok(counters.pending > 0 && counters.bytes >= counters.max_bytes)
+    }
+
+    /// Says that an object is done which this process got by ``get``. Raises ``ValueError`` when all
+    /// that it got are done.
+    fn task_done(&self, py: Python<'_>) -> PyResult<()> {
+        self.ends.check()?;
+        if self.ends.tasks(py)?.done() {
+            return Ok(());
+        }
+        Err(PyValueError::new_err("task_done: this process has got no object that is not done"))
+    }
+
+    /// Waits until all objects that were put have been got, and each is done: its process has called
+    /// ``task_done`` or has ended. Bytes are done when they are received, or committed. Raises
+    /// ``Timeout`` after so many seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn join(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.ends.check()?;
+        let until = Until::timeout(timeout)?;
+        let joined =
+            self.ends.wait(py, until, |deadline| match self.ends.queue.join_until(deadline) {
+                Err(WaitError::TimedOut) => None,
+                other => Some(other),
+            })?;
+        joined.unwrap_or(Err(WaitError::TimedOut)).raised(py)
     }
 
     /// Returns what has happened to the queue: sent, received, pending, abandoned, redelivered,
@@ -251,6 +322,7 @@ impl Queue {
         drop(self.set.close(py)?);
         drop(self.ends.sender.close(py)?);
         drop(self.ends.receiver.close(py)?);
+        drop(self.ends.tasks.close(py)?);
         Ok(())
     }
 
@@ -354,7 +426,7 @@ impl Queue {
         let Some((_, receiver)) = &mut *inside else {
             return Err(RecvError::NotOwner).raised(py);
         };
-        let mut received = vec![some(py, self.ends.receive(py, receiver, Some(until))?)?];
+        let mut received = vec![some(py, self.ends.receive(py, receiver, None, Some(until))?)?];
         // An error, or the end, is reported by the next receive.
         while received.len() < max_messages
             && let Ok(Some(message)) = receiver.try_recv()

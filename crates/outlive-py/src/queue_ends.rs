@@ -1,9 +1,10 @@
 //! The two ends of a queue that Python's threads use: made when they are first needed, by the thread
 //! that needs them, one thread at a time each.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outlive::queue::{Queue, Receiver, Sender};
+use outlive::queue::{Queue, Receiver, Sender, Tasks};
 use outlive::sync::{LockError, Mutex};
 use outlive::{Deadline, RecvError, SendError};
 use pyo3::exceptions::PyValueError;
@@ -23,6 +24,8 @@ pub(crate) struct Ends {
     pub(crate) receiver: HandleMutex<End<Receiver>>,
     /// The mutex by which processes get objects, one at a time: made when first needed.
     getters: HandleMutex<Option<Mutex<u64>>>,
+    /// What this process has got and has not done.
+    pub(crate) tasks: HandleMutex<End<Arc<Tasks>>>,
     pub(crate) closed: AtomicBool,
     /// How often the receiver took a message, or became this process's: what was peeked at before
     /// is not the next message.
@@ -38,6 +41,7 @@ impl Ends {
             sender: HandleMutex::new(None),
             receiver: HandleMutex::new(None),
             getters: HandleMutex::new(None),
+            tasks: HandleMutex::new(None),
             closed: AtomicBool::new(false),
             taken: AtomicU64::new(0),
             end_when_senders_gone,
@@ -130,12 +134,26 @@ impl Ends {
             return Ok(Ok(None));
         };
         match &mut *inside {
-            Some((_, receiver)) => self.receive(py, receiver, until),
+            Some((_, receiver)) => self.receive(py, receiver, None, until),
             None => Ok(Err(RecvError::NotOwner)),
         }
     }
 
-    /// Returns the next object's bytes: by the receiver that this process is, or by one that it
+    /// Returns what this process has got and has not done.
+    pub(crate) fn tasks(&self, py: Python<'_>) -> PyResult<Arc<Tasks>> {
+        let mut tasks = self.tasks.lock(py)?;
+        match &*tasks {
+            Some((of, tasks)) if *of == process() => Ok(Arc::clone(tasks)),
+            // None yet, or a forked child's copy.
+            _ => {
+                let own = Arc::new(self.queue.tasks().raised(py)?);
+                *tasks = Some((process(), Arc::clone(&own)));
+                Ok(own)
+            }
+        }
+    }
+
+    /// Returns the next object's bytes, which are to be done: by the receiver that this process is, or by one that it
     /// becomes for that time.
     pub(crate) fn get_bytes(
         &self,
@@ -143,6 +161,7 @@ impl Ends {
         until: Option<Until>,
     ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
         self.check()?;
+        let tasks = self.tasks(py)?;
         let patience = until.unwrap_or_else(Until::now);
         let Some(mut inside) = self.receiver.lock_until(py, patience)? else {
             return Ok(Ok(None));
@@ -150,7 +169,7 @@ impl Ends {
         if let Some((of, receiver)) = &mut *inside
             && *of == process()
         {
-            return self.receive(py, receiver, until);
+            return self.receive(py, receiver, Some(&tasks), until);
         }
         *inside = None;
         let mut getters = self.getters.lock(py)?;
@@ -184,7 +203,7 @@ impl Ends {
             Err(other) => return Err(other).raised(py),
         };
         let mut receiver = self.queue.receiver().raised(py)?;
-        self.receive_by(py, &mut receiver, until)
+        self.receive_by(py, &mut receiver, Some(&tasks), until)
     }
 
     /// Receives by the receiver that this process is; the caller is inside with it.
@@ -192,9 +211,10 @@ impl Ends {
         &self,
         py: Python<'_>,
         receiver: &mut Receiver,
+        tasks: Option<&Tasks>,
         until: Option<Until>,
     ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
-        let received = self.receive_by(py, receiver, until)?;
+        let received = self.receive_by(py, receiver, tasks, until)?;
         self.taken.fetch_add(1, Ordering::Relaxed);
         Ok(received)
     }
@@ -211,12 +231,22 @@ impl Ends {
         &self,
         py: Python<'_>,
         receiver: &mut Receiver,
+        tasks: Option<&Tasks>,
         until: Option<Until>,
     ) -> PyResult<Result<Option<Vec<u8>>, RecvError>> {
-        match (receiver.try_recv(), until) {
+        let received = match tasks {
+            Some(tasks) => tasks.try_recv(receiver),
+            None => receiver.try_recv(),
+        };
+        match (received, until) {
             (Ok(None), Some(until)) => {
-                let received =
-                    self.wait(py, until, |deadline| receiver.recv_until(deadline).transpose())?;
+                let received = self.wait(py, until, |deadline| {
+                    match tasks {
+                        Some(tasks) => tasks.recv_until(receiver, deadline),
+                        None => receiver.recv_until(deadline),
+                    }
+                    .transpose()
+                })?;
                 Ok(received.transpose())
             }
             (received, _) => Ok(received),

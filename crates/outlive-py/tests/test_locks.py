@@ -29,6 +29,7 @@ from outlive import (
     Semaphore,
     Timeout,
     WaitSet,
+    WrongKind,
 )
 
 
@@ -651,6 +652,84 @@ def test_a_recursive_lock(folder, start):
     assert lock.acquire(timeout=0.05) is False and lock.holder_pid == program.pid
     program.kill()
     assert lock.acquire() and lock.owner_died
+    # Told once, and once is enough to release it.
+    assert lock.acquire() and lock.owner_died
+    lock.release()
+    lock.mark_consistent()
+    lock.release()
+    assert not lock.locked()
+    # Two objects of the name are one lock.
+    other = RLock("tree", folder)
+    with lock, other:
+        lock.value = 5
+        assert other.value == 5
+    assert not lock.locked()
+    with pytest.raises(WrongKind):
+        Lock("tree", folder)
+    with lock, lock:
+        lock.mark_not_recoverable()
+    with pytest.raises(NotRecoverable):
+        lock.acquire()
+    lock.reset(7)
+    with lock as held:
+        assert held.value == 7
+
+
+def test_a_condition_of_a_recursive_lock(folder, start):
+    lock = RLock("tree", folder)
+    grown = Condition("grown", lock)
+    program = start(
+        "lock = RLock('tree', folder); grown = Condition('grown', lock)\n"
+        "with lock, lock, grown:\n"
+        "    say('waits')\n"
+        "    say(grown.wait(20))\n"
+        "    say(lock.value)\n"
+        "    for n in range(3): lock.release()\n"
+        "    say(lock.locked())\n"
+        "    for n in range(3): lock.acquire()\n"
+    )
+    assert program.line() == "waits"
+    with grown, lock:
+        # The waiter gave up all three.
+        lock.value = 3
+        assert grown.wait(0.01) is False
+        grown.notify()
+    assert [program.line() for _ in range(3)] == ["True", "3", "False"]
+    with pytest.raises(RuntimeError):
+        grown.wait(0.01)
+    with pytest.raises(RuntimeError):
+        grown.notify()
+    # A thread of this process that has the same object, meanwhile.
+    got = []
+
+    def change():
+        with lock, lock:
+            lock.value = 4
+            grown.notify_all()
+            got.append(lock.value)
+
+    thread = threading.Thread(target=change)
+    with lock, lock:
+        thread.start()
+        assert grown.wait_for(lambda: lock.value == 4, timeout=20) and got == [4]
+        lock.release()
+        assert lock.locked()
+        lock.acquire()
+    thread.join(20)
+    assert not lock.locked() and repr(grown).count("RLock") == 1
+
+
+def test_a_recursive_lock_that_a_wait_does_not_get_again(folder, start):
+    lock = RLock("tree", folder)
+    grown = Condition("grown", lock)
+    with pytest.raises(Timeout), lock, lock:
+        program = start("lock = RLock('tree', folder)\nsay('ready')\nlock.acquire()\nsay('holds')\ntime.sleep(60)")
+        assert program.line() == "ready"
+        grown.wait(1.0, relock=0.2)
+    assert program.line() == "holds"
+    program.kill()
+    # What the thread had before is gone: the lock is taken once.
+    assert lock.acquire(timeout=10) and lock.owner_died
     lock.mark_consistent()
     lock.release()
     assert not lock.locked()
@@ -701,7 +780,7 @@ def closed_by_another(thing):
 def test_a_block_releases_what_another_thread_has_closed(folder):
     """The thread of the block lives on, so that no death releases it."""
     end = closed_by_another(RLock("tree", folder))
-    assert Lock.open("tree", domain=folder).acquire(timeout=5)
+    assert RLock.open("tree", domain=folder).acquire(timeout=5)
     end()
     end = closed_by_another(Semaphore("one", 1, folder))
     assert Semaphore.open("one", domain=folder).acquire(timeout=5)
@@ -710,7 +789,8 @@ def test_a_block_releases_what_another_thread_has_closed(folder):
     lock = RLock("own", folder)
     with lock, lock:
         lock.close()
-    assert Lock.open("own", domain=folder).acquire(blocking=False)
+    own = RLock.open("own", domain=folder)
+    assert in_thread(lambda: own.acquire(blocking=False))
     permits = Semaphore("two", 2, folder)
     with permits, permits:
         permits.close()

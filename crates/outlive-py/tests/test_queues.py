@@ -9,6 +9,7 @@ import time
 import pytest
 
 from outlive import (
+    BadOption,
     CallTimeout,
     Client,
     ClientDied,
@@ -114,6 +115,134 @@ def test_a_full_queue(folder):
     got.start()
     queue.put(b"x" * 1000, timeout=20)
     got.join(20)
+
+
+def test_maxsize_is_the_most_messages(folder, start):
+    for most in [1, 2, 3, 7]:
+        queue = Queue(f"of.{most}", folder, maxsize=most)
+        assert queue.maxsize == most and Queue.open(f"of.{most}", domain=folder).maxsize == most
+        for round in range(5):
+            for number in range(most):
+                assert not queue.full() and queue.qsize() == number
+                queue.put((round, number), block=0)
+            assert queue.full() and queue.qsize() == most
+            for late in [lambda: queue.put_nowait(0), lambda: queue.put(0, timeout=0.01), lambda: queue.put(b"x" * 50_000, 0)]:
+                with pytest.raises(stdlib.Full):
+                    late()
+            got = threading.Timer(0.05, queue.get)
+            got.start()
+            queue.put((round, most), timeout=20)
+            got.join(20)
+            assert [queue.get() for _ in range(most)] == [(round, number) for number in range(1, most + 1)]
+            assert queue.empty() and not queue.full()
+    # No bound is set: it stays as it is, and a new queue has none.
+    assert Queue("of.3", folder, maxsize=0).maxsize == Queue("of.3", folder).maxsize == 3
+    assert Queue("free", folder, maxsize=-1).maxsize == 0
+    for other in ["of.3", "free"]:
+        with pytest.raises(BadOption, match="max_messages"):
+            Queue(other, folder, maxsize=4)
+    for beyond in [(1 << 20) + 1, 1 << 40]:
+        with pytest.raises(BadOption):
+            Queue("beyond", folder, maxsize=beyond)
+
+
+def test_a_killed_putter_leaves_the_whole_bound(folder, start):
+    program = start("""
+        queue = Queue("queue", folder, maxsize=3)
+        for number in range(3):
+            queue.put(number)
+        say("full")
+        queue.put(3)
+    """)
+    assert program.line() == "full"
+    time.sleep(0.1)
+    program.kill()
+    queue = Queue("queue", folder)
+    assert [queue.get(timeout=20) for _ in range(3)] == [0, 1, 2]
+    for number in range(3):
+        queue.put_nowait(number)
+    assert queue.full() and queue.qsize() == 3
+
+
+def test_join_waits_for_what_is_not_done(folder):
+    queue = Queue("queue", folder)
+    queue.join()
+    with pytest.raises(ValueError):
+        queue.task_done()
+    queue.put("one")
+    queue.put("two")
+    for _ in range(2):
+        with pytest.raises(Timeout):
+            queue.join(0.01)
+        queue.get()
+    # Several are got before the first is done, and any thread and object of the process may say so.
+    Queue("queue", folder).task_done()
+    with pytest.raises(Timeout):
+        queue.join(0.01)
+    done = threading.Timer(0.05, queue.task_done)
+    done.start()
+    queue.join(20)
+    done.join(20)
+    with pytest.raises(ValueError):
+        queue.task_done()
+    # Bytes are done when they are received, or committed.
+    queue.send(b"three")
+    queue.send(b"four")
+    queue.recv()
+    peeked = queue.peek()
+    with pytest.raises(Timeout):
+        queue.join(0.01)
+    peeked.commit()
+    queue.join(20)
+    # As the one receiver it gets objects as well.
+    queue.put("five")
+    assert queue.get() == "five"
+    with pytest.raises(Timeout):
+        queue.join(0.01)
+    queue.task_done()
+    queue.join()
+    queue.close()
+    for late in [queue.join, queue.task_done]:
+        with pytest.raises(ValueError, match="closed"):
+            late()
+
+
+def test_join_waits_for_no_killed_process(folder, start):
+    queue = Queue("queue", folder)
+    for number in range(5):
+        queue.put(number)
+    code = """
+        queue = Queue("queue", folder)
+        say([queue.get(), queue.get()])
+        queue.get()
+        say("a third")
+        time.sleep(60)
+    """
+    first, second = start(code), start(code)
+    assert first.line() and second.line()
+    # One of them has got the last object, and the other waits for one.
+    first.kill()
+    with pytest.raises(Timeout):
+        queue.join(0.05)
+    second.kill()
+    # A getter that was killed while it waited: the next one takes over. What was got is gone.
+    while not queue.empty():
+        queue.get(timeout=20)
+        queue.task_done()
+    queue.join(20)
+    # What a killed process put is waited for.
+    putter = start("""
+        Queue("queue", folder).put("left")
+        say("put")
+        time.sleep(60)
+    """)
+    putter.line()
+    putter.kill()
+    with pytest.raises(Timeout):
+        queue.join(0.05)
+    assert queue.get(timeout=20) == "left"
+    queue.task_done()
+    queue.join(20)
 
 
 def test_many_processes_put_and_get(folder, start):

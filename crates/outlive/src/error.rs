@@ -136,13 +136,14 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// There are as many as there can be: "publishers" or "subscribers" of a topic (a dead
-    /// subscriber whose samples are still held counts, too), "clients" of a service, or "domains"
+    /// subscriber whose samples are still held counts, too), "clients" of a service, "processes with
+    /// tasks" of a queue, or "domains"
     /// that one process opened in its life (it keeps its knowledge of each, because threads may
     /// still hold tokens of it).
     TooMany {
         /// Of what.
         what: &'static str,
-        /// The topic or service, or the domain that could not be opened.
+        /// The topic, service or queue, or the domain that could not be opened.
         path: PathBuf,
         /// How many there can be.
         max: u32,

@@ -34,6 +34,8 @@ pub enum Kind {
     PiMutex,
     /// A [`sync::CeilingMutex`](crate::sync::CeilingMutex).
     CeilingMutex,
+    /// A [`sync::ReentrantMutex`](crate::sync::ReentrantMutex).
+    ReentrantMutex,
     /// A [`pool::Pool`](crate::pool::Pool).
     Pool,
     /// A [`topic::Topic`](crate::topic::Topic).
@@ -66,6 +68,7 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::State, 17, "state"),
     (Kind::Service, 18, "service"),
     (Kind::JobQueue, 19, "job queue"),
+    (Kind::ReentrantMutex, 20, "reentrant mutex"),
     (Kind::LockOrder, 31, "lock order"),
 ];
 

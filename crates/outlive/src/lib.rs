@@ -33,6 +33,7 @@
 //! | give the latest value to any number of readers | [`state`] | readers keep the last whole value, and are told |
 //! | ask a process and get an answer | [`rpc`] | the caller is told at once, and whether the call had begun |
 //! | change data in turn | [`sync::Mutex`], [`sync::RwLock`] | the next to lock is told, repairs the data, goes on |
+//! | the same where the holder locks again | [`sync::ReentrantMutex`] | the same |
 //! | the same under a real-time policy | [`sync::PiMutex`], [`sync::CeilingMutex`] | the same |
 //! | let at most N in at once | [`sync::Semaphore`] | its permits come back |
 //! | meet at a point, again and again | [`sync::Barrier`] | the others are told, or go on without it |

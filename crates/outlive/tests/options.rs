@@ -42,6 +42,8 @@ fn the_page_has_the_defaults() {
     let folder = std::env::temp_dir().join(format!("outlive-options-{}", std::process::id()));
     let domain = Domain::open_or_create_at(&folder).expect("opens");
     let queue = Queue::<[u8]>::open_or_create(&domain, "queue").expect("made").config();
+    assert_eq!(queue.max_messages, None);
+    expect("queue", "max_messages", "none: bytes alone bound it");
     expect("queue", "slots", queue.slots);
     expect("queue", "slot_bytes", queue.slot_bytes);
     expect("queue", "need_receiver", queue.need_receiver);

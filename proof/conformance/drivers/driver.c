@@ -378,10 +378,11 @@ static void latch(void) {
     } else usage("latch");
 }
 
-/* Mutexes for real-time threads: both kinds have the same functions. */
+/* Mutexes for real-time threads, and those that their holder locks again: all have the same functions. */
 
 #define CEILING 2
 #define OPEN_PI outlive_pi_mutex_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof value, &value, &mutex)
+#define OPEN_REENTRANT outlive_reentrant_mutex_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof value, &value, &mutex)
 #define OPEN_CEILING \
     outlive_ceiling_mutex_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, CEILING, sizeof value, &value, &mutex)
 /* Not every machine lets every user run at a real-time priority. */
@@ -412,6 +413,14 @@ static void latch(void) {
         } else if (is(#kind ".unlock", 1)) {                                              \
             TRY(outlive_##kind##_mutex_unlock(mutex));                                    \
             OK();                                                                         \
+        } else if (is(#kind ".await", 4)) {                                               \
+            outlive_condvar_t *condvar = find(words[2])->main;                            \
+            uint64_t wanted = number(words[3]), *now = outlive_##kind##_mutex_value(mutex); \
+            outlive_deadline_t deadline = until(words[4]);                                \
+            int code = 0;                                                                 \
+            while (code == 0 && *now != wanted)                                           \
+                code = outlive_condvar_wait_##kind##_mutex(condvar, mutex, deadline);     \
+            got(code, now);                                                               \
         } else if (is(#kind ".reset", 3)) {                                               \
             /* Marked not recoverable, no process holds it: it is made whole first. */                    \
             memcpy(outlive_##kind##_mutex_value(mutex), &value, sizeof value);            \
@@ -428,6 +437,7 @@ static void latch(void) {
 
 REAL_TIME(pi, OPEN_PI)
 REAL_TIME(ceiling, OPEN_CEILING)
+REAL_TIME(reentrant, OPEN_REENTRANT)
 
 /* What is done once. */
 
@@ -661,6 +671,9 @@ static void queue(void) {
         outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
         outlive_queue_t *queue = NULL;
         option(2, "max", &options.max_bytes);
+        uint64_t messages = 0;
+        option(2, "messages", &messages);
+        options.max_messages = (uint32_t)messages;
         options.need_receiver = (uint32_t)flag(2, "refuse");
         if (flag(2, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
         thing->ends_with_senders = flag(2, "ending");
@@ -669,6 +682,9 @@ static void queue(void) {
         OK();
     } else if (is("queue.typed", 1)) {
         puts("error Unsupported queue.typed");
+    } else if (is("queue.join", 2)) {
+        TRY(outlive_queue_join(thing->main, until(words[2])));
+        OK();
     } else if (is("queue.send", 3)) {
         make_message(words[2]);
         TRY(sender(thing));
@@ -1212,6 +1228,7 @@ static void opening(void) {
     OPENED(mutex, 8 AND NULL AND)
     OPENED(rwlock, 8 AND NULL AND)
     OPENED(pi_mutex, 8 AND NULL AND)
+    OPENED(reentrant_mutex, 8 AND NULL AND)
     OPENED(ceiling_mutex, ceiling AND 8 AND NULL AND)
     OPENED(condvar, )
     OPENED(once, )
@@ -1308,7 +1325,7 @@ static void act(void) {
         {"lock.", lock}, {"rw.", rw}, {"sem.", semaphore}, {"event.", event}, {"cond.", condition}, {"barrier.", barrier},
         {"latch.", latch}, {"queue.", queue}, {"jobs.", jobs}, {"topic.", topic}, {"sample.", of_sample}, {"state.", state}, {"bytes.", state},
         {"client.", client}, {"server.", server}, {"set.", set}, {"misuse.", misuse},
-        {"pi.", pi}, {"ceiling.", ceiling}, {"once.", once}, {"record.", record}, {"pool.", pool}, {"open.", opening},
+        {"pi.", pi}, {"ceiling.", ceiling}, {"reentrant.", reentrant}, {"once.", once}, {"record.", record}, {"pool.", pool}, {"open.", opening},
     };
     for (size_t at = 0; at < sizeof families / sizeof *families; at++)
         if (strncmp(words[0], families[at].prefix, strlen(families[at].prefix)) == 0) {

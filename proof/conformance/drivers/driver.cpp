@@ -121,6 +121,7 @@ string name_of(const std::error_code &code) {
 using Lock = outlive::Mutex<uint64_t>;
 using RwLock = outlive::RwLock<uint64_t>;
 using PiMutex = outlive::PiMutex<uint64_t>;
+using ReentrantMutex = outlive::ReentrantMutex<uint64_t>;
 using CeilingMutex = outlive::CeilingMutex<uint64_t>;
 
 /* A queue, and the ends that were needed so far. */
@@ -307,6 +308,10 @@ private:
         if (family == "ceiling") {
             auto open = [&](const string &name, uint64_t value) { return CeilingMutex::open_or_create(domain_, name, 2, value); };
             return real_time(ceilings_, ceilings_held_, open, verb, args);
+        }
+        if (family == "reentrant") {
+            auto open = [&](const string &name, uint64_t value) { return ReentrantMutex::open_or_create(domain_, name, value); };
+            return real_time(reentrant_, reentrant_held_, open, verb, args);
         }
         if (command == "token") return ok(domain_.token().value());
         if (command == "process_token") return ok(domain_.process_token().value());
@@ -620,9 +625,9 @@ private:
         return within && how != "done" ? ok() : ok(how);
     }
 
-    /* Mutexes for real-time threads: both kinds have the same calls. */
+    /* Mutexes for real-time threads, and those that their holder locks again: all have the same calls. */
     template <class Mutex, class Open>
-    string real_time(Named<Mutex> &locks, Named<outlive::Guard<Mutex, uint64_t>> &held, Open open, const string &verb,
+    string real_time(Named<Mutex> &locks, Named<std::vector<outlive::Guard<Mutex, uint64_t>>> &held, Open open, const string &verb,
                      const Words &args) {
         const string &name = args.at(0);
         if (verb == "open") return locks.insert_or_assign(name, open(name, number(args.at(1))).value()), ok();
@@ -630,13 +635,19 @@ private:
         if (verb == "lock") {
             auto taken = lock.acquire(until(args.at(1)));
             if (taken.code() == EPERM) throw Unsupported{"right to run at a real-time priority"};
-            held.insert_or_assign(name, std::move(taken).value());
+            held[name].push_back(std::move(taken).value());
             return got(lock);
         }
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
-        if (verb == "mark_not_recoverable") return find(held, name).mark_not_recoverable(), held.erase(name), ok();
-        if (verb == "unlock") return held.erase(name), ok();
+        if (verb == "mark_not_recoverable") return held[name].back().mark_not_recoverable(), held[name].pop_back(), ok();
+        if (verb == "unlock") return held[name].pop_back(), ok();
+        if (verb == "await") {
+            auto is_so = [&] { return lock.value() == number(args.at(2)); };
+            if (!find(condvars_, args.at(1)).wait_until(held[name].back(), until(args.at(3)), is_so))
+                throw outlive::Error(outlive::Failure(ETIMEDOUT, ""));
+            return got(lock);
+        }
         if (verb == "reset") {
             /* Marked not recoverable, no process holds it: it is made whole first. */
             lock.value() = number(args.at(1));
@@ -737,6 +748,7 @@ private:
         if (verb == "open") {
             outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
+            options.max_messages = static_cast<uint32_t>(option(args, "messages", 0));
             options.need_receiver = flag(args, "refuse");
             if (flag(args, "keep")) options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_KEEPS;
             auto open = flag(args, "existing") ? outlive::Queue::open : outlive::Queue::open_or_create;
@@ -746,6 +758,7 @@ private:
         }
         if (verb == "typed") throw Unsupported{};
         Queue &queue = find(queues_, name);
+        if (verb == "join") return queue.queue.join(until(args.at(1))).value(), ok();
         if (verb == "send") return queue.sender().send(message(args.at(1)), until(args.at(2))).value(), ok();
         if (verb == "recv") return ok(show(queue.receiver().recv(until(args.at(1))).value().bytes()));
         if (verb == "peek") {
@@ -1047,6 +1060,7 @@ private:
         if (kind == "mutex") return opened<Lock>(args);
         if (kind == "rwlock") return opened<RwLock>(args);
         if (kind == "pi_mutex") return opened<PiMutex>(args);
+        if (kind == "reentrant_mutex") return opened<ReentrantMutex>(args);
         if (kind == "ceiling_mutex") return opened<CeilingMutex>(args, few(2));
         if (kind == "condvar") return opened<outlive::Condvar>(args);
         if (kind == "once") return opened<outlive::Once>(args);
@@ -1093,9 +1107,11 @@ private:
     Named<outlive::Guard<RwLock, const uint64_t>> readers_;
     Named<outlive::Guard<RwLock, uint64_t>> writers_;
     Named<PiMutex> pi_;
-    Named<outlive::Guard<PiMutex, uint64_t>> pi_held_;
+    Named<std::vector<outlive::Guard<PiMutex, uint64_t>>> pi_held_;
+    Named<ReentrantMutex> reentrant_;
+    Named<std::vector<outlive::Guard<ReentrantMutex, uint64_t>>> reentrant_held_;
     Named<CeilingMutex> ceilings_;
-    Named<outlive::Guard<CeilingMutex, uint64_t>> ceilings_held_;
+    Named<std::vector<outlive::Guard<CeilingMutex, uint64_t>>> ceilings_held_;
     Named<outlive::Record<Line>> records_;
     Named<outlive::Guard<outlive::mutex, void>> line_held_;
     std::vector<outlive::Guard<outlive::pi_mutex, void>> spinning_;

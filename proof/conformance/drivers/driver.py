@@ -146,6 +146,19 @@ def lock_awaits(name: str, value: str, span: str) -> None:
             lock.release()
 
 
+def reentrant_open(name: str, value: str) -> None:
+    things[name] = outlive.RLock(name, folder, value=int(value))
+
+
+reentrant_lock, reentrant_set, reentrant_consistent = lock_lock, lock_set, lock_consistent
+reentrant_unlock, reentrant_holder, reentrant_reset = lock_unlock, lock_holder, lock_reset
+reentrant_mark_not_recoverable = lock_mark_not_recoverable
+
+
+def reentrant_await(name: str, condition: str, value: str, span: str) -> str:
+    return cond_await(condition, name, value, span)
+
+
 def rw_open(name: str, value: str) -> None:
     things[name] = outlive.RwLock(name, folder, value=int(value))
 
@@ -407,8 +420,12 @@ def queue_open(name: str, *options: str) -> None:
         need_receiver=True if "refuse" in options else None,
         on_receiver_death="keep" if "keep" in options else None,
         end_when_senders_gone="ending" in options,
-        **named(options, max="max_bytes"),
+        **named(options, max="max_bytes", messages="maxsize"),
     )
+
+
+def queue_join(name: str, span: str) -> None:
+    thing(name).join(timeout=seconds(span))
 
 
 def queue_send(name: str, word: str, patience: str) -> None:
@@ -854,6 +871,7 @@ def set_wait(name: str, patience: str) -> str:
 OPENED: dict[str, tuple[Any, str | None]] = {
     "mutex": (outlive.Lock, None),
     "rwlock": (outlive.RwLock, None),
+    "reentrant_mutex": (outlive.RLock, None),
     "condvar": (outlive.Condition, None),
     "event": (outlive.Event, "automatic"),
     "latch": (outlive.Latch, "arrivals"),

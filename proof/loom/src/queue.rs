@@ -27,6 +27,8 @@ mod send;
 mod senders;
 #[path = "../../../crates/outlive/src/queue/sweep.rs"]
 mod sweep;
+#[path = "../../../crates/outlive/src/queue/task_table.rs"]
+mod task_table;
 #[cfg(test)]
 mod tests;
 

@@ -37,7 +37,7 @@ def RLock():
 
 
 def Condition(lock=None):
-    return _of("Condition")(_name("condition"), Lock() if lock is None else lock)
+    return _of("Condition")(_name("condition"), RLock() if lock is None else lock)
 
 
 def Event():

@@ -5,9 +5,9 @@ use std::io;
 use super::Program;
 use super::crates::Adapted;
 
-/// The files of tests that ask for a channel without a bound. The others are about bounds, about
-/// channels of time, and about a choice among several channels.
-const FILES: [&str; 3] = ["mpsc", "list", "iter"];
+/// The files of tests that ask for a channel with or without a bound. The others are about channels
+/// without room, about channels of time, and about a choice among several channels.
+const FILES: [&str; 4] = ["mpsc", "list", "array", "iter"];
 
 pub(super) fn ready(may_install: bool) -> io::Result<Result<Vec<Program>, String>> {
     let adapted = match Adapted::new("crossbeam-channel", "0.5.15", may_install)? {

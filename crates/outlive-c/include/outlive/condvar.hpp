@@ -1,4 +1,5 @@
-/* Condition variables between processes, over `mutex` and `Mutex<T>`. */
+/* Condition variables between processes, over mutexes of all kinds: `mutex`, `recursive_mutex`,
+ * `pi_mutex`, `ceiling_mutex`, and those with a name. */
 #ifndef OUTLIVE_CONDVAR_HPP
 #define OUTLIVE_CONDVAR_HPP
 
@@ -8,6 +9,19 @@ namespace outlive {
 
 namespace detail {
 
+inline int waited(outlive_condvar_t *condvar, outlive_mutex_t *mutex, outlive_deadline_t deadline) {
+    return outlive_condvar_wait_until(condvar, mutex, deadline);
+}
+inline int waited(outlive_condvar_t *condvar, outlive_reentrant_mutex_t *mutex, outlive_deadline_t deadline) {
+    return outlive_condvar_wait_reentrant_mutex(condvar, mutex, deadline);
+}
+inline int waited(outlive_condvar_t *condvar, outlive_pi_mutex_t *mutex, outlive_deadline_t deadline) {
+    return outlive_condvar_wait_pi_mutex(condvar, mutex, deadline);
+}
+inline int waited(outlive_condvar_t *condvar, outlive_ceiling_mutex_t *mutex, outlive_deadline_t deadline) {
+    return outlive_condvar_wait_ceiling_mutex(condvar, mutex, deadline);
+}
+
 /** The calls of a condition variable. A `Lock` is a `std::unique_lock` or a `Guard` of a mutex of
  * Outlive's, which is held. */
 template <class Self> class CondvarCalls {
@@ -15,10 +29,10 @@ public:
     /** Unlocks the mutex, waits for a notification, and locks the mutex again; returns false at the
      * deadline. It may return without a notification. If an owner died holding the mutex meanwhile,
      * or before without a repair since, the mutex's `owner_died()` is true. Throws an `Error` when
-     * the mutex is not recoverable (ENOTRECOVERABLE), or was not held. */
+     * the mutex is not recoverable (ENOTRECOVERABLE), or was not held. A recursive mutex is unlocked
+     * as a whole, and locked as often again. */
     template <class Lock> bool wait_until(Lock &lock, Deadline deadline) {
-        outlive_mutex_t *mutex = lock.mutex()->raw();
-        return got(outlive_condvar_wait_until(raw(), mutex, deadline.raw()));
+        return got(waited(raw(), lock.mutex()->raw(), deadline.raw()));
     }
     template <class Lock> void wait(Lock &lock) { wait_until(lock, never); }
     template <class Lock> bool wait_for(Lock &lock, Deadline span) { return wait_until(lock, span); }

@@ -1,5 +1,5 @@
-/* Locks between processes: `mutex` and `shared_mutex` as members of a struct in a `Record`,
- * `Mutex<T>` and `RwLock<T>` by name, with the value that they guard.
+/* Locks between processes: `mutex`, `recursive_mutex` and `shared_mutex` as members of a struct in a
+ * `Record`, `Mutex<T>`, `ReentrantMutex<T>` and `RwLock<T>` by name, with the value that they guard.
  *
  * All of them satisfy the standard's requirements (TimedLockable, SharedTimedLockable), so
  * `std::scoped_lock`, `std::unique_lock` and `std::shared_lock` work. These cannot report that the
@@ -153,6 +153,26 @@ public:
     expected<void> set_wait(uint32_t how) { return done(outlive_mutex_set_wait(Calls::raw(), how)); }
 };
 
+struct ReentrantMutexApi {
+    static constexpr auto lock = outlive_reentrant_mutex_lock;
+    static constexpr auto unlock = outlive_reentrant_mutex_unlock;
+    static constexpr auto owner_died = outlive_reentrant_mutex_owner_died;
+    static constexpr auto consistent = outlive_reentrant_mutex_consistent;
+    static constexpr auto mark_not_recoverable = outlive_reentrant_mutex_mark_not_recoverable;
+    static constexpr auto holder = outlive_reentrant_mutex_holder;
+};
+
+/** The calls of a mutex that its holder may lock again: it is unlocked when it has been unlocked as
+ * often as locked. */
+template <class Self, class T> class ReentrantMutexCalls : public LockCalls<Self, T, ReentrantMutexApi> {
+public:
+    /** Makes a lock usable again that was marked not recoverable. Its users have agreed on making what it guards
+     * whole before. */
+    expected<void> reset(Deadline deadline = never) {
+        return done(outlive_reentrant_mutex_reset(ReentrantMutexCalls::raw(), deadline.raw()));
+    }
+};
+
 /** The calls of a reader-writer lock. */
 template <class Self, class T> class RwLockCalls {
 public:
@@ -258,6 +278,23 @@ private:
 };
 static_assert(sizeof(mutex) == sizeof(outlive_mutex_t) && std::is_standard_layout_v<mutex>);
 
+/** A mutex that the thread that holds it may lock again, as a member of a struct in a `Record`: 16
+ * bytes. */
+class recursive_mutex : public detail::ReentrantMutexCalls<recursive_mutex, void> {
+public:
+    recursive_mutex() = default;
+    recursive_mutex(const recursive_mutex &) = delete;
+    recursive_mutex &operator=(const recursive_mutex &) = delete;
+
+    static constexpr uint32_t kind = OUTLIVE_REENTRANT_MUTEX;
+    outlive_reentrant_mutex_t *raw() noexcept { return &words_; }
+    void *guarded() noexcept { return nullptr; }
+
+private:
+    outlive_reentrant_mutex_t words_;
+};
+static_assert(sizeof(recursive_mutex) == sizeof(outlive_reentrant_mutex_t) && std::is_standard_layout_v<recursive_mutex>);
+
 /** A reader-writer lock as a member of a struct in a `Record`: 4,160 bytes. */
 class shared_mutex : public detail::RwLockCalls<shared_mutex, void> {
 public:
@@ -313,6 +350,15 @@ template <class T>
 class Mutex : public detail::NamedLock<Mutex<T>, detail::MutexCalls<Mutex<T>, T>, T, outlive_mutex_t, outlive_mutex_open,
                                        outlive_mutex_close, outlive_mutex_value> {
     using Mutex::NamedLock::NamedLock;
+};
+
+/** A mutex by name that the thread that holds it may lock again, with the value that it guards; the
+ * same as Rust's `ReentrantMutex<T>` with a T of as many bytes. */
+template <class T>
+class ReentrantMutex
+    : public detail::NamedLock<ReentrantMutex<T>, detail::ReentrantMutexCalls<ReentrantMutex<T>, T>, T, outlive_reentrant_mutex_t,
+                               outlive_reentrant_mutex_open, outlive_reentrant_mutex_close, outlive_reentrant_mutex_value> {
+    using ReentrantMutex::NamedLock::NamedLock;
 };
 
 /** A reader-writer lock by name, with the value that it guards; the same as Rust's `RwLock<T>` with

@@ -164,6 +164,18 @@ public:
         if (int code = outlive_queue_counters(raw(), &counters)) return Failure::last(code);
         return counters;
     }
+    /** Waits until all messages that were sent have been received, or committed, also those that are
+     * sent meanwhile. */
+    expected<void> join(Deadline deadline = never) const {
+        return detail::done(outlive_queue_join(raw(), deadline.raw()));
+    }
+    /** Returns whether it is full: `max_messages` messages are unread, or as many as its bytes
+     * allow. While other processes send and receive, that is about a moment that has passed. */
+    expected<bool> is_full() const {
+        uint32_t full = 0;
+        if (int code = outlive_queue_is_full(raw(), &full)) return Failure::last(code);
+        return full != 0;
+    }
 
 private:
     using WithOptions::WithOptions;

@@ -26,6 +26,7 @@ static size_t size_of(enum which which) { return which == OTHER ? 16 : 8; }
 OPENS(mutex, how, size_of(which), NULL)
 OPENS(rwlock, how, size_of(which), NULL)
 OPENS(pi_mutex, how, size_of(which), NULL)
+OPENS(reentrant_mutex, how, size_of(which), NULL)
 OPENS(ceiling_mutex, how, pick(which, 7, 8), 8, NULL)
 OPENS(condvar, how)
 OPENS(once, how)
@@ -76,6 +77,7 @@ static const struct kind {
     {"mutex", open_mutex, OUTLIVE_OTHER_TYPE},
     {"rwlock", open_rwlock, OUTLIVE_OTHER_TYPE},
     {"pi mutex", open_pi_mutex, OUTLIVE_OTHER_TYPE},
+    {"reentrant mutex", open_reentrant_mutex, OUTLIVE_OTHER_TYPE},
     {"ceiling mutex", open_ceiling_mutex, EINVAL},
     {"condvar", open_condvar, 0},
     {"once", open_once, 0},

@@ -235,6 +235,49 @@ static void kept(void) {
     close_all();
 }
 
+/* A bound in messages: so many and not one more; all handles agree. */
+static void bounded(void) {
+    outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
+    outlive_queue_counters_t counters;
+    uint32_t full = 1;
+    options.max_messages = 3;
+    OK(outlive_queue_open(domain, "bounded", OUTLIVE_CREATE_NEW, &options, &queue));
+    OK(outlive_queue_sender(queue, &sender));
+    OK(outlive_queue_receiver(queue, &receiver));
+    for (int round = 0; round < 5; round++) {
+        for (int number = 0; number < 3; number++) {
+            OK(outlive_queue_is_full(queue, &full));
+            CHECK(full == 0);
+            OK(outlive_sender_send(sender, "some", 4, OUTLIVE_TRY));
+        }
+        OK(outlive_queue_is_full(queue, &full));
+        CHECK(full == 1);
+        IS(EAGAIN, outlive_sender_send(sender, "more", 4, OUTLIVE_TRY));
+        IS(ETIMEDOUT, outlive_sender_send(sender, "more", 4, outlive_after_ms(1)));
+        OK(outlive_queue_counters(queue, &counters));
+        CHECK(counters.pending == 3 && counters.max_messages == 3);
+        for (int number = 0; number < 3; number++) receive("some");
+    }
+    OK(outlive_queue_join(queue, OUTLIVE_TRY));
+    OK(outlive_sender_send(sender, "some", 4, OUTLIVE_TRY));
+    IS(ETIMEDOUT, outlive_queue_join(queue, OUTLIVE_TRY));
+    IS(ETIMEDOUT, outlive_queue_join(queue, outlive_after_ms(1)));
+    receive("some");
+    OK(outlive_queue_join(queue, SOON));
+    IS(EINVAL, outlive_queue_join(NULL, SOON));
+    IS(EINVAL, outlive_queue_is_full(queue, NULL));
+    IS(EINVAL, outlive_queue_is_full(NULL, &full));
+    close_all();
+    options.max_messages = 4;
+    IS(EINVAL, outlive_queue_open(domain, "bounded", OUTLIVE_OPEN, &options, &queue));
+    options.max_messages = (1 << 20) + 1;
+    IS(EINVAL, outlive_queue_open(domain, "beyond", OUTLIVE_OPEN_OR_CREATE, &options, &queue));
+    OK(outlive_queue_open(domain, "bounded", OUTLIVE_OPEN, NULL, &queue));
+    OK(outlive_queue_counters(queue, &counters));
+    CHECK(counters.max_messages == 3);
+    close_all();
+}
+
 static void bad_arguments(void) {
     IS(EINVAL, outlive_queue_open(NULL, "x", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     IS(EINVAL, outlive_queue_open(domain, "x", OUTLIVE_OPEN_OR_CREATE, NULL, NULL));
@@ -263,4 +306,4 @@ static void bad_arguments(void) {
 }
 
 TESTS(TEST(ordinary), TEST(peeked), TEST(receiver_killed), TEST(receiver_killed_while_full), TEST(senders_killed),
-      TEST(forked), TEST(no_receiver), TEST(kept), TEST(bad_arguments))
+      TEST(forked), TEST(no_receiver), TEST(kept), TEST(bounded), TEST(bad_arguments))

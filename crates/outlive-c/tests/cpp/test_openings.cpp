@@ -25,6 +25,7 @@ static void every_kind() {
     CHECK(outlive::Mutex<char>::open(domain, "mutex").code() == OUTLIVE_OTHER_TYPE);
     walk<outlive::RwLock<uint64_t>>(domain, "rwlock", 7u);
     walk<outlive::PiMutex<uint64_t>>(domain, "pi mutex", 7u);
+    walk<outlive::ReentrantMutex<uint64_t>>(domain, "reentrant mutex", 7u);
     walk<outlive::CeilingMutex<uint64_t>>(domain, "ceiling mutex", 3u, 7u);
     CHECK(outlive::CeilingMutex<uint64_t>::open_or_create(domain, "ceiling mutex", 4).code() == EINVAL);
     walk<outlive::CeilingMutex<void>>(domain, "ceiling", 3u);

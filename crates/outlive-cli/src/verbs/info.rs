@@ -127,6 +127,8 @@ impl Asleep {
 /// What a queue was made with.
 #[derive(Serialize)]
 struct Config {
+    /// The most unread messages.
+    max_messages: Option<u32>,
     slots: u32,
     slot_bytes: u32,
     need_receiver: bool,
@@ -140,6 +142,7 @@ impl Config {
             OnReceiverDeath::Keep => "keep",
         };
         Config {
+            max_messages: config.max_messages,
             slots: config.slots,
             slot_bytes: config.slot_bytes,
             need_receiver: config.need_receiver,
@@ -389,6 +392,8 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             };
             lines.push(("receiver", on_death.to_owned()));
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
+            let bound = config.max_messages.map(|most| ("most messages", count(u64::from(most))));
+            lines.extend(bound);
             let figures = [
                 ("sent", counters.sent),
                 ("received", counters.received),

@@ -59,6 +59,10 @@ pub struct MakeArgs {
     /// system]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
+    /// For a new queue: the most unread messages; with so many, a send waits [default: no limit
+    /// but the memory]
+    #[arg(long, value_name = "N", conflicts_with = "first_slots")]
+    max_messages: Option<u32>,
     /// For a new queue: bytes of a slot; a larger message takes a block of memory of its own
     /// [default: 128]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_small)]
@@ -96,9 +100,16 @@ impl From<ReceiverDeath> for OnReceiverDeath {
 impl MakeArgs {
     /// Returns whether it was said how to make one.
     pub fn is_given(&self) -> bool {
-        let MakeArgs { max_bytes, slot_bytes, first_slots, need_receiver, on_receiver_death } =
-            self;
+        let MakeArgs {
+            max_bytes,
+            max_messages,
+            slot_bytes,
+            first_slots,
+            need_receiver,
+            on_receiver_death,
+        } = self;
         max_bytes.is_some()
+            || max_messages.is_some()
             || slot_bytes.is_some()
             || first_slots.is_some()
             || *need_receiver
@@ -137,6 +148,9 @@ impl MakeArgs {
             Queue::options().need_receiver(self.need_receiver).on_receiver_death(death);
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
+        }
+        if let Some(messages) = self.max_messages {
+            options = options.max_messages(messages);
         }
         if let Some(bytes) = self.slot_bytes {
             options = options.slot_bytes(bytes);

@@ -161,6 +161,24 @@ fn a_queue_may_refuse_messages_that_no_process_reads() {
 }
 
 #[test]
+fn a_queue_may_be_bounded_by_messages() {
+    let stage = Stage::new();
+    let send = ["queue", "send", "q", "--max-messages", "3", "--timeout", "0.05"];
+    stage.feed(&send, b"1\n2\n3\n").expect(0);
+    stage.feed(&send, b"4\n").expect(5).says("still no room");
+    assert_eq!(stage.entry("q").expect("there")["config"]["max_messages"], 3);
+    let info = stage.run(&["queue", "info", "q"]).expect(0).text();
+    assert!(info.contains("most messages") && info.contains('3'), "{info}");
+    let recv = ["queue", "recv", "q", "--until-idle", "0"];
+    assert_eq!(stage.run(&recv).expect(0).text(), "1\n2\n3\n");
+    stage.feed(&send, b"4\n").expect(0);
+    stage.feed(&["queue", "send", "other"], b"x\n").expect(0);
+    assert!(stage.entry("other").expect("there")["config"]["max_messages"].is_null());
+    let both = ["queue", "send", "both", "--max-messages", "3", "--first-slots", "8"];
+    stage.feed(&both, b"x\n").expect(2);
+}
+
+#[test]
 fn a_full_queue_is_told_in_time_and_a_message_too_large_at_once() {
     let stage = Stage::new();
     let input = "some line\n".repeat(100_000);

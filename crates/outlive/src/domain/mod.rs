@@ -149,7 +149,7 @@ impl DomainOptions {
     /// `OUTLIVE_LOCK_ORDER=1`. Once on, it stays on until the process ends.
     ///
     /// See [`Domain::on_lock_order`] and [`Domain::lock_orders`]. The record covers
-    /// [`Mutex`](crate::sync::Mutex), [`RwLock`](crate::sync::RwLock),
+    /// [`Mutex`](crate::sync::Mutex), [`ReentrantMutex`](crate::sync::ReentrantMutex), [`RwLock`](crate::sync::RwLock),
     /// [`PiMutex`](crate::sync::PiMutex) and [`CeilingMutex`](crate::sync::CeilingMutex), named and
     /// embedded.
     pub fn lock_order(mut self, watch: bool) -> DomainOptions {

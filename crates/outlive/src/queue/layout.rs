@@ -3,7 +3,8 @@
 //! ```text
 //! page 0      header of every segment
 //! page 1..    QueueHead: configuration, tails, limits, the receiver's words, sleep words
-//! page 4..    senders: 1,024 process tokens
+//! page 3      tasks.rs: 512 words {received and not done, process token}
+//! page 4      senders: 1,024 process tokens
 //! page 5..    the pool's control table
 //!             region 0, region 1, …: rings of slots, each twice the one before, back to back
 //!             the pool's tags
@@ -19,10 +20,16 @@ use crate::wake::EventCount;
 
 /// Regions double, so no file has room for more than this many.
 pub(super) const MOST_REGIONS: usize = if cfg!(loom) { 2 } else { 32 };
+/// The largest bound, in messages.
+pub(super) const MOST_MESSAGES: u32 = 1 << 20;
 /// Sender entries; more senders than that work, but then no receiver is told `RecvError::Closed`.
 pub(super) const MOST_SENDERS: usize = if cfg!(loom) { 1 } else { 1024 };
 
+/// Entries of processes that count what they have received and not done.
+pub(super) const MOST_TASK_ENTRIES: usize = if cfg!(loom) { 1 } else { 512 };
+
 pub(super) const HEAD_AT: u64 = BODY;
+pub(super) const TASKS_AT: u64 = HEAD_AT + 2 * 4096;
 pub(super) const SENDERS_AT: u64 = HEAD_AT + 3 * 4096;
 pub(super) const CONTROL_AT: u64 = SENDERS_AT + 4096;
 
@@ -38,7 +45,9 @@ pub(super) struct QueueHead {
     pub(super) pool_tags_at: AtomicU64,
     pub(super) pool_spans_at: AtomicU64,
     pub(super) pool_spans: AtomicU32,
-    pub(super) reserved: [Pad32; 7],
+    /// The most slots that the one region of a bounded queue gets; 0: there is no bound.
+    pub(super) max_messages: AtomicU32,
+    pub(super) reserved: [Pad32; 6],
     // Written by a process that becomes an end of the queue or ceases to be one; read by every
     // send.
     /// The receiver's role (claim/role.rs): its holder, a process.
@@ -112,7 +121,8 @@ crate::shim::assert_layout!(
     core::mem::offset_of!(QueueHead, room) == 192,
     core::mem::offset_of!(QueueHead, receiver_words) == 256,
     core::mem::offset_of!(QueueHead, limits) == 384,
-    size_of::<QueueHead>() as u64 <= SENDERS_AT - HEAD_AT,
+    size_of::<QueueHead>() as u64 <= TASKS_AT - HEAD_AT,
+    MOST_TASK_ENTRIES as u64 * 8 == SENDERS_AT - TASKS_AT,
     MOST_SENDERS * 4 == 4096,
 );
 

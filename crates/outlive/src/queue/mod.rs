@@ -17,6 +17,7 @@
 
 mod batch;
 mod carrier;
+mod full;
 mod handles;
 mod head;
 #[cfg(feature = "testing")]
@@ -24,6 +25,7 @@ mod held;
 mod inner;
 mod layout;
 mod peek;
+mod plan;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod queue;
 mod readiness;
@@ -34,12 +36,15 @@ mod room;
 mod send;
 mod senders;
 mod sweep;
+mod task_table;
+mod tasks;
 
 pub use handles::{Receiver, Sender};
 pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
-pub(crate) use queue::Annex;
+pub(crate) use plan::Annex;
 pub use queue::{Counters, OnReceiverDeath, Queue, QueueConfig, QueueOptions};
 pub(crate) use receiver::RawReceiver;
 pub(crate) use sweep::sweep;
+pub use tasks::Tasks;

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use super::Inner;
 use super::handles::{Receiver, Sender};
 use super::layout::{
-    self, CONTROL_AT, HEAD_AT, KEEP_FOR_NEXT_RECEIVER, MOST_REGIONS, QueueHead,
-    REFUSE_WITHOUT_RECEIVER,
+    self, CONTROL_AT, KEEP_FOR_NEXT_RECEIVER, MOST_MESSAGES, REFUSE_WITHOUT_RECEIVER,
 };
+use super::plan::{Annex, Plan, first_slots_of_bound};
 use super::ring::Ring;
 use crate::claim::Holder;
 use crate::domain::{agree, check_range, three_openings};
 use crate::liveness::{Registry, TokenId};
 use crate::payload::Recorded;
-use crate::pool::{Heap, SPAN, Shape};
-use crate::segment::{MOST_RESERVED, Opening, Segment, Spec};
+use crate::pool::Heap;
+use crate::segment::{Opening, Segment, Spec};
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
@@ -78,6 +78,7 @@ impl<M: Payload + ?Sized> Clone for Queue<M> {
 #[derive(Debug)]
 pub struct QueueOptions<M: Payload + ?Sized = [u8]> {
     max_bytes: Option<u64>,
+    max_messages: Option<u32>,
     slots: Option<u32>,
     slot_bytes: Option<u32>,
     need_receiver: Option<bool>,
@@ -130,6 +131,8 @@ impl OnReceiverDeath {
 pub struct QueueConfig {
     /// The most bytes that the queue may take, messages included.
     pub max_bytes: u64,
+    /// The most unread messages that it holds; `None`: bytes alone bound it.
+    pub max_messages: Option<u32>,
     /// The number of slots that it began with.
     pub slots: u32,
     /// The bytes of a slot.
@@ -172,6 +175,38 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     /// 2 MiB of it, where memory of short messages is reused for long ones.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the most unread messages that the queue holds, 1 to 1,048,576. Default: none, bytes
+    /// alone bound it.
+    ///
+    /// With so many messages unread, or with `max_bytes` in use, the queue is full: a send waits,
+    /// or fails, until the receiver has taken a message. A message counts until its receiver has
+    /// committed it. A batch counts as one message. The queue has as many slots as this from the
+    /// beginning, or the first 2 MiB of them; [`slots`](Self::slots) cannot be set with it.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-bound-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::{SendError, queue::Queue};
+    ///
+    /// let queue = Queue::<[u8]>::options().max_messages(2).open_or_create(&domain, "requests")?;
+    /// let (sender, mut receiver) = (queue.sender()?, queue.receiver()?);
+    /// sender.send(b"one")?;
+    /// sender.send(b"two")?;
+    /// assert_eq!(sender.try_send(b"three"), Err(SendError::Full { slowest: None }));
+    /// assert_eq!(receiver.recv()?, b"one");
+    /// sender.try_send(b"three")?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # If a process dies
+    /// A sender that dies during a send may leave a slot that holds no message. It counts as a
+    /// message until the receiver gets past it.
+    pub fn max_messages(mut self, messages: u32) -> Self {
+        self.max_messages = Some(messages);
         self
     }
 
@@ -241,10 +276,16 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
                 None => (domain.folder().file_system_bytes()? / 4).clamp(LEAST_BYTES, MOST_BYTES),
             },
         };
+        let slot_bytes = slot_bytes.unwrap_or(128);
+        let slots = match self.max_messages {
+            Some(bound) => first_slots_of_bound(bound, slot_bytes),
+            None => slots.unwrap_or(64),
+        };
         let made = QueueConfig {
             max_bytes,
-            slots: slots.unwrap_or(64),
-            slot_bytes: slot_bytes.unwrap_or(128),
+            max_messages: self.max_messages,
+            slots,
+            slot_bytes,
             need_receiver: self.need_receiver.unwrap_or(false),
             on_receiver_death: self.on_receiver_death.unwrap_or_default(),
         };
@@ -266,8 +307,14 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     /// Returns the slots and their bytes as a file has them, after a look at all ranges.
     fn checked(&self) -> Result<(Option<u32>, Option<u32>), Error> {
         check_range("max_bytes", self.max_bytes, LEAST_BYTES..=MOST_BYTES, "64 KiB to 6 GiB")?;
+        let range = 1..=MOST_MESSAGES;
+        check_range("max_messages", self.max_messages, range, "1 to 1,048,576")?;
         check_range("the number of slots", self.slots, 1..=MOST_SLOTS, "1 to 65,536")?;
         check_range("slot_bytes", self.slot_bytes, 1..=MOST_SLOT_BYTES, "1 to 4,096")?;
+        if let (Some(_), Some(slots)) = (self.max_messages, self.slots) {
+            let (what, wanted) = ("the number of slots", slots.to_string().into());
+            return Err(Error::InvalidOption { what, wanted, why: "none beside max_messages" });
+        }
         let slots = self.slots.map(|slots| slots.next_power_of_two().max(4));
         let slot_bytes = self.slot_bytes.map(|bytes| bytes.next_power_of_two().max(64));
         Ok((slots, slot_bytes))
@@ -278,6 +325,11 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         let (slots, slot_bytes) = self.checked()?;
         let (segment, found) = (&queue.inner.ring.segment, queue.config());
         agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
+        if self.max_messages.is_some() && self.max_messages != found.max_messages {
+            // A queue without a bound has 0 here.
+            let bound = found.max_messages.unwrap_or(0);
+            agree(segment, "max_messages", bound, self.max_messages)?;
+        }
         agree(segment, "number of slots to begin with", found.slots, slots)?;
         agree(segment, "slot_bytes", found.slot_bytes, slot_bytes)?;
         agree(segment, "option need_receiver", found.need_receiver, self.need_receiver)?;
@@ -321,95 +373,12 @@ const MOST_BYTES: u64 = 6 << 30;
 const MOST_SLOTS: u32 = 65_536;
 const MOST_SLOT_BYTES: u32 = 4096;
 
-/// Another layer's words, between slots and tags: address space, and bytes that exist from the
-/// beginning.
-#[derive(Clone, Copy)]
-pub(crate) struct Annex {
-    pub(crate) len: u64,
-    pub(crate) first: u64,
-    /// The default of `max_bytes`, where it is not the queue's.
-    pub(crate) usual_bytes: Option<u64>,
-}
-
-impl Annex {
-    const NONE: Annex = Annex { len: 0, first: 0, usual_bytes: None };
-}
-
-/// Where each part lies in the file.
-struct Plan {
-    regions: u32,
-    rings_at: u64,
-    annex_at: u64,
-    tags_at: u64,
-    spans: u32,
-    spans_at: u64,
-    end: u64,
-}
-
-impl Plan {
-    fn new(made: QueueConfig, annex: Annex) -> Plan {
-        let (first, max_bytes) = (bytes_of_slots(made), made.max_bytes);
-        // Where another layer's words carry the messages, the ring holds none.
-        let most_regions = if annex.len == 0 { MOST_REGIONS } else { 1 };
-        let annex = annex.len;
-        // As many regions as reach max_bytes together; max_bytes may cut the last one short.
-        let mut regions = 1;
-        while first * ((1 << regions) - 1) < max_bytes && (regions as usize) < most_regions {
-            regions += 1;
-        }
-        let rings = first * ((1 << regions) - 1);
-        // Offsets for objects: as much as they may take, half as much again for runs that do not
-        // fit into gaps, and a few spans, since each class begins one.
-        let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
-        let room = MOST_RESERVED.saturating_sub(rings + annex) / (SPAN + SPAN / 16);
-        let spans = wanted.min(room.saturating_sub(1)).clamp(1, 4096) as u32;
-        let rings_at = CONTROL_AT + Heap::control_bytes(spans);
-        let annex_at = (rings_at + rings).next_multiple_of(4096);
-        let tags_at = (annex_at + annex).next_multiple_of(4096);
-        let spans_at = (tags_at + Shape::QUEUE.tag_bytes(spans)).next_multiple_of(SPAN);
-        Plan {
-            regions,
-            rings_at,
-            annex_at,
-            tags_at,
-            spans,
-            spans_at,
-            end: spans_at + u64::from(spans) * SPAN,
-        }
-    }
-
-    /// Fills a new file, which has no name yet: no other process sees it.
-    fn write(&self, segment: &Segment, made: QueueConfig, annex: Annex) -> Result<(), Error> {
-        segment.grow(self.rings_at, bytes_of_slots(made))?;
-        if annex.first > 0 {
-            segment.grow(self.annex_at, annex.first)?;
-        }
-        let head: &QueueHead = segment.at(HEAD_AT)?;
-        head.slot_bytes.store(made.slot_bytes, Ordering::Relaxed);
-        head.first_slots.store(made.slots, Ordering::Relaxed);
-        head.regions.store(self.regions, Ordering::Relaxed);
-        let keeps = made.on_receiver_death == OnReceiverDeath::Keep;
-        let options = (u32::from(made.need_receiver) * REFUSE_WITHOUT_RECEIVER)
-            | (u32::from(keeps) * KEEP_FOR_NEXT_RECEIVER);
-        head.options.store(options, Ordering::Relaxed);
-        head.pool_tags_at.store(self.tags_at, Ordering::Relaxed);
-        head.pool_spans_at.store(self.spans_at, Ordering::Relaxed);
-        head.pool_spans.store(self.spans, Ordering::Relaxed);
-        head.limits[0].store(u64::from(made.slots), Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-/// Returns how many bytes the slots take that the queue begins with.
-fn bytes_of_slots(made: QueueConfig) -> u64 {
-    u64::from(made.slot_bytes) * u64::from(made.slots)
-}
-
 impl<M: Payload + ?Sized> Queue<M> {
     /// Returns options of which none is set.
     pub fn options() -> QueueOptions<M> {
         QueueOptions {
             max_bytes: None,
+            max_messages: None,
             slots: None,
             slot_bytes: None,
             need_receiver: None,
@@ -458,8 +427,8 @@ impl<M: Payload + ?Sized> Queue<M> {
         let Inner { ref ring, need_receiver, keeps, .. } = *self.inner;
         let on_receiver_death = if keeps { OnReceiverDeath::Keep } else { OnReceiverDeath::Fail };
         let (slots, slot_bytes) = ring.first_slots();
-        let max_bytes = ring.segment.header().max_bytes();
-        QueueConfig { max_bytes, slots, slot_bytes, need_receiver, on_receiver_death }
+        let (max_bytes, max_messages) = (ring.segment.header().max_bytes(), ring.max_messages());
+        QueueConfig { max_bytes, max_messages, slots, slot_bytes, need_receiver, on_receiver_death }
     }
 
     /// Makes a new sender.
@@ -550,10 +519,34 @@ impl<M: Payload + ?Sized> Queue<M> {
     /// Counts the messages in the queue, and those of the batch at the head that have been
     /// received.
     fn pending(&self) -> Result<(u64, u64), Error> {
+        let (mut pending, mut in_batch) = (0, 0);
+        let progress = self.inner.ring.head().receiver_words.progress.load(Ordering::Acquire);
+        self.each_unread(|place, meta| {
+            pending += meta.messages();
+            if meta.batch > 0 && progress & !0xff_ffff == place {
+                in_batch = u64::from(layout::within(progress)).min(meta.messages());
+                pending -= in_batch;
+            }
+            true
+        })?;
+        Ok((pending, in_batch))
+    }
+
+    /// Returns whether a message is in the queue.
+    pub(super) fn has_unread(&self) -> Result<bool, Error> {
+        let mut found = false;
+        self.each_unread(|_, _| {
+            found = true;
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// Shows `see` each slot that has a message, until that returns `false`: the place, and what
+    /// lies there.
+    fn each_unread(&self, mut see: impl FnMut(u64, layout::Meta) -> bool) -> Result<(), Error> {
         let ring = &self.inner.ring;
         let words = &ring.head().receiver_words;
-        let (mut pending, mut in_batch) = (0, 0);
-        let progress = words.progress.load(Ordering::Acquire);
         let first = words.region.load(Ordering::Acquire);
         for region in first..ring.regions() {
             let limit = ring.limit(region)?;
@@ -573,16 +566,13 @@ impl<M: Payload + ?Sized> Queue<M> {
                     && !super::sweep::is_given_back(ring, region, limit, position)
                 {
                     let meta = layout::Meta::decode(slot.head.meta.load(Ordering::Relaxed));
-                    pending += meta.messages();
-                    if meta.batch > 0 && progress & !0xff_ffff == layout::pack(region, position, 0)
-                    {
-                        in_batch = u64::from(layout::within(progress)).min(meta.messages());
-                        pending -= in_batch;
+                    if !see(layout::pack(region, position, 0), meta) {
+                        return Ok(());
                     }
                 }
             }
         }
-        Ok((pending, in_batch))
+        Ok(())
     }
 
     /// Returns the process that receives, dead or alive.

@@ -54,6 +54,28 @@ impl RawReceiver {
         }
     }
 
+    /// Does the same, and calls `count` before the message is taken.
+    pub(super) fn take_counted<M: Payload + ?Sized>(
+        &self,
+        message: &mut M::Owned,
+        deadline: Option<Deadline>,
+        count: impl Fn(),
+    ) -> Result<Option<()>, RecvError> {
+        let taken = self.take_by(deadline, |bytes| {
+            let is_value = M::replace(message, bytes);
+            if is_value {
+                count();
+            }
+            (true, is_value)
+        })?;
+        match taken {
+            Some(true) => Ok(Some(())),
+            // It was dropped.
+            Some(false) => Err(no_such_message::<M>()),
+            None => Ok(None),
+        }
+    }
+
     /// Takes a message into the caller's memory and returns its length; a message longer than
     /// `room` stays.
     ///

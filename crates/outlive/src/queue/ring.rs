@@ -11,18 +11,23 @@
 //! | 0 | the region does not exist | pages may exist: the next sender to grow it finds them |
 //! | n | n slots exist, positions beyond wait for a decision | the same |
 //! | n, sealed or nominal | a ring of n slots | |
+//!
+//! A queue that is bounded to N messages has one region, which the sender that makes slot N seals:
+//! a ring of N slots is full with N messages. Where N slots fit into one step, the region is sealed
+//! before the file has a name.
 
 use super::layout::{
-    CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, SEALED, SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD,
-    SlotHead,
+    CONTROL_AT, HEAD_AT, MOST_MESSAGES, MOST_REGIONS, MOST_TASK_ENTRIES, QueueHead, SEALED,
+    SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD, SlotHead, TASKS_AT,
 };
+use super::plan::{first_slots_of_bound, slots_of_bound};
 use crate::Error;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::Segment;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
 /// Regions grow by at most this many bytes at once, so that no single send pays for a whole region.
-const STEP: u64 = 2 << 20;
+pub(super) const STEP: u64 = 2 << 20;
 
 /// A queue's memory, as this process has it mapped.
 pub(super) struct Ring {
@@ -31,6 +36,8 @@ pub(super) struct Ring {
     slot_bytes: u64,
     first_slots: u64,
     regions: u32,
+    /// 0: there is no bound.
+    max_messages: u32,
     /// Where region 0 begins.
     rings_at: u64,
     /// Between slots and tags, see [`Ring::annex`].
@@ -62,11 +69,16 @@ impl Ring {
         let tags_at = head.pool_tags_at.load(Ordering::Relaxed);
         let spans_at = head.pool_spans_at.load(Ordering::Relaxed);
         let spans = head.pool_spans.load(Ordering::Relaxed);
+        let max_messages = head.max_messages.load(Ordering::Relaxed);
         let sane = spans <= 1 << 12
             && slot_bytes.is_power_of_two()
             && (64..=4096).contains(&slot_bytes)
             && first_slots.is_power_of_two()
-            && first_slots <= 1 << 20
+            && first_slots <= u64::from(MOST_MESSAGES)
+            && (max_messages == 0
+                || max_messages <= MOST_MESSAGES
+                    && regions == 1
+                    && first_slots == u64::from(slots_of_bound(max_messages)))
             && (1..=MOST_REGIONS as u32).contains(&regions)
             && tags_at.is_multiple_of(4096)
             && spans_at.is_multiple_of(4096)
@@ -78,11 +90,20 @@ impl Ring {
         }
         // A process that could not map all of the file uses the spans that it has.
         let rings_at = CONTROL_AT + Heap::control_bytes(spans);
-        segment.exists(rings_at + slot_bytes * first_slots)?;
         let usable = segment.mapped().saturating_sub(spans_at) / SPAN;
         let usable = spans.min(u32::try_from(usable).unwrap_or(u32::MAX));
         let pool = Heap::new(Shape::QUEUE, CONTROL_AT, tags_at, spans_at, usable);
-        let ring = Ring { pool, slot_bytes, first_slots, regions, rings_at, tags_at, segment };
+        let ring = Ring {
+            pool,
+            slot_bytes,
+            first_slots,
+            regions,
+            max_messages,
+            rings_at,
+            tags_at,
+            segment,
+        };
+        ring.segment.exists(rings_at + slot_bytes * u64::from(ring.first_slots().0))?;
         let last = ring.regions - 1;
         if ring.region_at(last) + ring.nominal(last) * slot_bytes > tags_at {
             return Err(ring.segment.damaged("the queue's configuration"));
@@ -103,10 +124,22 @@ impl Ring {
         unsafe { &*self.segment.address(SENDERS_AT).cast() }
     }
 
+    /// Returns the table of what processes have received and not done.
+    pub(super) fn tasks(&self) -> &[AtomicU64; MOST_TASK_ENTRIES] {
+        // SAFETY: as the senders' table, which follows it.
+        unsafe { &*self.segment.address(TASKS_AT).cast() }
+    }
+
     /// Returns how many slots the queue began with, and the bytes of each.
     pub(super) fn first_slots(&self) -> (u32, u32) {
         // `new` has checked that both are small.
-        (self.first_slots as u32, self.slot_bytes as u32)
+        let (slots, bytes) = (self.first_slots as u32, self.slot_bytes as u32);
+        (self.max_messages().map_or(slots, |bound| first_slots_of_bound(bound, bytes)), bytes)
+    }
+
+    /// Returns the most unread messages that the queue holds, if there is a bound.
+    pub(super) fn max_messages(&self) -> Option<u32> {
+        (self.max_messages > 0).then_some(self.max_messages)
     }
 
     pub(super) fn regions(&self) -> u32 {
@@ -132,6 +165,14 @@ impl Ring {
         self.first_slots << region
     }
 
+    /// Returns how many slots a region gets: fewer than at its largest where messages are bounded.
+    fn most_slots(&self, region: u32) -> u64 {
+        match self.max_messages {
+            0 => self.nominal(region),
+            bound => u64::from(bound),
+        }
+    }
+
     fn region_at(&self, region: u32) -> u64 {
         self.rings_at + self.slot_bytes * self.first_slots * ((1 << region) - 1)
     }
@@ -142,7 +183,7 @@ impl Ring {
         let limit = self.head().limits[region as usize].load(Ordering::Acquire);
         let slots = limit & !SEALED;
         // No process writes a sealed limit with no slots.
-        if slots > self.nominal(region) || limit == SEALED {
+        if slots > self.most_slots(region) || limit == SEALED {
             return Err(self.segment.damaged("a region's limit"));
         }
         if slots > 0 {
@@ -233,15 +274,26 @@ impl Ring {
         Heap::longest_in(Shape::QUEUE, left).max(self.inline_bytes() as u64)
     }
 
+    /// Returns by how many slots a region of so many grows next.
+    fn next_step(&self, region: u32, slots: u64) -> u64 {
+        (STEP / self.slot_bytes).min(self.most_slots(region).saturating_sub(slots))
+    }
+
+    /// Returns whether a region of so many slots may get more.
+    pub(super) fn may_grow(&self, region: u32, slots: u64) -> bool {
+        let step = self.next_step(region, slots);
+        step > 0 && self.allows_slots(step * self.slot_bytes)
+    }
+
     /// Makes more slots of a region, or seals it.
     #[cold]
     pub(super) fn grow_region(&self, region: u32, limit: u64) -> Result<Growth, Error> {
         let slots = limit & !SEALED;
-        let nominal = self.nominal(region);
-        if limit & SEALED != 0 || slots >= nominal {
+        let most = self.most_slots(region);
+        if limit & SEALED != 0 || slots >= most {
             return Ok(Growth::Settled);
         }
-        let step = (STEP / self.slot_bytes).min(nominal - slots);
+        let step = self.next_step(region, slots);
         let bytes = step * self.slot_bytes;
         let word = &self.head().limits[region as usize];
         let grown = if self.allows_slots(bytes) {
@@ -256,10 +308,12 @@ impl Ring {
             false
         };
         if grown {
+            // In one exchange with the last slot of a bound: it is the ring's last.
+            let is_bound = self.max_messages > 0 && slots + step == most;
+            let grown = (slots + step) | if is_bound { SEALED } else { 0 };
             // Release: the pages exist for each thread that reads the limit. A lost exchange:
             // another thread settled it.
-            let _ =
-                word.compare_exchange(limit, slots + step, Ordering::Release, Ordering::Relaxed);
+            let _ = word.compare_exchange(limit, grown, Ordering::Release, Ordering::Relaxed);
             return Ok(Growth::Settled);
         }
         if slots == 0 {
@@ -289,7 +343,7 @@ impl Ring {
         (0..self.regions)
             .map(|region| {
                 let slots = self.head().limits[region as usize].load(Ordering::Relaxed) & !SEALED;
-                let step = (STEP / self.slot_bytes).min(self.nominal(region));
+                let step = (STEP / self.slot_bytes).min(self.most_slots(region));
                 slots.div_ceil(step)
             })
             .sum::<u64>()

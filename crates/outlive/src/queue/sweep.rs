@@ -6,6 +6,7 @@
 use super::Inner;
 use super::layout::{CLOSED, SEALED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
+use super::task_table::sweep_tasks;
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::pool::{Collected, Message, Tag};
@@ -136,7 +137,7 @@ pub(crate) fn sweep(
 }
 
 fn sweep_ends(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
-    let mut claims = inner.role().sweep(dry_run, kept);
+    let mut claims = inner.role().sweep(dry_run, kept) + sweep_tasks(inner, dry_run);
     let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !me.registry.is_alive(id));
     for entry in inner.ring.senders() {
         let word = entry.load(Ordering::Acquire);

@@ -135,7 +135,12 @@ impl Header {
         // at the same place.
         let has_plain_value = matches!(
             spec.kind,
-            Kind::Mutex | Kind::RwLock | Kind::PiMutex | Kind::CeilingMutex | Kind::State
+            Kind::Mutex
+                | Kind::ReentrantMutex
+                | Kind::RwLock
+                | Kind::PiMutex
+                | Kind::CeilingMutex
+                | Kind::State
         ) && align.max(spec.type_align) <= 64;
         // For a record, the places of its locks are compared as well (sync/embedded.rs), and it
         // begins at a page.

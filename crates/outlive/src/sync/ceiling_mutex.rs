@@ -11,19 +11,22 @@
 
 use super::Holder;
 use super::embedded::{Embedded, InRecord, lock_in_record};
-use super::error::AcquireError;
 use super::guard::Guard;
 use super::lock::{Lock, LockOptions};
 use super::primitive::{Handle, Inspect, LockDetail, Primitive};
 use super::raw::ceiling::{MOST, NotRaised, lower, raise};
 use super::raw::mutex::RawMutex;
+use super::raw::relock::Relock;
+use super::raw::{Acquired, Refused};
 use super::raw_lock::{
-    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+    CondvarLock, ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken,
+    UniqueLock, taken,
 };
 use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, SharedLayout};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
+use crate::wake::SpinWait;
 use crate::{Deadline, Error, Kind, Plain};
 
 /// 16 bytes.
@@ -171,18 +174,14 @@ unsafe impl<T: Plain> Guards<T> for RawCeiling {}
 struct Raised(u32);
 
 impl Raised {
-    fn to(ceiling: u32, site: &Site) -> Result<Raised, Refusal> {
+    fn to(ceiling: u32) -> Result<Raised, Refused> {
         match raise(ceiling) {
             Ok(()) => Ok(Raised(ceiling)),
-            Err(NotRaised::Above) => Err(Refusal::Failed(AcquireError::AboveCeiling)),
+            Err(NotRaised::Above) => Err(Refused::AboveCeiling),
             Err(NotRaised::System(Errno::PERM | Errno::ACCESS)) => {
-                Err(Refusal::system(Error::NoRealTime { priority: ceiling }))
+                Err(Refused::NoRealTime(ceiling))
             }
-            Err(NotRaised::System(errno)) => Err(Refusal::system(Error::from_errno(
-                "run at the ceiling of",
-                site.segment.path(),
-                errno,
-            ))),
+            Err(NotRaised::System(errno)) => Err(Refused::System(errno)),
         }
     }
 
@@ -221,7 +220,7 @@ unsafe impl RawLock for RawCeiling {
         _: Fast<u32>,
         wait: Option<Deadline>,
     ) -> Result<Taken<'a, RawCeiling>, Refusal> {
-        let raised = Raised::to(*ceiling, site)?;
+        let raised = Raised::to(*ceiling).map_err(|refused| Refusal::of(refused, me))?;
         let got = match wait {
             Some(deadline) => words.raw.lock(me, &site.spin_wait, deadline),
             None => words.raw.try_lock(me),
@@ -261,13 +260,71 @@ unsafe impl ExclusiveLock for RawCeiling {
         me: Me,
         wait: Option<Deadline>,
     ) -> Result<u32, Refusal> {
-        let raised = Raised::to(*ceiling, site)?;
+        let raised = Raised::to(*ceiling).map_err(|refused| Refusal::of(refused, me))?;
         <RawMutex as ExclusiveLock>::take_to_reset(&words.raw, &(), site, me, wait)?;
         Ok(raised.keep())
     }
 
     fn holder(words: &RawCeiling, registry: &'static Registry) -> Option<Holder> {
         <RawMutex as ExclusiveLock>::holder(&words.raw, registry)
+    }
+}
+
+// SAFETY: as for `RawLock`; the plain mutex is not taken twice (`Deadlock`).
+unsafe impl UniqueLock for RawCeiling {}
+
+/// A mutex with a ceiling under a wait: the waiter sleeps with its own priority, and is raised again
+/// before it takes the mutex.
+pub struct Lowered<'a> {
+    raw: &'a RawMutex,
+    ceiling: u32,
+}
+
+impl Lowered<'_> {
+    /// Takes the mutex at the ceiling. A thread that does not get it is lowered again.
+    fn raised(
+        &self,
+        take: impl FnOnce() -> Result<Acquired, Refused>,
+    ) -> Result<Acquired, Refused> {
+        let raised = Raised::to(self.ceiling)?;
+        let got = take()?;
+        raised.keep();
+        Ok(got)
+    }
+}
+
+impl Relock for Lowered<'_> {
+    /// A spin could keep a less urgent holder or notifier from running.
+    const SPINS: bool = false;
+
+    fn is_consistent(&self) -> bool {
+        self.raw.is_consistent()
+    }
+
+    fn release(&self, me: Me) {
+        self.raw.release(me.id);
+        lower(self.ceiling);
+    }
+
+    fn try_lock(&self, me: Me) -> Result<Acquired, Refused> {
+        self.raised(|| self.raw.try_lock(me))
+    }
+
+    fn lock(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Acquired, Refused> {
+        self.raised(|| self.raw.lock(me, spin_wait, deadline))
+    }
+
+    fn is_free(&self) -> bool {
+        self.raw.owner().is_none()
+    }
+}
+
+impl CondvarLock for RawCeiling {
+    const TAKES_LIST: bool = false;
+    type Relock<'a> = Lowered<'a>;
+
+    fn relock<'a>(words: &'a RawCeiling, ceiling: u32) -> Lowered<'a> {
+        Lowered { raw: &words.raw, ceiling }
     }
 }
 

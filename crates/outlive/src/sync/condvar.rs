@@ -1,15 +1,15 @@
-//! A named condition variable, for the guards of mutexes.
+//! A named condition variable, for the guards of mutexes of all kinds.
 
 use std::time::Duration;
 
 use super::embedded::{Embedded, InRecord};
 use super::error::{AcquireError, LockError};
-use super::mutex::MutexGuard;
+use super::guard::Guard;
 use super::primitive::{Handle, TypeOf};
 use super::primitive::{Inspect, LockDetail, Primitive, Site, Sited};
 use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
-use super::raw::mutex::RawMutex;
 use super::raw::notifications::Since;
+use super::raw_lock::{CondvarLock, UniqueLock};
 use crate::domain::three_openings;
 use crate::liveness::{Me, Peer, Registry};
 use crate::segment::{Header, Opening};
@@ -23,9 +23,10 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// A notification by [`Condvar::notify_one`] ends one wait that began before it. A wait may also end
 /// without a notification, once a second, so that waiters find what a dead notifier has changed: so
 /// check the condition in a loop, or use [`Condvar::wait_while`]; and change the condition under the
-/// mutex. A wait takes a guard of any
-/// mutex, even of another domain's, and different waiters may use different ones. Notifying costs
-/// one load when no thread waits.
+/// mutex. A wait takes a guard of any mutex, even of another domain's, and different waiters may use
+/// different ones: a [`Mutex`](super::Mutex), a [`PiMutex`](super::PiMutex), a
+/// [`CeilingMutex`](super::CeilingMutex), or a [`ReentrantMutex`](super::ReentrantMutex) of which
+/// the thread has no other guard. Notifying costs one load when no thread waits.
 ///
 /// A wait always locks again before it returns, so a passed deadline is no error: the bounded forms
 /// return the guard and a [`Woke`]. There is no `try_` form: without waiting, checking the
@@ -50,6 +51,17 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), outlive::Error>(())
 /// ```
+///
+/// # Under a real-time policy
+/// `notify_one` wakes the most urgent thread that sleeps in a plain wait, by the threads' own
+/// priorities: a waiter does not keep a ceiling while it sleeps. Which waiter uses the notification
+/// is then decided at the mutex: with a [`PiMutex`](super::PiMutex), the holder runs with the
+/// priority of the woken waiters as soon as they queue for the mutex, and the kernel hands the mutex
+/// to the most urgent one; with a [`CeilingMutex`](super::CeilingMutex), a woken waiter is raised
+/// before it takes the mutex. A waiter does not move from the condition variable to the mutex without
+/// running in between, and no thread inherits a priority from a waiter that sleeps here. A waiter of
+/// these two mutexes never spins. One whose right to the ceiling is gone gets the errors of locking,
+/// and does not hold the mutex.
 ///
 /// # If a process dies
 /// A waiter, anywhere between its wait and unlocking the mutex: its notification goes to the next
@@ -111,20 +123,29 @@ impl Drop for BegunCondvarWait<'_> {
     }
 }
 
+/// What a plain wait does with the thread's other guards of a reentrant mutex.
+#[derive(Clone, Copy, PartialEq)]
+enum Outer {
+    /// They keep it from waiting.
+    Refused,
+    /// It gives the mutex up as a whole.
+    GivenUp,
+}
+
 /// The end of a part of a wait: the guard, unless a living thread keeps the mutex, and whether it
 /// was notified.
-type NotifiedOrNot<'a, T, K> =
-    Result<Option<(MutexGuard<'a, T, K>, bool)>, LockError<MutexGuard<'a, T, K>>>;
+type NotifiedOrNot<'a, R, T, K> =
+    Result<Option<(Guard<'a, R, T, K>, bool)>, LockError<Guard<'a, R, T, K>>>;
 
 /// The end of a wait: the guard again and the reason.
-type Ended<'a, T, K> = Result<(MutexGuard<'a, T, K>, Woke), LockError<MutexGuard<'a, T, K>>>;
+type Ended<'a, R, T, K> = Result<(Guard<'a, R, T, K>, Woke), LockError<Guard<'a, R, T, K>>>;
 
 /// Likewise, for a wait that may not get the mutex again: then `None`.
-type MaybeEnded<'a, T, K> =
-    Result<Option<(MutexGuard<'a, T, K>, Woke)>, LockError<MutexGuard<'a, T, K>>>;
+type MaybeEnded<'a, R, T, K> =
+    Result<Option<(Guard<'a, R, T, K>, Woke)>, LockError<Guard<'a, R, T, K>>>;
 
 /// Unwraps the end of a wait that locks again without a deadline.
-fn ended<'a, T, K>(ended: MaybeEnded<'a, T, K>) -> Ended<'a, T, K> {
+fn ended<'a, R: CondvarLock, T, K>(ended: MaybeEnded<'a, R, T, K>) -> Ended<'a, R, T, K> {
     // Without a deadline, a lock is taken or refused for good.
     ended?.ok_or(LockError::Failed(AcquireError::NotHeld))
 }
@@ -179,14 +200,16 @@ impl Condvar {
     /// The errors of locking. [`LockError::OwnerDied`] with the guard: an owner died holding the
     /// mutex meanwhile; repair, and notify all. The caller gets it also if its own guard came with
     /// `OwnerDied` and the value was not marked consistent before the wait, because waiting
-    /// unlocks. [`AcquireError::NotHeld`] in a forked child.
+    /// unlocks. [`AcquireError::NotHeld`] in a forked child. [`AcquireError::Deadlock`] when the
+    /// thread has another guard of the same [`ReentrantMutex`](super::ReentrantMutex), which would
+    /// keep the mutex; the guard given is dropped.
     ///
     /// # If a process dies
     /// See [`Condvar`].
-    pub fn wait<'a, T, K>(
+    pub fn wait<'a, R: CondvarLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
-    ) -> Result<MutexGuard<'a, T, K>, LockError<MutexGuard<'a, T, K>>> {
+        guard: Guard<'a, R, T, K>,
+    ) -> Result<Guard<'a, R, T, K>, LockError<Guard<'a, R, T, K>>> {
         Ok(self.wait_until(guard, Deadline::NEVER)?.0)
     }
 
@@ -195,11 +218,11 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`]. That the time is over is no error: the caller has the mutex again.
-    pub fn wait_timeout<'a, T, K>(
+    pub fn wait_timeout<'a, R: CondvarLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
+        guard: Guard<'a, R, T, K>,
         timeout: Duration,
-    ) -> Ended<'a, T, K> {
+    ) -> Ended<'a, R, T, K> {
         self.wait_until(guard, Deadline::after(timeout))
     }
 
@@ -230,11 +253,11 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`]. A passed deadline is no error: the caller has the mutex again.
-    pub fn wait_until<'a, T, K>(
+    pub fn wait_until<'a, R: CondvarLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
+        guard: Guard<'a, R, T, K>,
         deadline: Deadline,
-    ) -> Ended<'a, T, K> {
+    ) -> Ended<'a, R, T, K> {
         ended(self.wait_and_relock_until(guard, deadline, Deadline::NEVER))
     }
 
@@ -266,26 +289,48 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`].
-    pub fn wait_and_relock_until<'a, T, K>(
+    pub fn wait_and_relock_until<'a, R: CondvarLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
+        guard: Guard<'a, R, T, K>,
         deadline: Deadline,
         relock: Deadline,
-    ) -> MaybeEnded<'a, T, K> {
-        self.wait_by(guard, true, |raw, mutex, me, relay| {
+    ) -> MaybeEnded<'a, R, T, K> {
+        self.wait_by(guard, Some(Outer::Refused), |raw, mutex, me, relay| {
             raw.wait(self.handle.registry(), mutex, me, relay, &self.spin_waits, deadline, relock)
         })
+    }
+
+    /// Waits as [`Condvar::wait_until`] does, also if the thread has other guards of a reentrant
+    /// mutex: for bindings to languages whose guards give no references.
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`]. Unless it returns a guard, the mutex is not held, and other guards that
+    /// the thread has of it unlock nothing.
+    ///
+    /// # Safety
+    /// The thread uses no reference that another guard of this mutex gave it, until this has returned
+    /// a guard; and if it returns none, it drops those guards before it locks the mutex again.
+    #[doc(hidden)]
+    pub unsafe fn wait_with_outer_guards_until<'a, R: CondvarLock, T, K>(
+        &self,
+        guard: Guard<'a, R, T, K>,
+        deadline: Deadline,
+    ) -> Ended<'a, R, T, K> {
+        ended(self.wait_by(guard, Some(Outer::GivenUp), |raw, mutex, me, relay| {
+            let (registry, relock) = (self.handle.registry(), Deadline::NEVER);
+            raw.wait(registry, mutex, me, relay, &self.spin_waits, deadline, relock)
+        }))
     }
 
     /// Waits as long as `condition` holds, and checks it under the mutex.
     ///
     /// # Errors
     /// As [`Condvar::wait`]; it returns at the first error, whatever the condition.
-    pub fn wait_while<'a, T, K>(
+    pub fn wait_while<'a, R: CondvarLock + UniqueLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
+        guard: Guard<'a, R, T, K>,
         condition: impl FnMut(&mut T) -> bool,
-    ) -> Result<MutexGuard<'a, T, K>, LockError<MutexGuard<'a, T, K>>> {
+    ) -> Result<Guard<'a, R, T, K>, LockError<Guard<'a, R, T, K>>> {
         Ok(self.wait_while_until(guard, Deadline::NEVER, condition)?.0)
     }
 
@@ -294,12 +339,12 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait_while`].
-    pub fn wait_while_timeout<'a, T, K>(
+    pub fn wait_while_timeout<'a, R: CondvarLock + UniqueLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
+        guard: Guard<'a, R, T, K>,
         timeout: Duration,
         condition: impl FnMut(&mut T) -> bool,
-    ) -> Ended<'a, T, K> {
+    ) -> Ended<'a, R, T, K> {
         self.wait_while_until(guard, Deadline::after(timeout), condition)
     }
 
@@ -308,12 +353,12 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait_while`].
-    pub fn wait_while_until<'a, T, K>(
+    pub fn wait_while_until<'a, R: CondvarLock + UniqueLock, T, K>(
         &self,
-        mut guard: MutexGuard<'a, T, K>,
+        mut guard: Guard<'a, R, T, K>,
         deadline: Deadline,
         mut condition: impl FnMut(&mut T) -> bool,
-    ) -> Ended<'a, T, K> {
+    ) -> Ended<'a, R, T, K> {
         let mut woke = Woke::Notified;
         while condition(&mut guard) {
             if woke == Woke::TimedOut {
@@ -358,11 +403,11 @@ impl Condvar {
     ///
     /// # If a process dies
     /// The peer's death ends the wait at once.
-    pub fn wait_or_end<'a, T, K>(
+    pub fn wait_or_end<'a, R: CondvarLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
+        guard: Guard<'a, R, T, K>,
         peer: &Peer,
-    ) -> Ended<'a, T, K> {
+    ) -> Ended<'a, R, T, K> {
         self.wait_or_end_until(guard, peer, Deadline::NEVER)
     }
 
@@ -373,12 +418,12 @@ impl Condvar {
     ///
     /// # If a process dies
     /// The peer's death ends the wait at once.
-    pub fn wait_or_end_timeout<'a, T, K>(
+    pub fn wait_or_end_timeout<'a, R: CondvarLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
+        guard: Guard<'a, R, T, K>,
         peer: &Peer,
         timeout: Duration,
-    ) -> Ended<'a, T, K> {
+    ) -> Ended<'a, R, T, K> {
         self.wait_or_end_until(guard, peer, Deadline::after(timeout))
     }
 
@@ -389,17 +434,17 @@ impl Condvar {
     ///
     /// # If a process dies
     /// The peer's death ends the wait at once.
-    pub fn wait_or_end_until<'a, T, K>(
+    pub fn wait_or_end_until<'a, R: CondvarLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
+        guard: Guard<'a, R, T, K>,
         peer: &Peer,
         deadline: Deadline,
-    ) -> Ended<'a, T, K> {
+    ) -> Ended<'a, R, T, K> {
         if !peer.is_alive() {
             return Ok((guard, Woke::PeerEnded));
         }
         let whose = (peer.registry(), peer.id());
-        let (guard, woke) = ended(self.wait_by(guard, false, |raw, mutex, me, relay| {
+        let (guard, woke) = ended(self.wait_by(guard, None, |raw, mutex, me, relay| {
             raw.wait_or_end(whose, mutex, me, relay, &self.spin_waits, deadline)
         }))?;
         Ok((guard, if peer.is_alive() { woke } else { Woke::PeerEnded }))
@@ -415,16 +460,19 @@ impl Condvar {
 
     /// Waits as [`Condvar::wait_and_relock_until`] does, for one part of a wait that began there;
     /// returns also whether it was notified. Otherwise any wake-up, a signal's, too, ends this part.
+    ///
+    /// # Safety
+    /// As for [`Condvar::wait_with_outer_guards_until`].
     #[doc(hidden)]
-    pub fn continue_wait<'a, T, K>(
+    pub unsafe fn continue_wait<'a, R: CondvarLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
+        guard: Guard<'a, R, T, K>,
         begun: &BegunCondvarWait<'_>,
         deadline: Deadline,
         relock: Deadline,
-    ) -> NotifiedOrNot<'a, T, K> {
+    ) -> NotifiedOrNot<'a, R, T, K> {
         let mut notified = false;
-        let ended = self.wait_by(guard, true, |raw, mutex, me, relay| {
+        let ended = self.wait_by(guard, Some(Outer::GivenUp), |raw, mutex, me, relay| {
             let (registry, since) = (self.handle.registry(), begun.since);
             let spin_waits = &self.spin_waits;
             let waited =
@@ -445,23 +493,28 @@ impl Condvar {
         self.handle.shared().take_notification(begun.since)
     }
 
-    fn wait_by<'a, T, K>(
+    fn wait_by<'a, R: CondvarLock, T, K>(
         &self,
-        guard: MutexGuard<'a, T, K>,
-        plain: bool,
-        wait: impl FnOnce(&RawCondvar, &RawMutex, Me, WakeRelay) -> Waited,
-    ) -> MaybeEnded<'a, T, K> {
+        guard: Guard<'a, R, T, K>,
+        plain: Option<Outer>,
+        wait: impl FnOnce(&RawCondvar, &R::Relock<'a>, Me, WakeRelay) -> Waited,
+    ) -> MaybeEnded<'a, R, T, K> {
         let mut woke = Woke::Notified;
         let condvar = self.handle.shared();
-        let waits_on = plain.then_some(condvar);
-        let again =
-            guard.give_back_during(self.handle.segment(), waits_on, |mutex, me, relay| {
+        let waits_on = plain.map(|_| condvar);
+        let also_outer = plain == Some(Outer::GivenUp);
+        let again = guard.give_back_during(
+            self.handle.segment(),
+            waits_on,
+            also_outer,
+            |mutex, me, relay| {
                 let waited = wait(condvar, mutex, me, relay);
                 if waited.timed_out {
                     woke = Woke::TimedOut;
                 }
                 (waited.lock, waited.relay, waited.notified)
-            })?;
+            },
+        )?;
         Ok(again.map(|guard| (guard, woke)))
     }
 

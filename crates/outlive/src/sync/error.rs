@@ -33,7 +33,8 @@ pub enum AcquireError {
     /// A participant died, and the barrier breaks then.
     /// [`Barrier::repair`](super::Barrier::repair) removes the dead ones and begins a new phase.
     Broken,
-    /// All seats of the barrier are taken, or the semaphore has as many permits as it may have.
+    /// All seats of the barrier are taken, the semaphore has as many permits as it may have, or
+    /// this thread has taken the [`ReentrantMutex`](super::ReentrantMutex) 4,294,967,295 times.
     Full,
     /// The shared bytes hold an impossible value: a stray write or a hostile process changed them.
     Damaged,
@@ -65,8 +66,9 @@ impl fmt::Display for AcquireError {
                 "a participant died, which broke the barrier; repair it to go on"
             }
             AcquireError::Full => {
-                "it is full (all seats of a barrier are taken, or a semaphore has as many permits \
-                 as it may have); make it larger"
+                "it is full (all seats of a barrier are taken, a semaphore has as many permits as \
+                 it may have, or this thread has taken a reentrant mutex as often as can be \
+                 counted); make it larger, or give it back"
             }
             AcquireError::Damaged => {
                 "its shared bytes make no sense; a process wrote over it: look for the stray write"
@@ -211,6 +213,9 @@ impl AcquireError {
             Refused::NotRecoverable => AcquireError::NotRecoverable,
             Refused::Deadlock => AcquireError::Deadlock,
             Refused::Damaged => AcquireError::Damaged,
+            Refused::Full => AcquireError::Full,
+            Refused::AboveCeiling => AcquireError::AboveCeiling,
+            Refused::NoRealTime(priority) => AcquireError::System(Error::NoRealTime { priority }),
             Refused::System(errno) => {
                 let path = me.registry.path();
                 AcquireError::System(Error::from_errno("wait in", path, errno))

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use super::error::{AcquireError, LockError};
 use super::order;
 use super::raw::condvar::RawCondvar;
-use super::raw_lock::{ExclusiveLock, Leaving, RawLock};
+use super::raw::{Acquired, Refused};
+use super::raw_lock::{CondvarLock, ExclusiveLock, Leaving, RawLock, UniqueLock};
 use crate::liveness::{Me, TokenId, WAITERS};
 use crate::segment::Segment;
 use crate::sys::robust::WakeRelay;
@@ -103,9 +104,14 @@ fn leave<R: RawLock>(words: &R::Words, me: Me, held: R::Held<'_>, how: Leaving) 
     }
     R::unlock(words, own, held, how);
     if me.id.as_u32() & KEPT != 0 {
-        // Died just before: the kernel wakes one waiter for nothing.
         let (_file, relay) = resume_relay(own);
-        drop(relay);
+        if R::is_held_again(words, own) {
+            // An outer guard goes on: if this thread dies with it, the next waiter is told.
+            relay.hand_on();
+        } else {
+            // Died just before: the kernel wakes one waiter for nothing.
+            drop(relay);
+        }
     }
 }
 
@@ -217,7 +223,7 @@ impl<R: RawLock, T, K> Guard<'_, R, T, K> {
     }
 }
 
-impl<R: ExclusiveLock, T, K> Guard<'_, R, T, K> {
+impl<R: UniqueLock, T, K> Guard<'_, R, T, K> {
     /// Ends a reset: stores the value and unlocks a lock that was taken in whatever state.
     pub(super) fn reset(mut self, value: T) {
         // Died from here on: the lock still names us, so the next locker is told, or it stays not
@@ -225,7 +231,77 @@ impl<R: ExclusiveLock, T, K> Guard<'_, R, T, K> {
         *self = value;
         self.mark_consistent();
     }
+}
 
+/// The end of a time without the lock: its guard again, if it was taken.
+type GivenBack<'a, R, T, K> = Result<Option<Guard<'a, R, T, K>>, LockError<Guard<'a, R, T, K>>>;
+
+impl<'a, R: CondvarLock, T, K> Guard<'a, R, T, K> {
+    /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the
+    /// lock by then. If `meanwhile` returns a wake relay, which leads to a word of `file`, the new
+    /// guard keeps it until it is dropped; `meanwhile` also says whether a notification ended the
+    /// wait. `waits_on` is the condition variable whose plain waiter the thread becomes, if it does.
+    /// Without `also_outer`, a thread with other guards of the lock is refused: they give access to
+    /// the value, and would be left without the lock if `meanwhile` does not get it again.
+    pub(super) fn give_back_during(
+        self,
+        file: &Arc<Segment>,
+        waits_on: Option<&RawCondvar>,
+        also_outer: bool,
+        meanwhile: impl FnOnce(
+            &R::Relock<'a>,
+            Me,
+            WakeRelay,
+        ) -> (Result<Acquired, Refused>, Option<WakeRelay>, bool),
+    ) -> GivenBack<'a, R, T, K> {
+        let Some(me) = self.hold.owner() else {
+            return Err(LockError::Failed(AcquireError::NotHeld));
+        };
+        if !also_outer && R::has_outer_guards(self.hold.words) {
+            return Err(LockError::Failed(AcquireError::Deadlock));
+        }
+        let Guard { value, hold, keep } = self;
+        let (words, held, bits) = (hold.words, hold.held, hold.me.id.as_u32());
+        hold.forget();
+        let is_kept = bits & KEPT != 0;
+        let (before, mut relay) = if is_kept || R::TAKES_LIST {
+            resume_relay(me)
+        } else {
+            (None, WakeRelay::begin(me.list()))
+        };
+        if is_kept {
+            before.iter().for_each(|before| before.hand_on_unless(waits_on));
+        }
+        if R::TAKES_LIST {
+            // libc's unlock takes the field, and this thread may die in it with a wake-up in hand: of
+            // an earlier wait under this guard, or under another one that it holds.
+            relay.hand_on();
+            relay = WakeRelay::begin(me.list());
+        }
+        let (result, relay, notified) = meanwhile(&R::relock(words, held), me, relay);
+        if result.is_err() {
+            order::gives_back(words);
+        }
+        let kept = relay
+            .zip(waits_on)
+            .is_some_and(|(relay, on)| keep_relay(relay, Relayed::new(file, on, notified)));
+        let holder =
+            if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
+        // SAFETY: the old guard's promise holds for the new one: the same lock and value, which
+        // `meanwhile` has taken again.
+        let guard = || unsafe { Guard::new(words, value, holder, held) }.keeping(keep);
+        match result {
+            Ok(Acquired::Clean) => Ok(Some(guard())),
+            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),
+            Err(refused) => match AcquireError::from_refused(refused, me) {
+                Some(error) => Err(LockError::Failed(error)),
+                None => Ok(None),
+            },
+        }
+    }
+}
+
+impl<R: ExclusiveLock, T, K> Guard<'_, R, T, K> {
     /// Returns whether an owner died or panicked holding the lock and no holder has marked the
     /// value consistent since. [`LockError::OwnerDied`](super::LockError::OwnerDied) reported it.
     #[must_use]
@@ -278,7 +354,7 @@ impl<R: RawLock, T, K> Deref for Guard<'_, R, T, K> {
     }
 }
 
-impl<R: ExclusiveLock, T, K> DerefMut for Guard<'_, R, T, K> {
+impl<R: UniqueLock, T, K> DerefMut for Guard<'_, R, T, K> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread alone holds the lock; `&mut self` excludes a second borrow here.
@@ -292,7 +368,7 @@ impl<R: RawLock, T: fmt::Debug, K> fmt::Debug for Guard<'_, R, T, K> {
     }
 }
 
-impl<'a, R: ExclusiveLock, T, K> LockError<Guard<'a, R, T, K>> {
+impl<'a, R: UniqueLock, T, K> LockError<Guard<'a, R, T, K>> {
     /// Repairs what a dead owner left, marks it consistent, and returns the guard.
     ///
     /// ```

@@ -13,7 +13,9 @@ use super::embedded::InRecord;
 use super::error::{AcquireError, LockError};
 use super::guard::Guard;
 use super::primitive::{Handle, Sited, TypeOf};
-use super::raw_lock::{ExclusiveLock, Fast, Guards, LockWords, RawLock, Refusal, Site, Taken};
+use super::raw_lock::{
+    ExclusiveLock, Fast, Guards, LockWords, RawLock, Refusal, Site, Taken, UniqueLock,
+};
 use super::{Holder, order};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, TokenId};
@@ -44,8 +46,8 @@ pub(super) struct Line<P>(pub(super) P);
 unsafe impl<P: InRecord<T>, T> SharedLayout for Named<P, T> {}
 
 /// Guards a value, shared by name between processes: a [`Mutex`](super::Mutex), a
-/// [`PiMutex`](super::PiMutex), a [`CeilingMutex`](super::CeilingMutex), or an
-/// [`RwLock`](super::RwLock), which say more.
+/// [`PiMutex`](super::PiMutex), a [`CeilingMutex`](super::CeilingMutex), a
+/// [`ReentrantMutex`](super::ReentrantMutex), or an [`RwLock`](super::RwLock), which say more.
 pub struct Lock<P: LockWords, T> {
     pub(super) handle: Handle<P>,
     pub(super) local: P::Local,
@@ -307,7 +309,8 @@ pub(super) unsafe fn take_slow<'a, R: RawLock, T>(
     // A moment that has passed: one look, as `try_lock` takes.
     let wait = wait.filter(|deadline| !deadline.has_passed());
     let take = || R::lock_slow(words, local, site, me, seen, wait);
-    match order::watched(me, &site.segment, words, wait.is_some(), take) {
+    let waits = wait.is_some() && !R::is_held_again(words, me);
+    match order::watched(me, &site.segment, words, waits, take) {
         // SAFETY: the caller promises that `words` guard `value`, and this thread has just taken
         // the lock.
         Ok(Taken::Clean(held)) => Ok(Some(unsafe { Guard::new(words, value, me, held) })),
@@ -329,9 +332,10 @@ where
     /// # Errors
     /// [`LockError::OwnerDied`] with the guard inside; [`LockError::Failed`] with
     /// [`AcquireError::NotRecoverable`], [`AcquireError::Deadlock`] when this thread holds the lock
-    /// already, [`AcquireError::AboveCeiling`] when its own priority is higher than a
-    /// [`CeilingMutex`](super::CeilingMutex)'s ceiling, [`AcquireError::Damaged`], or
-    /// [`AcquireError::System`].
+    /// already (it takes a [`ReentrantMutex`](super::ReentrantMutex) once more, at most
+    /// 4,294,967,295 times: [`AcquireError::Full`]), [`AcquireError::AboveCeiling`] when its own
+    /// priority is higher than a [`CeilingMutex`](super::CeilingMutex)'s ceiling,
+    /// [`AcquireError::Damaged`], or [`AcquireError::System`].
     ///
     /// # If a process dies
     /// The owner's death ends the wait at once.
@@ -386,7 +390,10 @@ where
     /// # If a process dies
     /// During this call: the lock stays not recoverable, or the next locker gets
     /// [`LockError::OwnerDied`].
-    pub fn reset(&self, value: T) -> Result<(), AcquireError> {
+    pub fn reset(&self, value: T) -> Result<(), AcquireError>
+    where
+        P: UniqueLock,
+    {
         self.lock_to_reset()?.reset(value);
         Ok(())
     }

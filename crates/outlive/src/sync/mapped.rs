@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::guard::{Guard, Hold};
-use super::raw_lock::{ExclusiveLock, RawLock};
+use super::raw_lock::{RawLock, UniqueLock};
 use super::rw_lock::Reading;
 
 /// Gives access to a part of what a lock guards, and unlocks the lock when dropped:
@@ -29,7 +29,7 @@ pub struct MappedGuard<'a, R: RawLock, U: ?Sized, K = ()> {
 // SAFETY: a shared guard gives no more than `&U`, and `U: Sync`.
 unsafe impl<R: RawLock, U: ?Sized + Sync, K: Sync> Sync for MappedGuard<'_, R, U, K> {}
 
-impl<'a, R: ExclusiveLock, T, K> Guard<'a, R, T, K> {
+impl<'a, R: UniqueLock, T, K> Guard<'a, R, T, K> {
     /// Makes a guard of a part of the value: a function can return it without telling its caller of
     /// the rest.
     ///
@@ -98,8 +98,7 @@ impl<'a, T, K> Guard<'a, Reading, T, K> {
         guard: Guard<'a, Reading, T, K>,
         part: impl FnOnce(&T) -> &U,
     ) -> MappedGuard<'a, Reading, U, K> {
-        let value = NonNull::from(part(&guard));
-        MappedGuard { value, hold: guard.hold, keep: guard.keep }
+        guard.mapped(part)
     }
 
     /// Makes a guard of a part of the value, if there is such a part, as
@@ -118,7 +117,7 @@ impl<'a, T, K> Guard<'a, Reading, T, K> {
     }
 }
 
-impl<'a, R: ExclusiveLock, U: ?Sized, K> MappedGuard<'a, R, U, K> {
+impl<'a, R: UniqueLock, U: ?Sized, K> MappedGuard<'a, R, U, K> {
     /// Makes a guard of a part of this part.
     ///
     /// ```
@@ -189,6 +188,14 @@ impl<'a, U: ?Sized, K> MappedGuard<'a, Reading, U, K> {
     }
 }
 
+impl<'a, R: RawLock, T, K> Guard<'a, R, T, K> {
+    /// Makes a guard of a part of the value that gives shared access to it, if `R` does.
+    pub(super) fn mapped<U: ?Sized>(self, part: impl FnOnce(&T) -> &U) -> MappedGuard<'a, R, U, K> {
+        let value = NonNull::from(part(&self));
+        MappedGuard { value, hold: self.hold, keep: self.keep }
+    }
+}
+
 impl<R: RawLock, U: ?Sized, K> Deref for MappedGuard<'_, R, U, K> {
     type Target = U;
 
@@ -199,7 +206,7 @@ impl<R: RawLock, U: ?Sized, K> Deref for MappedGuard<'_, R, U, K> {
     }
 }
 
-impl<R: ExclusiveLock, U: ?Sized, K> DerefMut for MappedGuard<'_, R, U, K> {
+impl<R: UniqueLock, U: ?Sized, K> DerefMut for MappedGuard<'_, R, U, K> {
     #[inline]
     fn deref_mut(&mut self) -> &mut U {
         // SAFETY: `hold` keeps the lock alone, and the part was borrowed from what the lock

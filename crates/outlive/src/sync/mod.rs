@@ -8,8 +8,9 @@
 //! | | for | when a process dies |
 //! | --- | --- | --- |
 //! | [`Mutex`] | one holder at a time | holding it, or panics there: each next locker gets `OwnerDied` until one repairs |
+//! | [`ReentrantMutex`] | a mutex that its holder may lock again | as with `Mutex`, however often it was locked |
 //! | [`RwLock`] | many readers, or one writer | reading: nothing; writing: the next locker is told |
-//! | [`Condvar`] | waiting under a [`Mutex`] for a condition | waiting: its notification goes to another waiter |
+//! | [`Condvar`] | waiting under a mutex of any kind for a condition | waiting: its notification goes to another waiter |
 //! | [`Semaphore`] | limiting the number of users, or counting things | its permits become free |
 //! | [`Event`], [`Latch`] | waiting for bits; waiting for a number of arrivals | what it set stays set |
 //! | [`OnceLock`] | a value that the first caller makes | making it: the next caller makes it, and is told |
@@ -39,6 +40,7 @@ mod primitive;
 mod raw;
 mod raw_lock;
 mod readiness;
+mod reentrant_mutex;
 mod rw_lock;
 mod semaphore;
 mod untyped;
@@ -65,7 +67,7 @@ pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceLockOptions, OnceState};
 pub use order::{LockOrder, LockPair};
 pub use owned::{
     OwnedCeilingMutexGuard, OwnedGuard, OwnedMutexGuard, OwnedPermit, OwnedPiMutexGuard,
-    OwnedReadGuard, OwnedWriteGuard,
+    OwnedReadGuard, OwnedReentrantMutexGuard, OwnedWriteGuard,
 };
 pub use permits::{OwnedPermits, Permits};
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
@@ -74,6 +76,7 @@ pub use primitive::Handle;
 pub(crate) use primitive::primitives;
 pub use primitive::{LockDetail, Sited};
 pub use readiness::Bits;
+pub use reentrant_mutex::{EmbeddedReentrantMutex, ReentrantMutex, ReentrantMutexGuard};
 pub use rw_lock::{EmbeddedRwLock, ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};

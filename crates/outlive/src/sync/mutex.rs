@@ -1,24 +1,19 @@
 //! A mutex with the value it guards.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::error::{AcquireError, LockError};
-use super::guard::{Guard, KEPT, Relayed, UNWINDING, keep_relay, resume_relay};
+use super::error::LockError;
+use super::guard::{Guard, KEPT, UNWINDING};
 use super::lock::{Lock, LockOptions, take_slow};
-use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive};
-use super::raw::condvar::RawCondvar;
 use super::raw::mutex::RawMutex;
-use super::raw::{Acquired, Refused};
 use super::raw_lock::{
-    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+    CondvarLock, ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken,
+    UniqueLock, taken,
 };
 use crate::liveness::{Me, Registry, TokenId};
-use crate::segment::Segment;
-use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Kind, Plain, WaitStrategy};
 
 /// Guards a value, shared by name between processes, and survives the death of its owner.
@@ -160,6 +155,18 @@ unsafe impl ExclusiveLock for RawMutex {
     }
 }
 
+// SAFETY: as for `RawLock`; a second lock by the same thread is refused (`Deadlock`).
+unsafe impl UniqueLock for RawMutex {}
+
+impl CondvarLock for RawMutex {
+    const TAKES_LIST: bool = false;
+    type Relock<'a> = &'a RawMutex;
+
+    fn relock<'a>(words: &'a RawMutex, (): ()) -> &'a RawMutex {
+        words
+    }
+}
+
 impl<T: Plain> Mutex<T> {
     /// Returns the options for opening a mutex, or making one that guards this value.
     pub fn options(initial: T) -> LockOptions<RawMutex, T> {
@@ -239,9 +246,6 @@ impl<T> Mutex<T> {
     }
 }
 
-/// The end of a time without the lock: its guard again, if it was taken.
-type GivenBack<'a, T, K> = Result<Option<MutexGuard<'a, T, K>>, LockError<MutexGuard<'a, T, K>>>;
-
 /// Says whether the first half has taken the lock, with the death of its last owner still to be
 /// reported.
 #[doc(hidden)]
@@ -284,51 +288,6 @@ impl<'a, T, K> MutexGuard<'a, T, K> {
         let bits = self.hold.me.id.as_u32();
         self.hold.forget();
         bits
-    }
-
-    /// Unlocks for the time of `meanwhile`, which locks again; `None` if a living thread has the
-    /// lock by then. If `meanwhile` returns a wake relay, which leads to a word of `file`, the new
-    /// guard keeps it until it is dropped; `meanwhile` also says whether a notification ended the
-    /// wait. `waits_on` is the condition variable whose plain waiter the thread becomes, if it does.
-    pub(super) fn give_back_during(
-        self,
-        file: &Arc<Segment>,
-        waits_on: Option<&RawCondvar>,
-        meanwhile: impl FnOnce(
-            &'a RawMutex,
-            Me,
-            WakeRelay,
-        ) -> (Result<Acquired, Refused>, Option<WakeRelay>, bool),
-    ) -> GivenBack<'a, T, K> {
-        let Some(me) = self.hold.owner() else {
-            return Err(LockError::Failed(AcquireError::NotHeld));
-        };
-        let Guard { value, hold, keep } = self;
-        let (raw, bits) = (hold.words, hold.me.id.as_u32());
-        hold.forget();
-        let (before, relay) =
-            if bits & KEPT == 0 { (None, WakeRelay::begin(me.list())) } else { resume_relay(me) };
-        before.iter().for_each(|before| before.hand_on_unless(waits_on));
-        let (result, relay, notified) = meanwhile(raw, me, relay);
-        if result.is_err() {
-            order::gives_back(raw);
-        }
-        let kept = relay
-            .zip(waits_on)
-            .is_some_and(|(relay, on)| keep_relay(relay, Relayed::new(file, on, notified)));
-        let holder =
-            if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
-        // SAFETY: the old guard's promise holds for the new one: the same lock and value, which
-        // `meanwhile` has taken again.
-        let guard = || unsafe { MutexGuard::new(raw, value, holder, ()) }.keeping(keep);
-        match result {
-            Ok(Acquired::Clean) => Ok(Some(guard())),
-            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),
-            Err(refused) => match AcquireError::from_refused(refused, me) {
-                Some(error) => Err(LockError::Failed(error)),
-                None => Ok(None),
-            },
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::guard::Guard;
 use super::lock::{Lock, MaybeLocked};
 use super::raw::mutex::RawMutex;
 use super::raw::pi::RawPi;
+use super::raw::reentrant::RawReentrant;
 use super::raw_lock::{ExclusiveLock, LockWords, RawLock};
 use super::rw_lock::{Reading, RwLock, Writing};
 use super::semaphore::{Permit, Semaphore};
@@ -34,6 +35,9 @@ pub type OwnedPiMutexGuard<T> = OwnedGuard<RawPi, T>;
 
 /// The [`OwnedGuard`] of a [`CeilingMutex`](super::CeilingMutex).
 pub type OwnedCeilingMutexGuard<T> = OwnedGuard<RawCeiling, T>;
+
+/// The [`OwnedGuard`] of a [`ReentrantMutex`](super::ReentrantMutex).
+pub type OwnedReentrantMutexGuard<T> = OwnedGuard<RawReentrant, T>;
 
 /// The [`OwnedGuard`] of a reader of an [`RwLock`].
 pub type OwnedReadGuard<T> = OwnedGuard<Reading, T>;

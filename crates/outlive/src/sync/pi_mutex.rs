@@ -11,7 +11,8 @@ use super::primitive::{Handle, Inspect, LockDetail, Primitive};
 use super::raw::mutex::{CONSISTENT, NOT_RECOVERABLE};
 use super::raw::pi::RawPi;
 use super::raw_lock::{
-    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+    CondvarLock, ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken,
+    UniqueLock, taken,
 };
 use crate::liveness::{Me, Registry};
 use crate::segment::Segment;
@@ -183,6 +184,18 @@ unsafe impl ExclusiveLock for RawPi {
 
     fn holder(words: &RawPi, registry: &'static Registry) -> Option<Holder> {
         words.holder(registry)
+    }
+}
+
+// SAFETY: as for `RawLock`; libc's mutex is not taken twice (`Deadlock`).
+unsafe impl UniqueLock for RawPi {}
+
+impl CondvarLock for RawPi {
+    const TAKES_LIST: bool = true;
+    type Relock<'a> = &'a RawPi;
+
+    fn relock<'a>(words: &'a RawPi, (): ()) -> &'a RawPi {
+        words
     }
 }
 

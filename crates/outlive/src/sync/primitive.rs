@@ -14,6 +14,7 @@ use super::raw::event::{EventWord, RawEvent};
 use super::raw::mutex::RawMutex;
 use super::raw::once::RawOnce;
 use super::raw::pi::RawPi;
+use super::raw::reentrant::RawReentrant;
 use super::raw::rw_lock::RawRwLock;
 use super::semaphore::SemaphoreWords;
 use super::{barrier, semaphore};
@@ -386,8 +387,9 @@ impl KindOf {
         const fn entry<P: Primitive + Inspect>() -> (&'static [Kind], KindOf) {
             (P::KINDS, KindOf::of::<P>(seen::<P>))
         }
-        const ALL: [(&[Kind], KindOf); 10] = [
+        const ALL: [(&[Kind], KindOf); 11] = [
             entry::<RawMutex>(),
+            entry::<RawReentrant>(),
             entry::<RawRwLock>(),
             entry::<RawCondvar>(),
             entry::<RawEvent>(),

@@ -5,6 +5,7 @@ use super::Holder;
 use super::error::AcquireError;
 pub(super) use super::primitive::Site;
 use super::primitive::{Handle, Primitive};
+use super::raw::relock::Relock;
 use super::raw::{Acquired, Refused};
 use crate::liveness::{Me, Registry};
 use crate::segment::Segment;
@@ -145,6 +146,12 @@ pub unsafe trait RawLock: Sized + 'static {
 
     /// Ends what a forked child has of its parent's hold: not the lock, which is the parent's.
     fn forget(_: Self::Held<'_>) {}
+
+    /// Returns whether `me` holds a lock that a thread may take several times: then it does not wait
+    /// when it takes the lock once more.
+    fn is_held_again(_: &Self::Words, _: Me) -> bool {
+        false
+    }
 }
 
 /// A way to hold a lock's words alone.
@@ -173,6 +180,30 @@ pub unsafe trait ExclusiveLock: RawLock<Repairing = Self> {
 
     /// Returns the thread that holds the lock alone just now, dead or alive.
     fn holder(words: &Self::Words, registry: &'static Registry) -> Option<Holder>;
+}
+
+/// A way to hold a lock's words alone, by one guard at a time: so the guard gives `&mut` access.
+///
+/// # Safety
+/// As for [`ExclusiveLock`], and a thread that holds the lock does not get it a second time.
+pub unsafe trait UniqueLock: ExclusiveLock {}
+
+/// A way to hold a lock's words under which a thread may wait for a condition variable.
+pub trait CondvarLock: ExclusiveLock {
+    /// Whether libc takes `list_op_pending` at each lock and unlock: see [`Relock::TAKES_LIST`].
+    const TAKES_LIST: bool;
+
+    /// What the condition variable gives up and takes again.
+    type Relock<'a>: Relock;
+
+    /// Returns whether the thread that holds the lock has other guards of it. A wait gives the lock
+    /// up under them as well.
+    fn has_outer_guards(_: &Self::Words) -> bool {
+        false
+    }
+
+    /// Begins a wait of the thread that holds the lock.
+    fn relock<'a>(words: &'a Self::Words, held: Self::Held<'a>) -> Self::Relock<'a>;
 }
 
 /// Turns how a thread took words, which need nothing to unlock, into what [`RawLock`] returns.

@@ -11,7 +11,8 @@ use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive};
 use super::raw::rw_lock::{Entered, RawRwLock};
 use super::raw_lock::{
-    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, taken,
+    ExclusiveLock, Fast, Guards, Leaving, LockWords, RawLock, Refusal, Site, Taken, UniqueLock,
+    taken,
 };
 use crate::liveness::{Me, Registry};
 use crate::shim::AtomicU32;
@@ -233,6 +234,9 @@ unsafe impl ExclusiveLock for Writing {
         words.writer().map(|token| Holder::of(registry, token))
     }
 }
+
+// SAFETY: as for `RawLock`; a second lock by the same thread is refused (`Deadlock`).
+unsafe impl UniqueLock for Writing {}
 
 impl<T: Shareable> RwLock<T> {
     /// Returns the options for opening a lock, or making one that guards this value.

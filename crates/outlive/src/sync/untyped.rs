@@ -127,8 +127,9 @@ impl Untyped {
         Ok(Untyped { places: wanted.to_vec(), ..made })
     }
 
-    /// Opens the [`Mutex`](super::Mutex), [`RwLock`](super::RwLock) or [`PiMutex`](super::PiMutex)
-    /// of that name or makes it, as `opening` says, with a value of that size behind it. `init`
+    /// Opens the [`Mutex`](super::Mutex), [`ReentrantMutex`](super::ReentrantMutex),
+    /// [`RwLock`](super::RwLock) or [`PiMutex`](super::PiMutex) of that name or makes it, as
+    /// `opening` says, with a value of that size behind it. `init`
     /// fills the value in before any other process can see it.
     ///
     /// # Errors
@@ -144,8 +145,8 @@ impl Untyped {
         value: ValueType<'_>,
         init: impl Fn(*mut u8),
     ) -> Result<Untyped, Error> {
-        if !matches!(kind, Kind::Mutex | Kind::RwLock | Kind::PiMutex) {
-            let why = "mutexes, rwlocks and pi mutexes are opened so";
+        if !matches!(kind, Kind::Mutex | Kind::ReentrantMutex | Kind::RwLock | Kind::PiMutex) {
+            let why = "mutexes, reentrant mutexes, rwlocks and pi mutexes are opened so";
             return Err(Error::InvalidName { name: name.to_owned(), why });
         }
         Untyped::open_lock(domain, name, opening, kind, value, |_, at| {

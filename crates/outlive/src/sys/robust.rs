@@ -170,6 +170,17 @@ impl WakeRelay {
         true
     }
 
+    /// Wakes one sleeper on the word to which the field points, which goes on in this thread's place,
+    /// and gives the field back.
+    pub(crate) fn hand_on(self) {
+        if !self.head.is_null() {
+            // SAFETY: `head` is this thread's own, as in `begin`; volatile as in `WakeRelay::to`.
+            unsafe {
+                hand_on(self.head, (&raw const (*self.head).list_op_pending).read_volatile())
+            };
+        }
+    }
+
     /// Takes back what was kept, unchanged. `head` is the calling thread's list head.
     pub(crate) fn resume(head: *mut ListHead) -> WakeRelay {
         let mut lent = core::ptr::null_mut();

@@ -13,9 +13,11 @@ mod bad_files;
 mod barrier;
 mod batches;
 mod board;
+mod bounded;
 mod ceiling_mutex;
 mod child;
 mod closed_numbers;
+mod condvar_kinds;
 mod condvars;
 mod counted;
 mod damaged_registries;
@@ -69,6 +71,7 @@ mod random;
 mod realtime;
 mod receivers;
 mod records;
+mod reentrant_mutex;
 mod refusals;
 mod rpc;
 mod rpc_deaths;
@@ -92,6 +95,7 @@ mod state_words;
 mod states;
 mod stopped;
 mod stopped_notifiers;
+mod tasks;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
@@ -139,6 +143,10 @@ const ALL: &[&[runner::Check]] = &[
     records::CHECKS,
     refusals::CHECKS,
     condvars::CHECKS,
+    condvar_kinds::CHECKS,
+    condvar_kinds::pi::CHECKS,
+    condvar_kinds::ceiling::CHECKS,
+    reentrant_mutex::CHECKS,
     events::CHECKS,
     every_length::CHECKS,
     failing_calls::CHECKS,
@@ -155,6 +163,8 @@ const ALL: &[&[runner::Check]] = &[
     denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,
+    bounded::CHECKS,
+    tasks::CHECKS,
     killed_senders::CHECKS,
     killed_receivers::CHECKS,
     rpc::CHECKS,

@@ -102,7 +102,9 @@ impl Driver {
             ("rw" | "sem" | "event" | "cond" | "barrier" | "latch", ..) => {
                 self.sync.act(&self.domain, &mut self.locks, command, args)
             }
-            ("pi" | "ceiling", ..) => self.real_time.act(&self.domain, thing, verb, args),
+            ("pi" | "ceiling" | "reentrant", ..) => {
+                self.real_time.act(&self.domain, &self.sync, thing, verb, args)
+            }
             ("record", ..) => {
                 self.records.act(&self.domain, &mut self.locks, &mut self.sync, verb, args)
             }

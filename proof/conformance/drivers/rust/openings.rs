@@ -4,9 +4,11 @@ use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
+use std::cell::Cell;
+
 use outlive::sync::{
-    Barrier, CeilingMutex, Condvar, Event, Latch, Mutex, OnceLock, PiMutex, Reset, RwLock,
-    Semaphore, Untyped, ValueType,
+    Barrier, CeilingMutex, Condvar, Event, Latch, Mutex, OnceLock, PiMutex, ReentrantMutex, Reset,
+    RwLock, Semaphore, Untyped, ValueType,
 };
 use outlive::topic::Topic;
 use outlive::{Domain, Opening};
@@ -50,6 +52,10 @@ pub(crate) fn act(domain: &Domain, kind: &str, args: &[&str]) -> Answer {
     match kind {
         "mutex" => opened!(how, domain, name, Mutex<u64>, Mutex::options(0u64)),
         "rwlock" => opened!(how, domain, name, RwLock<u64>, RwLock::options(0u64)),
+        "reentrant_mutex" => {
+            let options = ReentrantMutex::options(Cell::new(0u64));
+            opened!(how, domain, name, ReentrantMutex<Cell<u64>>, options)
+        }
         "pi_mutex" => opened!(how, domain, name, PiMutex<u64>, PiMutex::options(0u64)),
         "ceiling_mutex" => {
             let options = CeilingMutex::options(few.unwrap_or(2), 0u64);

@@ -72,6 +72,9 @@ pub(crate) fn act(
             if let Some(bytes) = answer::option(options, "max")? {
                 plan = plan.max_bytes(bytes);
             }
+            if let Some(messages) = answer::option(options, "messages")? {
+                plan = plan.max_messages(messages);
+            }
             let queue = if options.contains(&"existing") {
                 plan.open_as_bytes(domain, name)?
             } else {
@@ -125,6 +128,10 @@ pub(crate) fn act(
         }
         ("commit", [name]) => {
             find(queues, name)?.receiver()?.try_peek()?.ok_or_else(nothing)?.commit();
+            done()
+        }
+        ("join", [name, span]) => {
+            find(queues, name)?.queue.join_timeout(answer::span(span)?)?;
             done()
         }
         ("batch", [name, messages @ .., span]) => {

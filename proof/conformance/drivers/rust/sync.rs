@@ -91,6 +91,11 @@ impl Sync {
         self.latches.insert(name, latch);
     }
 
+    pub(crate) fn condvar(&self, name: &str) -> Result<&'static Condvar, Refusal> {
+        let found = self.condvars.get(name).copied();
+        found.ok_or_else(|| Refusal::new("Usage", format!("{name} is not open")))
+    }
+
     pub(crate) fn add_condvar(&mut self, name: String, condvar: Condvar) {
         self.condvars.insert(name, leak(condvar));
     }

@@ -12,6 +12,7 @@ pub(super) struct Ring {
     pub(super) pool: Heap,
     head: QueueHead,
     senders: [AtomicU32; super::layout::MOST_SENDERS],
+    tasks: [AtomicU64; super::layout::MOST_TASK_ENTRIES],
     slots: Vec<Vec<(SlotHead, core::cell::UnsafeCell<[u8; 48]>, AtomicU64)>>,
 }
 
@@ -51,7 +52,8 @@ impl Ring {
                     .collect()
             })
             .collect();
-        Ring { segment: Segment, pool: Heap, head, senders: Default::default(), slots }
+        let (senders, tasks) = Default::default();
+        Ring { segment: Segment, pool: Heap, head, senders, tasks, slots }
     }
 
     pub(super) fn head(&self) -> &QueueHead {
@@ -60,6 +62,10 @@ impl Ring {
 
     pub(super) fn senders(&self) -> &[AtomicU32; super::layout::MOST_SENDERS] {
         &self.senders
+    }
+
+    pub(super) fn tasks(&self) -> &[AtomicU64; super::layout::MOST_TASK_ENTRIES] {
+        &self.tasks
     }
 
     pub(super) fn regions(&self) -> u32 {

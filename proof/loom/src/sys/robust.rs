@@ -54,6 +54,24 @@ impl Drop for WakeRelay {
     }
 }
 
+/// What a call of libc's that locks or unlocks a robust mutex does to the list: it takes the field,
+/// after the library has woken a sleeper there, and the library gives the field back.
+///
+/// # Safety
+/// `head` is the calling thread's.
+pub(crate) unsafe fn beside_libc_of<T>(head: *mut ListHead, uses_libc: impl FnOnce() -> T) -> T {
+    // SAFETY: the test keeps each thread's head alive and to that thread.
+    let saved = unsafe { core::mem::replace(&mut (*head).pending, core::ptr::null()) };
+    if !saved.is_null() {
+        // SAFETY: a relay word outlives each thread that points at it: the test's world has it.
+        futex::wake_one(unsafe { &*saved });
+    }
+    let result = uses_libc();
+    // SAFETY: as above.
+    unsafe { (*head).pending = saved };
+    result
+}
+
 /// What the kernel does when the thread that holds `slot` ends: mark, wake one, relay.
 pub(crate) fn end_thread(slot: &Slot, head: &ListHead) {
     if slot.mark_died() {

@@ -52,6 +52,8 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("queue-send-last", Off, NOTIFIED),
     ("queue-send-to-set", Off, NOTIFIED),
     ("queue-recv", Off, NOTIFIED),
+    ("queue-recv-bounded", Off, NOTIFIED),
+    ("queue-join", Off, NOTIFIED),
     ("queue-peek-commit", Off, NOTIFIED),
     // At one point, and not always: a sender that found the memory in the receiver's hand soon
     // looks again by itself.

@@ -1,6 +1,6 @@
-//! The mutexes for real-time threads, with priority inheritance and with a ceiling: locked,
-//! unlocked beside sleepers, waited for and handed over, taken from a dead owner, recovered. Each
-//! as its counterpart of the plain mutex.
+//! The mutexes with priority inheritance, with a ceiling, and those that their owner locks again:
+//! locked, unlocked beside sleepers, waited for and handed over, taken from a dead owner, recovered.
+//! Each as its counterpart of the plain mutex.
 
 use super::member::realtime::{Got, Kind, Mutex};
 use super::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
@@ -38,7 +38,7 @@ struct Realtime {
 /// Returns the scenarios of this file; the ceiling's only where priorities may be raised.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
-    use Kind::{Ceiling, Pi};
+    use Kind::{Ceiling, Pi, Reentrant};
     use Operation::{Lock, Open, OwnerDeath, Recover, TimeOut, Unlock, Wait};
     let table = [
         (Pi, Open, "pi-open", "priority inheritance: open a mutex that is there"),
@@ -109,11 +109,48 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
             "ceiling-recover",
             "ceiling: take a dead owner's lock, unlock, take it again, repair, unlock",
         ),
+        (Reentrant, Open, "reentrant-open", "reentrant: open a mutex that is there"),
+        (
+            Reentrant,
+            Lock,
+            "reentrant-lock",
+            "reentrant: lock twice, change what it guards, unlock twice, uncontended",
+        ),
+        (
+            Reentrant,
+            Unlock,
+            "reentrant-unlock",
+            "reentrant: change what it guards and unlock twice, with two sleepers",
+        ),
+        (
+            Reentrant,
+            Wait,
+            "reentrant-wait",
+            "reentrant: wait, be handed the lock, lock again, unlock twice, with a sleeper after it",
+        ),
+        (
+            Reentrant,
+            OwnerDeath,
+            "reentrant-owner-death",
+            "reentrant: wait, have the owner killed that locked twice, lock again, repair, unlock twice",
+        ),
+        (
+            Reentrant,
+            Recover,
+            "reentrant-recover",
+            "reentrant: take a dead owner's lock, unlock, take it again, repair, unlock",
+        ),
+        (
+            Reentrant,
+            TimeOut,
+            "reentrant-time-out",
+            "reentrant: wait until a deadline, beside another sleeper",
+        ),
     ];
     let may_raise = may_raise();
     table
         .into_iter()
-        .filter(|(kind, ..)| may_raise || *kind == Pi)
+        .filter(|(kind, ..)| may_raise || *kind != Ceiling)
         .map(|(kind, operation, name, about)| -> Box<dyn Scenario> {
             Box::new(Realtime { kind, operation, name, about })
         })
@@ -121,7 +158,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 }
 
 /// Returns whether this process may run at a real-time priority.
-fn may_raise() -> bool {
+pub(super) fn may_raise() -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: no pointers but to a place of ours.
     unsafe {

@@ -22,8 +22,8 @@
 //! A wake-up may reach more waiters than were notified. Each plain waiter that has the mutex again
 //! uses a notification up (`notifications.rs`), or waits again.
 
-use super::mutex::RawMutex;
 use super::notifications::{Notifications, Since};
+use super::relock::Relock;
 use super::{Acquired, Refused};
 use crate::Deadline;
 use crate::liveness::{Me, Registry, TokenId};
@@ -106,7 +106,7 @@ impl RawCondvar {
     pub(crate) fn wait(
         &self,
         registry: &Registry,
-        mutex: &RawMutex,
+        mutex: &impl Relock,
         me: Me,
         relay: WakeRelay,
         spin_waits: &SpinWaits,
@@ -137,10 +137,10 @@ impl RawCondvar {
     /// A caller whose wait began at `since` and that was not notified may go on with another part:
     /// notifications in between count.
     #[expect(clippy::too_many_arguments, reason = "two deadlines")]
-    pub(crate) fn wait_part(
+    pub(crate) fn wait_part<M: Relock>(
         &self,
         registry: &Registry,
-        mutex: &RawMutex,
+        mutex: &M,
         me: Me,
         relay: WakeRelay,
         spin_waits: &SpinWaits,
@@ -157,9 +157,22 @@ impl RawCondvar {
             return Waited { lock, timed_out: false, notified: true, relay: Some(relay) };
         }
         // The next locker sees everything before this.
-        mutex.release(me.id);
-        let slept = self.sleep(registry, ticket, spin_waits, deadline);
-        let mut waited = self.take_again(mutex, me, spin_waits, relay, slept, relock);
+        let relay = if M::TAKES_LIST {
+            // Died in between: this thread is not asleep, so it has no wake-up in hand.
+            let relay = put_aside(relay, me);
+            mutex.release(me);
+            relay.to(self.plain.relay());
+            relay
+        } else {
+            mutex.release(me);
+            relay
+        };
+        let slept = self.sleep::<M>(registry, ticket, spin_waits, deadline);
+        let mut waited = if M::TAKES_LIST {
+            self.take_again_beside_libc(mutex, me, spin_waits, ticket, relay, slept, relock)
+        } else {
+            self.take_again(mutex, me, spin_waits, relay, slept, relock)
+        };
         if waited.lock.is_ok() {
             // Under the mutex: died just after, the next locker is told of it.
             waited.notified = self.take_notification(since);
@@ -172,6 +185,10 @@ impl RawCondvar {
             {
                 self.plain.relay_wake();
             }
+            if M::TAKES_LIST && !waited.notified && waited.lock == Ok(Acquired::Clean) {
+                // Nothing in hand: else the next unlock, which takes the field, would wake a waiter.
+                waited.relay = waited.relay.map(|relay| put_aside(relay, me));
+            }
         }
         waited
     }
@@ -183,7 +200,7 @@ impl RawCondvar {
         ticket
     }
 
-    fn sleep(
+    fn sleep<M: Relock>(
         &self,
         registry: &Registry,
         ticket: Ticket,
@@ -193,15 +210,17 @@ impl RawCondvar {
         if deadline.has_passed() {
             return Ok(Asleep::TimedOut);
         }
-        spin_waits.notify.spin_until(deadline, || self.plain.count().is_notified(ticket));
+        if M::SPINS {
+            spin_waits.notify.spin_until(deadline, || self.plain.count().is_notified(ticket));
+        }
         Sleep::on(registry, &self.plain.watches(ticket)).among_others_until(deadline)
     }
 
     /// Locks again. A wake-up may be for us alone: it must not die with us in the queue for the
     /// mutex.
-    fn take_again(
+    fn take_again<M: Relock>(
         &self,
-        mutex: &RawMutex,
+        mutex: &M,
         me: Me,
         spin_waits: &SpinWaits,
         mut relay: WakeRelay,
@@ -214,7 +233,8 @@ impl RawCondvar {
             Err(errno) => Err(Refused::System(errno)),
         };
         if lock == Err(Refused::WouldBlock)
-            && spin_waits.lock.spin_until(relock, || mutex.owner().is_none())
+            && M::SPINS
+            && spin_waits.lock.spin_until(relock, || mutex.is_free())
         {
             lock = mutex.try_lock(me);
         }
@@ -237,20 +257,59 @@ impl RawCondvar {
         Waited { lock, timed_out, notified: false, relay }
     }
 
+    /// Locks again a mutex at which libc takes `list_op_pending`. So the next waiter is woken before
+    /// that, if there may be something for it: a notification that no waiter has used yet, or a dead
+    /// owner's mutex. If this thread died in the lock, with its wake-up, that waiter goes on.
+    ///
+    /// Once for each change of the sequence: of two waiters, neither wakes the other for ever.
+    #[expect(clippy::too_many_arguments, reason = "what one part of a wait knows")]
+    fn take_again_beside_libc<M: Relock>(
+        &self,
+        mutex: &M,
+        me: Me,
+        spin_waits: &SpinWaits,
+        ticket: Ticket,
+        relay: WakeRelay,
+        slept: Result<Asleep, Errno>,
+        relock: Deadline,
+    ) -> Waited {
+        let timed_out = slept == Ok(Asleep::TimedOut);
+        let may_be_needed = mutex.is_left_by_dead()
+            || self.plain.count().is_notified(ticket) && self.notifications.is_any_unused();
+        if timed_out || may_be_needed {
+            self.plain.relay_wake();
+        }
+        let relay = put_aside(relay, me);
+        let lock = match slept {
+            Ok(_) => mutex.lock(me, &spin_waits.lock, relock),
+            Err(errno) => Err(Refused::System(errno)),
+        };
+        // Before it uses a notification: died with the mutex, it wakes the next waiter, which is
+        // told.
+        relay.to(self.plain.relay());
+        if lock.is_err() {
+            self.plain.relay_wake();
+        }
+        let relay = lock.is_ok().then_some(relay);
+        Waited { lock, timed_out, notified: false, relay }
+    }
+
     /// Waits likewise, until the owner of `other`, a token of `others`, has ended.
-    pub(crate) fn wait_or_end(
+    pub(crate) fn wait_or_end<M: Relock>(
         &self,
         (others, other): (&Registry, TokenId),
-        mutex: &RawMutex,
+        mutex: &M,
         me: Me,
         relay: WakeRelay,
         spin_waits: &SpinWaits,
         deadline: Deadline,
     ) -> Waited {
         let ticket = self.watchful.announce();
-        mutex.release(me.id);
-        let ended = || self.watchful.is_notified(ticket) || !others.is_alive(other);
-        spin_waits.notify.spin_until(deadline, ended);
+        mutex.release(me);
+        if M::SPINS {
+            let ended = || self.watchful.is_notified(ticket) || !others.is_alive(other);
+            spin_waits.notify.spin_until(deadline, ended);
+        }
         let slept = if deadline.has_passed() {
             Ok(Asleep::TimedOut)
         } else {
@@ -277,255 +336,18 @@ impl RawCondvar {
     }
 }
 
+/// Lets go of the field for libc, which takes it, without waking a waiter; the relay leads nowhere
+/// until it is led to a word again.
+fn put_aside(relay: WakeRelay, me: Me) -> WakeRelay {
+    drop(relay);
+    WakeRelay::begin(me.list())
+}
+
 // SAFETY: all fields are atomics: any bytes are a value, and any process may change them.
 unsafe impl crate::segment::SharedLayout for RawCondvar {}
 
 crate::shim::assert_layout!(size_of::<RawCondvar>() == 32);
 
 #[cfg(all(test, loom))]
-mod loom_tests {
-    use loom::sync::Arc;
-    use loom::sync::atomic::AtomicU32;
-    use loom::thread;
-
-    use super::*;
-    use crate::liveness::Slot;
-    use crate::shim::Ordering;
-    use crate::sys::robust::{ListHead, end_thread};
-
-    impl RawCondvar {
-        pub(crate) fn new() -> RawCondvar {
-            RawCondvar {
-                plain: RelayedEventCount::default(),
-                watchful: EventCount::default(),
-                notifications: Notifications::default(),
-            }
-        }
-    }
-
-    struct World {
-        registry: Registry,
-        mutex: RawMutex,
-        condvar: RawCondvar,
-        /// Changed under the mutex.
-        items: AtomicU32,
-    }
-
-    fn world(threads: u32) -> Arc<World> {
-        let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-        let items = AtomicU32::new(0);
-        Arc::new(World {
-            registry: Registry::new(slots),
-            mutex: RawMutex::new(),
-            condvar: RawCondvar::new(),
-            items,
-        })
-    }
-
-    fn me<'r>(world: &'r World, thread: u32, list: &mut ListHead) -> Me<'r> {
-        Me { registry: &world.registry, id: TokenId::new(thread, 0), list }
-    }
-
-    fn spin_waits() -> SpinWaits {
-        SpinWaits { notify: SpinWait::new(), lock: SpinWait::new() }
-    }
-
-    fn lock(world: &World, me: Me) -> Acquired {
-        world.mutex.lock(me, &SpinWait::new(), Deadline::NEVER).expect("locked")
-    }
-
-    /// Waits for an item and takes it. If it is told of a death, it notifies all, as its repair.
-    fn take(world: &World, thread: u32) {
-        let mut list = ListHead::new();
-        let me = me(world, thread, &mut list);
-        let mut got = lock(world, me);
-        let mut relay = None;
-        loop {
-            if got == Acquired::OwnerDied {
-                world.mutex.mark_consistent();
-                world.condvar.notify_all();
-            }
-            if world.items.load(Ordering::Relaxed) > 0 {
-                break;
-            }
-            let begun = relay.take().unwrap_or_else(|| WakeRelay::begin(me.list()));
-            let waited = world.condvar.wait(
-                &world.registry,
-                &world.mutex,
-                me,
-                begun,
-                &spin_waits(),
-                Deadline::NEVER,
-                Deadline::NEVER,
-            );
-            got = waited.lock.expect("locked again");
-            relay = waited.relay;
-        }
-        world.items.store(world.items.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        world.mutex.release(me.id);
-    }
-
-    fn bring(world: &World, thread: u32, items: u32) {
-        let mut list = ListHead::new();
-        let me = me(world, thread, &mut list);
-        if lock(world, me) == Acquired::OwnerDied {
-            world.mutex.mark_consistent();
-        }
-        world.items.store(world.items.load(Ordering::Relaxed) + items, Ordering::Relaxed);
-        world.mutex.release(me.id);
-    }
-
-    fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(preemptions);
-        model.check(test);
-    }
-
-    #[test]
-    fn loom_condvar_what_is_brought_and_notified_is_taken() {
-        explore(3, || {
-            let world = world(2);
-            let taker = thread::spawn({
-                let world = Arc::clone(&world);
-                move || take(&world, 1)
-            });
-            bring(&world, 0, 1);
-            world.condvar.notify_one();
-            taker.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn loom_condvar_two_waiters_and_two_notifications() {
-        explore(2, || {
-            let world = world(3);
-            let takers = [1, 2].map(|n| {
-                let world = Arc::clone(&world);
-                thread::spawn(move || take(&world, n))
-            });
-            for _ in 0..2 {
-                bring(&world, 0, 1);
-                world.condvar.notify_one();
-            }
-            for taker in takers {
-                taker.join().unwrap();
-            }
-        });
-    }
-
-    #[test]
-    fn loom_condvar_a_woken_waiter_that_dies_passes_the_wake_on() {
-        explore(2, || {
-            let world = world(3);
-            // Sleeps, and once it is woken dies before it does anything else.
-            let dying = thread::spawn({
-                let world = Arc::clone(&world);
-                move || {
-                    let mut list = ListHead::new();
-                    let me = me(&world, 1, &mut list);
-                    lock(&world, me);
-                    if world.items.load(Ordering::Relaxed) == 0 {
-                        let relay = WakeRelay::begin(me.list());
-                        let ticket = world.condvar.prepare(&relay);
-                        world.mutex.release(me.id);
-                        let slept = world.condvar.sleep(
-                            &world.registry,
-                            ticket,
-                            &spin_waits(),
-                            Deadline::NEVER,
-                        );
-                        assert_eq!(slept, Ok(Asleep::LookAgain));
-                        end_thread(&world.registry.slots[1], &list);
-                        std::mem::forget(relay);
-                    } else {
-                        world.mutex.release(me.id);
-                    }
-                }
-            });
-            let taker = thread::spawn({
-                let world = Arc::clone(&world);
-                move || take(&world, 2)
-            });
-            // One more than is taken, so that a late waiter does not begin to sleep.
-            bring(&world, 0, 2);
-            world.condvar.notify_one();
-            taker.join().unwrap();
-            // The notification may have gone to the taker.
-            world.condvar.notify_all();
-            dying.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn loom_condvar_who_dies_with_the_lock_in_hand_wakes_the_next() {
-        explore(2, || {
-            let world = world(3);
-            let dying = thread::spawn({
-                let world = Arc::clone(&world);
-                move || {
-                    let mut list = ListHead::new();
-                    let me = me(&world, 1, &mut list);
-                    lock(&world, me);
-                    while world.items.load(Ordering::Relaxed) == 0 {
-                        let relay = WakeRelay::begin(me.list());
-                        let waited = world.condvar.wait(
-                            &world.registry,
-                            &world.mutex,
-                            me,
-                            relay,
-                            &spin_waits(),
-                            Deadline::NEVER,
-                            Deadline::NEVER,
-                        );
-                        std::mem::forget(waited.relay);
-                    }
-                    end_thread(&world.registry.slots[1], &list);
-                }
-            });
-            let taker = thread::spawn({
-                let world = Arc::clone(&world);
-                move || take(&world, 2)
-            });
-            // No other thread locks afterwards, and one of these two sleeps on unless it is woken.
-            bring(&world, 0, 2);
-            world.condvar.notify_one();
-            world.condvar.notify_one();
-            dying.join().unwrap();
-            taker.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn loom_condvar_the_end_of_whom_it_watches_ends_a_wait() {
-        explore(3, || {
-            let world = world(2);
-            let list = ListHead::new();
-            let waiter = thread::spawn({
-                let world = Arc::clone(&world);
-                move || {
-                    let mut list = ListHead::new();
-                    let me = me(&world, 1, &mut list);
-                    let other = TokenId::new(0, 0);
-                    lock(&world, me);
-                    while world.registry.is_alive(other) {
-                        let whose = (&world.registry, other);
-                        let relay = WakeRelay::begin(me.list());
-                        let waited = world.condvar.wait_or_end(
-                            whose,
-                            &world.mutex,
-                            me,
-                            relay,
-                            &spin_waits(),
-                            Deadline::NEVER,
-                        );
-                        assert_eq!(waited.lock, Ok(Acquired::Clean));
-                    }
-                    world.mutex.release(me.id);
-                }
-            });
-            world.condvar.notify_one();
-            end_thread(&world.registry.slots[0], &list);
-            waiter.join().unwrap();
-        });
-    }
-}
+#[path = "condvar_tests.rs"]
+mod loom_tests;

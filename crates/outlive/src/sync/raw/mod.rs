@@ -16,6 +16,8 @@ pub(super) mod notifications;
 pub(super) mod once;
 #[cfg(not(loom))]
 pub(super) mod pi;
+pub(super) mod reentrant;
+pub(super) mod relock;
 pub(super) mod rw_lock;
 mod rw_lock_slow;
 pub(super) mod semaphore;
@@ -25,7 +27,7 @@ use crate::sys::Errno;
 
 /// How a thread took the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acquired {
+pub enum Acquired {
     Clean,
     /// From an owner that died or panicked: what the lock guards may be half-written.
     OwnerDied,
@@ -33,12 +35,18 @@ pub(crate) enum Acquired {
 
 /// Why a thread did not take the lock, or got no permit or no turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub enum Refused {
     NotRecoverable,
     Deadlock,
     WouldBlock,
     TimedOut,
     Damaged,
+    /// The owner has taken it as often as can be counted.
+    Full,
+    /// The thread's own priority is higher than the lock's ceiling.
+    AboveCeiling,
+    /// The thread may not run at that priority.
+    NoRealTime(u32),
     System(Errno),
 }
 

@@ -167,24 +167,36 @@ impl<const MARKS: u32> RawMutex<MARKS> {
     /// death.
     #[cold]
     pub(crate) fn release_unfinished(&self, id: TokenId) {
+        self.note_unfinished(id);
+        self.release(id);
+    }
+
+    /// Does the first step of [`RawMutex::release_unfinished`].
+    #[cold]
+    pub(crate) fn note_unfinished(&self, id: TokenId) {
         if self.is_held_by(id) && self.is_consistent() {
             // Relaxed: ordered by the word. Died just after: the next locker takes over from us,
             // and is told all the same.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
-        self.release(id);
     }
 
     /// Marks the lock not recoverable, and unlocks it: every locker is refused until a process
     /// resets it. The caller holds the lock.
     #[cold]
     pub(crate) fn mark_not_recoverable(&self, id: TokenId) {
+        self.note_not_recoverable(id);
+        self.release(id);
+    }
+
+    /// Does the first step of [`RawMutex::mark_not_recoverable`].
+    #[cold]
+    pub(crate) fn note_not_recoverable(&self, id: TokenId) {
         if self.is_held_by(id) {
             // Relaxed: ordered by the word. Died just after: the next locker takes over, and is
             // refused.
             self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
         }
-        self.release(id);
     }
 
     /// Returns whether the word still names `id`: see [`Word::is_held_by`].

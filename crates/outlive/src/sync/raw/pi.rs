@@ -19,6 +19,7 @@
 use std::time::Duration;
 
 use super::mutex::{CONSISTENT, INCONSISTENT, NOT_RECOVERABLE};
+use super::relock::Relock;
 use super::{Acquired, Refused};
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
@@ -29,7 +30,7 @@ use crate::sys::futex_call::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::sys::libc_mutex::{self, Got, ROOM};
 use crate::sys::process::{self, Numbered};
 use crate::sys::{Errno, robust};
-use crate::wake::WaitRecord;
+use crate::wake::{SpinWait, WaitRecord};
 use crate::{Deadline, Error};
 
 /// How long one sleep in libc lasts at most. libc answers a cycle of owners (each waits for the
@@ -295,6 +296,38 @@ impl RawPi {
             tid => holder.tid == tid,
         };
         is_it.then_some(holder)
+    }
+}
+
+impl Relock for &RawPi {
+    const TAKES_LIST: bool = true;
+
+    /// A spin could keep a less urgent holder or notifier from running.
+    const SPINS: bool = false;
+
+    fn is_consistent(&self) -> bool {
+        // Relaxed: only holders write it, and libc's lock orders it.
+        self.state.load(Ordering::Relaxed) == CONSISTENT
+    }
+
+    fn release(&self, me: Me) {
+        RawPi::release(self, me);
+    }
+
+    fn try_lock(&self, me: Me) -> Result<Acquired, Refused> {
+        RawPi::lock(self, me, None)
+    }
+
+    fn lock(&self, me: Me, _: &SpinWait, deadline: Deadline) -> Result<Acquired, Refused> {
+        RawPi::lock(self, me, Some(deadline))
+    }
+
+    fn is_free(&self) -> bool {
+        self.word().load(Ordering::Relaxed) & TID_MASK == 0
+    }
+
+    fn is_left_by_dead(&self) -> bool {
+        self.word().load(Ordering::Relaxed) & OWNER_DIED != 0
     }
 }
 

@@ -5,22 +5,28 @@ mod wait;
 mod wait_or_end;
 
 use super::member::condvar::Shelf;
+use super::realtime::may_raise;
 use super::{HOLDS_NOTHING, Place, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
+use wait::{Under, Wait, When};
 
 /// Returns the scenarios of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
-    vec![
-        Box::new(wait::Wait::First),
-        Box::new(wait::Wait::Between),
-        Box::new(wait::Wait::Contended),
+    let kinds = [Under::Mutex, Under::Pi, Under::Ceiling, Under::Reentrant];
+    let kinds = kinds.into_iter().filter(|under| *under != Under::Ceiling || may_raise());
+    let waits = kinds.flat_map(|under| {
+        let whens = [When::First, When::Between, When::Contended];
+        whens.map(|when| -> Box<dyn Scenario> { Box::new(Wait { when, under }) })
+    });
+    let others: [Box<dyn Scenario>; 4] = [
         Box::new(notify::Notify::One),
         Box::new(notify::Notify::All),
         Box::new(wait_or_end::Watching),
         Box::new(wait_or_end::Watched),
-    ]
+    ];
+    waits.chain(others).collect()
 }
 
 /// The victim's shelf of the round; its thread has a token already.
@@ -33,8 +39,9 @@ fn victims(place: &Place<'_>) -> Result<Shelf, String> {
 /// Beside the stopped victim, which was to notify: a waiter takes what was brought once another
 /// process has notified.
 fn notified_by_another(world: &mut World) -> Result<&'static str, Failure> {
-    let name = world.fresh("thing");
-    if has_mutex(world)? {
+    let stem = "thing";
+    let name = world.fresh(stem);
+    if has_mutex(world, stem)? {
         return Ok("holds the lock");
     }
     if world.passes("witness", &format!("condvar items {name}"))? != "0" {
@@ -45,14 +52,14 @@ fn notified_by_another(world: &mut World) -> Result<&'static str, Failure> {
 }
 
 /// Returns whether the stopped victim has the mutex.
-fn has_mutex(world: &mut World) -> Result<bool, Failure> {
-    let name = world.fresh("thing");
+fn has_mutex(world: &mut World, stem: &str) -> Result<bool, Failure> {
+    let name = world.fresh(stem);
     super::names_victim(world, &format!("condvar holder {name}"))
 }
 
 /// Two more uses by different processes: nothing of the death is left.
-fn still_works(world: &mut World) -> Result<(), Failure> {
-    let name = world.fresh("thing");
+fn still_works(world: &mut World, stem: &str) -> Result<(), Failure> {
+    let name = world.fresh(stem);
     for (giver, taker) in [("next", "another"), ("another", "next")] {
         world.ask(giver, &format!("condvar bring {name} 1"))?;
         world.ask(taker, &format!("condvar take {name}"))?;

@@ -62,7 +62,7 @@ impl Scenario for Notify {
         world.ask("next", &format!("condvar bring {name} 2"))?;
         world.answer("first")?;
         world.answer("second")?;
-        super::still_works(world)
+        super::still_works(world, self.stem())
     }
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {

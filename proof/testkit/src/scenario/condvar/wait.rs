@@ -6,9 +6,26 @@ use crate::failure::Failure;
 use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
+/// A wait under a mutex of that kind.
+#[derive(Clone, Copy)]
+pub struct Wait {
+    pub when: When,
+    pub under: Under,
+}
+
+/// The mutex of the shelf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Under {
+    Mutex,
+    Pi,
+    Ceiling,
+    /// Locked twice.
+    Reentrant,
+}
+
 /// See the file's head.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum When {
     /// The victim was queued first: it is woken.
     First,
     /// Another process was queued before it.
@@ -20,7 +37,13 @@ pub enum Wait {
 impl Wait {
     /// One for the victim, and one for the process that was queued before it, if there is one.
     fn notifications(self) -> u64 {
-        if self == Wait::Between { 2 } else { 1 }
+        if self.when == When::Between { 2 } else { 1 }
+    }
+
+    /// Whether no more than one waiter can have been woken for each notification. A waiter of a mutex
+    /// with priority inheritance wakes the next one before it locks.
+    fn is_exact(self) -> bool {
+        self.when == When::First && self.under != Under::Pi
     }
 
     /// Items that may be left when those of the notifications are taken. Where the victim can find
@@ -28,37 +51,55 @@ impl Wait {
     /// may use the notification first: one more is brought for the other of the two, which may be
     /// dead.
     fn unnotified(self) -> u64 {
-        if self == Wait::First { 0 } else { 1 }
+        if self.is_exact() { 0 } else { 1 }
     }
 }
 
 impl Wait {
     fn all_are_through(self, world: &mut World, death: &Death) -> Result<(), Failure> {
-        if self == Wait::Between {
+        if self.when == When::Between {
             world.answer("sleeper")?;
         }
         world.answer("late")?;
         world.saw(if death.ended { "taken by the victim" } else { "cut short" });
-        super::still_works(world)
+        super::still_works(world, self.stem())
     }
 }
 
 impl Scenario for Wait {
     fn name(&self) -> &'static str {
-        match self {
-            Wait::First => "condvar-wait",
-            Wait::Between => "condvar-wait-between",
-            Wait::Contended => "condvar-wait-contended",
+        match (self.when, self.under) {
+            (When::First, Under::Mutex) => "condvar-wait",
+            (When::Between, Under::Mutex) => "condvar-wait-between",
+            (When::Contended, Under::Mutex) => "condvar-wait-contended",
+            (When::First, Under::Pi) => "condvar-pi-wait",
+            (When::Between, Under::Pi) => "condvar-pi-wait-between",
+            (When::Contended, Under::Pi) => "condvar-pi-wait-contended",
+            (When::First, Under::Ceiling) => "condvar-ceiling-wait",
+            (When::Between, Under::Ceiling) => "condvar-ceiling-wait-between",
+            (When::Contended, Under::Ceiling) => "condvar-ceiling-wait-contended",
+            (When::First, Under::Reentrant) => "condvar-reentrant-wait",
+            (When::Between, Under::Reentrant) => "condvar-reentrant-wait-between",
+            (When::Contended, Under::Reentrant) => "condvar-reentrant-wait-contended",
         }
     }
 
     fn about(&self) -> &'static str {
-        match self {
-            Wait::First => "wait for an item, be notified, take it, with a sleeper after it",
-            Wait::Between => "the same with a sleeper before it, too, and two notifications",
-            Wait::Contended => {
+        match self.when {
+            When::First => "wait for an item, be notified, take it, with a sleeper after it",
+            When::Between => "the same with a sleeper before it, too, and two notifications",
+            When::Contended => {
                 "wait for an item, be notified by a process that keeps the mutex a while, with a sleeper after it"
             }
+        }
+    }
+
+    fn stem(&self) -> &'static str {
+        match self.under {
+            Under::Mutex => "thing",
+            Under::Pi => "pi",
+            Under::Ceiling => "ceiling",
+            Under::Reentrant => "reentrant",
         }
     }
 
@@ -66,7 +107,7 @@ impl Scenario for Wait {
         let name = world.fresh(self.stem());
         world.ask("next", &format!("condvar open {name}"))?;
         world.ask("holder", &format!("condvar open {name}"))?;
-        if *self == Wait::Between {
+        if self.when == When::Between {
             world.survivor("sleeper")?.tell_and_see_asleep(&format!("condvar take {name}"))?;
         }
         Ok(())
@@ -75,8 +116,8 @@ impl Scenario for Wait {
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         world.survivor("late")?.tell_and_see_asleep(&format!("condvar take {name}"))?;
-        match self {
-            Wait::Contended => {
+        match self.when {
+            When::Contended => {
                 world.survivor("holder")?.tell(&format!("condvar bring-slowly {name}"))
             }
             _ => {
@@ -94,7 +135,7 @@ impl Scenario for Wait {
         if !death.helped {
             self.help(world)?;
         }
-        if *self == Wait::Contended {
+        if self.when == When::Contended {
             world.answer("holder")?;
         }
         if !world.first_time("bring") {
@@ -109,13 +150,13 @@ impl Scenario for Wait {
     }
 
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
-        if super::has_mutex(world)? {
+        if super::has_mutex(world, self.stem())? {
             return Ok("holds the lock");
         }
         crate::scenario::help_beside(self, world, stop)?;
         // As many again, each with its notification: the first ones may be the victim's.
         let name = world.fresh(self.stem());
-        if *self == Wait::Contended {
+        if self.when == When::Contended {
             world.gets_past("holder")?;
         }
         if world.first_time("bring") {

@@ -44,11 +44,11 @@ impl Scenario for Watching {
             }
         }
         world.saw("told of the end");
-        super::still_works(world)
+        super::still_works(world, self.stem())
     }
 
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
-        if super::has_mutex(world)? {
+        if super::has_mutex(world, self.stem())? {
             return Ok("holds the lock");
         }
         crate::scenario::help_beside(self, world, stop)?;
@@ -106,7 +106,7 @@ impl Scenario for Watched {
             return Err(Failure::wrong("one item was taken twice"));
         }
         world.saw(if taken == 1 { "taken" } else { "nothing brought" });
-        super::still_works(world)
+        super::still_works(world, self.stem())
     }
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {

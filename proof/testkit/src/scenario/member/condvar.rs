@@ -2,30 +2,76 @@
 //! the mutex and may be looked at without it.
 //!
 //! A process that is told of an owner's death makes the shelf whole and notifies all.
+//!
+//! What a shelf's name begins with says which mutex it is: `pi`, `ceiling`, `reentrant` (which is
+//! locked twice), else a plain one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use outlive::sync::{
-    Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record, Woke,
+    CeilingMutex, CeilingMutexGuard, Condvar, EmbeddedCeilingMutex, EmbeddedCondvar, EmbeddedMutex,
+    EmbeddedPiMutex, EmbeddedReentrantMutex, LockError, Mutex, MutexGuard, PiMutex, PiMutexGuard,
+    Record, ReentrantMutex, ReentrantMutexGuard, Woke,
 };
-use outlive::{Domain, Peer, WaitStrategy};
+use outlive::{Deadline, Domain, Peer, WaitStrategy};
+
+use super::realtime::{libcs_holder, pid_of};
 
 outlive::record! {
     /// What is shared.
     pub struct Board {
         mutex: EmbeddedMutex<u64>,
+        pi: EmbeddedPiMutex<u64>,
+        ceiling: EmbeddedCeilingMutex<u64, 10>,
+        reentrant: EmbeddedReentrantMutex<u64>,
         delivered: EmbeddedCondvar,
         items: AtomicU64,
         supplier: AtomicU64,
     }
 }
 
+/// The mutex of a shelf.
+enum AnyMutex {
+    Plain(Mutex<u64>),
+    Pi(PiMutex<u64>),
+    Ceiling(CeilingMutex<u64>),
+    Reentrant(ReentrantMutex<u64>),
+}
+
+/// Its guard; of a reentrant one the second, and the first, which is dropped after it.
+pub enum Held<'a> {
+    /// Of a plain mutex.
+    Plain(MutexGuard<'a, u64>),
+    /// With priority inheritance.
+    Pi(PiMutexGuard<'a, u64>),
+    /// With a ceiling.
+    Ceiling(CeilingMutexGuard<'a, u64>),
+    /// Of one that is locked twice.
+    Reentrant(ReentrantMutexGuard<'a, u64>, Option<ReentrantMutexGuard<'a, u64>>),
+}
+
+/// A guard that says that what it guards is whole again.
+trait Mends {
+    fn mark_consistent(&mut self);
+}
+
+macro_rules! mends {
+    ($($guard:ident),*) => { $(
+        impl Mends for $guard<'_, u64> {
+            fn mark_consistent(&mut self) {
+                $guard::mark_consistent(self);
+            }
+        }
+    )* };
+}
+mends!(MutexGuard, PiMutexGuard, CeilingMutexGuard, ReentrantMutexGuard);
+
 /// A shelf, opened.
 pub struct Shelf {
     board: Record<Board>,
-    mutex: Mutex<u64>,
+    mutex: AnyMutex,
     /// Where takers wait.
     pub delivered: Condvar,
 }
@@ -38,9 +84,18 @@ impl Shelf {
     pub fn open(domain: &Domain, name: &str) -> Result<Shelf, String> {
         let board =
             Record::<Board>::open_or_create(domain, name).map_err(|error| error.to_string())?;
-        let (mutex, delivered) =
-            (board.handle(|board| &board.mutex), board.handle(|board| &board.delivered));
-        mutex.set_wait_strategy(WaitStrategy::Block);
+        let delivered = board.handle(|board| &board.delivered);
+        let mutex = if name.starts_with("pi") {
+            AnyMutex::Pi(board.handle(|board| &board.pi))
+        } else if name.starts_with("ceiling") {
+            AnyMutex::Ceiling(board.handle(|board| &board.ceiling))
+        } else if name.starts_with("reentrant") {
+            AnyMutex::Reentrant(board.handle(|board| &board.reentrant))
+        } else {
+            let mutex = board.handle(|board| &board.mutex);
+            mutex.set_wait_strategy(WaitStrategy::Block);
+            AnyMutex::Plain(mutex)
+        };
         delivered.set_wait_strategy(WaitStrategy::Block);
         Ok(Shelf { board, mutex, delivered })
     }
@@ -49,20 +104,53 @@ impl Shelf {
     ///
     /// # Errors
     /// Why the mutex cannot be taken.
-    pub fn lock(&self) -> Result<MutexGuard<'_, u64>, String> {
-        self.mended(self.mutex.lock())
+    pub fn lock(&self) -> Result<Held<'_>, String> {
+        match &self.mutex {
+            AnyMutex::Plain(mutex) => self.mended(mutex.lock(), Held::Plain),
+            AnyMutex::Pi(mutex) => self.mended(mutex.lock(), Held::Pi),
+            AnyMutex::Ceiling(mutex) => self.mended(mutex.lock(), Held::Ceiling),
+            AnyMutex::Reentrant(mutex) => {
+                let outer = self.mended(mutex.lock(), |outer| Held::Reentrant(outer, None))?;
+                let Held::Reentrant(outer, _) = outer else { return Ok(outer) };
+                let inner = mutex.lock().map_err(|error| error.to_string())?;
+                Ok(Held::Reentrant(inner, Some(outer)))
+            }
+        }
     }
 
-    fn mended<'a>(
+    /// Waits for a notification, and repairs the shelf where the owner died.
+    fn wait<'a>(&'a self, held: Held<'a>) -> Result<Held<'a>, String> {
+        match held {
+            Held::Plain(guard) => self.mended(self.delivered.wait(guard), Held::Plain),
+            Held::Pi(guard) => self.mended(self.delivered.wait(guard), Held::Pi),
+            Held::Ceiling(guard) => self.mended(self.delivered.wait(guard), Held::Ceiling),
+            Held::Reentrant(inner, outer) => {
+                // SAFETY: nothing uses what the guards give, and after an error the process ends.
+                let waited =
+                    unsafe { self.delivered.wait_with_outer_guards_until(inner, Deadline::NEVER) };
+                let waited = waited.map(|(inner, _)| inner);
+                let held = self.mended(waited, |inner| Held::Reentrant(inner, outer))?;
+                match &self.mutex {
+                    AnyMutex::Reentrant(mutex) if mutex.depth() != 2 => {
+                        Err(format!("{} levels after a wait, not 2", mutex.depth()))
+                    }
+                    _ => Ok(held),
+                }
+            }
+        }
+    }
+
+    fn mended<'a, G: Mends>(
         &'a self,
-        got: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>,
-    ) -> Result<MutexGuard<'a, u64>, String> {
+        got: Result<G, LockError<G>>,
+        held: impl FnOnce(G) -> Held<'a>,
+    ) -> Result<Held<'a>, String> {
         match got {
-            Ok(guard) => Ok(guard),
+            Ok(guard) => Ok(held(guard)),
             Err(LockError::OwnerDied(mut guard)) => {
                 guard.mark_consistent();
                 self.delivered.notify_all();
-                Ok(guard)
+                Ok(held(guard))
             }
             Err(other) => Err(other.to_string()),
         }
@@ -75,7 +163,7 @@ impl Shelf {
     }
 
     /// More items, under the mutex.
-    pub fn put(&self, _guard: &mut MutexGuard<'_, u64>, items: u64) {
+    pub fn put(&self, _guard: &mut Held<'_>, items: u64) {
         self.board.items.store(self.items() + items, Ordering::SeqCst);
     }
 
@@ -95,7 +183,7 @@ impl Shelf {
     pub fn take(&self) -> Result<(), String> {
         let mut guard = self.lock()?;
         while self.items() == 0 {
-            guard = self.mended(self.delivered.wait(guard))?;
+            guard = self.wait(guard)?;
         }
         self.board.items.store(self.items() - 1, Ordering::SeqCst);
         drop(guard);
@@ -107,7 +195,9 @@ impl Shelf {
     /// # Errors
     /// Why the mutex cannot be taken.
     pub fn take_or_end(&self, supplier: &Peer) -> Result<bool, String> {
-        let mut guard = self.lock()?;
+        let Held::Plain(mut guard) = self.lock()? else {
+            return Err("a shelf of a plain mutex has watchers".to_owned());
+        };
         while self.items() == 0 {
             let (again, woke) = match self.delivered.wait_or_end(guard, supplier) {
                 Ok(ended) => ended,
@@ -201,8 +291,13 @@ impl Shelves {
                 Ok(String::new())
             }
             ("holder", []) => {
-                let holder = shelf.mutex.holder();
-                Ok(holder.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
+                let pi_at = core::mem::offset_of!(Board, pi) as u64;
+                match &shelf.mutex {
+                    AnyMutex::Plain(mutex) => Ok(pid_of(mutex.holder())),
+                    AnyMutex::Pi(_) => libcs_holder(domain, name, pi_at),
+                    AnyMutex::Ceiling(mutex) => Ok(pid_of(mutex.holder())),
+                    AnyMutex::Reentrant(mutex) => Ok(pid_of(mutex.holder())),
+                }
             }
             ("items", []) => Ok(shelf.items().to_string()),
             ("notify-all", []) => {

@@ -93,6 +93,9 @@ impl Obeys for Member {
             ["mutex", order @ ..] => self.mutexes.obey(&domain, order),
             ["pi", order @ ..] => self.realtime.obey(realtime::Kind::Pi, &domain, order),
             ["ceiling", order @ ..] => self.realtime.obey(realtime::Kind::Ceiling, &domain, order),
+            ["reentrant", order @ ..] => {
+                self.realtime.obey(realtime::Kind::Reentrant, &domain, order)
+            }
             ["rwlock", order @ ..] => self.rw_locks.obey(&domain, order),
             ["condvar", order @ ..] => self.shelves.obey(&domain, order),
             ["event", order @ ..] => event::obey(&domain, order),

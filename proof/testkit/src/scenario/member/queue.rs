@@ -11,27 +11,50 @@ use crate::message::{SHORTEST, Stamp};
 
 /// How the queues of the scenarios are made: small, so that they are soon full.
 pub struct Shape {
-    /// The most bytes.
-    pub max_bytes: u64,
-    /// Slots to begin with.
-    pub first_slots: u32,
+    max_bytes: u64,
+    first_slots: u32,
+    /// 0: there is no bound, and it grows.
+    max_messages: u32,
 }
 
 impl Shape {
-    /// From words of an order or arguments: `MAX FIRST`.
+    /// It begins with so many slots, and grows to so many bytes.
+    pub fn growing(max_bytes: u64, first_slots: u32) -> Shape {
+        Shape { max_bytes, first_slots, max_messages: 0 }
+    }
+
+    /// It holds so many messages.
+    pub fn bounded(max_messages: u32) -> Shape {
+        Shape { max_bytes: 1 << 20, first_slots: 0, max_messages }
+    }
+
+    /// From words of an order or arguments: `MAX FIRST [BOUND]`.
     pub fn of(words: &[&str]) -> Result<Shape, String> {
         match words {
-            [] => Ok(Shape { max_bytes: 1 << 20, first_slots: 64 }),
-            [max, first] => Ok(Shape { max_bytes: number(max)?, first_slots: number(first)? }),
-            _ => Err("a queue's shape is MAX FIRST".to_owned()),
+            [] => Ok(Shape::growing(1 << 20, 64)),
+            [max, first] => Ok(Shape::growing(number(max)?, number(first)?)),
+            [max, first, bound] => Ok(Shape {
+                max_bytes: number(max)?,
+                first_slots: number(first)?,
+                max_messages: number(bound)?,
+            }),
+            _ => Err("a queue's shape is MAX FIRST [BOUND]".to_owned()),
         }
     }
 
+    /// The words that [`Shape::of`] reads.
+    pub fn words(&self) -> String {
+        format!("{} {} {}", self.max_bytes, self.first_slots, self.max_messages)
+    }
+
     fn options(&self) -> QueueOptions {
-        Queue::<[u8]>::options()
+        let options = Queue::<[u8]>::options()
             .max_bytes(self.max_bytes)
-            .slots(self.first_slots)
-            .wait_strategy(outlive::WaitStrategy::Block)
+            .wait_strategy(outlive::WaitStrategy::Block);
+        match self.max_messages {
+            0 => options.slots(self.first_slots),
+            bound => options.max_messages(bound),
+        }
     }
 
     /// The queue of that name, made if it is not there.
@@ -234,6 +257,17 @@ impl Queues {
                 }
                 Ok(stamps.join(" "))
             }
+            // Waits until no message is left. Answers `joined`.
+            ["join", name] => {
+                self.named(domain, name)?.queue.join().map_err(|error| error.to_string())?;
+                Ok("joined".to_owned())
+            }
+            // Whether one is left: `joined` or `left`.
+            ["try-join", name] => match self.named(domain, name)?.queue.try_join() {
+                Ok(()) => Ok("joined".to_owned()),
+                Err(outlive::WaitError::TimedOut) => Ok("left".to_owned()),
+                Err(other) => Err(other.to_string()),
+            },
             // Processes that are at a slot which is not published.
             ["writers", name] => {
                 let writers =

@@ -1,6 +1,7 @@
-//! Orders about the mutexes for real-time threads: `pi …` and `ceiling …`. What they guard is as in
-//! `mutex`.
+//! Orders about the mutexes of other kinds: `pi …`, `ceiling …` and `reentrant …`. What they guard is
+//! as in `mutex`. The reentrant one is locked twice each time, and unlocked twice.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
@@ -8,18 +9,21 @@ use std::time::{Duration, Instant};
 
 use outlive::sync::{
     AcquireError, CeilingMutex, CeilingMutexGuard, LockError, PiMutex, PiMutexGuard,
+    ReentrantMutex, ReentrantMutexGuard,
 };
 use outlive::{Deadline, Domain};
 
 use super::mutex::Pair;
 
-/// Which of the two.
+/// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// With priority inheritance.
     Pi,
     /// With a ceiling.
     Ceiling,
+    /// One that its owner may lock again.
+    Reentrant,
 }
 
 impl Kind {
@@ -28,16 +32,19 @@ impl Kind {
         match self {
             Kind::Pi => "pi",
             Kind::Ceiling => "ceiling",
+            Kind::Reentrant => "reentrant",
         }
     }
 }
 
-/// An open mutex of either kind.
+/// An open mutex of any of these kinds.
 pub enum Mutex {
     /// With priority inheritance.
     Pi(PiMutex<Pair>),
     /// With a ceiling.
     Ceiling(CeilingMutex<Pair>),
+    /// One that its owner may lock again.
+    Reentrant(ReentrantMutex<[Cell<u64>; 2]>),
 }
 
 /// Its guard.
@@ -46,7 +53,11 @@ pub enum Guard<'a> {
     Pi(PiMutexGuard<'a, Pair>),
     /// With a ceiling.
     Ceiling(CeilingMutexGuard<'a, Pair>),
+    /// Of one that is locked twice: the guard of the first time is dropped last.
+    Reentrant { inner: Twice<'a>, outer: Twice<'a> },
 }
+
+type Twice<'a> = ReentrantMutexGuard<'a, [Cell<u64>; 2]>;
 
 /// A lock that was got: clean, or from a dead owner.
 pub enum Got<'a> {
@@ -75,6 +86,11 @@ impl Mutex {
                     .open_or_create(domain, name)
                     .map_err(|error| error.to_string())?,
             ),
+            Kind::Reentrant => Mutex::Reentrant(
+                ReentrantMutex::options([Cell::new(0), Cell::new(0)])
+                    .open_or_create(domain, name)
+                    .map_err(|error| error.to_string())?,
+            ),
         })
     }
 
@@ -83,6 +99,23 @@ impl Mutex {
         match self {
             Mutex::Pi(mutex) => settle(mutex.lock_until(deadline), Guard::Pi),
             Mutex::Ceiling(mutex) => settle(mutex.lock_until(deadline), Guard::Ceiling),
+            Mutex::Reentrant(mutex) => {
+                // None: it is not locked the first time, or its inner lock was not free for its owner.
+                let twice = |outer| match mutex.try_lock() {
+                    Ok(Some(inner)) if mutex.depth() == 2 => {
+                        Some(Guard::Reentrant { inner, outer })
+                    }
+                    _ => None,
+                };
+                let refused = || "its owner could not lock it again".to_owned();
+                Ok(match mutex.lock_until(deadline) {
+                    Ok(Some(outer)) => Got::Clean(twice(outer).ok_or_else(refused)?),
+                    Err(LockError::OwnerDied(outer)) => {
+                        Got::OwnerDied(twice(outer).ok_or_else(refused)?)
+                    }
+                    other => return settle(other, |_| unreachable!("matched above")),
+                })
+            }
         }
     }
 }
@@ -101,28 +134,37 @@ fn settle<'a, G>(
 }
 
 impl Guard<'_> {
-    fn pair(&mut self) -> &mut Pair {
+    fn pair(&self) -> Pair {
         match self {
-            Guard::Pi(guard) => guard,
-            Guard::Ceiling(guard) => guard,
+            Guard::Pi(guard) => **guard,
+            Guard::Ceiling(guard) => **guard,
+            Guard::Reentrant { inner, .. } => inner.each_ref().map(Cell::get),
+        }
+    }
+
+    fn set(&mut self, at: usize, number: u64) {
+        match self {
+            Guard::Pi(guard) => guard[at] = number,
+            Guard::Ceiling(guard) => guard[at] = number,
+            Guard::Reentrant { inner, .. } => inner[at].set(number),
         }
     }
 
     /// Raises both numbers, with moments in between at which they differ.
     pub fn raise(&mut self) {
         let pair = self.pair();
-        pair[0] += 1;
-        black_box(&mut *pair);
-        pair[1] += 1;
+        self.set(0, pair[0] + 1);
+        black_box(&mut *self);
+        self.set(1, pair[1] + 1);
     }
 
     /// Makes the pair whole after an owner's death and says so.
     pub fn repair(&mut self) {
-        let pair = self.pair();
-        pair[0] = pair[1];
+        self.set(0, self.pair()[1]);
         match self {
             Guard::Pi(guard) => guard.mark_consistent(),
             Guard::Ceiling(guard) => guard.mark_consistent(),
+            Guard::Reentrant { outer, .. } => outer.mark_consistent(),
         }
     }
 }
@@ -133,7 +175,13 @@ const PI_WORD_AT: u64 = 4096 + 16;
 /// How long the kernel may take to hand a dead owner's lock to the first sleeper.
 const HAND_OVER: Duration = Duration::from_secs(10);
 
-/// The holder of a mutex with priority inheritance, as libc's word names it. The word counts also
+/// The process of a holder, as an answer.
+pub(super) fn pid_of(holder: Option<outlive::sync::Holder>) -> String {
+    holder.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string())
+}
+
+/// The holder of a mutex with priority inheritance, so many bytes behind the beginning of its file's
+/// body, as libc's word names it. The word counts also
 /// before the holder has written its name beside it, and when the kernel has handed the lock to a
 /// sleeper. The holders in these scenarios are main threads, so their numbers are their processes'
 /// numbers.
@@ -142,12 +190,12 @@ const HAND_OVER: Duration = Duration::from_secs(10);
 /// That sleeper writes its own number as soon as it runs, still in the kernel, also when its
 /// process is stopped. A word with the bit for sleepers and without a number is between the two
 /// steps, for as long as the machine takes.
-fn libcs_holder(domain: &Domain, name: &str) -> Result<String, String> {
+pub(super) fn libcs_holder(domain: &Domain, name: &str, at: u64) -> Result<String, String> {
     let file = std::fs::File::open(domain.path().join(name)).map_err(|error| error.to_string())?;
     let begun = Instant::now();
     loop {
         let mut word = [0; 4];
-        file.read_exact_at(&mut word, PI_WORD_AT).map_err(|error| error.to_string())?;
+        file.read_exact_at(&mut word, PI_WORD_AT + at).map_err(|error| error.to_string())?;
         let word = u32::from_ne_bytes(word);
         let holder = word & libc::FUTEX_TID_MASK;
         if holder != 0 || word & libc::FUTEX_WAITERS == 0 || begun.elapsed() > HAND_OVER {
@@ -181,7 +229,7 @@ impl Mutexes {
             // Lock, check, raise, unlock. Answers how it was got.
             ["use", name] => match self.named(kind, domain, name)?.lock_until(Deadline::NEVER)? {
                 Got::Clean(mut guard) => {
-                    let pair = *guard.pair();
+                    let pair = guard.pair();
                     if pair[0] != pair[1] {
                         return Err(format!("clean, yet the numbers differ: {pair:?}"));
                     }
@@ -207,10 +255,9 @@ impl Mutexes {
                 Ok(String::new())
             }
             ["holder", name] => match self.named(kind, domain, name)? {
-                Mutex::Ceiling(mutex) => Ok(mutex
-                    .holder()
-                    .map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string())),
-                Mutex::Pi(_) => libcs_holder(domain, name),
+                Mutex::Ceiling(mutex) => Ok(pid_of(mutex.holder())),
+                Mutex::Reentrant(mutex) => Ok(pid_of(mutex.holder())),
+                Mutex::Pi(_) => libcs_holder(domain, name, 0),
             },
             ["release", name] => self
                 .held

@@ -46,7 +46,7 @@ impl Scenario for Create {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        let shape = Shape { max_bytes: 65536, first_slots: 4 };
+        let shape = Shape::growing(65536, 4);
         let made = stage.perform(|| shape.create(&domain, place.name));
         made.map(drop)
     }

@@ -5,6 +5,7 @@
 //! for each.
 
 mod create;
+mod join;
 mod receiver_comes;
 mod receiver_dies;
 mod receiver_leaves;
@@ -35,14 +36,17 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(send::Send::ToSet),
         Box::new(send_waiting::SendWaiting::Slot),
         Box::new(send_waiting::SendWaiting::Memory),
+        Box::new(send_waiting::SendWaiting::Bounded),
         Box::new(send_waiting::SendWaiting::SlotKept),
         Box::new(send_waiting::SendWaiting::MemoryKept),
         Box::new(receiver_dies::ReceiverDies),
         Box::new(recv::Recv::Plain),
         Box::new(recv::Recv::Peek),
         Box::new(recv::Recv::Large),
+        Box::new(recv::Recv::Bounded),
         Box::new(recv_waiting::RecvWaiting::Plain),
         Box::new(recv_waiting::RecvWaiting::Peek),
+        Box::new(join::Join),
         Box::new(takeover::Takeover),
         Box::new(receiver_comes::ReceiverComes::First),
         Box::new(receiver_comes::ReceiverComes::Next),

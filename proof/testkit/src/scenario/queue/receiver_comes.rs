@@ -111,7 +111,7 @@ impl Scenario for ReceiverComes {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape { max_bytes: 64 << 10, first_slots: 256 }.create(&domain, place.name)?;
+        let queue = Shape::growing(64 << 10, 256).create(&domain, place.name)?;
         domain.token().map_err(|error| error.to_string())?;
         domain.process_token().map_err(|error| error.to_string())?;
         let came = stage.perform(|| -> Result<_, String> {

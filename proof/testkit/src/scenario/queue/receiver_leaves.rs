@@ -70,7 +70,7 @@ impl Scenario for ReceiverLeaves {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape { max_bytes: 64 << 10, first_slots: 256 }.create(&domain, place.name)?;
+        let queue = Shape::growing(64 << 10, 256).create(&domain, place.name)?;
         let receiver = queue.receiver().map_err(|error| error.to_string())?;
         stage.begin();
         drop(receiver);

@@ -19,14 +19,22 @@ pub enum Recv {
     Peek,
     /// `peek` and `commit`, messages in objects.
     Large,
+    /// `recv`, from a queue that holds 7 messages.
+    Bounded,
 }
 
 impl Recv {
     fn shape(self) -> Shape {
         match self {
-            Recv::Large => Shape { max_bytes: 256 << 10, first_slots: 64 },
-            _ => Shape { max_bytes: 64 << 10, first_slots: 256 },
+            Recv::Large => Shape::growing(256 << 10, 64),
+            Recv::Bounded => Shape::bounded(7),
+            _ => Shape::growing(64 << 10, 256),
         }
+    }
+
+    /// Whether it takes messages without a look first.
+    fn is_plain(self) -> bool {
+        matches!(self, Recv::Plain | Recv::Bounded)
     }
 
     fn length(self) -> usize {
@@ -40,12 +48,16 @@ impl Scenario for Recv {
             Recv::Plain => "queue-recv",
             Recv::Peek => "queue-peek-commit",
             Recv::Large => "queue-peek-commit-large",
+            Recv::Bounded => "queue-recv-bounded",
         }
     }
 
     fn about(&self) -> &'static str {
         match self {
             Recv::Plain => "receive two messages from a full queue, a sender waiting",
+            Recv::Bounded => {
+                "receive two messages from a queue full at its bound of 7, a sender waiting"
+            }
             Recv::Peek => "peek and commit two messages of a full queue, a sender waiting",
             Recv::Large => {
                 "peek and commit two messages of 5,000 bytes of a full queue, a sender waiting"
@@ -55,8 +67,8 @@ impl Scenario for Recv {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        let Shape { max_bytes, first_slots } = self.shape();
-        world.ask("filler", &format!("queue create {name} {max_bytes} {first_slots}"))?;
+        let shape = self.shape().words();
+        world.ask("filler", &format!("queue create {name} {shape}"))?;
         let filled = world.ask("filler", &format!("queue fill {name} 3 {}", self.length()))?;
         world.remember(filled.parse().map_err(|_| Failure::broken("fill answers no number"))?);
         Ok(())
@@ -88,7 +100,7 @@ impl Scenario for Recv {
         super::in_order(&all, 2, 1, sent, sent)?;
         let lost = match self {
             // Committed, then killed before the caller could know.
-            Recv::Plain if first == handed + 2 && !death.ended => 1,
+            _ if self.is_plain() && first == handed + 2 && !death.ended => 1,
             // Nothing that was handed out comes again, save what was not committed.
             _ if first == handed + 1 => 0,
             Recv::Peek | Recv::Large if first == handed && handed > 0 => 0,
@@ -101,7 +113,7 @@ impl Scenario for Recv {
         for seen in &all {
             let may = seen.stamp.sender == 3 && seen.stamp.number <= handed + 1;
             let must = seen.stamp.sender == 3 && seen.stamp.number <= handed;
-            let wrongly = seen.redelivered && (!may || *self == Recv::Plain);
+            let wrongly = seen.redelivered && (!may || self.is_plain());
             if wrongly || (must && !seen.redelivered) {
                 return Err(Failure::wrong(format!(
                     "wrongly marked, {handed} were acknowledged: {seen:?}"
@@ -135,7 +147,7 @@ impl Scenario for Recv {
         stage.perform(|| {
             for number in 1..=2 {
                 let wanted = Stamp { sender: 3, number };
-                if *self == Recv::Plain {
+                if self.is_plain() {
                     let message = receiver.recv().map_err(|error| error.to_string())?;
                     if Stamp::of(&message)? != wanted {
                         return Err(format!(

@@ -119,7 +119,7 @@ impl Scenario for RecvWaiting {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
+        let queue = Shape::growing(64 << 10, 4).create(&domain, place.name)?;
         let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
         stage.begin();
         let received = self.receive(&mut receiver, stage);

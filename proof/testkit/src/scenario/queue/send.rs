@@ -56,7 +56,7 @@ impl Send {
             Send::Last => (224 << 10, 64),
             _ => (1 << 20, 64),
         };
-        Shape { max_bytes, first_slots }
+        Shape::growing(max_bytes, first_slots)
     }
 
     /// What the second sender sends then: from which number on, how many, of which length.
@@ -98,8 +98,8 @@ impl Scenario for Send {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        let Shape { max_bytes, first_slots } = self.shape();
-        world.ask("receiver", &format!("queue create {name} {max_bytes} {first_slots}"))?;
+        let shape = self.shape().words();
+        world.ask("receiver", &format!("queue create {name} {shape}"))?;
         world.ask("receiver", &format!("queue become-receiver {name}"))?;
         world.ask("second", &format!("queue enter-sender {name}"))?;
         if *self == Send::Growing {

@@ -16,21 +16,23 @@ pub enum SendWaiting {
     Slot,
     /// All memory for objects is taken.
     Memory,
+    /// So many messages are unread as the queue may hold.
+    Bounded,
     /// All slots are taken, and the receiver is dead: the next one makes room.
     SlotKept,
     /// All memory for objects is taken, and the receiver is dead.
     MemoryKept,
 }
 
+/// What the bounded queue holds: one more than `help` receives, and no power of two.
+const BOUND: u32 = 7;
+
 impl SendWaiting {
     fn shape(self) -> Shape {
         match self {
-            SendWaiting::Slot | SendWaiting::SlotKept => {
-                Shape { max_bytes: 64 << 10, first_slots: 256 }
-            }
-            SendWaiting::Memory | SendWaiting::MemoryKept => {
-                Shape { max_bytes: 256 << 10, first_slots: 64 }
-            }
+            SendWaiting::Bounded => Shape::bounded(BOUND),
+            SendWaiting::Slot | SendWaiting::SlotKept => Shape::growing(64 << 10, 256),
+            SendWaiting::Memory | SendWaiting::MemoryKept => Shape::growing(256 << 10, 64),
         }
     }
 
@@ -41,7 +43,7 @@ impl SendWaiting {
 
     fn length(self) -> usize {
         match self {
-            SendWaiting::Slot | SendWaiting::SlotKept => 48,
+            SendWaiting::Slot | SendWaiting::SlotKept | SendWaiting::Bounded => 48,
             SendWaiting::Memory | SendWaiting::MemoryKept => 5000,
         }
     }
@@ -52,6 +54,7 @@ impl Scenario for SendWaiting {
         match self {
             SendWaiting::Slot => "queue-send-waiting",
             SendWaiting::Memory => "queue-send-waiting-large",
+            SendWaiting::Bounded => "queue-send-bounded",
             SendWaiting::SlotKept => "queue-keep-waiting",
             SendWaiting::MemoryKept => "queue-keep-waiting-large",
         }
@@ -65,6 +68,9 @@ impl Scenario for SendWaiting {
             SendWaiting::Memory => {
                 "send 5,000 bytes to a queue without memory left, beside another waiting sender"
             }
+            SendWaiting::Bounded => {
+                "send to a queue that is full at its bound of 7 messages, beside another waiting sender"
+            }
             SendWaiting::SlotKept => {
                 "send to a full queue that keeps messages while its receiver is dead, beside another waiting sender"
             }
@@ -77,16 +83,19 @@ impl Scenario for SendWaiting {
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         let length = self.length();
-        let Shape { max_bytes, first_slots } = self.shape();
+        let shape = self.shape().words();
         let (create, receiver) = if self.is_receiver_dead() {
             ("create-keeping", "old")
         } else {
             ("create", "receiver")
         };
-        world.ask(receiver, &format!("queue {create} {name} {max_bytes} {first_slots}"))?;
+        world.ask(receiver, &format!("queue {create} {name} {shape}"))?;
         world.ask(receiver, &format!("queue become-receiver {name}"))?;
         let filled = world.ask("filler", &format!("queue fill {name} 3 {length}"))?;
         world.remember(filled.parse().map_err(|_| Failure::broken("fill answers no number"))?);
+        if *self == SendWaiting::Bounded && world.remembered() != u64::from(BOUND) {
+            return Err(Failure::wrong(format!("{BOUND} messages fit, it took {filled}")));
+        }
         if self.is_receiver_dead() {
             world.dismiss(receiver);
         }

@@ -104,7 +104,7 @@ impl Scenario for SenderLeaves {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
+        let queue = Shape::growing(64 << 10, 4).create(&domain, place.name)?;
         let sender = queue.sender().map_err(|error| error.to_string())?;
         let message = Stamp { sender: 1, number: 1 }.message(48);
         stage.perform(|| {

@@ -102,7 +102,7 @@ impl Scenario for Takeover {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
+        let queue = Shape::growing(64 << 10, 4).create(&domain, place.name)?;
         domain.token().map_err(|error| error.to_string())?;
         domain.process_token().map_err(|error| error.to_string())?;
         let came = stage.perform(|| {

@@ -1,0 +1,175 @@
+/* Mutexes that their holder locks again, and condition variables under mutexes of all kinds. */
+#include "testing.h"
+
+struct tree {
+    outlive_reentrant_mutex_t lock;
+    outlive_pi_mutex_t pi;
+    outlive_ceiling_mutex_t ceiling;
+    outlive_condvar_t changed;
+    uint64_t count;
+};
+
+static struct tree *open_tree(void) {
+    const outlive_place_t places[] = {
+        OUTLIVE_PLACE(struct tree, lock, OUTLIVE_REENTRANT_MUTEX),
+        OUTLIVE_PLACE(struct tree, pi, OUTLIVE_PI_MUTEX),
+        OUTLIVE_CEILING_PLACE(struct tree, ceiling, 10),
+        OUTLIVE_PLACE(struct tree, changed, OUTLIVE_CONDVAR),
+    };
+    void *data = NULL;
+    OK(outlive_record_open(domain, "tree", OUTLIVE_OPEN_OR_CREATE, sizeof(struct tree), places, 4, NULL, NULL, &data));
+    return data;
+}
+
+static void lock_thrice(struct tree *tree) {
+    for (int n = 0; n < 3; n++) OK(outlive_reentrant_mutex_lock(&tree->lock, SOON));
+}
+
+static void unlock_thrice(struct tree *tree) {
+    for (int n = 0; n < 3; n++) OK(outlive_reentrant_mutex_unlock(&tree->lock));
+}
+
+static void hold_tree(void) {
+    lock_thrice(open_tree());
+    tell();
+    for_ever();
+}
+
+static void *try_tree(void *tree) {
+    IS(EBUSY, outlive_reentrant_mutex_lock(&((struct tree *)tree)->lock, OUTLIVE_TRY));
+    IS(EPERM, outlive_reentrant_mutex_unlock(&((struct tree *)tree)->lock));
+    return NULL;
+}
+
+static void reentrant(void) {
+    struct tree *tree = open_tree();
+    lock_thrice(tree);
+    IS(EDEADLK, outlive_reentrant_mutex_reset(&tree->lock, SOON));
+    for (int n = 0; n < 3; n++) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, try_tree, tree) == 0 && pthread_join(thread, NULL) == 0);
+        OK(outlive_reentrant_mutex_unlock(&tree->lock));
+    }
+    IS(EPERM, outlive_reentrant_mutex_unlock(&tree->lock));
+
+    /* Killed at depth 3: told once, at depth 1. */
+    pid_t child = start(hold_tree);
+    hear();
+    IS(ETIMEDOUT, outlive_reentrant_mutex_lock(&tree->lock, outlive_after_ms(5)));
+    outlive_peer_info_t info;
+    OK(outlive_reentrant_mutex_holder(&tree->lock, &info));
+    CHECK(info.pid == (uint32_t)child);
+    kill_it(child);
+    IS(EOWNERDEAD, outlive_reentrant_mutex_lock(&tree->lock, SOON));
+    OK(outlive_reentrant_mutex_lock(&tree->lock, SOON));
+    CHECK(outlive_reentrant_mutex_owner_died(&tree->lock));
+    OK(outlive_reentrant_mutex_unlock(&tree->lock));
+    OK(outlive_reentrant_mutex_unlock(&tree->lock));
+    IS(EPERM, outlive_reentrant_mutex_consistent(&tree->lock));
+    IS(EOWNERDEAD, outlive_reentrant_mutex_lock(&tree->lock, SOON));
+    OK(outlive_reentrant_mutex_consistent(&tree->lock));
+
+    /* Not recoverable: the thread keeps what it has. */
+    OK(outlive_reentrant_mutex_lock(&tree->lock, SOON));
+    OK(outlive_reentrant_mutex_mark_not_recoverable(&tree->lock));
+    IS(ENOTRECOVERABLE, outlive_reentrant_mutex_lock(&tree->lock, SOON));
+    OK(outlive_reentrant_mutex_unlock(&tree->lock));
+    IS(ENOTRECOVERABLE, outlive_reentrant_mutex_lock(&tree->lock, SOON));
+    OK(outlive_reentrant_mutex_reset(&tree->lock, SOON));
+    lock_thrice(tree);
+    unlock_thrice(tree);
+    outlive_record_close(tree);
+
+    outlive_reentrant_mutex_t *named = NULL;
+    uint64_t initial = 5;
+    OK(outlive_reentrant_mutex_open(domain, "named", OUTLIVE_OPEN_OR_CREATE, sizeof initial, &initial, &named));
+    CHECK(*(uint64_t *)outlive_reentrant_mutex_value(named) == 5);
+    OK(outlive_reentrant_mutex_lock(named, SOON));
+    OK(outlive_reentrant_mutex_lock(named, OUTLIVE_TRY));
+    OK(outlive_reentrant_mutex_unlock(named));
+    OK(outlive_reentrant_mutex_unlock(named));
+    outlive_reentrant_mutex_close(named);
+    IS(EINVAL, outlive_reentrant_mutex_lock(named, SOON));
+}
+
+/* A wait gives up all that the thread has locked, and restores it. */
+static void wait_under_reentrant(void) {
+    struct tree *tree = open_tree();
+    lock_thrice(tree);
+    tell();
+    while (tree->count == 0) OK(outlive_condvar_wait_reentrant_mutex(&tree->changed, &tree->lock, SOON));
+    tree->count++;
+    unlock_thrice(tree);
+    IS(EPERM, outlive_reentrant_mutex_unlock(&tree->lock));
+    IS(EPERM, outlive_condvar_wait_reentrant_mutex(&tree->changed, &tree->lock, SOON));
+}
+
+static void condvar_under_reentrant(void) {
+    struct tree *tree = open_tree();
+    pid_t child = start(wait_under_reentrant);
+    hear();
+    lock_thrice(tree);
+    IS(ETIMEDOUT, outlive_condvar_wait_reentrant_mutex(&tree->changed, &tree->lock, outlive_after_ms(5)));
+    tree->count = 1;
+    OK(outlive_condvar_notify_one(&tree->changed));
+    unlock_thrice(tree);
+    join(child);
+    CHECK(tree->count == 2);
+    outlive_record_close(tree);
+}
+
+static void wait_under_pi(void) {
+    struct tree *tree = open_tree();
+    OK(outlive_pi_mutex_lock(&tree->pi, SOON));
+    tell();
+    while (tree->count == 0) OK(outlive_condvar_wait_pi_mutex(&tree->changed, &tree->pi, SOON));
+    tree->count++;
+    OK(outlive_pi_mutex_unlock(&tree->pi));
+    IS(EPERM, outlive_condvar_wait_pi_mutex(&tree->changed, &tree->pi, SOON));
+}
+
+static void condvar_under_pi(void) {
+    struct tree *tree = open_tree();
+    pid_t child = start(wait_under_pi);
+    hear();
+    OK(outlive_pi_mutex_lock(&tree->pi, SOON));
+    IS(ETIMEDOUT, outlive_condvar_wait_pi_mutex(&tree->changed, &tree->pi, outlive_after_ms(5)));
+    tree->count = 1;
+    OK(outlive_condvar_notify_one(&tree->changed));
+    OK(outlive_pi_mutex_unlock(&tree->pi));
+    join(child);
+    CHECK(tree->count == 2);
+    outlive_record_close(tree);
+}
+
+static void wait_under_ceiling(void) {
+    struct tree *tree = open_tree();
+    OK(outlive_ceiling_mutex_lock(&tree->ceiling, SOON));
+    tell();
+    while (tree->count == 0) OK(outlive_condvar_wait_ceiling_mutex(&tree->changed, &tree->ceiling, SOON));
+    tree->count++;
+    OK(outlive_ceiling_mutex_unlock(&tree->ceiling));
+}
+
+static void condvar_under_ceiling(void) {
+    struct tree *tree = open_tree();
+    int code = outlive_ceiling_mutex_lock(&tree->ceiling, SOON);
+    if (code == EPERM) {
+        fprintf(stderr, "not here: this user may not run at a real-time priority\n");
+        return;
+    }
+    OK(code);
+    pid_t child = start(wait_under_ceiling);
+    IS(ETIMEDOUT, outlive_condvar_wait_ceiling_mutex(&tree->changed, &tree->ceiling, outlive_after_ms(5)));
+    OK(outlive_ceiling_mutex_unlock(&tree->ceiling));
+    hear();
+    OK(outlive_ceiling_mutex_lock(&tree->ceiling, SOON));
+    tree->count = 1;
+    OK(outlive_condvar_notify_all(&tree->changed));
+    OK(outlive_ceiling_mutex_unlock(&tree->ceiling));
+    join(child);
+    CHECK(tree->count == 2);
+    outlive_record_close(tree);
+}
+
+TESTS(TEST(reentrant), TEST(condvar_under_reentrant), TEST(condvar_under_pi), TEST(condvar_under_ceiling))
