@@ -18,17 +18,38 @@
  * take  1. T = tickets  2. read all slots: the lowest ticket below T that is WAIT or a dead worker's
  *       3. compare-exchange from the word read -> TAKEN + me, att + 1; at the limit: -> ASIDE
  *       None: prepare on jobs, look again, sleep behind the workers that the look has seen.
- * done  1. -> FREE   2. notify two producers
+ *       At the limit with this take: notify all that join.
+ * done  1. -> FREE   2. notify two producers   3. notify all that join
+ * retry, discard (-DRETRY, -DDISCARD: a process that does one of them once)
+ *       1. read the slots: one that is ASIDE, or a dead worker's at the limit
+ *       2. compare-exchange from the word read -> WAIT with 0 attempts, turn + 1; or -> FREE
+ *       3. notify two workers; or two producers
+ * join  (-DJOIN: a process that begins when the first two puts have returned, of one the first)
+ *       1. t = tickets  2. read all slots  3. one is WAIT, TAKEN or WRIT: unfinished; not if it is a
+ *       dead thread's WRIT, or a dead worker's at the limit  4. tickets is still t  5. the words of
+ *       jobs set aside and of the dead at the limit are the same; else from 1
+ *       Unfinished: prepare on finished, look again, sleep behind all that words name.
+ * The process that retries or discards names itself nowhere. So its death and its stop are the same:
+ * with -DCUT it may end between its exchange and its notification.
  *
  * Checked: a job whose put returned is done, set aside, or in its slot, whole, at every end; no two
  * living workers have one job; no job is taken again unless its worker died or gave it back; if A's
  * put returned before B's ticket was drawn, A has been taken when B is; no process sleeps for ever
- * beside a job or a slot (an assertion when all has come to rest); join returns only when all jobs
- * put before, and those that their workers put, are done.
+ * beside a job or a slot (an assertion when all has come to rest). A retried job may be taken MAX
+ * times again, and no oftener; none is taken after it was discarded; none is retried or discarded
+ * that a living worker has, or in the place of another job. join returns only if there was a moment
+ * since its last look began at which no job was waiting, or taken (but by a dead worker at the limit);
+ * and it does not sleep for ever when all is finished.
  * Switches: -DNP -DNW -DNS -DR -DD=deaths -DMAX=attempts (0: no limit) -DBACK
  *   -DWORKERS  only workers are killed
  *   -DRECHECK  sleepers look when all has come to rest (once a second in the code)
- *   -DJOIN     another process joins; the worker of the second job puts one more before it is done
+ *   -DJOIN     another process joins; the worker of the second job puts one more before it is done.
+ *              -DDOWN: it reads the slots from the last to the first. -DJSLEEP: it sleeps; without,
+ *              it looks again and again. -DTOGETHER: the last take and its notification are one
+ *              step; a death between the two is left to the recheck
+ *   -DRETRY -DDISCARD -DCUT   see above
+ *   -DSETS     two wait sets sleep for a job as workers do, once each; they take none, but wake one
+ *              more sleeper when they were notified and a job waits. One of them may die woken
  *   -DSTOP     one process stops at any step for ever, and is not dead: it holds what names it. With
  *              it a notice of a death may be lost
  * Mutations, each must be caught:
@@ -42,6 +63,18 @@
  *   FREEDEAD   a dead worker's slot is freed as a dead producer's is
  *   NORECOUNT  join does not read the counter again
  *   NOWRITING  join passes over slots that are being written
+ *   NOREREAD   join does not read the words of jobs set aside again
+ *   SAMETURN   a retry leaves the turn: a job that is retried, taken and set aside again beside a join
+ *              has its old word
+ *   LIMITHOLDS join waits for a dead worker's job at the limit
+ *   LASTQUIET  a worker that takes a job for the last time notifies no process that joins
+ *   NOFINISH   done notifies no process that joins
+ *   KEEPCOUNT  a retry leaves the attempts
+ *   COUNTLATE  a retry sets the attempts to 0 after the job is WAIT
+ *   BLIND      retry and discard are stores: the job may have been retried, and taken, since the look
+ *   DISCARDDEAD  a dead worker's job may be discarded below the limit
+ *   RETRYQUIET, DISCARDQUIET   they notify no process
+ *   SETQUIET   a set that was woken wakes none
  */
 #ifndef NP
 #define NP 1
@@ -65,6 +98,13 @@
 #define WAKES 2
 #endif
 #define N (NP+NW)
+#ifdef JOIN
+#define SL (N+1)		/* those that may sleep; the last one joins */
+#elif defined(SETS)
+#define SL (N+2)		/* the last two are sets */
+#else
+#define SL N
+#endif
 #define NT 8			/* the most tickets */
 #define FREE 0
 #define WAIT 1
@@ -75,13 +115,25 @@
 #define ISTAKEN(x) ((x)>=TAKEN)
 byte st[NS], turn[NS], att[NS], tick[NS]; bool torn[NS];
 byte tickets;
-byte still[N];			/* the sequence since the sleeper read it: 1 the same, 2 changed */
-byte asleep[N];			/* 1 for a job, 2 for room */
-bool woken[N]; byte watch[N];
+byte still[SL];			/* the sequence since the sleeper read it: 1 the same, 2 changed */
+byte asleep[SL];		/* 1 for a job, 2 for room, 3 for the last job's end */
+bool woken[SL]; byte watch[SL];
 bool killed[N], dead[N], stopped[N];
 /* ghosts, a bit or a number for each ticket */
 byte acked, donebits, everset, asidebits; byte has[NT]; byte before[NT]; bool back[NT];
 byte budget, bs; bool resting;
+#if defined(RETRY) || defined(DISCARD)
+#define OPS
+#endif
+#ifdef OPS
+byte tries[NT];			/* how often a job was taken since its put, or its retry */
+#endif
+#ifdef BACK
+bool gave[NT];			/* it was given back once */
+#endif
+#ifdef JOIN
+bool moment;			/* since the join's last look began all was finished once */
+#endif
 
 #define RUNS(i) (!killed[i] && !stopped[i])
 #define DEADW(x) (ISTAKEN(x) && dead[(x)-TAKEN])
@@ -113,28 +165,53 @@ byte budget, bs; bool resting;
 #define ENDSEEN (W1(0) || W1(1) || W1(2) || W1(3))
 #endif
 
+/* which eventcount a process prepares on */
+#ifdef JOIN
+#define FOR(w) ((w)<NP -> 2 : ((w)<N -> 1 : 3))
+#else
+#define FOR(w) ((w)<NP -> 2 : 1)
+#endif
+#ifdef SETS
+#define SLEEPER(w) (SL-1-(w))	/* the sets first */
+#else
+#define SLEEPER(w) w
+#endif
 inline notify(what, most) {	/* one step */
 	w=0; k=0;
 	do
-	:: w<N -> if :: still[w]==1 -> still[w]=2 :: else fi;
+	:: w<SL ->
+		if :: still[w]==1 && FOR(w)==what -> still[w]=2 :: else fi;
+		if :: asleep[SLEEPER(w)]==what && k<most -> asleep[SLEEPER(w)]=0; woken[SLEEPER(w)]=1; k++ :: else fi;
 		w++
-	:: else -> break
-	od;
-	do
-	:: k<most ->
-		if
-		:: asleep[0]==what -> asleep[0]=0; woken[0]=1
-		:: N>1 && asleep[1 % N]==what -> asleep[1 % N]=0; woken[1 % N]=1
-		:: N>2 && asleep[2 % N]==what -> asleep[2 % N]=0; woken[2 % N]=1
-		:: N>3 && asleep[3 % N]==what -> asleep[3 % N]=0; woken[3 % N]=1
-		:: else -> k=most-1
-		fi;
-		k++
 	:: else -> break
 	od;
 	w=0; k=0
 }
+#define ALL 9
 
+#define ATLIMIT(s) (MAX>0 && att[s]>=MAX)
+/* set aside, or as good as that */
+#define RESTING(s) (st[s]==ASIDE || (DEADW(st[s]) && ATLIMIT(s)))
+#define FINISHED(s) (st[s]==FREE || ISWRIT(st[s]) || RESTING(s))
+#if NS == 1
+#define ALLFINISHED FINISHED(0)
+#else
+#define ALLFINISHED (FINISHED(0) && FINISHED(1))
+#endif
+#ifdef JOIN
+/* after each change that may finish the last job */
+#define MOMENT if :: ALLFINISHED -> moment=1 :: else fi
+#define NOTIFYJOIN atomic { notify(3, ALL) }
+#else
+#define MOMENT skip
+#define NOTIFYJOIN skip
+#endif
+
+#ifdef OPS
+#define SETASIDE(s) assert(tries[tick[s]]>=MAX); st[s]=ASIDE; asidebits=asidebits|(1<<tick[s]); MOMENT
+#else
+#define SETASIDE(s) st[s]=ASIDE; asidebits=asidebits|(1<<tick[s]); MOMENT
+#endif
 #define SAME(s) (st[s]==b_st && att[s]==b_att && TURNSAME(s))
 #ifdef NOTURN
 #define TURNSAME(s) true
@@ -202,7 +279,7 @@ nothing:	atomic { still[me]=1; watch[me]=0 };
 		do
 		:: atomic { s<NS && CLAIMABLE(s) -> s=0; still[me]=0; goto search }
 		:: atomic { s<NS && !CLAIMABLE(s) ->
-			if :: ISTAKEN(st[s]) -> watch[me]=watch[me]|(1<<(st[s]-TAKEN))
+			if :: ISTAKEN(st[s]) && !DEADW(st[s]) -> watch[me]=watch[me]|(1<<(st[s]-TAKEN))
 			:: ISWRIT(st[s]) -> watch[me]=watch[me]|(1<<(st[s]-WRIT))
 			:: else fi;
 			s++ }
@@ -226,7 +303,7 @@ end_s:			if
 		:: else -> atomic { asleep[me]=0; woken[me]=0; watch[me]=0; still[me]=0; s=0; w=0; k=0 };
 end_stop:		killed[me]
 		fi;
-		atomic { asleep[me]=0; woken[me]=0; watch[me]=0; still[me]=0; s=0; w=0; k=0; r=0; to=0; mt=0; found=0; dead[me]=1 }
+		atomic { asleep[me]=0; woken[me]=0; watch[me]=0; still[me]=0; s=0; w=0; k=0; r=0; to=0; mt=0; found=0; dead[me]=1; MOMENT }
 	}
 }
 
@@ -257,7 +334,11 @@ next:	atomic { t=tickets; s=0; b=NS; late=0; watch[me]=0 };
 	:: atomic { b==NS && late -> late=0; goto next }
 	:: atomic { b==NS && !late -> skip }
 	:: b<NS && MAX>0 && ISTAKEN(b_st) && b_att>=MAX ->
-		atomic { if :: SAME(b) -> st[b]=ASIDE; asidebits=asidebits|(1<<tick[b]) :: else fi; b=NS; b_st=0; b_att=0; b_turn=0; b_tick=0; goto next }
+		atomic { if :: SAME(b) -> SETASIDE(b) :: else fi; b=NS; b_st=0; b_att=0; b_turn=0; b_tick=0 };
+#ifdef JOIN
+		NOTIFYJOIN;
+#endif
+		goto next
 	:: b<NS && !(MAX>0 && ISTAKEN(b_st) && b_att>=MAX) ->
 		atomic {
 			if
@@ -275,6 +356,13 @@ next:	atomic { t=tickets; s=0; b=NS; late=0; watch[me]=0 };
 				assert(!((donebits>>tick[b])&1));
 				st[b]=TAKEN+me; if :: att[b]<3 -> att[b]++ :: else fi;
 				everset=everset|(1<<tick[b]); has[tick[b]]=me+1;
+#ifdef OPS
+				if :: tries[tick[b]]<3 -> tries[tick[b]]++ :: else fi;
+				assert(MAX==0 || tries[tick[b]]<=MAX);
+#endif
+#if defined(TOGETHER) && !defined(LASTQUIET)
+				if :: ATLIMIT(b) -> notify(3, ALL) :: else fi;
+#endif
 				mine=b; b=NS; b_st=0; b_att=0; b_turn=0; b_tick=0; watch[me]=0; still[me]=0; t=0;
 				goto have
 			:: else -> b=NS; b_st=0; b_att=0; b_turn=0; b_tick=0; goto next
@@ -313,6 +401,12 @@ looksecond:
 		:: atomic { s==NS -> s=0; t=0; goto back2 }
 		od;
 have:
+#if defined(JOIN) && MAX > 0 && !defined(LASTQUIET) && !defined(TOGETHER)
+		if
+		:: ATLIMIT(mine) -> NOTIFYJOIN
+		:: !ATLIMIT(mine)
+		fi;
+#endif
 #ifdef JOIN
 		if
 		:: tick[mine]==1 ->
@@ -324,16 +418,22 @@ have:
 		/* it is done, or given back */
 #ifdef BACK
 		if
-		:: atomic { !back[tick[mine]] && st[mine]==TAKEN+me ->
-			has[tick[mine]]=0; back[tick[mine]]=1;
-			if :: MAX>0 && att[mine]>=MAX -> st[mine]=ASIDE; asidebits=asidebits|(1<<tick[mine]) :: else -> st[mine]=WAIT fi; mine=0 };
-			atomic { notify(1, WAKES) };
+		:: atomic { !gave[tick[mine]] && st[mine]==TAKEN+me ->
+			has[tick[mine]]=0; back[tick[mine]]=1; gave[tick[mine]]=1;
+			if :: ATLIMIT(mine) -> SETASIDE(mine) :: else -> st[mine]=WAIT; found=1 fi; mine=0 };
+			if
+			:: found -> atomic { found=0; notify(1, WAKES) }
+			:: !found -> NOTIFYJOIN
+			fi;
 			goto next
 		:: skip
 		fi;
 #endif
-		atomic { assert(st[mine]==TAKEN+me); donebits=donebits|(1<<tick[mine]); has[tick[mine]]=0; st[mine]=FREE; att[mine]=0; mine=0 };
+		atomic { assert(st[mine]==TAKEN+me); donebits=donebits|(1<<tick[mine]); has[tick[mine]]=0; st[mine]=FREE; att[mine]=0; mine=0; MOMENT };
 		atomic { notify(2, WAKES) };
+#if defined(JOIN) && !defined(NOFINISH)
+		NOTIFYJOIN;
+#endif
 		goto next
 	} unless { ENDS;
 		if
@@ -343,35 +443,195 @@ end_stop:		killed[me]
 		fi;
 		atomic { asleep[me]=0; woken[me]=0; watch[me]=0; still[me]=0;
 			s=0; do :: s<NT -> if :: has[s]==me+1 -> has[s]=0 :: else fi; s++ :: else -> break od;
-			RESET; mine=0; to=0; mt=0; found=0; dead[me]=1 }
+			RESET; mine=0; to=0; mt=0; found=0; dead[me]=1; MOMENT }
 	}
 }
 
+#ifdef OPS
+#ifdef DISCARDDEAD
+#define ENDABLE(s) (st[s]==ASIDE || DEADW(st[s]))
+#else
+#define ENDABLE(s) RESTING(s)
+#endif
+#if NS == 1
+#define ANYENDABLE ENDABLE(0)
+#else
+#define ANYENDABLE (ENDABLE(0) || ENDABLE(1))
+#endif
+#ifdef BLIND
+#define OSAME(s) true
+#else
+#define OSAME(s) SAME(s)
+#endif
+/* Retries one job, or discards it. */
+proctype O(bool again) {
+	byte s, w, k, b, b_st, b_att, b_turn, b_tick;
+end_o:	ANYENDABLE;
+	do
+	:: atomic { s<NS && ENDABLE(s) -> b=s; b_st=st[s]; b_att=att[s]; b_turn=turn[s]; b_tick=tick[s]; s=0; break }
+	:: atomic { s<NS && !ENDABLE(s) -> s++ }
+	:: atomic { s==NS -> s=0; goto gone }
+	od;
+	atomic {
+		if
+		:: OSAME(b) ->
+			assert(tick[b]==b_tick && has[b_tick]==0 && !((donebits>>b_tick)&1));
+			assert(tries[b_tick]>=MAX);
+			if
+			:: again ->
+				st[b]=WAIT; asidebits=asidebits&~(1<<b_tick); back[b_tick]=1; tries[b_tick]=0;
+#ifdef BACK
+				gave[b_tick]=0;
+#endif
+#ifndef SAMETURN
+				turn[b]=(turn[b]+1)%4;
+#endif
+#if !defined(KEEPCOUNT) && !defined(COUNTLATE)
+				att[b]=0
+#endif
+			:: !again -> st[b]=FREE; att[b]=0; donebits=donebits|(1<<b_tick); MOMENT
+			fi
+		:: else -> goto gone
+		fi
+	};
+#ifdef COUNTLATE
+	atomic { if :: again -> att[b]=0 :: else fi };
+#endif
+#ifdef CUT
+	if :: goto gone :: skip fi;
+#endif
+	if
+#ifndef RETRYQUIET
+	:: atomic { again -> notify(1, WAKES) }
+#else
+	:: again
+#endif
+#ifndef DISCARDQUIET
+	:: atomic { !again -> notify(2, WAKES) }
+#else
+	:: !again
+#endif
+	fi;
+gone:	atomic { b=0; b_st=0; b_att=0; b_turn=0; b_tick=0 }
+}
+#endif
+
+#ifdef SETS
+#if NS == 1
+#define ANYWAITS (st[0]==WAIT)
+#else
+#define ANYWAITS (st[0]==WAIT || st[1]==WAIT)
+#endif
+bool setdied;
+proctype Z(byte me) {
+	byte s, w, k;
+look:	atomic { still[me]=1; watch[me]=0 };
+	do
+	:: atomic { s<NS && TAKEABLE(s) -> goto ready }
+	:: atomic { s<NS && !TAKEABLE(s) ->
+		if :: ISTAKEN(st[s]) && !DEADW(st[s]) -> watch[me]=watch[me]|(1<<(st[s]-TAKEN)) :: else fi;
+		s++ }
+	:: atomic { s==NS -> s=0; break }
+	od;
+	if
+	:: atomic { still[me]==1 -> asleep[me]=1 };
+end_s:		if
+		:: atomic { woken[me] || ENDSEEN -> asleep[me]=0; woken[me]=0 }
+		:: atomic { woken[me] && !setdied -> setdied=1; goto ready }
+		fi
+	:: still[me]!=1
+	fi;
+#ifndef SETQUIET
+	if
+	:: atomic { still[me]==2 && ANYWAITS -> notify(1, 1) }
+	:: !(still[me]==2 && ANYWAITS)
+	fi;
+#endif
+	goto look;
+ready:	atomic { asleep[me]=0; woken[me]=0; still[me]=0; watch[me]=0; s=0 }
+}
+#endif
+
 #ifdef JOIN
 #ifdef NOWRITING
-#define UNFINISHED(s) (st[s]==WAIT || ISTAKEN(st[s]))
+#define WRITTEN(s) false
 #else
-#define UNFINISHED(s) (st[s]==WAIT || ISTAKEN(st[s]) || (ISWRIT(st[s]) && !dead[st[s]-WRIT]))
+#define WRITTEN(s) (ISWRIT(st[s]) && !dead[st[s]-WRIT])
 #endif
+#ifdef LIMITHOLDS
+#define UNFINISHED(s) (st[s]==WAIT || ISTAKEN(st[s]) || WRITTEN(s))
+#else
+#define UNFINISHED(s) (st[s]==WAIT || (ISTAKEN(st[s]) && !RESTING(s)) || WRITTEN(s))
+#endif
+#ifdef DOWN
+#define AT(s) (NS-1-(s))
+#else
+#define AT(s) (s)
+#endif
+#define JOINABLE (ALLFINISHED && !LIVEWRIT)
+#if NS == 1
+#define LIVEWRIT (ISWRIT(st[0]) && !dead[st[0]-WRIT])
+#else
+#define LIVEWRIT ((ISWRIT(st[0]) && !dead[st[0]-WRIT]) || (ISWRIT(st[1]) && !dead[st[1]-WRIT]))
+#endif
+#define FORGET s=0; un=0; jst[0]=0; jatt[0]=0; jturn[0]=0; jst[NS-1]=0; jatt[NS-1]=0; jturn[NS-1]=0
 proctype J() {
-	byte s, t;
-	/* begins when two puts have returned */
+	byte me=N, s, t; byte jst[NS], jatt[NS], jturn[NS]; bool un, prepared;
+	/* begins when the first puts have returned */
+#if R == 1
+end_j:	(acked&1);
+#else
 end_j:	((acked&3)==3);
-	do
-	:: atomic { t=tickets; s=0 };
-		do
-		:: atomic { s<NS && UNFINISHED(s) -> s=0; break }
-		:: atomic { s<NS && !UNFINISHED(s) -> s++ }
-		:: atomic { s==NS ->
-			s=0;
-#ifndef NORECOUNT
-			if :: t!=tickets -> break :: else fi;
 #endif
-			/* the two, and what the second one's worker put, are done */
-			assert((acked & ~donebits & ~asidebits)==0); goto joined }
-		od
+look:	atomic { t=tickets; s=0; un=0; watch[me]=0; moment=0; MOMENT };
+	do
+	:: atomic { s<NS ->
+		jst[s]=0;
+		if
+		:: UNFINISHED(AT(s)) -> un=1;
+			if
+			:: ISTAKEN(st[AT(s)]) && !DEADW(st[AT(s)]) -> watch[me]=watch[me]|(1<<(st[AT(s)]-TAKEN))
+			:: ISWRIT(st[AT(s)]) -> watch[me]=watch[me]|(1<<(st[AT(s)]-WRIT))
+			:: else
+			fi
+		:: !UNFINISHED(AT(s)) && RESTING(AT(s)) ->
+			jst[s]=st[AT(s)]; jatt[s]=att[AT(s)]; jturn[s]=turn[AT(s)]
+		:: else
+		fi;
+		s++ }
+	:: atomic { s==NS -> s=0; break }
 	od;
-joined:	skip
+	if
+#ifndef JSLEEP
+	:: atomic { un -> FORGET; goto look }
+#else
+	:: atomic { un && !prepared -> FORGET; prepared=1; still[me]=1; goto look }
+	:: atomic { un && prepared -> FORGET; prepared=0 };
+		if
+		:: atomic { still[me]==1 -> asleep[me]=3 };
+end_s:			if
+			:: atomic { woken[me] || ENDSEEN -> asleep[me]=0; woken[me]=0; still[me]=0; watch[me]=0 }
+#ifdef RECHECK
+			:: atomic { timeout && !resting && JOINABLE -> asleep[me]=0; woken[me]=0; still[me]=0; watch[me]=0 }
+#endif
+			fi
+		:: atomic { still[me]!=1 -> still[me]=0; watch[me]=0 }
+		fi;
+		goto look
+#endif
+	:: !un
+	fi;
+#ifndef NORECOUNT
+	if :: atomic { t!=tickets -> FORGET; goto look } :: t==tickets fi;
+#endif
+#ifndef NOREREAD
+	do
+	:: atomic { s<NS && jst[s]!=0 && (st[AT(s)]!=jst[s] || att[AT(s)]!=jatt[s] || turn[AT(s)]!=jturn[s]) -> FORGET; goto look }
+	:: atomic { s<NS && !(jst[s]!=0 && (st[AT(s)]!=jst[s] || att[AT(s)]!=jatt[s] || turn[AT(s)]!=jturn[s])) -> s++ }
+	:: atomic { s==NS -> s=0; break }
+	od;
+#endif
+	atomic { assert(moment || ALLFINISHED); FORGET; t=0; moment=0; still[me]=0; watch[me]=0; prepared=0 }
 }
 #endif
 
@@ -379,8 +639,13 @@ joined:	skip
 #define ROOMRESTS(i) (!RUNS(i) || asleep[i]!=2)
 #define JOBRESTS (RESTS(0) && RESTS(1 % N) && RESTS(2 % N) && RESTS(3 % N))
 #define ROOMSREST (ROOMRESTS(0) && ROOMRESTS(1 % N) && ROOMRESTS(2 % N) && ROOMRESTS(3 % N))
+#ifdef JOIN
+#define JOINWAITS (JOINABLE && asleep[N]==3)
+#else
+#define JOINWAITS false
+#endif
 #ifdef RECHECK
-#define RECHECKS ((ANYJOB && !JOBRESTS) || (ANYROOM && !ROOMSREST))
+#define RECHECKS ((ANYJOB && !JOBRESTS) || (ANYROOM && !ROOMSREST) || JOINWAITS)
 #else
 #define RECHECKS false
 #endif
@@ -411,6 +676,15 @@ init {
 #ifdef JOIN
 		run J();
 #endif
+#ifdef SETS
+		run Z(N); run Z(N+1);
+#endif
+#ifdef RETRY
+		run O(1);
+#endif
+#ifdef DISCARD
+		run O(0);
+#endif
 	}
 end_k:	do
 #ifndef WORKERS
@@ -435,6 +709,7 @@ end_k:	do
 		resting=1;
 		assert(!ANYJOB || JOBRESTS);
 		assert(!ANYROOM || ROOMSREST);
+		assert(!JOINWAITS);
 		/* nothing acknowledged is lost: it is done, set aside, or in a slot */
 		budget=0; bs=0;
 		do

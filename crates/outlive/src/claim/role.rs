@@ -480,12 +480,13 @@ mod loom_tests {
 
     use super::*;
     use crate::liveness::Slot;
+    use crate::shim::explore_all;
 
     /// No living process has the role, and the waiter asks the next holder for a wake-up: the sweep
     /// must take the dead holder's name out all the same.
     #[test]
     fn loom_role_a_sweep_leaves_no_dead_holders_name_beside_a_waiter() {
-        loom::model(|| {
+        explore_all(|| {
             let registry: &'static Registry =
                 Box::leak(Box::new(Registry::new(vec![Slot::held_by(100)])));
             let process = TokenId::new(0, 0);

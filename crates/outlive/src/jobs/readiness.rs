@@ -43,17 +43,27 @@ impl Waited for JobsReadiness {
         words.add(&[self.0.head().jobs.watch(prepared.ticket)]);
     }
 
+    /// A notification wakes two sleepers, and a set takes no job: it wakes one more in its place, as
+    /// long as a job waits. Died or stopped before that: a worker that sleeps finds the job
+    /// at its recheck.
+    fn woken(&self, prepared: &PreparedWait) {
+        let jobs = &self.0.head().jobs;
+        if jobs.is_notified(prepared.ticket) && self.0.table().has_waiting() {
+            jobs.notify_some(1);
+        }
+    }
+
     fn needs_recheck(&self, _: &PreparedWait) -> bool {
-        // A producer may be stopped between its job and the notification; and of several sleepers
-        // one notification wakes two.
+        // A producer may be stopped between its job and the notification; and of the two sleepers
+        // that a notification wakes, both may be stopped.
         true
     }
 }
 
 /// Ready when there is a job to be taken ([`Readiness::Readable`]), a dead worker's included:
 /// [`JobQueue::try_take`] takes it, if no other worker was quicker. A job wakes two waiters, wait
-/// sets among them; if the woken sets take no job, workers that sleep find it by their recheck,
-/// within a second.
+/// sets among them. A set that was woken wakes another waiter in its place, so a job reaches a
+/// worker though the sets beside it take none.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-jobs-{}", std::process::id()));

@@ -7,7 +7,8 @@
 //! +-----------+------------+------------+
 //! ```
 //! *attempts* counts how often the job has been taken. *turn* counts how often the slot has been
-//! claimed: a process that read the word of an earlier job does not take it for a later one's.
+//! claimed and its job retried: a process that read the word of an earlier job, or of a job before
+//! it was retried, does not take it for a later one.
 
 use crate::liveness::{TokenId, WAITERS};
 
@@ -67,19 +68,25 @@ impl Word {
         Word(u64::from(attempts.min(MOST_ATTEMPTS)) << ATTEMPTS_AT | turn | u64::from(state))
     }
 
+    /// Returns the word of the slot's next turn.
+    fn next_turn(self, state: u32) -> Word {
+        let turn = (self.0 >> TURN_AT).wrapping_add(1) & TURNS;
+        Word(turn << TURN_AT).with(0, state)
+    }
+
     /// Returns the word of the slot's next turn, in which that thread writes a job.
     pub(super) fn claimed(self, thread: TokenId) -> Word {
-        let turn = (self.0 >> TURN_AT).wrapping_add(1) & TURNS;
-        Word(turn << TURN_AT).with(0, thread.as_u32() | WRITING)
+        self.next_turn(thread.as_u32() | WRITING)
     }
 
     pub(super) fn waiting(self) -> Word {
         self.with(self.attempts(), WAITING)
     }
 
-    /// Returns the word of the job as if it had never been taken.
+    /// Returns the word of the job as if it had never been taken, in the next turn: were the job
+    /// taken and set aside again, a join that read the word before would find it unchanged.
     pub(super) fn anew(self) -> Word {
-        self.with(0, WAITING)
+        self.next_turn(WAITING)
     }
 
     pub(super) fn taken(self, process: TokenId) -> Word {
@@ -109,7 +116,9 @@ mod tests {
         let taken = waiting.taken(process).waiting().taken(process);
         assert_eq!((taken.state(), taken.attempts()), (State::Taken(Some(process)), 2));
         assert_eq!((taken.aside().state(), taken.aside().attempts()), (State::Aside, 2));
-        assert_eq!(taken.aside().anew(), waiting);
+        let anew = taken.aside().anew();
+        assert_eq!((anew.state(), anew.attempts()), (State::Waiting, 0));
+        assert_ne!(anew.taken(process).aside(), waiting.taken(process).aside(), "another turn");
         assert_eq!(taken.free().state(), State::Free);
         assert_ne!(taken.free().claimed(thread), written, "another turn");
         assert_eq!(Word(u64::MAX).claimed(thread).free(), Word(0), "turns begin again");

@@ -268,10 +268,7 @@ mod loom_tests {
     }
 
     fn explore(test: impl Fn(Arc<World>) + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.max_branches = 20_000;
-        model.check(move || {
+        crate::shim::explore(2, move || {
             test(Arc::new(World { event: AtomicU32::new(0), owner: AtomicU32::new(HELD) }))
         });
     }

@@ -115,6 +115,7 @@ mod loom_tests {
 
     use super::super::slot::{INLINE_WORDS, MessageState, Metadata, Slot};
     use super::*;
+    use crate::shim::{explore, explore_all};
 
     /// One slot of a ring, one subscriber, two objects.
     struct World {
@@ -182,7 +183,7 @@ mod loom_tests {
 
     #[test]
     fn loom_topic_hold_against_reuse() {
-        loom::model(|| {
+        explore_all(|| {
             let world = Arc::new(World::new());
             world.publish_object(0, 0);
             let reader = {
@@ -200,9 +201,7 @@ mod loom_tests {
 
     #[test]
     fn loom_topic_hold_of_the_later_message() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        explore(3, || {
             let world = Arc::new(World::new());
             let reader = {
                 let world = Arc::clone(&world);
@@ -222,7 +221,7 @@ mod loom_tests {
 
     #[test]
     fn loom_topic_inline_copies_are_whole() {
-        loom::model(|| {
+        explore_all(|| {
             let world = Arc::new(World::new());
             let write = |world: &World, position: u64| {
                 world.slot.begin();

@@ -430,6 +430,7 @@ mod loom_tests {
 
     use super::*;
     use crate::liveness::TokenId;
+    use crate::shim::explore_all;
     use crate::topic::mapping::Registry;
     use crate::topic::ring::FreeList;
 
@@ -451,7 +452,7 @@ mod loom_tests {
     /// The publisher lends an object again only after the thread that dropped its loan has written
     /// its last byte there.
     fn comes_back(loans: u32) {
-        loom::model(move || {
+        explore_all(move || {
             let bytes: Arc<Vec<Bytes>> =
                 Arc::new((0..loans).map(|_| Bytes(UnsafeCell::new(0))).collect());
             let publisher = LenderOfPublisher::new();

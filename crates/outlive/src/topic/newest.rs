@@ -90,6 +90,7 @@ mod loom_tests {
 
     use super::super::slot::Metadata;
     use super::*;
+    use crate::shim::explore;
 
     /// Two rings of one slot each: a message that was seen may be overwritten before the next look.
     struct World {
@@ -147,12 +148,6 @@ mod loom_tests {
             };
             [of(0), of(1)].into_iter().flatten().max()
         }
-    }
-
-    fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(preemptions);
-        model.check(test);
     }
 
     #[test]

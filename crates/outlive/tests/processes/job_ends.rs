@@ -19,6 +19,7 @@ crate::checks!(
     a_dead_workers_last_attempt_is_set_aside_for_all,
     join_sees_a_retry_beside_a_job_that_is_done: 60,
     join_learns_of_a_death_at_the_last_attempt,
+    sets_that_take_no_job_leave_it_to_a_worker,
     a_damaged_job_hides_no_other,
     set_aside_jobs_one_by_one,
     deadlines_of_long_looks: 60,
@@ -125,13 +126,39 @@ fn join_learns_of_a_death_at_the_last_attempt(world: &World) {
     let queue = queue.expect("made");
     for _ in 0..10 {
         queue.put(&1).expect("room");
+        // No deadline, at which it would look again, and no recheck: only a wake-up ends its sleep.
         let joiner = Child::start(|| queue.join().expect("the last job's worker dies"));
         wait_asleep(joiner.pid());
-        // No worker had the job when `join` looked.
+        // No worker had the job when `join` looked: not even at its last look before its sleep.
+        std::thread::sleep(Duration::from_millis(50));
         holder(&queue).kill();
         joiner.finish();
     }
     assert_eq!(domain.stats().rescues, 0);
+}
+
+/// A job wakes two sleepers: here they are sets, whose threads do something else then. There is no
+/// recheck at which the worker would find the job.
+fn sets_that_take_no_job_leave_it_to_a_worker(world: &World) {
+    let domain = world.domain();
+    let queue = JobQueue::<u64>::open_or_create(&domain, "jobs").expect("made");
+    let sets = [(); 3].map(|()| {
+        let set = Child::start(|| {
+            let mut set = WaitSet::new(&domain);
+            set.add(&queue).expect("added");
+            assert_eq!(set.wait().expect("waits").count(), 1);
+        });
+        wait_asleep(set.pid());
+        set
+    });
+    let worker = Child::start(|| queue.take().expect("a job").done().expect("ours"));
+    wait_asleep(worker.pid());
+    queue.put(&1).expect("room");
+    worker.finish();
+    assert!(queue.is_empty());
+    // A set that was not woken for that one learns of the next.
+    queue.put(&2).expect("room");
+    sets.into_iter().for_each(Child::finish);
 }
 
 fn a_damaged_job_hides_no_other(world: &World) {

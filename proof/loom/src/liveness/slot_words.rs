@@ -30,7 +30,8 @@ impl Slot {
 
     /// What the kernel does when the holder ends, save the wakes.
     pub(crate) fn mark_died(&self) -> bool {
-        let mut seen = self.word.load(Ordering::Relaxed);
+        // Changes nothing. A load would hide from loom that other threads have read the word.
+        let mut seen = self.word.fetch_or(0, Ordering::Relaxed);
         loop {
             let marked = seen & WAITERS | DIED;
             match self.word.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Relaxed) {

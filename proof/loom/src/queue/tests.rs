@@ -11,6 +11,7 @@ use super::ring::Ring;
 use super::{Inner, Receiver, Sender};
 use crate::SendError;
 use crate::liveness::{Registry, Slot, TokenId, become_thread};
+use crate::shim::explore;
 use crate::sys::robust::{ListHead, end_thread};
 use crate::wake::SpinWait;
 
@@ -40,13 +41,6 @@ fn die(inner: &Inner, n: u32, list: &ListHead) {
 
 fn message(n: usize) -> &'static [u8] {
     &[0; 48][..n]
-}
-
-fn explore(bound: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(bound);
-    model.max_branches = 20_000;
-    model.check(test);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::asked::{Asked, Asks, Question, clear_unless, pending};
 use super::call::{After, CallWords, Claim, Ready, State};
 use crate::Deadline;
 use crate::liveness::{Registry, Slot, TokenId, become_thread};
+use crate::shim::explore;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
@@ -48,13 +49,6 @@ fn be(n: u32) -> &'static ListHead {
     become_thread(TokenId::new(n, 0), TokenId::new(n + 2, 0), pointer);
     // SAFETY: leaked; written through the pointer by this thread only, read after.
     unsafe { &*pointer }
-}
-
-fn explore(test: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.max_branches = 20_000;
-    model.check(test);
 }
 
 const SERVER: u32 = 1;
@@ -145,7 +139,7 @@ fn wait(world: &World) -> Told {
 
 #[test]
 fn loom_rpc_a_reply_is_seen_whole_and_wakes() {
-    explore(|| {
+    explore(3, || {
         let world = world();
         ask(&world, 1);
         let serving = {
@@ -165,7 +159,7 @@ fn loom_rpc_a_reply_is_seen_whole_and_wakes() {
 
 #[test]
 fn loom_rpc_a_server_that_ends_between_taking_and_replying_is_told() {
-    explore(|| {
+    explore(3, || {
         let world = world();
         ask(&world, 1);
         let serving = {
@@ -185,7 +179,7 @@ fn loom_rpc_a_server_that_ends_between_taking_and_replying_is_told() {
 
 #[test]
 fn loom_rpc_cancelled_or_begun_never_both() {
-    explore(|| {
+    explore(3, || {
         let world = world();
         ask(&world, 1);
         let serving = {
@@ -213,7 +207,7 @@ fn loom_rpc_cancelled_or_begun_never_both() {
 
 #[test]
 fn loom_rpc_what_is_asked_is_found_whole() {
-    explore(|| {
+    explore(3, || {
         let world = world();
         let serving = {
             let world = Arc::clone(&world);
@@ -233,7 +227,7 @@ fn loom_rpc_what_is_asked_is_found_whole() {
 
 #[test]
 fn loom_rpc_a_slot_asked_again_is_not_lost_and_not_mixed() {
-    explore(|| {
+    explore(3, || {
         let world = world();
         ask(&world, 1);
         let serving = {

@@ -14,6 +14,7 @@ use super::write::RawWriter;
 use crate::Deadline;
 use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::shim::Ordering;
+use crate::shim::explore;
 use crate::sys::robust::{ListHead, end_thread};
 use crate::wake::SpinWait;
 
@@ -58,13 +59,6 @@ fn get(inner: &Inner) -> u64 {
 
 fn set(writer: &mut RawWriter, version: u64) {
     assert_eq!(writer.set(&value(version)).expect("set"), version);
-}
-
-fn explore(bound: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(bound);
-    model.max_branches = 20_000;
-    model.check(test);
 }
 
 #[test]

@@ -8,12 +8,13 @@ use loom::thread;
 
 use super::hazard::{HAZARD_POINTERS, HazardPointers, names};
 use super::slot::{MessageState, Metadata, Slot};
+use crate::shim::explore_all;
 
 /// `Subscriber::new` and `back_pressure::slowest`: a publisher that does not see a reliable
 /// subscriber has published, before that one's first look, all that it overwrites without it.
 #[test]
 fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new((Slot::new(), AtomicU64::new(0)));
         let joining = {
             let world = Arc::clone(&world);
@@ -38,7 +39,7 @@ fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
 /// cursors that were written before it.
 #[test]
 fn loom_topic_a_claim_brings_its_cursors() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
         let joining = {
             let world = Arc::clone(&world);
@@ -58,7 +59,7 @@ fn loom_topic_a_claim_brings_its_cursors() {
 /// published, and published positions go on.
 #[test]
 fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new((Slot::new(), AtomicU64::new(0), AtomicU32::new(1)));
         let leaving = {
             let world = Arc::clone(&world);
@@ -92,7 +93,7 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
 /// slot overwrites nothing that is still being read.
 #[test]
 fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new((Slot::new(), AtomicU64::new(0)));
         let metadata =
             |order| Metadata { order, publisher: 0, len: 0, object: None, has_header: false };
@@ -118,7 +119,7 @@ fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
 /// `ring::make` and `Shared::rings`: a thread that sees a ring counted sees the ring's slots.
 #[test]
 fn loom_topic_a_ring_that_is_counted_has_slots() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new((AtomicU64::new(0), AtomicU32::new(0)));
         let making = {
             let world = Arc::clone(&world);
@@ -139,7 +140,7 @@ fn loom_topic_a_ring_that_is_counted_has_slots() {
 /// subscriber that has just been added.
 #[test]
 fn loom_topic_a_subscriber_that_has_just_come_is_looked_at() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new(World::new());
         world.publish(0, 0);
         let joining = {

@@ -199,6 +199,7 @@ mod loom_tests {
     use loom::thread;
 
     use super::*;
+    use crate::shim::explore_all;
     use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
     /// One object, as `debug/checked.rs` and `take_small` treat it.
@@ -273,7 +274,7 @@ mod loom_tests {
     /// A thread that has seen the modes frees it; one that may see them late takes it, uses it and
     /// frees it without a look at the note; then it is taken once more.
     fn freed_taken_used_and_taken(at_once: bool) {
-        loom::model(move || {
+        explore_all(move || {
             let world = Arc::new(World {
                 word: AtomicU64::new(
                     1 << 32 | u64::from(if at_once { 0 } else { Modes::INTEGRITY.bits() }),

@@ -303,6 +303,7 @@ mod loom_tests {
     use loom::thread;
 
     use super::*;
+    use crate::shim::{explore, explore_all};
 
     const OWNED: u64 = 3 << 62;
 
@@ -385,7 +386,7 @@ mod loom_tests {
 
     #[test]
     fn loom_share_join_against_the_last_leave() {
-        loom::model(|| {
+        explore_all(|| {
             let world = World::shared_by(1);
             let joining = {
                 let world = Arc::clone(&world);
@@ -400,7 +401,7 @@ mod loom_tests {
 
     #[test]
     fn loom_share_two_last_leaves() {
-        loom::model(|| {
+        explore_all(|| {
             let world = World::shared_by(2);
             let other = {
                 let world = Arc::clone(&world);
@@ -415,9 +416,7 @@ mod loom_tests {
     /// One process leaves, one joins by the cell that has become free, and leaves again.
     #[test]
     fn loom_share_two_leave_and_one_joins() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        explore(3, || {
             let world = World::shared_by(2);
             let threads = [
                 {
@@ -441,9 +440,7 @@ mod loom_tests {
     /// A late process enters a row that serves the next sharing, and does no harm there.
     #[test]
     fn loom_share_a_late_joiner_beside_the_next_sharing() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        explore(3, || {
             let world = World::shared_by(1);
             let late = {
                 let world = Arc::clone(&world);
@@ -469,7 +466,7 @@ mod loom_tests {
     /// joins.
     #[test]
     fn loom_share_alone_again_beside_a_join() {
-        loom::model(|| {
+        explore_all(|| {
             let world = World::shared_by(1);
             let joining = {
                 let world = Arc::clone(&world);

@@ -495,6 +495,7 @@ mod loom_tests {
 
     use super::*;
     use crate::liveness::{Registry, Slot};
+    use crate::shim::explore;
     use crate::sys::robust::{ListHead, end_thread};
 
     struct World {
@@ -539,12 +540,6 @@ mod loom_tests {
             let phase = self.barrier().arrive(me, seat)?;
             self.barrier().wait(me, seat, phase, &SpinWait::new(), Some(Deadline::NEVER))
         }
-    }
-
-    fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(preemptions);
-        model.check(test);
     }
 
     /// The repairer found the participant alive, and is slow: the sweep must take the dead

@@ -7,7 +7,7 @@ use loom::thread;
 use super::super::mutex::RawMutex;
 use super::*;
 use crate::liveness::Slot;
-use crate::shim::Ordering;
+use crate::shim::{Ordering, explore};
 use crate::sys::robust::{ListHead, beside_libc_of, end_thread};
 
 /// A mutex at which libc takes `list_op_pending`, as far as loom can have one.
@@ -128,12 +128,6 @@ fn bring(world: &World, thread: u32, items: u32) {
     }
     world.items.store(world.items.load(Ordering::Relaxed) + items, Ordering::Relaxed);
     world.mutex.release(me.id);
-}
-
-fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(test);
 }
 
 #[test]

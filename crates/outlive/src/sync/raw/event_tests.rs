@@ -4,6 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
+use crate::shim::explore;
 
 impl RawEvent {
     pub(crate) fn new(word: u32) -> RawEvent {
@@ -42,12 +43,6 @@ fn wait_since(world: &World, mask: u32, mut begun: Begun) {
         .wait(&world.registry, &SpinWait::new(), Deadline::NEVER, opens, &mut begun)
         .unwrap()
         .unwrap();
-}
-
-fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.check(test);
 }
 
 fn waiters<const N: usize>(world: &Arc<World>, automatic: bool) -> [thread::JoinHandle<()>; N] {

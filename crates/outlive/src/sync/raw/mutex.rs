@@ -283,6 +283,7 @@ mod loom_tests {
 
     use super::*;
     use crate::liveness::{Registry, Slot};
+    use crate::shim::explore;
     use crate::sys::robust::{ListHead, end_thread};
 
     impl<const MARKS: u32> RawMutex<MARKS> {
@@ -328,15 +329,9 @@ mod loom_tests {
         world.value.with_mut(|value| unsafe { *value += 1 });
     }
 
-    fn explore(test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(test);
-    }
-
     #[test]
     fn loom_two_lockers_never_meet_and_both_get_in() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let threads = [0, 1].map(|n| {
                 let world = Arc::clone(&world);
@@ -357,7 +352,7 @@ mod loom_tests {
 
     #[test]
     fn loom_a_death_inside_is_told_to_the_next_also_when_asleep() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let dying = {
                 let world = Arc::clone(&world);
@@ -386,7 +381,7 @@ mod loom_tests {
 
     #[test]
     fn loom_of_two_sleepers_one_is_told_and_both_get_in() {
-        explore(|| {
+        explore(3, || {
             let world = world(3);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
@@ -417,7 +412,7 @@ mod loom_tests {
     /// lock over, so the sweep must take the name out whether the waiter has set its bit or not.
     #[test]
     fn loom_a_sweep_leaves_no_dead_owners_name_beside_a_waiter() {
-        explore(|| {
+        explore(3, || {
             let world = world(3);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
@@ -451,7 +446,7 @@ mod loom_tests {
     /// mark.
     #[test]
     fn loom_what_a_dead_owner_wrote_is_seen_after_a_sweep() {
-        explore(|| {
+        explore(3, || {
             let world = world(3);
             let dying = {
                 let world = Arc::clone(&world);
@@ -480,7 +475,7 @@ mod loom_tests {
 
     #[test]
     fn loom_a_lock_that_is_not_recoverable_is_refused_to_a_sleeper() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
@@ -500,7 +495,7 @@ mod loom_tests {
 
     #[test]
     fn loom_what_nobody_repairs_is_told_to_a_sleeper_again() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
@@ -523,7 +518,7 @@ mod loom_tests {
 
     #[test]
     fn loom_what_a_panic_cut_in_half_is_told_to_a_sleeper() {
-        explore(|| {
+        explore(3, || {
             let world = world(2);
             let panicking = {
                 let world = Arc::clone(&world);

@@ -125,6 +125,7 @@ mod loom_tests {
 
     use super::*;
     use crate::liveness::{Registry, Slot};
+    use crate::shim::explore;
     use crate::sys::robust::{ListHead, end_thread};
 
     impl RawOnce {
@@ -175,15 +176,9 @@ mod loom_tests {
         told
     }
 
-    fn explore(test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(test);
-    }
-
     #[test]
     fn loom_once_is_done_by_one_and_seen_by_all() {
-        explore(|| {
+        explore(2, || {
             let world = world(3);
             let threads = [1, 2].map(|n| {
                 let world = Arc::clone(&world);
@@ -197,7 +192,7 @@ mod loom_tests {
 
     #[test]
     fn loom_once_a_maker_that_dies_leaves_it_to_the_next() {
-        explore(|| {
+        explore(2, || {
             let world = world(3);
             let mut list = ListHead::new();
             assert_eq!(claim(&world, 0, &mut list), OnceClaim::Mine { failed: false });
@@ -216,7 +211,7 @@ mod loom_tests {
 
     #[test]
     fn loom_once_abandoned_another_thread_claims_it() {
-        explore(|| {
+        explore(2, || {
             let world = world(2);
             let mut list = ListHead::new();
             assert_eq!(claim(&world, 0, &mut list), OnceClaim::Mine { failed: false });

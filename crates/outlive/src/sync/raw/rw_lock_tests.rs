@@ -7,6 +7,7 @@ use loom::thread;
 use super::*;
 use crate::Deadline;
 use crate::liveness::{Me, Registry, Slot};
+use crate::shim::explore;
 use crate::sync::raw::Refused;
 use crate::sys::robust::{ListHead, end_thread};
 use crate::wake::SpinWait;
@@ -123,15 +124,9 @@ impl Actor {
     }
 }
 
-fn explore(test: impl Fn() + Sync + Send + 'static) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(test);
-}
-
 #[test]
 fn loom_rw_a_reader_and_a_writer_never_meet() {
-    explore(|| {
+    explore(3, || {
         let world = world(2);
         // The line has had a reader before, or not: the fast path, or the slow one.
         let reader = Actor::new(&world, 0);
@@ -152,7 +147,7 @@ fn loom_rw_a_reader_and_a_writer_never_meet() {
 
 #[test]
 fn loom_rw_a_first_reader_and_a_writer_never_meet() {
-    explore(|| {
+    explore(3, || {
         let world = world(2);
         let writing = thread::spawn({
             let writer = Actor::new(&world, 1);
@@ -170,9 +165,7 @@ fn loom_rw_a_first_reader_and_a_writer_never_meet() {
 
 #[test]
 fn loom_rw_two_readers_of_one_line_and_a_writer_never_meet() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    explore(2, || {
         let world = world(3);
         let threads = [0, 2].map(|n| {
             let reader = Actor::new(&world, n);
@@ -190,7 +183,7 @@ fn loom_rw_two_readers_of_one_line_and_a_writer_never_meet() {
 
 #[test]
 fn loom_rw_a_dead_reader_keeps_no_writer_out() {
-    explore(|| {
+    explore(3, || {
         let world = world(2);
         let dying = thread::spawn({
             let reader = Actor::new(&world, 0);
@@ -218,9 +211,7 @@ fn loom_rw_a_dead_reader_keeps_no_writer_out() {
 /// the empty word.
 #[test]
 fn loom_rw_what_a_swept_reader_read_comes_before_what_is_written() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
+    explore(2, || {
         let world = world(3);
         let reader = Actor::new(&world, 0);
         let (lock, me, spin_wait) = reader.lock();
@@ -251,7 +242,7 @@ fn loom_rw_what_a_swept_reader_read_comes_before_what_is_written() {
 
 #[test]
 fn loom_rw_a_writers_death_is_told_to_the_next_who_reads() {
-    explore(|| {
+    explore(3, || {
         let world = world(2);
         let dying = thread::spawn({
             let writer = Actor::new(&world, 1);
@@ -277,7 +268,7 @@ fn loom_rw_a_writers_death_is_told_to_the_next_who_reads() {
 
 #[test]
 fn loom_rw_no_writer_comes_between_writing_and_reading_on() {
-    explore(|| {
+    explore(3, || {
         let world = world(2);
         let other = thread::spawn({
             let writer = Actor::new(&world, 1);
@@ -303,7 +294,7 @@ fn loom_rw_no_writer_comes_between_writing_and_reading_on() {
 
 #[test]
 fn loom_rw_of_two_who_upgrade_one_does() {
-    explore(|| {
+    explore(3, || {
         let world = world(2);
         let upgrade = |reader: Actor| {
             let (lock, me, spin_wait) = reader.lock();
@@ -354,7 +345,7 @@ impl Actor {
 
 #[test]
 fn loom_rw_an_upgrade_and_a_reader_never_meet() {
-    explore(|| {
+    explore(3, || {
         let world = world(2);
         // The line has had a reader before: the fast path.
         let reader = Actor::new(&world, 0);
@@ -376,7 +367,7 @@ fn loom_rw_an_upgrade_and_a_reader_never_meet() {
 
 #[test]
 fn loom_rw_no_writer_comes_before_an_upgrade() {
-    explore(|| {
+    explore(3, || {
         let world = world(2);
         let other = thread::spawn({
             let writer = Actor::new(&world, 1);
@@ -400,7 +391,7 @@ fn loom_rw_no_writer_comes_before_an_upgrade() {
 
 #[test]
 fn loom_rw_back_to_upgradable_it_lets_a_sleeping_reader_in() {
-    explore(|| {
+    explore(3, || {
         let world = world(2);
         let writer = Actor::new(&world, 0);
         writer.write();
@@ -419,7 +410,7 @@ fn loom_rw_back_to_upgradable_it_lets_a_sleeping_reader_in() {
 
 #[test]
 fn loom_rw_beside_a_dead_upgradable_reader_a_reader_and_a_writer_never_meet() {
-    explore(|| {
+    explore(3, || {
         let world = world(3);
         let dying = Actor::new(&world, 2);
         assert_eq!(dying.read_upgradable(), Acquired::Clean);

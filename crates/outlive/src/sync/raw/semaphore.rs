@@ -403,6 +403,7 @@ mod loom_tests {
 
     use super::*;
     use crate::liveness::{Registry, Slot};
+    use crate::shim::explore;
     use crate::sys::robust::{ListHead, end_thread};
 
     struct World {
@@ -446,15 +447,9 @@ mod loom_tests {
         }
     }
 
-    fn explore(test: impl Fn() + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(test);
-    }
-
     #[test]
     fn loom_no_more_inside_than_permits_and_all_get_in() {
-        explore(|| {
+        explore(3, || {
             let world = world(2, 1);
             let threads = [0, 1].map(|n| {
                 let world = Arc::clone(&world);
@@ -474,7 +469,7 @@ mod loom_tests {
 
     #[test]
     fn loom_a_dead_holders_permit_comes_to_a_sleeper() {
-        explore(|| {
+        explore(3, || {
             let world = world(2, 1);
             let dying = {
                 let world = Arc::clone(&world);
@@ -493,7 +488,7 @@ mod loom_tests {
 
     #[test]
     fn loom_with_two_holders_the_end_of_either_wakes() {
-        explore(|| {
+        explore(3, || {
             let world = world(3, 2);
             let mut lists = [ListHead::new(), ListHead::new()];
             assert_eq!(world.acquire(0, &mut lists[0]), 0);
@@ -512,7 +507,7 @@ mod loom_tests {
 
     #[test]
     fn loom_two_that_want_both_permits_get_them_in_turn() {
-        explore(|| {
+        explore(3, || {
             let world = world(2, 2);
             let threads = [0, 1].map(|n| {
                 let world = Arc::clone(&world);
@@ -537,7 +532,7 @@ mod loom_tests {
 
     #[test]
     fn loom_a_permit_added_is_heard() {
-        explore(|| {
+        explore(3, || {
             let world = world(1, 1);
             world.semaphore().records.prepare(0);
             let adder = {

@@ -12,6 +12,7 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
 use super::span::{Span, Use};
+use crate::shim::explore_all;
 
 const ME: u32 = 3;
 const CLASS: u32 = 12;
@@ -62,7 +63,7 @@ fn beside(
 /// generation as the span's word sees the objects' pages.
 #[test]
 fn loom_span_who_counts_objects_finds_their_pages() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new(World::default());
         let looking = beside(&world, |world| {
             let span = &world.spans[0];
@@ -82,7 +83,7 @@ fn loom_span_who_counts_objects_finds_their_pages() {
 /// `used_spans`: a span that is counted has been taken.
 #[test]
 fn loom_span_what_is_counted_has_been_taken() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new(World::default());
         let looking = beside(&world, |world| {
             if world.used.load(Ordering::Acquire) == 1 {
@@ -99,7 +100,7 @@ fn loom_span_what_is_counted_has_been_taken() {
 /// changes nothing of the span's later generation.
 #[test]
 fn loom_span_a_look_at_an_earlier_generation_changes_nothing() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new(World::default());
         world.extend();
         let growing = beside(&world, |world| {
@@ -128,7 +129,7 @@ fn loom_span_a_look_at_an_earlier_generation_changes_nothing() {
 /// and its object's owner.
 #[test]
 fn loom_span_who_sees_a_run_sees_its_length_and_its_owner() {
-    loom::model(|| {
+    explore_all(|| {
         let world = Arc::new(World::default());
         let looking = beside(&world, |world| {
             let [first, second] = &world.spans;
