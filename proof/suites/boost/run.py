@@ -29,6 +29,8 @@ TESTS = [
     "named_mutex_test",
     "sharable_mutex_test",
     "named_sharable_mutex_test",
+    "upgradable_mutex_test",
+    "named_upgradable_mutex_test",
     "condition_test",
     "named_condition_test",
     "semaphore_test",

@@ -16,11 +16,13 @@ mod mutex;
 mod once;
 mod raw_mutex;
 mod raw_rwlock;
+mod remutex;
 mod rwlock;
 
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{const_mutex, MappedMutexGuard, Mutex, MutexGuard};
 pub use once::{Once, OnceState};
+pub use remutex::{ReentrantMutex, ReentrantMutexGuard};
 pub use rwlock::{
     const_rwlock, MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard,
     RwLockUpgradableReadGuard, RwLockWriteGuard,

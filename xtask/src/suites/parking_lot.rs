@@ -7,7 +7,7 @@ use super::Program;
 use super::crates::Adapted;
 
 const WHOLE: [&str; 2] = ["src/mutex.rs", "src/rwlock.rs"];
-const WITH_A_LOCK: [&str; 2] = ["condvar.rs", "once.rs"];
+const WITH_A_LOCK: [&str; 3] = ["condvar.rs", "once.rs", "remutex.rs"];
 const FILES: [&str; 2] = ["issue_203", "issue_392"];
 
 pub(super) fn ready(may_install: bool) -> io::Result<Result<Vec<Program>, String>> {

@@ -111,6 +111,36 @@ public:
     void unlock_shared() { unlock_sharable(); }
 };
 
+/** The same for a reader that may become the writer, and for what turns into what. */
+template <class Base> class UpgradableCalls : public SharableCalls<Base> {
+public:
+    using SharableCalls<Base>::SharableCalls;
+
+    void lock_upgradable() { read_upgradable(outlive::never); }
+    bool try_lock_upgradable() { return read_upgradable(outlive::at_once); }
+    template <class TimePoint> bool timed_lock_upgradable(const TimePoint &moment) { return read_upgradable(until(moment)); }
+    void unlock_upgradable() { this->object_.unlock(); }
+
+    void unlock_and_lock_upgradable() { done(outlive_rwlock_downgrade_to_upgradable(this->raw())); }
+    void unlock_and_lock_sharable() { done(outlive_rwlock_downgrade(this->raw())); }
+    void unlock_upgradable_and_lock_sharable() { done(outlive_rwlock_downgrade(this->raw())); }
+    void unlock_upgradable_and_lock() { upgrade(outlive::never); }
+    bool try_unlock_upgradable_and_lock() { return upgrade(outlive::at_once); }
+    template <class TimePoint> bool timed_unlock_upgradable_and_lock(const TimePoint &moment) { return upgrade(until(moment)); }
+    bool try_unlock_sharable_and_lock() { return upgrade(outlive::at_once); }
+    /* Outlive has no such step: it is refused. */
+    bool try_unlock_sharable_and_lock_upgradable() { return false; }
+
+private:
+    static void done(int code) { outlive::detail::done(code).value(); }
+    bool read_upgradable(outlive::Deadline deadline) {
+        return outlive::detail::got(outlive_rwlock_upgradable_read(this->raw(), deadline.raw()));
+    }
+    bool upgrade(outlive::Deadline deadline) {
+        return outlive::detail::got(outlive_rwlock_upgrade(this->raw(), deadline.raw()));
+    }
+};
+
 /** Boost's semaphore is given back by any thread; Outlive's by the thread that has the permit, which
  * is all that these tests do. */
 template <class Base> class SemaphoreCalls : public Base {
