@@ -35,7 +35,9 @@
  * upgradable  the writers' word 0 -> me, with the mark, in one step; or as a writer takes it, then
  *          the mark is set and all are woken. Readers that find the mark are inside (step 2). To
  *          become the writer: the mark out, then as a writer waits for readers; if the deadline
- *          passed: the mark set, all woken. Back: ins = 0, the mark set, all woken
+ *          passed: the mark set, all woken. Back: ins = 0, the mark set, all woken. The mark counts
+ *          beside a consistent state only; beside another one readers wait as for a writer. (The
+ *          code sleeps on word and state both, the state last: here one step looks at both)
  * up       keeping the readers' word, compare-exchange the writers' word 0 -> me, dead -> me;
  *          alive: refused. Wait for the other readers, then give the own word back
  *
@@ -117,9 +119,12 @@
 
 #ifdef SHARE
 #define UNMARK ; ws=0
-#define ALONE && !ws
+/* a reader that finds the mark beside another state sleeps; that it does not go round for ever
+ * instead is no end state: a loom test and a test with a stopped process show it */
+#define OPENS (ws && st==CONSISTENT)
+#define ALONE && !OPENS
 #define SEEN(w) (ws -> 0 : w)
-#define IFMARK(x) || (x && ws)
+#define IFMARK(x) || (x && OPENS)
 #define GIVEBACK(own) if :: own==NS+1 -> share() :: else -> release() fi
 #ifdef TAKEMARK
 #define TAKEOVER
@@ -128,8 +133,8 @@
 #endif
 #define SHARES(i) (i<SHARE)
 #define MARKED 6
-#define HEEDS && !(me>=NW && ws)
-#define OUTERMARK :: !dd && me>=NW && ws -> got=MARKED
+#define HEEDS && !(me>=NW && OPENS)
+#define OUTERMARK :: !dd && me>=NW && OPENS -> got=MARKED
 #define AFTERMARK :: got==MARKED -> skip
 #define DOORMARK :: got==MARKED -> got=0
 #else
@@ -173,7 +178,7 @@ byte behind[N];                         /* ghost: the reader's word + 1 behind w
 #define STILL(w) (w!=0 && !tdead[w-1] && stopped[w-1])
 #define DRAINS(i) (qB[i]!=0 && behind[i]!=0 && STILL(so[behind[i]-1]))
 #ifdef SHARE
-#define WAITSFOR(i) (STILL(wo) && (SHARES(i) || i<NW || !ws))
+#define WAITSFOR(i) (STILL(wo) && (SHARES(i) || i<NW || !OPENS))
 #else
 #define WAITSFOR(i) STILL(wo)
 #endif

@@ -12,4 +12,4 @@ mod word;
 pub use holder::Holder;
 pub(crate) use role::{HeldRole, Role, RoleState, RoleWords, Standing};
 pub use transfer::{RecvError, SendError};
-pub(crate) use word::{Claimed, DIED, Unclaimed, Word};
+pub(crate) use word::{Claimed, DIED, Heed, Unclaimed, Word};

@@ -56,6 +56,23 @@ pub(crate) enum Unclaimed {
     System(Errno),
 }
 
+/// Which marks beside a living owner's id tell a thread that wants the word to wait no longer.
+#[derive(Clone, Copy)]
+pub(crate) struct Heed<'a> {
+    pub(crate) marks: u32,
+    /// They count only while this word is 0. The owner, which alone writes it, does not make it 0
+    /// while it has one of them set.
+    pub(crate) unless: &'a AtomicU32,
+}
+
+impl Heed<'_> {
+    /// Returns whether that value of the word has a mark that counts.
+    fn sees_mark(self, seen: u32) -> bool {
+        // Relaxed: the caller's Acquire load of the word orders it.
+        seen & self.marks != 0 && self.unless.load(Ordering::Relaxed) == 0
+    }
+}
+
 impl<const MARKS: u32> Word<MARKS> {
     /// Returns the owner that a value of this word names.
     #[inline]
@@ -116,17 +133,17 @@ impl<const MARKS: u32> Word<MARKS> {
         spin_wait: &SpinWait,
         deadline: Deadline,
     ) -> Result<Claimed, Unclaimed> {
-        self.claim_heeding(me, spin_wait, deadline, 0)
+        self.claim_heeding(me, spin_wait, deadline, Heed { marks: 0, unless: &self.0 })
     }
 
-    /// Takes the word likewise, unless its living owner has set one of the marks `heeded`.
+    /// Takes the word likewise, unless its living owner has set a mark that the caller heeds.
     #[cold]
     pub(crate) fn claim_heeding(
         &self,
         me: Me,
         spin_wait: &SpinWait,
         deadline: Deadline,
-        heeded: u32,
+        heed: Heed<'_>,
     ) -> Result<Claimed, Unclaimed> {
         // Spinning only loads: a death leaves nothing. Relaxed: `try_claim` loads again.
         spin_wait.spin_until(deadline, || Self::owner_in(self.0.load(Ordering::Relaxed)).is_none());
@@ -135,21 +152,20 @@ impl<const MARKS: u32> Word<MARKS> {
         let mut last_try = false;
         loop {
             match self.try_claim(me) {
-                // Relaxed: the caller looks again.
-                Err(Unclaimed::WouldBlock) if self.0.load(Ordering::Relaxed) & heeded != 0 => {
+                Err(Unclaimed::WouldBlock) if heed.sees_mark(self.0.load(Ordering::Acquire)) => {
                     return Err(Unclaimed::Marked);
                 }
                 Err(Unclaimed::WouldBlock) if last_try => return Err(Unclaimed::TimedOut),
                 Err(Unclaimed::WouldBlock) => {}
                 settled => return settled,
             }
-            let slept = self.sleep_behind_owner(me, &mut relay, deadline, heeded);
+            let slept = self.sleep_behind_owner(me, &mut relay, deadline, heed);
             last_try = slept.map_err(Unclaimed::System)? == Asleep::TimedOut;
         }
     }
 
     /// Sleeps until the word changes or its living owner ends; returns at once if there is no such
-    /// owner, or if it has set one of the marks `heeded`. The caller keeps `relay` until it has
+    /// owner, or if it has set a mark that the caller heeds. The caller keeps `relay` until it has
     /// what it wants.
     #[cold]
     pub(crate) fn sleep_behind_owner(
@@ -157,28 +173,45 @@ impl<const MARKS: u32> Word<MARKS> {
         me: Me,
         relay: &mut Option<WakeRelay>,
         deadline: Deadline,
-        heeded: u32,
+        heed: Heed<'_>,
     ) -> Result<Asleep, Errno> {
         let seen = self.0.load(Ordering::Acquire);
-        let owner = Self::owner_in(seen).filter(|owner| *owner != me.id && seen & heeded == 0);
-        let Some(owner) = owner else {
+        let Some(owner) = Self::owner_in(seen).filter(|owner| *owner != me.id) else {
             return Ok(Asleep::LookAgain);
         };
         let waited_for = seen | WAITERS;
-        // Relaxed: the bit only asks the owner to wake us. Died just after: an empty wake, no harm.
+        let mut words = [Watch { word: &self.0, expected: waited_for }; 2];
+        let mut len = 1;
+        if seen & heed.marks != 0 {
+            let expected = heed.unless.load(Ordering::Relaxed);
+            if expected == 0 {
+                return Ok(Asleep::LookAgain);
+            }
+            // The owner may take the mark out, clear this word, and set the mark again, all before
+            // we are in the queue: then the first word has the same value as before, and the wake
+            // has been. It cleared this one before that wake, and the kernel looks at it after it
+            // has queued us on the first.
+            words[1] = Watch { word: heed.unless, expected };
+            len = 2;
+        }
+        // Acquire: if the owner has set its mark again meanwhile, and woken nobody, because the bit
+        // was not there, we see in the second word what it cleared before. Otherwise the bit only
+        // asks the owner to wake us. Died just after: an empty wake, no harm.
         if seen & WAITERS == 0
             && self
                 .0
-                .compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed)
+                .compare_exchange(seen, waited_for, Ordering::Acquire, Ordering::Relaxed)
                 .is_err()
         {
             return Ok(Asleep::LookAgain);
         }
         let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
-        let watch = Watch { word: &self.0, expected: waited_for };
         // A mark that this sleeper does not heed wakes it in vain, or not at all.
-        let has_changed = || (self.0.load(Ordering::Relaxed) ^ waited_for) & (!MARKS | heeded) != 0;
-        Sleep::on(me.registry, &[watch])
+        let has_changed = || {
+            let now = self.0.load(Ordering::Acquire);
+            (now ^ waited_for) & !MARKS != 0 || heed.sees_mark(now)
+        };
+        Sleep::on(me.registry, &words[..len])
             .behind(relay, &[owner])
             .until_it_comes(deadline, has_changed)
     }

@@ -4,18 +4,20 @@
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive::sync::{LockError, Mutex};
+use outlive::sync::{LockError, Mutex, RwLock};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
-use crate::child::{Child, PATIENCE, wait_until};
+use crate::child::{Child, PATIENCE, exit_now, wait_until};
 use crate::denied;
+use crate::forge::{BODY, Bytes};
 use crate::runner::World;
 use crate::waiting::owner;
 
 crate::checks!(
     a_sleeper_stopped_with_the_death_notice_in_hand_holds_up_nobody: 60,
     a_releaser_stopped_at_any_instruction_has_the_lock_or_has_told_all: 300,
+    a_reader_sleeps_behind_one_that_was_stopped_before_it_was_told: 60,
     short_deadlines_find_a_mark_that_the_kernel_lost: 60,
     wakes_do_not_slow_down_with_the_age_of_the_domain: 60,
     a_call_that_is_denied_from_now_on_is_done_without: 60,
@@ -219,6 +221,49 @@ fn a_releaser_stopped_at_any_instruction_has_the_lock_or_has_told_all(world: &Wo
     }
     eprintln!("stopped at {held_at} instructions with the lock, at {free_at} without");
     assert!(held_at > 3 && free_at > 1);
+}
+
+/// What the lock guards is torn, and no thread holds it: the next upgradable reader has its mark in
+/// the word before it looks at the state, and lets nobody in.
+fn a_reader_sleeps_behind_one_that_was_stopped_before_it_was_told(world: &World) {
+    const SHARED: u32 = 1 << 30;
+    let domain = world.domain();
+    let lock = RwLock::options(0u64).open_or_create(&domain, "rw").expect("opens");
+    Child::start(|| {
+        let _guard = lock.write().expect("free");
+        exit_now(0);
+    })
+    .finish();
+    assert!(matches!(lock.write(), Err(LockError::OwnerDied(_))), "told, and has not repaired it");
+    let board = Board::new();
+    let upgradable = Steered::start(|| {
+        domain.token().expect("a token");
+        // SAFETY: no pointers are passed.
+        unsafe { libc::raise(libc::SIGSTOP) };
+        let Err(LockError::OwnerDied(mut guard)) = lock.upgradable_read() else {
+            panic!("not told");
+        };
+        guard.mark_consistent();
+        let _reading = guard.downgrade_to_upgradable().expect("repaired");
+        board.reach(0, 1);
+    });
+    upgradable.order(libc::PTRACE_CONT);
+    assert!(upgradable.is_stopped_again());
+    let words = Bytes::of(&domain, "rw");
+    while words.word(BODY) & SHARED == 0 {
+        upgradable.order(libc::PTRACE_SINGLESTEP);
+        assert!(upgradable.is_stopped_again());
+    }
+    assert!(matches!(lock.try_read(), Ok(None)));
+    assert!(matches!(lock.read_timeout(Duration::from_millis(50)), Ok(None)));
+    let reader = Child::start(|| {
+        drop(lock.read().expect("repaired, and shared"));
+        board.set(0, 1);
+    });
+    wait_asleep(reader.pid());
+    upgradable.let_go().finish();
+    reader.finish();
+    assert_eq!(domain.stats().rescues, 0);
 }
 
 /// The list of robust mutexes is taken away: the kernel marks nothing at the end. No process sleeps

@@ -18,7 +18,7 @@
 
 use super::{Acquired, Refused};
 use crate::Deadline;
-use crate::claim::{Claimed, Unclaimed, Word};
+use crate::claim::{Claimed, Heed, Unclaimed, Word};
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::robust::WakeRelay;
@@ -91,7 +91,7 @@ impl<const MARKS: u32> RawMutex<MARKS> {
     }
 
     /// Takes the lock, and waits until the deadline; returns `None` if its living owner has set one
-    /// of the marks `heeded`.
+    /// of the marks `heeded`, and what the lock guards is whole.
     #[cold]
     pub(crate) fn lock_heeding(
         &self,
@@ -100,7 +100,7 @@ impl<const MARKS: u32> RawMutex<MARKS> {
         deadline: Deadline,
         heeded: u32,
     ) -> Result<Option<Acquired>, Refused> {
-        match self.word.claim_heeding(me, spin_wait, deadline, heeded) {
+        match self.word.claim_heeding(me, spin_wait, deadline, self.heed(heeded)) {
             Err(Unclaimed::Marked) => Ok(None),
             claimed => self.claimed(me, claimed).map(Some),
         }
@@ -150,8 +150,8 @@ impl<const MARKS: u32> RawMutex<MARKS> {
     }
 
     /// Sleeps until the word changes or its living owner ends; returns at once if there is no such
-    /// owner, or if it has set one of the marks `heeded`. The caller keeps `relay` until it has
-    /// what it wants.
+    /// owner, or if it has set one of the marks `heeded` and what the lock guards is whole. The
+    /// caller keeps `relay` until it has what it wants.
     #[cold]
     pub(crate) fn sleep_behind_owner(
         &self,
@@ -160,7 +160,20 @@ impl<const MARKS: u32> RawMutex<MARKS> {
         deadline: Deadline,
         heeded: u32,
     ) -> Result<Asleep, Refused> {
-        self.word.sleep_behind_owner(me, relay, deadline, heeded).map_err(Refused::System)
+        self.word
+            .sleep_behind_owner(me, relay, deadline, self.heed(heeded))
+            .map_err(Refused::System)
+    }
+
+    /// Returns those marks as a waiter heeds them: only where what the lock guards is whole.
+    ///
+    /// An owner whose mark is beside another state is to be told of a death, and takes the mark out
+    /// first. It may be stopped before it does, so others sleep behind it as if there were no mark.
+    /// They are woken when it unlocks, or when it has made the state consistent and sets the mark
+    /// again.
+    fn heed(&self, marks: u32) -> Heed<'_> {
+        const { assert!(CONSISTENT == 0) };
+        Heed { marks, unless: &self.state }
     }
 
     /// Unlocks when a panic has interrupted the holder's change: the next locker is told, as of a

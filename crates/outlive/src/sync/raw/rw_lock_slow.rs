@@ -84,7 +84,7 @@ impl RawRwLock {
             }
             let is_free = || {
                 let seen = self.writer.word().load(Ordering::Relaxed);
-                seen == 0 || seen & SHARED != 0
+                seen == 0 || seen & SHARED != 0 && self.writer.is_consistent()
             };
             if !has_spun {
                 has_spun = true;
@@ -92,7 +92,7 @@ impl RawRwLock {
                     continue;
                 }
             }
-            // The mark ends the wait, too: from then on its owner lets readers in.
+            // The mark beside a consistent state ends the wait, too: then its owner lets readers in.
             let slept = self.writer.sleep_behind_owner(me, &mut relay, deadline, SHARED);
             last_try = slept? == Asleep::TimedOut;
         }
@@ -119,7 +119,7 @@ impl RawRwLock {
     /// Takes `writer` first and enters as a reader under it: no thread writes as long as we hold
     /// it. For a lock whose writer died (we are told, as any writer would be), for one without a
     /// free word, and for a reader that never finds it open. Returns `None` if its owner has set one
-    /// of the marks `heeded`: then readers enter without it.
+    /// of the marks `heeded` beside a consistent state: then readers enter without it.
     fn read_as_holder(
         &self,
         me: Me,
@@ -135,8 +135,8 @@ impl RawRwLock {
     }
 
     /// Takes `writer` for a thread that comes to read; returns `None` if a living owner has set one
-    /// of the marks `heeded`. If the last writer died inside, waits for the readers as well: the
-    /// caller is the writer, to repair.
+    /// of the marks `heeded` beside a consistent state. If the last writer died inside, waits for
+    /// the readers as well: the caller is the writer, to repair.
     fn hold_writer(
         &self,
         me: Me,
@@ -179,7 +179,8 @@ impl RawRwLock {
     ) -> Result<Acquired, Refused> {
         if entered {
             // What it guards may be half-written: to be looked at without readers. None came in
-            // meanwhile, because they look at the state, too.
+            // meanwhile, because they look at the state, too. Stopped before: readers wait as
+            // behind a writer, for as long as they are to; died: the next takes the word over.
             if !self.writer.claim().clear_mark(me.id, SHARED_BIT) {
                 return Err(Refused::Damaged);
             }

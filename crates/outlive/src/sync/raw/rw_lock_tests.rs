@@ -429,3 +429,30 @@ fn loom_rw_beside_a_dead_upgradable_reader_a_reader_and_a_writer_never_meet() {
         assert_eq!(reader.read(), Some(1));
     });
 }
+
+/// The upgradable reader has its mark in the word for a moment before it looks at the state.
+#[test]
+fn loom_rw_beside_an_upgradable_reader_that_is_to_be_told_a_reader_waits() {
+    explore(3, || {
+        let world = world(2);
+        let upgrading = Actor::new(&world, 0);
+        assert_eq!(upgrading.write(), Acquired::Clean);
+        upgrading.raise();
+        world.lock.unlock_unfinished(upgrading.id);
+        let reading = thread::spawn({
+            let reader = Actor::new(&world, 1);
+            move || reader.read()
+        });
+        let got = upgrading.read_upgradable();
+        if got == Acquired::OwnerDied {
+            upgrading.raise();
+            world.lock.mark_consistent();
+            world.lock.downgrade_to_upgradable(upgrading.lock().1);
+        }
+        // It holds on until the reader has read.
+        let read = reading.join().unwrap();
+        world.lock.leave_upgradable(upgrading.id);
+        // One of the two was told, and has repaired it.
+        assert_eq!(read, (got == Acquired::OwnerDied).then_some(2));
+    });
+}
