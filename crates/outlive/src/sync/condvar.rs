@@ -128,8 +128,8 @@ impl Drop for BegunCondvarWait<'_> {
 enum Outer {
     /// They keep it from waiting.
     Refused,
-    /// It gives the mutex up as a whole.
-    GivenUp,
+    /// It releases the mutex as a whole.
+    Released,
 }
 
 /// The end of a part of a wait: the guard, unless a living thread keeps the mutex, and whether it
@@ -319,7 +319,7 @@ impl Condvar {
         guard: Guard<'a, R, T, K>,
         deadline: Deadline,
     ) -> Ended<'a, R, T, K> {
-        ended(self.wait_by(guard, Some(Outer::GivenUp), |raw, mutex, me, relay| {
+        ended(self.wait_by(guard, Some(Outer::Released), |raw, mutex, me, relay| {
             let (registry, relock) = (self.handle.registry(), Deadline::NEVER);
             raw.wait(registry, mutex, me, relay, &self.spin_waits, deadline, relock)
         }))
@@ -475,7 +475,7 @@ impl Condvar {
         relock: Deadline,
     ) -> NotifiedOrNot<'a, R, T, K> {
         let mut notified = false;
-        let ended = self.wait_by(guard, Some(Outer::GivenUp), |raw, mutex, me, relay| {
+        let ended = self.wait_by(guard, Some(Outer::Released), |raw, mutex, me, relay| {
             let (registry, since) = (self.handle.registry(), begun.since);
             let spin_waits = &self.spin_waits;
             let waited =
@@ -505,7 +505,7 @@ impl Condvar {
         let mut woke = Woke::Notified;
         let condvar = self.handle.shared();
         let waits_on = plain.map(|_| condvar);
-        let also_outer = plain == Some(Outer::GivenUp);
+        let also_outer = plain == Some(Outer::Released);
         let again = guard.give_back_during(
             self.handle.segment(),
             waits_on,
