@@ -161,7 +161,7 @@ inline renew() {
 	atomic { i=0; a=0; b=0; m=0 };
 	if
 	:: deaths>0 -> atomic { deaths--; dire=0; lock=0 }	/* died: not whole yet, and the next gets the lock */
-	:: atomic {
+	:: true -> atomic {
 		if
 #ifndef ABORTLOST
 		:: broken && !dire

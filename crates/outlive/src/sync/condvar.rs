@@ -128,8 +128,8 @@ impl Drop for BegunCondvarWait<'_> {
 enum Outer {
     /// They keep it from waiting.
     Refused,
-    /// It gives the mutex up as a whole.
-    GivenUp,
+    /// It releases the mutex as a whole.
+    Released,
 }
 
 /// The end of a part of a wait: the guard, unless a living thread keeps the mutex, and whether it
@@ -314,12 +314,12 @@ impl Condvar {
     /// The thread uses no reference that another guard of this mutex gave it, until this has returned
     /// a guard; and if it returns none, it drops those guards before it locks the mutex again.
     #[doc(hidden)]
-    pub unsafe fn wait_with_outer_guards_until<'a, R: CondvarLock, T, K>(
+    pub unsafe fn wait_with_outer_guards<'a, R: CondvarLock, T, K>(
         &self,
         guard: Guard<'a, R, T, K>,
         deadline: Deadline,
     ) -> Ended<'a, R, T, K> {
-        ended(self.wait_by(guard, Some(Outer::GivenUp), |raw, mutex, me, relay| {
+        ended(self.wait_by(guard, Some(Outer::Released), |raw, mutex, me, relay| {
             let (registry, relock) = (self.handle.registry(), Deadline::NEVER);
             raw.wait(registry, mutex, me, relay, &self.spin_waits, deadline, relock)
         }))
@@ -465,7 +465,7 @@ impl Condvar {
     /// returns also whether it was notified. Otherwise any wake-up, a signal's, too, ends this part.
     ///
     /// # Safety
-    /// As for [`Condvar::wait_with_outer_guards_until`].
+    /// As for [`Condvar::wait_with_outer_guards`].
     #[doc(hidden)]
     pub unsafe fn continue_wait<'a, R: CondvarLock, T, K>(
         &self,
@@ -475,7 +475,7 @@ impl Condvar {
         relock: Deadline,
     ) -> NotifiedOrNot<'a, R, T, K> {
         let mut notified = false;
-        let ended = self.wait_by(guard, Some(Outer::GivenUp), |raw, mutex, me, relay| {
+        let ended = self.wait_by(guard, Some(Outer::Released), |raw, mutex, me, relay| {
             let (registry, since) = (self.handle.registry(), begun.since);
             let spin_waits = &self.spin_waits;
             let waited =
@@ -505,7 +505,7 @@ impl Condvar {
         let mut woke = Woke::Notified;
         let condvar = self.handle.shared();
         let waits_on = plain.map(|_| condvar);
-        let also_outer = plain == Some(Outer::GivenUp);
+        let also_outer = plain == Some(Outer::Released);
         let again = guard.give_back_during(
             self.handle.segment(),
             waits_on,

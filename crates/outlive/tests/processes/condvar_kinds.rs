@@ -336,7 +336,7 @@ macro_rules! under {
     };
 }
 
-under!(pi, PiMutex, PiMutexGuard, PiMutex::options(0u64), anybody_may);
+under!(pi, PiMutex, PiMutexGuard, PiMutex::options(0u64), needs_no_right);
 under!(
     ceiling,
     CeilingMutex,
@@ -346,7 +346,7 @@ under!(
 );
 
 /// A mutex with priority inheritance needs no right.
-fn anybody_may(_: &World) {}
+fn needs_no_right(_: &World) {}
 
 fn opened(domain: &Domain) -> (PiMutex<u64>, Condvar) {
     (

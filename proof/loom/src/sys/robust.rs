@@ -67,7 +67,7 @@ pub(crate) unsafe fn beside_libc_of<T>(head: *mut ListHead, uses_libc: impl FnOn
         futex::wake_one(unsafe { &*saved });
     }
     let result = uses_libc();
-    // SAFETY: as above.
+    // SAFETY: the test keeps each thread's head alive and to that thread.
     unsafe { (*head).pending = saved };
     result
 }
