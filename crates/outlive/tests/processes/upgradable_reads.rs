@@ -244,6 +244,19 @@ fn a_thread_does_not_wait_for_itself(world: &World) {
     drop(reading);
     board.set(1, 1);
     child.finish();
+    // Refused at once, also beside a reader that does not leave before.
+    let board = Board::new();
+    let reader = holder(&lock, board, |lock| lock.read().expect("free"));
+    let beside = lock.read().expect("beside it");
+    let refused = upgradable(&lock).upgrade().expect_err("this thread reads a second time");
+    assert!(matches!(&refused, UpgradeError::Failed(_, error) if *error == deadlock));
+    drop(refused);
+    let second = lock.read().expect("a second time");
+    let refused = second.upgrade().expect_err("this thread reads a second time");
+    assert!(matches!(&refused, UpgradeError::Failed(_, error) if *error == deadlock));
+    drop((refused, beside));
+    board.set(1, 1);
+    reader.finish();
 }
 
 fn a_dead_upgradable_reader_keeps_nobody_out(world: &World) {

@@ -427,9 +427,12 @@ impl RawRwLock {
         spin_wait: &SpinWait,
         wait: Option<Deadline>,
     ) -> Result<(), Refused> {
-        if wait.is_none() {
+        match wait {
             // Looked at first, so that a try which must fail keeps no reader out.
-            self.look_at_readers(me)?;
+            None => self.look_at_readers(me)?,
+            // And no other reader is waited for either: this thread would never come to its turn.
+            Some(_) if self.has_reader(me.id) => return Err(Refused::Deadlock),
+            Some(_) => {}
         }
         // From here on new readers wait. Died or stopped from here on, until `begin`: as a writer
         // that waits for readers, of whose death no locker is told.
@@ -455,6 +458,12 @@ impl RawRwLock {
         wait: Option<Deadline>,
     ) -> Result<(), Refused> {
         let by_word = !self.is_writers(word);
+        // Relaxed: only this thread writes its own id.
+        let reads = |by: &AtomicU32| TokenId::from_word(by.load(Ordering::Relaxed)) == Some(me.id);
+        // Looked at before it waits for another reader, which may wait for this thread.
+        if wait.is_some() && self.words().any(|by| !core::ptr::eq(by, word) && reads(by)) {
+            return Err(Refused::Deadlock);
+        }
         if by_word && self.judge(self.writer.try_lock(me)?) == Acquired::OwnerDied {
             // While we read, no writer was inside: a stray write changed the words.
             self.writer.release(me.id);
