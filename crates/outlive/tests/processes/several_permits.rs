@@ -16,6 +16,7 @@ use crate::runner::World;
 crate::checks!(
     all_or_none,
     more_than_there_may_be_is_refused,
+    none_at_all_waits_for_no_turn,
     two_that_want_more_than_half_do_not_wait_for_each_other: 60,
     a_stream_of_single_permits_starves_no_process_that_wants_all: 60,
     killed_with_a_part_it_leaves_nothing_behind,
@@ -97,6 +98,18 @@ fn more_than_there_may_be_is_refused(world: &World) {
     }
     waiting.finish();
     assert_eq!(parts.available_permits(), 1);
+}
+
+fn none_at_all_waits_for_no_turn(world: &World) {
+    let domain = world.domain();
+    let semaphore = open(&domain, 2);
+    let ours = semaphore.acquire_many(1).expect("free");
+    // It has the turn, and waits for our permit.
+    let waiting = sleeper(&semaphore, 2);
+    assert!(semaphore.acquire_many(0).expect("none").is_empty());
+    assert!(semaphore.try_acquire_many(0).expect("none").expect("at once").is_empty());
+    drop(ours);
+    waiting.finish();
 }
 
 fn two_that_want_more_than_half_do_not_wait_for_each_other(world: &World) {

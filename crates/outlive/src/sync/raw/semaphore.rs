@@ -210,6 +210,10 @@ impl RawSemaphore<'_> {
         start: usize,
         count: usize,
     ) -> Result<Vec<usize>, Refused> {
+        if count == 0 {
+            // Without the turn: the thread that has it may wait for a permit of the caller's.
+            return Ok(Vec::new());
+        }
         match wait {
             // Looked at first, so that a try which must fail takes nothing from others.
             None if self.within_reach(me) < count => return Err(Refused::WouldBlock),
