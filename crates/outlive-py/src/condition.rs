@@ -28,7 +28,8 @@ const MOST_NOTED: usize = 24;
 /// the next one. A program whose notifier may die between a change and ``notify`` uses ``wait_for``,
 /// which looks at the condition once a second besides, or a timeout.
 ///
-/// ``wait`` releases an ``RLock`` as a whole, and has acquired it as often when it returns.
+/// ``wait`` releases an ``RLock`` as a whole, and has acquired it as often when it returns. It
+/// raises ``RuntimeError`` if the thread has acquired it by another object of that name as well.
 ///
 /// To return, ``wait`` takes the lock again. A holder that dies does not keep it from that. One
 /// that is alive and does not release it (stopped, say) does, for ``relock`` seconds longer: 10

@@ -36,6 +36,8 @@ pub(crate) trait Core: Sized + Send + Sync + 'static {
     fn reset(mutex: &Arc<Self>, value: u64, deadline: Deadline)
     -> Option<Result<(), AcquireError>>;
     fn holder(mutex: &Arc<Self>) -> Option<Holder>;
+    /// Returns how often the calling thread, which holds it, has acquired it by whatever handle.
+    fn depth(mutex: &Arc<Self>) -> usize;
     fn mark_consistent(guard: &mut Self::Guard);
     fn mark_not_recoverable(guard: Self::Guard);
     fn value(guard: &Self::Guard) -> u64;
@@ -51,7 +53,10 @@ pub(crate) trait Core: Sized + Send + Sync + 'static {
 }
 
 macro_rules! core {
-    ($mutex:ty, $guard:ty, $held:ident => $get:expr, $value:ident => $set:expr) => {
+    (
+        $mutex:ty, $guard:ty,
+        $held:ident => $get:expr, $value:ident => $set:expr, $of:ident => $depth:expr
+    ) => {
         impl Core for $mutex {
             type Guard = $guard;
 
@@ -83,6 +88,10 @@ macro_rules! core {
                 mutex.holder()
             }
 
+            fn depth($of: &Arc<Self>) -> usize {
+                $depth
+            }
+
             fn mark_consistent(guard: &mut Self::Guard) {
                 guard.mark_consistent();
             }
@@ -105,20 +114,22 @@ macro_rules! core {
                 begun: &BegunCondvarWait<'_>,
                 (slice, next): (Deadline, Deadline),
             ) -> Result<Option<(Self::Guard, bool)>, LockError<Self::Guard>> {
-                // SAFETY: no guard in here has given a reference that is still used, and `Levels`
-                // drops its other guards before it locks again.
+                // SAFETY: no guard in here has given a reference that is still used; the thread has
+                // no guards but those of one `Levels` (`Inner::sleep`), which drops its other ones
+                // before it locks again.
                 unsafe { condvar.continue_wait(guard, begun, slice, next) }
             }
         }
     };
 }
 
-core!(Mutex<u64>, OwnedMutexGuard<u64>, held => **held, value => **held = value);
+core!(Mutex<u64>, OwnedMutexGuard<u64>, held => **held, value => **held = value, _mutex => 1);
 core!(
     ReentrantMutex<Cell<u64>>,
     OwnedReentrantMutexGuard<Cell<u64>>,
     held => held.get(),
-    value => held.set(value)
+    value => held.set(value),
+    mutex => mutex.depth() as usize
 );
 
 /// The guards that a thread has of one lock.
@@ -335,6 +346,17 @@ impl<L: Core> Inner<L> {
         sleep: impl FnOnce(L::Guard) -> Result<Option<(L::Guard, bool)>, LockError<L::Guard>>,
     ) -> PyResult<Result<bool, usize>> {
         let thread = self.this_thread(py)?;
+        let levels = self
+            .held
+            .with(thread, |levels| 1 + levels.others.len())
+            .ok_or_else(|| not_held_to("wait on"))?;
+        // The wait would give those up, too. But a thread that uses the other object meanwhile
+        // puts its own guards there, and nothing here could restore them.
+        if L::depth(&self.mutex) > levels {
+            return Err(PyRuntimeError::new_err(
+                "cannot wait on a lock that this thread holds by another object of its name as well",
+            ));
+        }
         let Levels { last, others } =
             self.held.take(thread).ok_or_else(|| not_held_to("wait on"))?;
         match sleep(last) {

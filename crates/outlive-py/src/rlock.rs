@@ -14,10 +14,12 @@ use crate::waiting::Until;
 
 /// A ``Lock`` that the thread that holds it may acquire again, with ``threading.RLock``'s methods.
 ///
-/// As often as it was acquired it must be released, by whichever object of that name. When a holder
-/// dies, however often it had acquired the lock, the next ``acquire`` succeeds all the same, once is
-/// enough to release it, and ``owner_died`` is set: see ``Lock``. ``Condition.wait`` releases it as
-/// a whole, and restores that. In Rust it is a ``ReentrantMutex<Cell<u64>>``.
+/// As often as it was acquired it must be released, each time by the object that acquired it: the
+/// thread may acquire it by several objects of that name. When a holder dies, however often it had
+/// acquired the lock, the next ``acquire`` succeeds all the same, once is enough to release it, and
+/// ``owner_died`` is set: see ``Lock``. ``Condition.wait`` releases it as a whole, and restores
+/// that; it raises ``RuntimeError`` if the thread holds the lock by another object as well. In Rust
+/// it is a ``ReentrantMutex<Cell<u64>>``.
 ///
 /// >>> tree = RLock("tree", folder)
 /// >>> with tree, tree:

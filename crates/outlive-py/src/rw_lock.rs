@@ -320,17 +320,20 @@ impl RwHold {
         this_thread(&self.of.domain).raised(py)
     }
 
-    /// Turns what the calling thread, of that name, has inside.
-    fn turn<R>(&self, thread: u32, turn: impl FnOnce(Given) -> (Given, R)) -> R {
-        self.held.turn(thread, turn).expect("the thread is inside")
+    /// Turns what the calling thread, of that name, has inside; `None` if it is not inside any more:
+    /// a signal's handler may have left.
+    fn turn<R>(&self, thread: u32, turn: impl FnOnce(Given) -> (Given, R)) -> Option<R> {
+        self.held.turn(thread, turn)
     }
 
     fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
         let thread = this_thread(&self.of.domain).raised(py)?;
-        self.held
-            .with(thread, with)
-            .ok_or_else(|| PyRuntimeError::new_err("only inside its 'with' block"))
+        self.held.with(thread, with).ok_or_else(not_inside)
     }
+}
+
+fn not_inside() -> PyErr {
+    PyRuntimeError::new_err("only inside its 'with' block")
 }
 
 #[pymethods]
@@ -372,28 +375,28 @@ impl RwHold {
     /// Becomes the writer once the other readers have left; no thread writes in between. Raises
     /// ``Timeout`` when they had not left after so many seconds: this reads on. Only a lock taken
     /// by ``upgradable_read`` is never refused; another reader gets ``Taken`` when a thread waits
-    /// to write already.
+    /// to write already. The wait looks for signals about 20 times a second (twice a second in a
+    /// thread that is not the main one), and lets new readers in each time: readers that overlap
+    /// without a gap for longer than that can starve it.
     #[pyo3(signature = (timeout=None))]
     fn upgrade(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
         let thread = self.inside(py)?;
-        let settled = |refused| Some(Err(refused));
         let got = match self.turn(thread, |given| given.upgrade(None)) {
-            Err(UpgradeError::InUse(())) => wait(py, until, |deadline| {
+            Some(Err(UpgradeError::InUse(()))) => wait(py, until, |deadline| {
                 match self.turn(thread, |given| given.upgrade(Some(deadline))) {
-                    Ok(()) => Some(Ok(())),
-                    Err(UpgradeError::TimedOut(())) => None,
-                    Err(refused) => settled(refused),
+                    Some(Err(UpgradeError::TimedOut(()))) => None,
+                    got => Some(got),
                 }
             })?,
-            Ok(()) => Some(Ok(())),
-            Err(refused) => settled(refused),
+            got => Some(got),
         };
         match got {
             None => Err(WaitError::TimedOut).raised(py),
-            Some(Ok(())) => Ok(()),
-            Some(Err(UpgradeError::Failed((), error))) => Err(error).raised(py),
-            Some(Err(refused)) => Err(raise(py, "Taken", refused)),
+            Some(None) => Err(not_inside()),
+            Some(Some(Ok(()))) => Ok(()),
+            Some(Some(Err(UpgradeError::Failed((), error)))) => Err(error).raised(py),
+            Some(Some(Err(refused))) => Err(raise(py, "Taken", refused)),
         }
     }
 
@@ -402,7 +405,7 @@ impl RwHold {
     #[pyo3(signature = (*, upgradable=false))]
     fn downgrade(&self, py: Python<'_>, upgradable: bool) -> PyResult<()> {
         let thread = self.inside(py)?;
-        if self.turn(thread, |given| given.downgrade(upgradable)) {
+        if self.turn(thread, |given| given.downgrade(upgradable)).ok_or_else(not_inside)? {
             return Ok(());
         }
         Err(PyRuntimeError::new_err(

@@ -178,7 +178,9 @@ impl Semaphore {
 
     /// Acquires so many permits, all or none; returns False when too few were free
     /// (``blocking=False``), or the timeout passed. Threads that want several have their turns one
-    /// after the other.
+    /// after the other. Such a wait looks for signals about 20 times a second (twice a second in a
+    /// thread that is not the main one), and gives back each time what it has: threads that want one
+    /// permit, and release it seldom, can starve it.
     #[pyo3(signature = (blocking=true, timeout=None, *, n=1))]
     fn acquire(
         &self,

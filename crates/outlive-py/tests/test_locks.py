@@ -685,6 +685,46 @@ def test_a_condition_of_a_recursive_lock(folder, start):
     assert not lock.locked() and repr(grown).count("RLock") == 1
 
 
+def test_a_handler_that_leaves_the_block_ends_an_upgrade(folder, start):
+    lock = RwLock("rw", folder)
+    program = start("""
+        lock = RwLock("rw", folder)
+        hold = lock.upgradable_read()
+        hold.__enter__()
+        signal.signal(signal.SIGUSR1, lambda *args: hold.__exit__(None, None, None))
+        say("reads")
+        try:
+            hold.upgrade()
+        except RuntimeError as error:
+            say(error)
+    """)
+    with lock.read():
+        assert program.line() == "reads"
+        time.sleep(0.3)
+        program.process.send_signal(signal.SIGUSR1)
+        assert "with" in program.line()
+    assert program.end() == 0
+    with lock.write(timeout=10):
+        pass
+
+
+def test_a_wait_gives_up_no_level_of_another_object(folder):
+    one, other = RLock("tree", folder), RLock("tree", folder)
+    grown = Condition("grown", one)
+    with other, one:
+        for wait in (lambda: grown.wait(0.01), lambda: grown.wait_for(lambda: False, 0.01)):
+            with pytest.raises(RuntimeError, match="by another object"):
+                wait()
+        one.release()
+        assert other.locked()
+        one.acquire()
+    assert not one.locked()
+    with one:
+        with other:
+            pass
+        assert grown.wait(0.01) is False
+
+
 def test_a_recursive_lock_that_a_wait_does_not_get_again(folder, start):
     lock = RLock("tree", folder)
     grown = Condition("grown", lock)
