@@ -38,6 +38,7 @@ mod senders;
 mod sweep;
 mod task_table;
 mod tasks;
+mod unread;
 
 pub use handles::{Receiver, Sender};
 pub(crate) use inner::Inner;

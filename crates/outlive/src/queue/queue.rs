@@ -184,7 +184,8 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     /// With so many messages unread, or with `max_bytes` in use, the queue is full: a send waits,
     /// or fails, until the receiver has taken a message. A message counts until its receiver has
     /// committed it. A batch counts as one message. The queue has as many slots as this from the
-    /// beginning, or the first 2 MiB of them; [`slots`](Self::slots) cannot be set with it.
+    /// beginning, or the first 2 MiB of them, or as many as three quarters of `max_bytes` hold;
+    /// [`slots`](Self::slots) cannot be set with it.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-bound-{}", std::process::id()));
@@ -278,7 +279,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         };
         let slot_bytes = slot_bytes.unwrap_or(128);
         let slots = match self.max_messages {
-            Some(bound) => first_slots_of_bound(bound, slot_bytes),
+            Some(bound) => first_slots_of_bound(bound, slot_bytes, max_bytes),
             None => slots.unwrap_or(64),
         };
         let made = QueueConfig {
@@ -514,65 +515,6 @@ impl<M: Payload + ?Sized> Queue<M> {
         } else {
             (words.received.load(Ordering::Relaxed), words.abandoned.load(Ordering::Relaxed))
         })
-    }
-
-    /// Counts the messages in the queue, and those of the batch at the head that have been
-    /// received.
-    fn pending(&self) -> Result<(u64, u64), Error> {
-        let (mut pending, mut in_batch) = (0, 0);
-        let progress = self.inner.ring.head().receiver_words.progress.load(Ordering::Acquire);
-        self.each_unread(|place, meta| {
-            pending += meta.messages();
-            if meta.batch > 0 && progress & !0xff_ffff == place {
-                in_batch = u64::from(layout::within(progress)).min(meta.messages());
-                pending -= in_batch;
-            }
-            true
-        })?;
-        Ok((pending, in_batch))
-    }
-
-    /// Returns whether a message is in the queue.
-    pub(super) fn has_unread(&self) -> Result<bool, Error> {
-        let mut found = false;
-        self.each_unread(|_, _| {
-            found = true;
-            false
-        })?;
-        Ok(found)
-    }
-
-    /// Shows `see` each slot that has a message, until that returns `false`: the place, and what
-    /// lies there.
-    fn each_unread(&self, mut see: impl FnMut(u64, layout::Meta) -> bool) -> Result<(), Error> {
-        let ring = &self.inner.ring;
-        let words = &ring.head().receiver_words;
-        let first = words.region.load(Ordering::Acquire);
-        for region in first..ring.regions() {
-            let limit = ring.limit(region)?;
-            let region_words = &ring.head().regions_words[region as usize];
-            let from = region_words.head.load(Ordering::Acquire);
-            // One more than the tail: a slot may be READY although its sender died before it moved
-            // the tail.
-            let to =
-                (region_words.tail.load(Ordering::Acquire) & !layout::CLOSED).saturating_add(1);
-            for position in from..to.min(from.saturating_add(limit & !layout::SEALED)) {
-                let Some(place) = ring.place(region, limit, position) else {
-                    break;
-                };
-                let slot = ring.slot(region, place.index);
-                // Not counted if it was given back and only the head has still to move.
-                if slot.head.ready.load(Ordering::Acquire) == layout::published(place.lap)
-                    && !super::sweep::is_given_back(ring, region, limit, position)
-                {
-                    let meta = layout::Meta::decode(slot.head.meta.load(Ordering::Relaxed));
-                    if !see(layout::pack(region, position, 0), meta) {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Returns the process that receives, dead or alive.
