@@ -234,8 +234,7 @@ pub unsafe extern "C" fn outlive_condvar_wait_reentrant_mutex(
         let guard = held::take::<reentrant_mutex::Guard>(mutex)?;
         // SAFETY: no guard of the thread's has given a reference, and those that it has besides are
         // dropped here if the mutex is lost.
-        let end =
-            unsafe { condvar.0.wait_with_outer_guards_until(guard, moment_or_past(deadline)) };
+        let end = unsafe { condvar.0.wait_with_outer_guards(guard, moment_or_past(deadline)) };
         if matches!(end, Err(LockError::Failed(_))) {
             while held::take::<reentrant_mutex::Guard>(mutex).is_ok() {}
         }

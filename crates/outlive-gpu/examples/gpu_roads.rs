@@ -362,11 +362,11 @@ impl First<'_> {
     /// All sizes in each round.
     fn devices(&mut self, rows: &mut [Row]) -> Result<(), GpuError> {
         for round in 0..WARM_UP + DEVICE_ROUNDS {
-            for which in 0..self.images.len() {
+            for (which, row) in rows.iter_mut().enumerate().take(self.images.len()) {
                 if round == WARM_UP {
-                    (rows[which].handed, rows[which].read) = <(Spans, Spans)>::default();
+                    (row.handed, row.read) = <(Spans, Spans)>::default();
                 }
-                self.device(which, &mut rows[which])?;
+                self.device(which, row)?;
             }
         }
         Ok(())

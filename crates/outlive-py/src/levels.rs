@@ -22,6 +22,10 @@ use crate::waiting::{Until, sleep_out, wait};
 /// What locking returns that does not wait for ever.
 pub(crate) type MaybeGot<G> = Result<Option<G>, LockError<G>>;
 
+/// The end of a part of a wait: the guard, unless another thread has the mutex, and whether the wait
+/// was notified.
+type PartOfWait<G> = Result<Option<(G, bool)>, LockError<G>>;
+
 /// A mutex of the core that guards a number, and its guards, which keep its handle.
 pub(crate) trait Core: Sized + Send + Sync + 'static {
     type Guard;
@@ -43,7 +47,7 @@ pub(crate) trait Core: Sized + Send + Sync + 'static {
         guard: Self::Guard,
         begun: &BegunCondvarWait<'_>,
         deadlines: (Deadline, Deadline),
-    ) -> Result<Option<(Self::Guard, bool)>, LockError<Self::Guard>>;
+    ) -> PartOfWait<Self::Guard>;
 }
 
 macro_rules! core {

@@ -136,6 +136,7 @@ fn patience(Truth(block): Truth, timeout: Option<f64>) -> PyResult<Option<Until>
 impl Queue {
     #[new]
     #[pyo3(signature = (name, domain=None, *, maxsize=0, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
         name: String,
@@ -168,6 +169,7 @@ impl Queue {
     /// if the name is in use.
     #[staticmethod]
     #[pyo3(signature = (name, domain=None, *, maxsize=0, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
         name: String,

@@ -17,6 +17,7 @@
 
 mod batch;
 mod carrier;
+mod config;
 mod full;
 mod handles;
 mod head;
@@ -40,12 +41,13 @@ mod task_table;
 mod tasks;
 mod unread;
 
+pub use config::{OnReceiverDeath, QueueConfig};
 pub use handles::{Receiver, Sender};
 pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 pub(crate) use plan::Annex;
-pub use queue::{Counters, OnReceiverDeath, Queue, QueueConfig, QueueOptions};
+pub use queue::{Counters, Queue, QueueOptions};
 pub(crate) use receiver::RawReceiver;
 pub(crate) use sweep::sweep;
 pub use tasks::Tasks;

@@ -1,15 +1,17 @@
 //! A new queue's file: where each part of it lies, and what is written before it has a name.
 
+use super::config::{OnReceiverDeath, QueueConfig};
 use super::layout::{
     CONTROL_AT, HEAD_AT, KEEP_FOR_NEXT_RECEIVER, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_RECEIVER,
     SEALED,
 };
-use super::queue::{OnReceiverDeath, QueueConfig};
-use super::ring::STEP;
 use crate::Error;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{MOST_RESERVED, Segment};
 use crate::shim::Ordering;
+
+/// Regions grow by at most this many bytes at once, so that no single send pays for a whole region.
+pub(super) const STEP: u64 = 2 << 20;
 
 /// Another layer's words, between slots and tags: address space, and bytes that exist from the
 /// beginning.

@@ -20,14 +20,11 @@ use super::layout::{
     CONTROL_AT, HEAD_AT, MOST_MESSAGES, MOST_REGIONS, MOST_TASK_ENTRIES, QueueHead, SEALED,
     SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD, SlotHead, TASKS_AT,
 };
-use super::plan::{first_slots_of_bound, most_ring_bytes, slots_of_bound};
+use super::plan::{STEP, first_slots_of_bound, most_ring_bytes, slots_of_bound};
 use crate::Error;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::Segment;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-
-/// Regions grow by at most this many bytes at once, so that no single send pays for a whole region.
-pub(super) const STEP: u64 = 2 << 20;
 
 /// A queue's memory, as this process has it mapped.
 pub(super) struct Ring {

@@ -314,7 +314,7 @@ impl Condvar {
     /// The thread uses no reference that another guard of this mutex gave it, until this has returned
     /// a guard; and if it returns none, it drops those guards before it locks the mutex again.
     #[doc(hidden)]
-    pub unsafe fn wait_with_outer_guards_until<'a, R: CondvarLock, T, K>(
+    pub unsafe fn wait_with_outer_guards<'a, R: CondvarLock, T, K>(
         &self,
         guard: Guard<'a, R, T, K>,
         deadline: Deadline,
@@ -465,7 +465,7 @@ impl Condvar {
     /// returns also whether it was notified. Otherwise any wake-up, a signal's, too, ends this part.
     ///
     /// # Safety
-    /// As for [`Condvar::wait_with_outer_guards_until`].
+    /// As for [`Condvar::wait_with_outer_guards`].
     #[doc(hidden)]
     pub unsafe fn continue_wait<'a, R: CondvarLock, T, K>(
         &self,

@@ -323,8 +323,7 @@ fn a_wait_of_a_binding_gives_all_levels_up(world: &World) {
             let mut inner = total.lock().expect("its own");
             while inner.get() == 0 {
                 // SAFETY: no reference of another guard is in use.
-                let waited =
-                    unsafe { changed.wait_with_outer_guards_until(inner, Deadline::NEVER) };
+                let waited = unsafe { changed.wait_with_outer_guards(inner, Deadline::NEVER) };
                 inner = waited.expect("well").0;
             }
             assert_eq!(total.depth(), 3);
@@ -356,7 +355,7 @@ fn whom_a_wait_leaves_without_the_lock_unlocks_nothing(world: &World) {
         let outer = times(&total, 2);
         let inner = total.lock().expect("its own");
         // SAFETY: no reference of another guard is in use, and those guards are dropped.
-        let lost = unsafe { changed.wait_with_outer_guards_until(inner, Deadline::NEVER) };
+        let lost = unsafe { changed.wait_with_outer_guards(inner, Deadline::NEVER) };
         let refused = lost.map(drop);
         assert!(matches!(refused, Err(LockError::Failed(AcquireError::NotRecoverable))));
         board.set(0, 1);

@@ -148,9 +148,8 @@ fn late_aborts_break_no_later_phase(world: &World) {
         };
         in_rounds(board, abort, next);
     });
-    let mut steps = 0;
-    for round in 0.. {
-        let barrier = open(&domain, round);
+    for steps in 0.. {
+        let barrier = open(&domain, steps);
         let mut others = [0, 1].map(|_| barrier.join().expect("a seat"));
         let is_over = stopped.step(steps);
         let came = [arrive(&mut others[0]), arrive(&mut others[1])];
@@ -173,11 +172,10 @@ fn late_aborts_break_no_later_phase(world: &World) {
             assert!(!barrier.is_broken());
         }
         drop(others);
-        domain.remove(&format!("barrier-{round}")).expect("removed");
+        domain.remove(&format!("barrier-{steps}")).expect("removed");
         if is_over {
             assert!(steps > 10, "{steps} instructions are too few to be true");
             return;
         }
-        steps += 1;
     }
 }

@@ -107,7 +107,7 @@ macro_rules! act {
     };
 }
 
-fn last<G>(guards: &mut Vec<G>) -> Result<&mut G, Refusal> {
+fn last<G>(guards: &mut [G]) -> Result<&mut G, Refusal> {
     guards.last_mut().ok_or_else(|| Refusal::new("Usage", "not held"))
 }
 

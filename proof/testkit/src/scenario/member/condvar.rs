@@ -127,7 +127,7 @@ impl Shelf {
             Held::Reentrant(inner, outer) => {
                 // SAFETY: nothing uses what the guards give, and after an error the process ends.
                 let waited =
-                    unsafe { self.delivered.wait_with_outer_guards_until(inner, Deadline::NEVER) };
+                    unsafe { self.delivered.wait_with_outer_guards(inner, Deadline::NEVER) };
                 let waited = waited.map(|(inner, _)| inner);
                 let held = self.mended(waited, |inner| Held::Reentrant(inner, outer))?;
                 match &self.mutex {
