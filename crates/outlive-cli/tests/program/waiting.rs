@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::stage::{Stage, is_alive, until};
+use crate::stage::{Running, Stage, is_alive, until};
 
 #[test]
 fn a_process_that_is_not_there_has_ended() {
@@ -18,28 +18,29 @@ fn a_process_that_is_not_there_has_ended() {
 #[test]
 fn a_process_is_waited_for_with_a_token_and_without() {
     let stage = Stage::new();
-    let mut sleeper = Command::new("sleep").arg("1000").spawn().expect("started");
-    let receiver = stage.start(&["recv", "q"]);
+    let mut sleep = Command::new("sleep");
+    sleep.arg("1000");
+    let sleeper = Running::new(sleep);
+    let receiver = stage.start(&["recv", "q", "--max-bytes", "1M"]);
     until("it receives", || {
         stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true)
     });
-    for pid in [sleeper.id(), receiver.pid()] {
+    for pid in [sleeper.pid(), receiver.pid()] {
         let pid = pid.to_string();
         stage.run(&["wait", &pid, "--timeout", "0.02"]).expect(5).says("has not ended");
         let told = stage.run(&["wait", &pid, "-w", "0", "--json"]).expect(5).json();
         assert_eq!(told["ended"], false);
     }
-    let waiters: Vec<_> = [sleeper.id(), receiver.pid()]
+    let waiters: Vec<_> = [sleeper.pid(), receiver.pid()]
         .map(|pid| stage.start(&["wait", &pid.to_string(), "--json"]))
         .into_iter()
         .collect();
-    sleeper.kill().expect("killed");
+    sleeper.kill();
     receiver.kill();
     // Their parents have not waited for them yet: a zombie has ended.
     for waiter in waiters {
         assert_eq!(waiter.end().expect(0).json()["ended"], true);
     }
-    sleeper.wait().expect("reaped");
 }
 
 #[test]
@@ -57,7 +58,7 @@ fn a_name_means_its_holder() {
     let told = waiter.end().expect(0).json();
     assert_eq!(told["processes"], serde_json::json!([pid]));
 
-    let receiver = stage.start(&["recv", "7"]);
+    let receiver = stage.start(&["recv", "7", "--max-bytes", "1M"]);
     until("it receives", || {
         stage.entry("7").is_some_and(|queue| queue["receiver"]["alive"] == true)
     });
