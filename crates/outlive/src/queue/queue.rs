@@ -130,7 +130,8 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     /// or fails, until the receiver has taken a message. A message counts until its receiver has
     /// committed it. A batch counts as one message. The queue has as many slots as this from the
     /// beginning, or the first 2 MiB of them, or as many as three quarters of `max_bytes` hold;
-    /// [`slots`](Self::slots) cannot be set with it.
+    /// [`slots`](Self::slots) cannot be set with it. If there is no memory for more when they are
+    /// needed, it stays with the slots that it has, also when there is memory again.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-bound-{}", std::process::id()));
@@ -548,6 +549,32 @@ mod tests {
         assert_eq!(receiver.try_recv(), Ok(None));
         values.sender().expect("a sender").send(&7).expect("room");
         assert_eq!(receiver.recv(), Ok(7));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    /// A queue of one message has a lap for each, and soon more of them than a claim's bits tell
+    /// apart.
+    #[test]
+    fn a_sweep_takes_a_message_of_a_late_lap_for_no_claim_of_an_early_one() {
+        use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+        let folder = std::env::temp_dir().join(format!("outlive-late-lap-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let queue = Queue::<[u8]>::options().max_messages(1).open_or_create(&domain, "q");
+        let queue = queue.expect("made");
+        let (inner, late) = (&*queue.inner, 1 << 33);
+        let words = &inner.ring.head().regions_words[0];
+        words.head.store(late, Relaxed);
+        words.tail.store(late, Relaxed);
+        let send = || queue.sender().expect("a sender").send(&[7; 500]).expect("room");
+        std::thread::scope(|threads| threads.spawn(send).join().expect("it has ended"));
+        let claim = || inner.ring.slot(0, 0).claim.load(Acquire);
+        let before = claim();
+        let me = inner.registry.me().expect("a token");
+        super::super::sweep::sweep(inner, me, false, &mut Vec::new()).expect("whole");
+        assert_eq!(claim(), before, "the message is there, its sender has nothing left to write");
+        assert_eq!(queue.counters().expect("counts").pending, 1);
+        assert_eq!(queue.receiver().expect("the first").recv().expect("sent"), [7; 500]);
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 
