@@ -60,7 +60,7 @@ fn what_is_behind_a_receiver_that_stands_still_is_unread(world: &World) {
             (1..bound).for_each(|_| queue.sender().expect("one").try_send(b"next").expect("room"));
             in_rounds(board, |_| forget(receiver.try_recv()), |_| {});
         });
-        // The others are received by the child's end of a round, none but the first is left then.
+        // Up to just before it moves the head.
         while queue.is_full().expect("whole") {
             assert!(!stepped.step(1), "it gives the slot back first");
         }
@@ -108,7 +108,7 @@ impl Worker {
     }
 
     /// One is being done: it sends another.
-    fn hand_on(&mut self) {
+    fn hand_on(&self) {
         self.send();
         self.done();
     }
@@ -125,9 +125,7 @@ impl Worker {
 
 fn what_comes_while_a_waiter_looks_is_left(world: &World) {
     let domain = world.domain();
-    let meanwhile: [(&str, fn(&mut Worker)); 2] =
-        [("hand on", Worker::hand_on), ("go round", Worker::go_round)];
-    for (name, act) in meanwhile {
+    for name in ["hand on", "go round"] {
         let queue =
             Queue::<[u8]>::options().max_messages(2).open_or_create(&domain, name).expect("made");
         let mut worker = Worker {
@@ -146,7 +144,10 @@ fn what_comes_while_a_waiter_looks_is_left(world: &World) {
         }
         for at in (1..).step_by(29) {
             let is_over = stepped.step(at);
-            act(&mut worker);
+            match name {
+                "hand on" => worker.hand_on(),
+                _ => worker.go_round(),
+            }
             while !stepped.step(1_000) {}
             assert_eq!(board.get(FREE), 1, "{name}, after {at} instructions");
             if is_over {
