@@ -11,23 +11,28 @@
  * done     6. cnt[c]-1   7. notify
  * join     s = seq, jwait; 0. the turn   1. the slots: a message -> wait {seq == s, the receiver's end}
  *          2. the table: a living consumer with a count -> wait {seq == s, that one's end}
- *          3. otherwise it returns
+ *          3. the slots again: a message -> from 0.; the head has moved since 1. -> from 1.
+ *          4. otherwise it returns
  *
  * Any consumer may be killed between any two steps. A step is one shared access, except that EMPTY
  * and the head are one (a death between them: queue.pml).
  * Checked: when join returns, no message is unread, and none has been received by a living consumer
  * that has not done it; join does not sleep for ever while no message is left.
  * Switches: NC consumers, M messages (all are sent before), DEATHS
+ *   SENDS       the consumer of message 0 sends the last one before it is done with its own; that one
+ *               alone is not there from the beginning
  *   STOP        one consumer may stop for ever. A sleeping waiter makes the recheck; it may stay
  *               asleep while the stopped one has the turn or a message that is not done
  * Mutations, each must be caught:
  *   COUNTLATE   the count is raised after the slot is given back
- *   TABLEFIRST  the waiter looks at the table before it looks at the slots
+ *   TABLEFIRST  (with ONELOOK) the waiter looks at the table before it looks at the slots, once
  *   ROLELATE    the waiter reads which process receives after it has looked at the slots
  *   QUIETDONE   done notifies nobody
  *   NOWATCH     the waiter sleeps on seq alone
  *   NORELOOK    the waiter looks before it has prepared its wait, and not after
  *   NOTIMER     (STOP) the waiter makes no recheck
+ *   ONELOOK     (SENDS) the waiter does not look at the slots again after the table
+ *   NOHEAD      (SENDS) it does, and does not look whether the head has moved
  */
 #ifndef NC
 #define NC 2
@@ -45,11 +50,18 @@ bool dead[NC], stopped[NC];
 byte got[M];                            /* ghost: consumer + 1, from EMPTY to done; 99: done */
 byte watched;                           /* consumer + 1 whose end wakes the waiter */
 
+/* all have been received; with SENDS also when the sender of the last one died before it sent it */
+#ifdef SENDS
+#define NONE (head==M || (head==M-1 && !has[M-1]))
+#else
+#define NONE (head==M)
+#endif
+
 /* what the recheck finds: no message and no count of a living process */
 #if NC==2
-#define ALLGOT (head==M && (cnt[0]==0 || dead[0]) && (cnt[1]==0 || dead[1]))
+#define ALLGOT (NONE && (cnt[0]==0 || dead[0]) && (cnt[1]==0 || dead[1]))
 #else
-#define ALLGOT (head==M && (cnt[0]==0 || dead[0]) && (cnt[1]==0 || dead[1]) && (cnt[2]==0 || dead[2]))
+#define ALLGOT (NONE && (cnt[0]==0 || dead[0]) && (cnt[1]==0 || dead[1]) && (cnt[2]==0 || dead[2]))
 #endif
 
 inline notify() {
@@ -64,7 +76,10 @@ L1:
 #ifdef STOP
 end_c:
 #endif
-	atomic { (turn==0 || (turn!=me+1 && dead[turn-1]) || head==M);
+#ifdef SENDS
+end_w:
+#endif
+	atomic { ((turn==0 || (turn!=me+1 && dead[turn-1])) && (head==M || has[head]) || head==M);
 		if :: head==M -> goto out :: else -> turn=me+1 fi };
 	notify();                              /* as a receiver does that comes in */
 	atomic { if :: head==M -> turn=0; goto out :: else -> h=head fi };
@@ -77,6 +92,9 @@ end_c:
 #endif
 	notify();
 	turn=0;
+#ifdef SENDS
+	atomic { if :: h==0 -> has[M-1]=1 :: else fi };
+#endif
 	atomic { cnt[me]=cnt[me]-1; got[h]=99; h=0 };
 #ifndef QUIETDONE
 	notify();
@@ -87,7 +105,7 @@ out:	skip
 }
 
 proctype J() {
-	byte s, i, w, t; bool there;
+	byte s, i, w, e; bool there;
 L1:
 #ifndef NORELOOK
 	s=seq;
@@ -97,6 +115,7 @@ L2:	w=0; i=0; there=0;
 #ifndef ROLELATE
 	atomic { w=turn; if :: w>0 && dead[w-1] -> w=0 :: else fi };
 #endif
+LA:	e=head;
 #ifdef TABLEFIRST
 	do
 	:: i<NC -> atomic { if :: cnt[i]>0 && !dead[i] -> w=i+1; there=1; break :: else -> i++ fi }
@@ -122,9 +141,30 @@ L2:	w=0; i=0; there=0;
 	od;
 	if :: there -> goto LS :: else fi;
 #endif
+#ifndef ONELOOK
+	/* the claim at the head, in one step with the head */
+	i=0;
+	do
+	:: i<M -> atomic { if :: has[i] -> there=1; break :: else -> i++ fi }
+	:: else -> break
+	od;
+	if :: there -> there=0; i=0; goto L2 :: else fi;
+#ifndef NOHEAD
+	atomic { if :: head!=e -> i=0; goto L2 :: else fi };
+#endif
+#endif
 	atomic {
-		for (i : 0 .. M-1) { assert(!has[i] && (got[i]==99 || dead[got[i]-1])) };
-		joined=1; i=0; goto out };
+		for (i : 0 .. M-1) {
+			assert(!has[i]);
+#ifdef SENDS
+			/* never sent: its sender died before */
+			assert(got[i]==99 || (got[i]>0 && dead[got[i]-1])
+				|| (got[i]==0 && got[0]!=99 && dead[got[0]-1]))
+#else
+			assert(got[i]==99 || dead[got[i]-1])
+#endif
+		};
+		joined=1; i=0; e=0; goto out };
 LS:
 #ifdef NORELOOK
 	s=seq;
@@ -139,7 +179,7 @@ end_j:	(!asleep || (w>0 && dead[w-1]) || ALLGOT);
 #else
 end_j:	(!asleep || (w>0 && dead[w-1]));
 #endif
-	atomic { asleep=0; watched=0; s=0; w=0; i=0; there=0; goto L1 };
+	atomic { asleep=0; watched=0; s=0; w=0; i=0; e=0; there=0; goto L1 };
 out:	skip
 }
 
@@ -148,7 +188,11 @@ active proctype K() {
 #ifdef STOP
 	bool st=1;
 #endif
-	atomic { for (i : 0 .. M-1) { has[i]=1 }; for (i : 0 .. NC-1) { run C(i) }; run J(); i=0 };
+	atomic { for (i : 0 .. M-1) { has[i]=1 };
+#ifdef SENDS
+		has[M-1]=0;
+#endif
+		for (i : 0 .. NC-1) { run C(i) }; run J(); i=0 };
 	do
 	:: d<DEATHS -> atomic { i=0; do :: i+1<NC -> i++ :: break od; if :: !dead[i] -> dead[i]=1; d++ :: else fi; i=0 }
 #ifdef STOP

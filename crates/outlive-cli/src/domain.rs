@@ -1,11 +1,12 @@
 //! Which domain a verb works in, and how it is opened.
 
+use std::env::VarError;
 use std::path::PathBuf;
 
 use clap::Args;
 use outlive::{Domain, DomainOptions, Error};
 
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 
 /// Options that every verb has which works in a domain.
 #[derive(Args, Debug, Clone)]
@@ -33,13 +34,30 @@ pub struct DomainArgs {
     pub no_create: bool,
 }
 
+/// Returns what the environment says. What is no text is refused: without it, the verb would work
+/// in another domain than the one meant.
+fn given(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => {
+            Err(Failure::new(Code::Usage, format!("{name} is not valid UTF-8")))
+        }
+    }
+}
+
 impl DomainArgs {
     /// Takes from the environment what no option has said. The parser could do it, but would then
     /// show these options in the usage of every call that lacks another argument.
-    pub fn complete(&mut self) {
-        let given = |name: &str| std::env::var(name).ok();
-        self.domain = self.domain.take().or_else(|| given("OUTLIVE_DOMAIN"));
-        self.group = self.group.take().or_else(|| given("OUTLIVE_GROUP"));
+    pub fn complete(&mut self) -> Result<(), Failure> {
+        for (option, name) in
+            [(&mut self.domain, "OUTLIVE_DOMAIN"), (&mut self.group, "OUTLIVE_GROUP")]
+        {
+            if option.is_none() {
+                *option = given(name)?;
+            }
+        }
+        Ok(())
     }
 
     /// The domain of that name or path, of that group, to be looked at.

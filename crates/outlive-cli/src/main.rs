@@ -29,13 +29,12 @@ use exit::{Code, Failure};
 fn main() -> ExitCode {
     verbs::completions::answer();
     let (path, mut cli) = cli::parse(std::env::args_os().collect());
-    cli.common.domain.complete();
-    let result = match cli::json_of(&path) {
+    let result = cli.common.domain.complete().and_then(|()| match cli::json_of(&path) {
         Some(Json::Refused(why)) if cli.common.json => {
             Err(Failure::new(Code::Usage, format!("--json is refused: {why}")))
         }
         _ => cli.verb.run(&cli.common),
-    };
+    });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -36,10 +36,18 @@ use crate::waiting::{Until, wait};
 /// >>> step.leave()
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Barrier {
-    seats: Kept<OwnedSeat>,
+    seats: Kept<Place>,
     barrier: Arc<Core>,
     named: Named,
     own: Own,
+}
+
+/// A thread's seat, and how far its wait has come.
+struct Place {
+    seat: OwnedSeat,
+    /// With an action: it has passed the first of the two phases. A wait whose time ran out in the
+    /// second one goes on there, or this thread would be one phase behind the others for good.
+    has_acted: bool,
 }
 
 /// What is not in shared memory: each process has its own.
@@ -74,17 +82,20 @@ impl Barrier {
     fn arrive(
         &self,
         py: Python<'_>,
-        seat: &mut OwnedSeat,
+        place: &mut Place,
         until: Until,
         abort: bool,
     ) -> PyResult<BarrierWaitResult> {
-        // The arrival counts: the next slice goes on with it.
-        let passed = wait(py, until, |deadline| seat.wait_until(deadline).transpose())?;
-        match passed {
-            Some(turn) => turn.raised(py),
-            None if abort => seat.abort().raised(py),
-            None => Err(WaitError::TimedOut.raise(py)),
-        }
+        // The arrival counts: the next slice goes on with it, or the next wait.
+        let passed = wait(py, until, |deadline| place.seat.wait_until(deadline).transpose())?;
+        let turn = match passed {
+            Some(turn) => turn,
+            None if abort => place.seat.abort(),
+            None => return Err(WaitError::TimedOut.raise(py)),
+        };
+        // It has passed, or the barrier is broken and all begin anew.
+        place.has_acted = false;
+        turn.raised(py)
     }
 
     fn mend(
@@ -106,19 +117,22 @@ impl Barrier {
     fn arrive_and_act(
         &self,
         py: Python<'_>,
-        seat: &mut OwnedSeat,
+        place: &mut Place,
         until: Until,
         abort: bool,
     ) -> PyResult<BarrierWaitResult> {
-        let turn = self.arrive(py, seat, until, abort)?;
-        let Some(action) = &self.own.action else { return Ok(turn) };
-        if turn.is_leader()
-            && let Err(error) = action.call0(py)
-        {
-            self.barrier.abort();
-            return Err(error);
+        if !place.has_acted {
+            let turn = self.arrive(py, place, until, abort)?;
+            let Some(action) = &self.own.action else { return Ok(turn) };
+            if turn.is_leader()
+                && let Err(error) = action.call0(py)
+            {
+                self.barrier.abort();
+                return Err(error);
+            }
+            place.has_acted = true;
         }
-        self.arrive(py, seat, until, abort)
+        self.arrive(py, place, until, abort)
     }
 }
 
@@ -195,12 +209,12 @@ impl Barrier {
         self.named.check()?;
         let until = Until::timeout(timeout.or(self.own.timeout))?;
         let thread = this_thread(&self.named.domain).raised(py)?;
-        let mut seat = match self.seats.take(thread) {
-            Some(seat) => seat,
-            None => self.barrier.join_owned().raised(py)?,
+        let mut place = match self.seats.take(thread) {
+            Some(place) => place,
+            None => Place { seat: self.barrier.join_owned().raised(py)?, has_acted: false },
         };
-        let passed = self.arrive_and_act(py, &mut seat, until, abort);
-        self.seats.put(thread, seat);
+        let passed = self.arrive_and_act(py, &mut place, until, abort);
+        self.seats.put(thread, place);
         passed.map(BarrierWaitResult::index)
     }
 

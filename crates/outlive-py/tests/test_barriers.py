@@ -126,6 +126,41 @@ def test_a_barriers_action(folder):
     assert copy.wait() == 0
 
 
+def test_a_wait_that_times_out_during_the_action_goes_on_there(folder):
+    acts, may_end, acted, ends = threading.Event(), threading.Event(), [], []
+
+    def action():
+        acts.set()
+        may_end.wait(20)
+        acted.append(len(ends))
+
+    step = Barrier("step", 2, folder, action=action)
+
+    def waits():
+        while not acts.is_set():
+            try:
+                step.wait(timeout=0.01, abort=False)
+            except Timeout:
+                pass
+        with pytest.raises(Timeout):
+            step.wait(timeout=0.01, abort=False)
+        may_end.set()
+        for _ in range(3):
+            step.wait(timeout=20)
+            ends.append("other")
+
+    other = threading.Thread(target=waits)
+    other.start()
+    while step.n_waiting < 1:
+        time.sleep(0.001)
+    # The last to arrive is the one that acts.
+    for turn in range(1, 4):
+        step.wait(timeout=20)
+        assert len(acted) == turn
+    other.join()
+    assert len(ends) == 3 and step.n_waiting == 0
+
+
 def test_a_leader_killed_in_the_action_breaks_the_barrier(folder, start):
     step = Barrier("step", 2, folder, action=lambda: None)
     ends = []

@@ -70,9 +70,10 @@ struct Told<'a> {
 pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
     common.refuse_json_beside(&[("--lines", args.lines), ("--output", args.output.is_file())])?;
     let request = request(args)?;
-    let output = args.output.open()?;
     let until = args.timeout.map(|span| Instant::now() + span);
     let client = open(args, common, until)?.client()?;
+    // Not before there is a service: what is in the file stays if there is none.
+    let output = args.output.open()?;
     client.set_wait_for_server(args.wait_for_server);
     let deadline = until.map_or(Deadline::NEVER, Deadline::at);
     let mut call = client.begin_until(&request, deadline).map_err(|error| failure(&error))?;

@@ -1,7 +1,7 @@
 //! `outlive send`: from a pipe or files into a queue.
 //!
 //! What one read brings is sent in one step, so a fast input costs little per line, and a line that
-//! comes alone goes out at once.
+//! comes alone goes out at once. Into a queue that is bounded by messages, each goes alone.
 
 use std::fs::{self, File};
 use std::io::stdin;
@@ -173,8 +173,13 @@ struct Sent {
 pub fn run(args: &SendArgs, common: &Common) -> Result<(), Failure> {
     let domain = common.domain.open()?;
     let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
-    let mut sending =
-        Sending { sender: queue.sender()?, timeout: args.timeout, sent: Sent::default() };
+    let mut sending = Sending {
+        sender: queue.sender()?,
+        // A batch counts as one message: of a queue that holds so many messages, each is sent alone.
+        most_batched: queue.config().max_messages.map_or(BATCH_MESSAGES, |_| 1),
+        timeout: args.timeout,
+        sent: Sent::default(),
+    };
     let result = if args.file.is_empty() {
         from_stdin(args, &mut sending)
     } else {
@@ -195,6 +200,7 @@ pub fn run(args: &SendArgs, common: &Common) -> Result<(), Failure> {
 
 struct Sending {
     sender: Sender,
+    most_batched: usize,
     timeout: Option<Duration>,
     sent: Sent,
 }
@@ -217,6 +223,9 @@ impl Sending {
     }
 
     fn batch(&mut self, batch: &[&[u8]]) -> Result<(), Failure> {
+        if let [message] = batch {
+            return self.one(message);
+        }
         match self.sender.send_batch_until(batch, self.deadline()) {
             Ok(()) => {
                 self.sent.messages += batch.len() as u64;
@@ -236,7 +245,7 @@ impl Sending {
         let mut bytes = 0;
         for message in messages {
             if !batch.is_empty()
-                && (bytes + message.len() > BATCH_BYTES || batch.len() == BATCH_MESSAGES)
+                && (bytes + message.len() > BATCH_BYTES || batch.len() == self.most_batched)
             {
                 self.batch(&batch)?;
                 batch.clear();

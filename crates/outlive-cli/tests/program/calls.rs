@@ -35,6 +35,11 @@ fn what_can_go_wrong_is_told() {
     stage.run(&["call", "--no-create", "none", "x"]).expect(6);
     stage.run(&["call", "--wait-for-server", "--timeout", "0.05", "nobody", "x"]).expect(5);
     assert!(!stage.domain().exists(), "call makes neither a service nor a domain");
+    let kept = stage.path("kept");
+    std::fs::write(&kept, "what was there").expect("written");
+    let output = ["call", "--output", kept.to_str().expect("text"), "nobody", "x"];
+    stage.run(&output).expect(6);
+    assert_eq!(std::fs::read_to_string(&kept).expect("there"), "what was there");
     let server = stage.start(&["serve", "fails", "-n", "1", "--", "false"]);
     until("it serves", || serving(&stage, "fails"));
     stage.run(&["call", "fails", "x"]).expect(1).says("false: exit status: 1");

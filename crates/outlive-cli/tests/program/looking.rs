@@ -1,6 +1,8 @@
 //! `ls`, `info`, `rm`, `gc`, `doctor`.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -388,4 +390,19 @@ fn orders_that_can_deadlock_are_told() {
     assert!(!stage.run(&["info", "c"]).expect(0).text().contains("ORDER"));
     assert!(stage.run(&["doctor", "--repair"]).expect(0).text().contains("1 conflict forgotten"));
     assert_eq!(finding().expect("told")["state"], "good");
+}
+
+/// What is no text names no domain, and the default one is not meant.
+#[test]
+fn an_environment_that_is_no_text_is_refused() {
+    let stage = Stage::new();
+    for name in ["OUTLIVE_DOMAIN", "OUTLIVE_GROUP"] {
+        let mut command = stage.command(["ls"]);
+        command.env(name, OsStr::from_bytes(b"\xff"));
+        Running::new(command).end().expect(2).says(name);
+    }
+    // An option says it first.
+    let mut command = stage.command(["ls", "--domain", "/dev/shm/no/such"]);
+    command.env("OUTLIVE_DOMAIN", OsStr::from_bytes(b"\xff"));
+    Running::new(command).end().expect(6);
 }

@@ -166,6 +166,10 @@ fn a_queue_may_be_bounded_by_messages() {
     let send = ["queue", "send", "q", "--max-messages", "3", "--timeout", "0.05"];
     stage.feed(&send, b"1\n2\n3\n").expect(0);
     stage.feed(&send, b"4\n").expect(5).says("still no room");
+    // Lines that come together are as many messages.
+    let three = ["queue", "send", "lines", "--max-messages", "2", "--timeout", "0.05"];
+    stage.feed(&three, b"1\n2\n3\n").expect(5).says("2 messages sent before");
+    assert_eq!(stage.entry("lines").expect("there")["counters"]["pending"], 2);
     assert_eq!(stage.entry("q").expect("there")["config"]["max_messages"], 3);
     let info = stage.run(&["queue", "info", "q"]).expect(0).text();
     assert!(info.contains("most messages") && info.contains('3'), "{info}");

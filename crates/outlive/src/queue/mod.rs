@@ -39,6 +39,7 @@ mod senders;
 mod sweep;
 mod task_table;
 mod tasks;
+mod unread;
 
 pub use config::{OnReceiverDeath, QueueConfig};
 pub use handles::{Receiver, Sender};

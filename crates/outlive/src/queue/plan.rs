@@ -108,9 +108,17 @@ impl Plan {
     }
 }
 
-/// Returns how many slots a queue begins with that holds at most so many messages.
-pub(super) fn first_slots_of_bound(max_messages: u32, slot_bytes: u32) -> u32 {
-    max_messages.min((STEP / u64::from(slot_bytes)) as u32)
+/// Returns how many slots a queue begins with that holds at most so many messages: no more than
+/// leave room for messages too large for a slot. There it is full before it holds so many.
+pub(super) fn first_slots_of_bound(max_messages: u32, slot_bytes: u32, max_bytes: u64) -> u32 {
+    let room = most_ring_bytes(max_bytes).saturating_sub(CONTROL_AT + Heap::FIRST_CONTROL);
+    let slots = room.min(STEP) / u64::from(slot_bytes);
+    max_messages.min(slots as u32).max(1)
+}
+
+/// Returns how much of `max_bytes` rings may take.
+pub(super) fn most_ring_bytes(max_bytes: u64) -> u64 {
+    max_bytes - max_bytes / 4
 }
 
 /// Returns for how many slots such a queue has address space.

@@ -129,7 +129,9 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     /// With so many messages unread, or with `max_bytes` in use, the queue is full: a send waits,
     /// or fails, until the receiver has taken a message. A message counts until its receiver has
     /// committed it. A batch counts as one message. The queue has as many slots as this from the
-    /// beginning, or the first 2 MiB of them; [`slots`](Self::slots) cannot be set with it.
+    /// beginning, or the first 2 MiB of them, or as many as three quarters of `max_bytes` hold;
+    /// [`slots`](Self::slots) cannot be set with it. If there is no memory for more when they are
+    /// needed, it stays with the slots that it has, also when there is memory again.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-bound-{}", std::process::id()));
@@ -223,7 +225,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
         };
         let slot_bytes = slot_bytes.unwrap_or(128);
         let slots = match self.max_messages {
-            Some(bound) => first_slots_of_bound(bound, slot_bytes),
+            Some(bound) => first_slots_of_bound(bound, slot_bytes, max_bytes),
             None => slots.unwrap_or(64),
         };
         let made = QueueConfig {
@@ -461,65 +463,6 @@ impl<M: Payload + ?Sized> Queue<M> {
         })
     }
 
-    /// Counts the messages in the queue, and those of the batch at the head that have been
-    /// received.
-    fn pending(&self) -> Result<(u64, u64), Error> {
-        let (mut pending, mut in_batch) = (0, 0);
-        let progress = self.inner.ring.head().receiver_words.progress.load(Ordering::Acquire);
-        self.each_unread(|place, meta| {
-            pending += meta.messages();
-            if meta.batch > 0 && progress & !0xff_ffff == place {
-                in_batch = u64::from(layout::within(progress)).min(meta.messages());
-                pending -= in_batch;
-            }
-            true
-        })?;
-        Ok((pending, in_batch))
-    }
-
-    /// Returns whether a message is in the queue.
-    pub(super) fn has_unread(&self) -> Result<bool, Error> {
-        let mut found = false;
-        self.each_unread(|_, _| {
-            found = true;
-            false
-        })?;
-        Ok(found)
-    }
-
-    /// Shows `see` each slot that has a message, until that returns `false`: the place, and what
-    /// lies there.
-    fn each_unread(&self, mut see: impl FnMut(u64, layout::Meta) -> bool) -> Result<(), Error> {
-        let ring = &self.inner.ring;
-        let words = &ring.head().receiver_words;
-        let first = words.region.load(Ordering::Acquire);
-        for region in first..ring.regions() {
-            let limit = ring.limit(region)?;
-            let region_words = &ring.head().regions_words[region as usize];
-            let from = region_words.head.load(Ordering::Acquire);
-            // One more than the tail: a slot may be READY although its sender died before it moved
-            // the tail.
-            let to =
-                (region_words.tail.load(Ordering::Acquire) & !layout::CLOSED).saturating_add(1);
-            for position in from..to.min(from.saturating_add(limit & !layout::SEALED)) {
-                let Some(place) = ring.place(region, limit, position) else {
-                    break;
-                };
-                let slot = ring.slot(region, place.index);
-                // Not counted if it was given back and only the head has still to move.
-                if slot.head.ready.load(Ordering::Acquire) == layout::published(place.lap)
-                    && !super::sweep::is_given_back(ring, region, limit, position)
-                {
-                    let meta = layout::Meta::decode(slot.head.meta.load(Ordering::Relaxed));
-                    if !see(layout::pack(region, position, 0), meta) {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the process that receives, dead or alive.
     pub fn current_receiver(&self) -> Option<Holder> {
         self.inner.role().holder().map(|token| Holder::of(self.inner.registry, token))
@@ -606,6 +549,32 @@ mod tests {
         assert_eq!(receiver.try_recv(), Ok(None));
         values.sender().expect("a sender").send(&7).expect("room");
         assert_eq!(receiver.recv(), Ok(7));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    /// A queue of one message has a lap for each, and soon more of them than a claim's bits tell
+    /// apart.
+    #[test]
+    fn a_sweep_takes_a_message_of_a_late_lap_for_no_claim_of_an_early_one() {
+        use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+        let folder = std::env::temp_dir().join(format!("outlive-late-lap-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let queue = Queue::<[u8]>::options().max_messages(1).open_or_create(&domain, "q");
+        let queue = queue.expect("made");
+        let (inner, late) = (&*queue.inner, 1 << 33);
+        let words = &inner.ring.head().regions_words[0];
+        words.head.store(late, Relaxed);
+        words.tail.store(late, Relaxed);
+        let send = || queue.sender().expect("a sender").send(&[7; 500]).expect("room");
+        std::thread::scope(|threads| threads.spawn(send).join().expect("it has ended"));
+        let claim = || inner.ring.slot(0, 0).claim.load(Acquire);
+        let before = claim();
+        let me = inner.registry.me().expect("a token");
+        super::super::sweep::sweep(inner, me, false, &mut Vec::new()).expect("whole");
+        assert_eq!(claim(), before, "the message is there, its sender has nothing left to write");
+        assert_eq!(queue.counters().expect("counts").pending, 1);
+        assert_eq!(queue.receiver().expect("the first").recv().expect("sent"), [7; 500]);
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 

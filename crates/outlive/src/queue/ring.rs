@@ -20,7 +20,7 @@ use super::layout::{
     CONTROL_AT, HEAD_AT, MOST_MESSAGES, MOST_REGIONS, MOST_TASK_ENTRIES, QueueHead, SEALED,
     SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD, SlotHead, TASKS_AT,
 };
-use super::plan::{STEP, first_slots_of_bound, slots_of_bound};
+use super::plan::{STEP, first_slots_of_bound, most_ring_bytes, slots_of_bound};
 use crate::Error;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::Segment;
@@ -131,7 +131,12 @@ impl Ring {
     pub(super) fn first_slots(&self) -> (u32, u32) {
         // `new` has checked that both are small.
         let (slots, bytes) = (self.first_slots as u32, self.slot_bytes as u32);
-        (self.max_messages().map_or(slots, |bound| first_slots_of_bound(bound, bytes)), bytes)
+        let max_bytes = self.segment.header().max_bytes();
+        (
+            self.max_messages()
+                .map_or(slots, |bound| first_slots_of_bound(bound, bytes, max_bytes)),
+            bytes,
+        )
     }
 
     /// Returns the most unread messages that the queue holds, if there is a bound.
@@ -179,8 +184,10 @@ impl Ring {
         // Acquire pairs with `grow_region`: the pages exist.
         let limit = self.head().limits[region as usize].load(Ordering::Acquire);
         let slots = limit & !SEALED;
-        // No process writes a sealed limit with no slots.
-        if slots > self.most_slots(region) || limit == SEALED {
+        // No process writes a sealed limit with no slots, nor a bound's last slot without the seal:
+        // such a ring would neither go round nor grow, and its senders would look for ever.
+        let unsealed = u64::from(self.max_messages) == limit && limit != 0;
+        if slots > self.most_slots(region) || limit == SEALED || unsealed {
             return Err(self.segment.damaged("a region's limit"));
         }
         if slots > 0 {
@@ -260,8 +267,8 @@ impl Ring {
     /// Returns the same for slots: rings take three quarters at most, and never give memory back;
     /// the rest is for messages too large for a slot.
     fn allows_slots(&self, more: u64) -> bool {
-        let max = self.segment.header().max_bytes();
-        self.ring_bytes() + more <= max - max / 4 && self.allows(more)
+        let most = most_ring_bytes(self.segment.header().max_bytes());
+        self.ring_bytes() + more <= most && self.allows(more)
     }
 
     /// Returns the size of the largest message that has room once all others have been received.

@@ -93,10 +93,12 @@ pub(crate) fn sweep(
     let ring = &inner.ring;
     let mut claims = 0;
     for region in 0..ring.regions() {
+        let tail = ring.head().regions_words[region as usize].tail.load(Ordering::Acquire);
+        let now = ring.place(region, ring.limit(region)?, tail & !CLOSED).map_or(0, |at| at.lap);
         for (index, slot) in claimed_slots(ring, region)? {
             let word = SlotWord(slot.claim.load(Ordering::Acquire));
-            // A lap has 33 bits here, which no queue lives to see the end of.
-            let lap = word.0 >> 31;
+            // A claim has 33 bits of its lap: of a queue of one message, they last half an hour.
+            let lap = now.wrapping_add_signed(word.laps_ahead(now));
             if word.state() != State::Writing || fate(me, slot, word, lap) != Fate::Abandoned {
                 continue;
             }

@@ -10,8 +10,10 @@
 //! | {n, P alive} | P has received n messages that are not done | P: n + 1, before the slot is given back; n − 1 |
 //! | {n, P dead} | they went with P: a waiter passes over them | a process that comes: → {0, its token}; a sweep: → 0 |
 //!
-//! The waiter reads the receiver's role, looks for unread messages then, and at the table last. A
-//! message is counted before its slot is given back, so it is in one or the other for each waiter.
+//! The waiter reads the receiver's role, looks for unread messages then, and at the table after them.
+//! A message is counted before its slot is given back, so it is in one or the other for each waiter.
+//! A process may send while it does a message, and then be done: so the waiter looks for unread
+//! messages once more, and begins again if any were received meanwhile (`unread.rs`).
 //! Once the role reads dead, the look sees all that was given back; a role that read living wakes
 //! the waiter at its end; and a receiver that comes notifies `room`. proof/models/queue_tasks.pml.
 //!
@@ -28,6 +30,7 @@ use super::Inner;
 use super::handles::Receiver;
 use super::queue::Queue;
 use super::task_table::{ONE, count, enter, process};
+use super::unread::MOST_MOVES;
 use crate::claim::RoleState;
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU64, Ordering};
@@ -168,14 +171,25 @@ impl<M: Payload + ?Sized> Queue<M> {
             RoleState::Living(receiver) => Some(receiver),
             RoleState::Nobody | RoleState::Dead => None,
         };
-        if self.has_unread()? {
-            return Ok(Left::Something(receiver));
+        for _ in 0..MOST_MOVES {
+            let before = self.next_unread()?;
+            if self.has_unread()? {
+                break;
+            }
+            // Acquire pairs with `done`: what its thread did before, also what it sent, is seen by
+            // the waiter.
+            let words = self.inner.ring.tasks().iter().map(|entry| entry.load(Ordering::Acquire));
+            let mut unfinished = words.filter(|&word| count(word) > 0).filter_map(process);
+            if let Some(owner) = unfinished.find(|&id| self.inner.registry.is_alive(id)) {
+                return Ok(Left::Something(Some(owner)));
+            }
+            // None was received since, so no count was raised either: with no message unread now,
+            // none was left when the table had been read.
+            if !self.has_unread()? && self.next_unread()? == before {
+                return Ok(Left::Nothing);
+            }
         }
-        // Acquire pairs with `done`: what its thread did before is seen by the waiter.
-        let words = self.inner.ring.tasks().iter().map(|entry| entry.load(Ordering::Acquire));
-        let unfinished = words.filter(|&word| count(word) > 0).filter_map(process);
-        let owner = unfinished.into_iter().find(|&id| self.inner.registry.is_alive(id));
-        Ok(owner.map_or(Left::Nothing, |owner| Left::Something(Some(owner))))
+        Ok(Left::Something(receiver))
     }
 }
 

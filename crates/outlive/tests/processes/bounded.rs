@@ -1,6 +1,8 @@
 //! A queue that is bounded by messages: it holds so many and not one more, whichever process dies,
 //! and tells senders and receivers what a queue that is bounded by bytes tells them.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use outlive::queue::{OnReceiverDeath, Queue, QueueOptions};
@@ -17,6 +19,8 @@ crate::checks!(
     it_holds_so_many_and_not_one_more: 60,
     its_options_agree_or_are_refused,
     bytes_bound_it_too,
+    fewer_bytes_than_its_slots_would_take,
+    a_limit_without_its_seal_is_damage,
     a_batch_counts_once,
     a_waiting_sender_gets_the_next_place,
     the_receivers_death_is_told_or_waited_for,
@@ -27,6 +31,9 @@ crate::checks!(
 fn bounded(messages: u32) -> QueueOptions {
     Queue::<[u8]>::options().max_messages(messages)
 }
+
+/// Where the first region's limit lies in a queue's file.
+const LIMIT_AT: u64 = 4096 + 384;
 
 const FULL: Result<(), SendError> = Err(SendError::Full { slowest: None });
 
@@ -134,6 +141,58 @@ fn bytes_bound_it_too(world: &World) {
         assert_eq!(sender.try_send(&message(0, 0, 60)), FULL);
     }
     assert!(queue.counters().expect("counts").bytes <= 8 << 20);
+}
+
+fn fewer_bytes_than_its_slots_would_take(world: &World) {
+    let domain = world.domain();
+    for (number, bytes) in [64 << 10, 256 << 10, 1 << 20, 3 << 20].into_iter().enumerate() {
+        let name = format!("q{number}");
+        let options = || bounded(20_000).max_bytes(bytes);
+        let queue = options().open_or_create(&domain, &name).expect("made");
+        assert_eq!(options().open(&domain, &name).expect("the same").config(), queue.config());
+        let in_use = || queue.counters().expect("counts").bytes;
+        assert!(in_use() <= bytes / 4 * 3, "{} of {bytes}", in_use());
+        let (sender, mut receiver) = (queue.sender().expect("one"), queue.receiver().expect("one"));
+        for round in 0..3 {
+            let mut sent = 0;
+            while sender.try_send(&message(round, sent, 60)).is_ok() {
+                sent += 1;
+            }
+            assert!((100..20_000).contains(&sent), "{sent} in {bytes}");
+            assert!(queue.is_full().expect("whole"));
+            (0..sent).for_each(|number| {
+                assert_eq!(read_message(&receiver.recv().expect("sent")), (round, number));
+            });
+            // A quarter is for messages too large for a slot.
+            if bytes >= 256 << 10 {
+                sender.try_send(&message(round, 0, 5_000)).expect("room");
+                assert_eq!(read_message(&receiver.recv().expect("sent")), (round, 0));
+            }
+        }
+        assert!(in_use() <= bytes, "{} of {bytes}", in_use());
+    }
+}
+
+/// A process that does not keep to the protocol clears the bit that says that the ring is whole.
+fn a_limit_without_its_seal_is_damage(world: &World) {
+    let domain = world.domain();
+    for bound in [1, 3, 4, 20_000] {
+        let name = format!("q{bound}");
+        let queue = bounded(bound).open_or_create(&domain, &name).expect("made");
+        let sender = queue.sender().expect("a sender");
+        (0..bound).for_each(|_| sender.try_send(b"m").expect("room"));
+        let file = File::options().read(true).write(true).open(domain.path().join(&name));
+        let file = file.expect("there");
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, LIMIT_AT).expect("there");
+        assert_eq!(u64::from_ne_bytes(word), u64::from(bound) | 1 << 63, "its limit");
+        file.write_all_at(&u64::from(bound).to_ne_bytes(), LIMIT_AT).expect("written");
+        let late = queue.sender().map(|sender| sender.try_send(b"m"));
+        assert!(matches!(late, Err(Error::Damaged { .. })), "{bound}: {late:?}");
+        assert!(matches!(queue.is_full(), Err(Error::Damaged { .. })));
+        // One that came before has the limit as it was.
+        assert_eq!(sender.try_send(b"m"), FULL);
+    }
 }
 
 fn a_batch_counts_once(world: &World) {

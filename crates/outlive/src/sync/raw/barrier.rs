@@ -436,7 +436,8 @@ impl RawBarrier<'_> {
     pub(crate) fn abort_phase(self, phase: u32) -> Result<Passed, Stuck> {
         if self.phase().is_still(phase) {
             // As in `abort`. In the next phase, which may have begun, the bit means nothing. A
-            // later one of the same parity cannot come without the caller, but by a reset.
+            // later one of the same parity cannot come without the caller, but by a reset or a
+            // repair.
             InOneStep::SetBit(Phase::broken_at(phase)).and_wake(&self.words.phase, ALL);
         } else {
             // As each participant that finds the phase over: see `wake_sleepers`.
