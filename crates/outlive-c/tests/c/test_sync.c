@@ -287,12 +287,12 @@ static outlive_barrier_state_t state_of(const outlive_barrier_t *barrier) {
 
 static void barrier_aborted_and_reset(void) {
     outlive_barrier_t *barrier = open_barrier();
-    for (int abort = 0; abort < 2; abort++) {
+    for (int aborts = 0; aborts < 2; aborts++) {
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, wait_and_be_told, barrier) == 0);
         while (state_of(barrier).waiting == 0) usleep(1000);
-        if (abort) OK(outlive_barrier_abort(barrier));
-        CHECK(state_of(barrier).parties == 2 && state_of(barrier).broken == (uint32_t)abort);
+        if (aborts) OK(outlive_barrier_abort(barrier));
+        CHECK(state_of(barrier).parties == 2 && state_of(barrier).broken == (uint32_t)aborts);
         OK(outlive_barrier_reset(barrier, SOON));
         CHECK(pthread_join(thread, NULL) == 0);
         CHECK(state_of(barrier).waiting == 0 && state_of(barrier).broken == 0);

@@ -20,8 +20,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         let whens = [When::First, When::Between, When::Contended];
         // A waiter of a mutex with priority inheritance wakes the next one before it locks. That one
         // may be quicker: the others bring an item for one of the two alone.
-        // Under a reentrant mutex it is quicker each time with two notifications; why there, and not
-        // under a Mutex, is not known.
+        // Under a reentrant mutex the sleeper after the victim is quicker each time with two
+        // notifications: two waits end, as they must, and not the victim's.
         let fits = move |when: &When| match under {
             Under::Pi => *when == When::Contended,
             Under::Reentrant => *when != When::Between,
