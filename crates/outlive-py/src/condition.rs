@@ -2,6 +2,8 @@
 
 use outlive::Error;
 use outlive::sync::{BegunCondvarWait, Condvar};
+use pyo3::Borrowed;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::domain;
@@ -58,10 +60,27 @@ pub(crate) struct Condition {
 }
 
 /// The lock of a condition variable.
-#[derive(FromPyObject, IntoPyObject)]
+#[derive(IntoPyObject)]
 pub(crate) enum AnyLock {
     Lock(Py<Lock>),
     RLock(Py<RLock>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for AnyLock {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<AnyLock> {
+        if let Ok(lock) = given.cast::<Lock>() {
+            return Ok(AnyLock::Lock(lock.to_owned().unbind()));
+        }
+        if let Ok(lock) = given.cast::<RLock>() {
+            return Ok(AnyLock::RLock(lock.to_owned().unbind()));
+        }
+        let of = given.get_type().name()?;
+        Err(PyTypeError::new_err(format!(
+            "a Condition has a Lock or an RLock of outlive's, no '{of}'"
+        )))
+    }
 }
 
 /// Calls what both locks have.

@@ -45,8 +45,10 @@ class Program:
         assert self.process.stdout is not None
         until = time.monotonic() + timeout
         while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0, until - time.monotonic()))
-            assert ready, "it said nothing in time"
+            # Not select(), which takes no descriptor from 1024 on.
+            waiting = select.poll()
+            waiting.register(self.process.stdout, select.POLLIN)
+            assert waiting.poll(max(0, until - time.monotonic()) * 1000), "it said nothing in time"
             more = os.read(self.process.stdout.fileno(), 65536)
             assert more, f"it ended early, with {self.process.wait(PATIENCE)}"
             self.buffer += more

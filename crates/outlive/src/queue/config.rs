@@ -1,7 +1,7 @@
 //! What a queue was made with.
 
-/// Says what the death of its receiver does to a [`Queue`], until another process becomes the
-/// receiver.
+/// Says what the death of its receiver does to a [`Queue`](super::Queue), until another process
+/// becomes the receiver.
 ///
 /// A receiver that is dropped leaves in order: then a queue of either kind goes on taking messages.
 ///
