@@ -8,7 +8,7 @@ use outlive::sync::{AcquireError, CeilingMutex, Condvar, LockError, PiMutex};
 
 use crate::asleep::{sleeps_of, wait_asleep};
 use crate::board::Board;
-use crate::child::{Child, wait_until};
+use crate::child::Child;
 use crate::realtime::{HIGH, LOW, MIDDLE, become_fifo, own_schedule, skip_without_right};
 use crate::runner::World;
 
