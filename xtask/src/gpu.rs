@@ -245,7 +245,5 @@ fn put(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn target() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    root().join(target)
+    root().join(prefix::target())
 }

@@ -23,8 +23,8 @@ use crate::waiting::Until;
 /// **Objects**, with ``multiprocessing.Queue``'s methods: ``put`` and ``get`` pickle, and any
 /// number of processes may do either. There is no feeder thread: once ``put`` has returned, the
 /// object is in the queue, also when this process is killed. A process that is killed in ``get``
-/// delays no other. ``maxsize`` is the most messages that nobody has got yet, as there, and 0 sets
-/// no such bound: then ``max_bytes`` alone bounds the queue. Never ``get`` from a queue to which a
+/// delays no other. ``maxsize`` is the most messages that no process has got yet, as there, and 0
+/// sets no such bound: then ``max_bytes`` alone bounds the queue. Never ``get`` from a queue to which a
 /// process that you do not trust may send.
 ///
 /// ``task_done`` and ``join`` are those of ``multiprocessing.JoinableQueue``, except that ``join``
@@ -197,7 +197,7 @@ impl Queue {
         self.ends.named.domain()
     }
 
-    /// The most messages that nobody has got yet; 0: no bound.
+    /// The most messages that no process has got yet; 0: no bound.
     #[getter]
     fn maxsize(&self) -> u32 {
         self.ends.queue.config().max_messages.unwrap_or(0)

@@ -3,7 +3,7 @@
 //! parking_lot's mutex and reader-writer lock are guards of the crate lock_api around a raw lock.
 //! Here the raw locks are Outlive's, and mutex.rs and rwlock.rs are parking_lot's own files. The
 //! value that a lock guards is the process's own: these tests lock values of any type between the
-//! threads of one process. All else is Outlive's: who gets the lock, who waits, who is woken.
+//! threads of one process. All else is Outlive's: which thread gets the lock, waits, and is woken.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;

@@ -194,8 +194,8 @@ impl<const MARKS: u32> Word<MARKS> {
             words[1] = Watch { word: heed.unless, expected };
             len = 2;
         }
-        // Acquire: if the owner has set its mark again meanwhile, and woken nobody, because the bit
-        // was not there, we see in the second word what it cleared before. Otherwise the bit only
+        // Acquire: if the owner has set its mark again meanwhile, and woken no thread, because the
+        // bit was not there, we see in the second word what it cleared before. Otherwise the bit only
         // asks the owner to wake us. Died just after: an empty wake, no harm.
         if seen & WAITERS == 0
             && self

@@ -224,7 +224,7 @@ fn a_releaser_stopped_at_any_instruction_has_the_lock_or_has_told_all(world: &Wo
 }
 
 /// What the lock guards is torn, and no thread holds it: the next upgradable reader has its mark in
-/// the word before it looks at the state, and lets nobody in.
+/// the word before it looks at the state, and lets no thread in.
 fn a_reader_sleeps_behind_one_that_was_stopped_before_it_was_told(world: &World) {
     const SHARED: u32 = 1 << 30;
     let domain = world.domain();
