@@ -1,8 +1,10 @@
 //! The domain: a folder that holds named things.
 
+mod extension;
 mod group;
 mod options;
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use crate::segment::{Folder, Opening, Segment, Spec, check_name};
 use crate::wake::WaitError;
 use crate::{Deadline, Error};
 
+pub(crate) use extension::owner_of as owner_of_extension;
 pub(crate) use options::{agree, check_range, three_openings};
 
 /// The name of the domain that nothing names otherwise.
@@ -519,7 +522,17 @@ impl Domain {
         prepare: impl Fn(&Segment) -> Result<L, Error>,
     ) -> Result<(Segment, L), Error> {
         check_name(name)?;
-        Segment::open_as(self.folder(), name, opening, spec, init, prepare)
+        let is_made = Cell::new(false);
+        let init = |segment: &Segment| {
+            is_made.set(true);
+            init(segment)
+        };
+        let opened = Segment::open_as(self.folder(), name, opening, spec, init, prepare)?;
+        // Or another process was quicker, which the watchers need not know.
+        if is_made.get() {
+            self.registry().note_change();
+        }
+        Ok(opened)
     }
 
     /// Opens a named thing that must exist.

@@ -131,7 +131,9 @@ impl Domain {
             Err(other) => return Err(other),
         }
         file::unlink(self.folder().fd()?, name)
-            .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))
+            .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))?;
+        self.registry().note_change();
+        Ok(())
     }
 
     /// Returns the names of things in the domain, without internal files.

@@ -1,5 +1,6 @@
 //! Shared files: checked folders, headers, creation without a race, growth without a move.
 
+mod attributes;
 mod copy;
 mod folder;
 mod hash;
@@ -8,6 +9,8 @@ mod name;
 #[expect(clippy::module_inception, reason = "the folder's main thing")]
 mod segment;
 
+pub use attributes::{Attributes, AttributesIter};
+pub(crate) use attributes::{MOST_BYTES as MOST_ATTRIBUTES, put as put_pair, take as take_pair};
 pub(crate) use copy::{copy_in, copy_out};
 pub(crate) use folder::{Contents, Folder};
 pub(crate) use hash::fnv_1a;

@@ -52,6 +52,7 @@ mod mutex;
 mod mutex_deaths;
 mod mutex_stress;
 mod namespaces;
+mod nodes;
 mod onces;
 mod order;
 mod owned_guards;
@@ -152,6 +153,7 @@ const ALL: &[&[runner::Check]] = &[
     failing_calls::CHECKS,
     failing_services::CHECKS,
     closed_numbers::CHECKS,
+    nodes::CHECKS,
     onces::CHECKS,
     order::CHECKS,
     owned_guards::CHECKS,
