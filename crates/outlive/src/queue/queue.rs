@@ -107,7 +107,7 @@ pub struct Counters {
     pub redelivered: u64,
     /// How often memory was added to the rings.
     pub grown: u64,
-    /// The largest backlog seen, in slots; sampled from time to time.
+    /// The largest backlog seen, in slots. It is looked at from time to time, and now.
     pub high_water: u64,
     /// Bytes of memory that the queue takes now.
     pub bytes: u64,
@@ -499,7 +499,7 @@ impl<M: Payload + ?Sized> Queue<M> {
             abandoned,
             redelivered: words.redelivered.load(Ordering::Relaxed),
             grown: ring.times_grown(),
-            high_water: words.high_water.load(Ordering::Relaxed),
+            high_water: words.high_water.load(Ordering::Relaxed).max(pending),
             bytes: ring.bytes()?,
             max_bytes: ring.segment.header().max_bytes(),
         })
