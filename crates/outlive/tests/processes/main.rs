@@ -91,6 +91,7 @@ mod shares;
 mod sleepers;
 mod slots;
 mod small_disk;
+mod standing_by;
 mod state_waits;
 mod state_words;
 mod states;
@@ -177,6 +178,7 @@ const ALL: &[&[runner::Check]] = &[
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
+    standing_by::CHECKS,
     state_waits::CHECKS,
     state_words::CHECKS,
     states::CHECKS,
