@@ -534,7 +534,9 @@ def queue_close(name: str) -> None:
 
 
 def topic_open(name: str, *options: str) -> None:
-    things[name] = outlive.Topic(name, folder, **named(options, depth="depth", max="max_bytes"))
+    things[name] = outlive.Topic(
+        name, folder, reliable=True if "reliable" in options else None, **named(options, depth="depth", max="max_bytes")
+    )
 
 
 def topic_find(name: str) -> None:

@@ -100,6 +100,7 @@ mod tokens;
 mod topic_churn;
 mod topic_damage;
 mod topic_deaths;
+mod topic_reliable;
 mod topic_samples;
 mod topics;
 mod upgradable_reads;
@@ -194,6 +195,7 @@ const ALL: &[&[runner::Check]] = &[
     shares::CHECKS,
     share_kills::CHECKS,
     topics::CHECKS,
+    topic_reliable::CHECKS,
     topic_samples::CHECKS,
     topic_deaths::CHECKS,
     topic_churn::CHECKS,
