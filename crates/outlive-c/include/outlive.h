@@ -431,7 +431,7 @@ typedef struct outlive_domain_options_t {
   const char *path;
   /**
    * A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names,
-   * else `default`.
+   * else the configuration file, else `default`.
    */
   const char *name;
   /**
@@ -1170,8 +1170,8 @@ outlive_deadline_t outlive_at_time_of_day(int64_t seconds, uint32_t nanoseconds)
 /**
  * Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; with
  * OUTLIVE_OPEN_OR_CREATE it is made when missing. `name` NULL: the domain that the environment's
- * `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`, shared with the group that
- * `OUTLIVE_GROUP` names, if it is set.
+ * `OUTLIVE_DOMAIN` names (a path if it has a `/`), else the configuration file (`outlive config
+ * show`), else `default`, shared with the group that `OUTLIVE_GROUP` names, else that file.
  *
  * Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
  * it.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use outlive::config::Config;
 use outlive::topic::{Header, LARGEST_PAYLOAD, Outgoing, Publisher, Topic};
 use outlive::{Deadline, Domain, Error, SendError};
 use serde::Serialize;
@@ -65,7 +66,8 @@ pub struct PublishArgs {
     /// --wait-for [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
-    /// For a new topic: how many messages of each publisher it keeps [default: 16]
+    /// For a new topic: how many messages of each publisher it keeps [default: 16, or what a profile
+    /// of the configuration file says]
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
     /// The topic offers reliable delivery: its publishers wait for subscribers that ask for it.
@@ -73,7 +75,7 @@ pub struct PublishArgs {
     #[arg(long)]
     reliable: bool,
     /// For a new topic: the most memory it may take, as in 64M [default: a quarter of the file
-    /// system, 4G at most]
+    /// system, 4G at most, or what a profile of the configuration file says]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
 }
@@ -177,6 +179,10 @@ fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>
     match taken.clone().open_as_bytes(domain, &args.topic) {
         Err(Error::NotFound { .. }) if create => {}
         other => return Ok(other?),
+    }
+    // Of the profile, what a topic is made with; the command line comes before it.
+    if let Some(profile) = Config::load()?.profile_for(&args.topic) {
+        options = options.profile(profile);
     }
     if let Some(depth) = args.depth {
         options = options.depth(depth);

@@ -121,6 +121,17 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         self
     }
 
+    /// Sets what a profile of the configuration file says of topics, and leaves the rest as it is;
+    /// what is set later wins.
+    #[cfg(feature = "config")]
+    pub fn profile(mut self, profile: &crate::config::Profile) -> TopicOptions<M> {
+        self.asked.depth = profile.depth.or(self.asked.depth);
+        self.asked.max_bytes = profile.max_bytes.or(self.asked.max_bytes);
+        self.asked.stamps = profile.stamps.or(self.asked.stamps);
+        self.asked.wait = profile.wait_strategy.or(self.asked.wait);
+        self
+    }
+
     three_openings!(
         Topic<M>,
         "topic",

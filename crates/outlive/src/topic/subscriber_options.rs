@@ -66,4 +66,15 @@ impl SubscriberOptions {
         self.period = Some(period);
         self
     }
+
+    /// Sets what a profile of the configuration file says of subscribers, and leaves the rest as it
+    /// is; what is set later wins.
+    #[cfg(feature = "config")]
+    pub fn profile(mut self, profile: &crate::config::Profile) -> SubscriberOptions {
+        self.reliable = profile.reliable.unwrap_or(self.reliable);
+        self.history = profile.history.unwrap_or(self.history);
+        self.keep_last = profile.keep_last.or(self.keep_last);
+        self.period = profile.period.or(self.period);
+        self
+    }
 }

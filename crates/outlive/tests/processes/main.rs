@@ -90,6 +90,7 @@ mod shares;
 mod sleepers;
 mod slots;
 mod small_disk;
+mod standing_by;
 mod state_waits;
 mod state_words;
 mod states;
@@ -175,6 +176,7 @@ const ALL: &[&[runner::Check]] = &[
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
+    standing_by::CHECKS,
     state_waits::CHECKS,
     state_words::CHECKS,
     states::CHECKS,
