@@ -399,13 +399,16 @@ fn keep_letter(option: Arg, letter: char) -> Arg {
     }
 }
 
+/// For the help of each verb that takes a time.
+pub const HOW_TIMES_ARE_WRITTEN: &str =
+    "TIME is written 250ms, 2s or 1m30s; a number without a unit is seconds unless said otherwise.";
+
 /// Adds to each verb's long help how times are written, and what the verb does with `--json`.
 fn with_notes(command: Command, path: &str) -> Command {
     let mut notes = String::new();
     if command.get_arguments().any(is_time) {
-        notes.push_str(
-            "\n\nTIME is written 250ms, 2s or 1m30s; a number without a unit is seconds unless said otherwise.",
-        );
+        notes.push_str("\n\n");
+        notes.push_str(HOW_TIMES_ARE_WRITTEN);
     }
     match json_of(path) {
         Some(Json::Line(of, members)) => {

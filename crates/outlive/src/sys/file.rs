@@ -326,6 +326,22 @@ pub(crate) fn read_text(path: &str) -> Result<String, Errno> {
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ILSEQ))
 }
 
+/// Writes all of the bytes into pages that the file's length covers already.
+pub(crate) fn write(file: BorrowedFd<'_>, mut from: u64, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::pwrite(file, bytes, from) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(count) => {
+                bytes = bytes.get(count..).unwrap_or_default();
+                from += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
 /// Reads a file whole; `None` when it is no ordinary file, or longer than `most`. Opening a FIFO or a
 /// device does not wait.
 #[cfg(feature = "config")]
