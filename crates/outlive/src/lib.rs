@@ -109,7 +109,7 @@ pub mod wait;
 mod wake;
 
 pub use claim::{RecvError, SendError};
-pub use domain::{Domain, DomainOptions, DomainStats};
+pub use domain::{Domain, DomainOptions, DomainStats, WithAttributes};
 pub use error::Error;
 pub use inspect::{Blocked, Deadlock, Detail, Entry, SweepReport, Waiter};
 pub use kind::Kind;

@@ -62,9 +62,10 @@ outlive::record! {
 
 /// Runs the verb.
 pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
-    let under = Under::new("sem", &args.name, &args.under);
+    let mut under = Under::new("sem", &args.name, &args.under);
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
     let domain = common.domain.open().map_err(own)?;
+    under.domain = Some(domain.clone());
     let (semaphore, commands) = open(args, common, &domain).map_err(own)?;
     let permit = acquire(&under, &semaphore, &commands.entries)?;
     let status = under.run(&commands.entries, permit.index());
@@ -109,7 +110,8 @@ fn acquire<'a>(
     let mut result = semaphore.try_acquire();
     if matches!(result, Ok(None)) && !under.is_nonblocking() {
         if is_watched() {
-            let held = held_by(&semaphore.holders()).unwrap_or_else(|| "held".to_owned());
+            let held = held_by(&semaphore.holders(), under.domain.as_ref())
+                .unwrap_or_else(|| "held".to_owned());
             under.say(format_args!("waiting for a permit: all are {held}"));
         }
         result = semaphore.acquire_until(under.deadline());
@@ -128,7 +130,8 @@ fn acquire<'a>(
             },
             Ok(None) => {
                 let Some((_, left_over)) = held_back.first() else {
-                    let held = held_by(&semaphore.holders()).unwrap_or_else(|| "held".to_owned());
+                    let held = held_by(&semaphore.holders(), under.domain.as_ref())
+                        .unwrap_or_else(|| "held".to_owned());
                     return Err(if under.is_nonblocking() {
                         let text = "wait for one, or try later";
                         under.gave_up(format_args!("all permits are {held}; {text}"))

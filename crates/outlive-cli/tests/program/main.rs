@@ -16,6 +16,7 @@ mod jobs;
 mod lock;
 mod looking;
 mod manual;
+mod nodes;
 mod nouns;
 mod pipes;
 mod pools;

@@ -5,7 +5,7 @@ use crate::jobs::JobsUsage;
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue, QueueConfig};
 use crate::rpc::Overview;
-use crate::segment::{Segment, check_name};
+use crate::segment::{Attributes, Segment, check_name};
 use crate::state::State;
 use crate::sync::{LockDetail, primitives};
 use crate::sys::file;
@@ -36,6 +36,8 @@ pub struct Entry {
     /// Threads that sleep until something in it changes, the longest waiting first: as far as the
     /// caller may know, which is its own user's threads in its own pid namespace.
     pub waiters: Vec<Waiter>,
+    /// The attributes that its maker gave it.
+    pub attributes: Attributes,
     /// Metadata that only its kind has.
     pub detail: Detail,
 }
@@ -160,6 +162,7 @@ impl Domain {
         entry.max_bytes = header.max_bytes();
         entry.type_name = header.type_name();
         entry.users = users.of(facts.identity());
+        entry.attributes = segment.attributes()?;
         let waiters = |segment: &Segment, locks: &[(u64, LockDetail)]| {
             waits.of(self.registry(), segment, facts.identity(), locks)
         };
@@ -255,6 +258,7 @@ pub(super) fn empty(name: &str) -> Entry {
         users: Vec::new(),
         dead_claims: 0,
         waiters: Vec::new(),
+        attributes: Attributes::default(),
         detail: Detail::None,
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map;
 
+use super::segment::Segment;
 use crate::Error;
 
 /// The most bytes that all pairs take, with four bytes for each.
@@ -138,6 +139,33 @@ impl<'a> IntoIterator for &'a Attributes {
 
     fn into_iter(self) -> AttributesIter<'a> {
         self.iter()
+    }
+}
+
+impl Segment {
+    /// Returns the attributes that the file was made with.
+    pub(crate) fn attributes(&self) -> Result<Attributes, Error> {
+        Attributes::from_bytes(&self.read_attributes()?)
+            .ok_or_else(|| self.damaged("its attributes"))
+    }
+
+    /// Refuses a file that was made without one of those attributes, or with another value of it.
+    pub(crate) fn check_attributes(&self, wanted: &Attributes) -> Result<(), Error> {
+        let found = self.attributes()?;
+        let Some((key, value)) = wanted.iter().find(|(key, value)| found.get(key) != Some(value))
+        else {
+            return Ok(());
+        };
+        let shown = |value: Option<&str>| match value {
+            Some(value) => format!("{key:?} = {value:?}").into(),
+            None => format!("without {key:?}").into(),
+        };
+        Err(Error::OtherOptions {
+            path: self.path().into(),
+            what: "attribute",
+            found: shown(found.get(key)),
+            wanted: shown(Some(value)),
+        })
     }
 }
 

@@ -21,6 +21,7 @@
 //! `raw/` holds the state machines and their shared words; the file of the same name here holds
 //! what users see of each.
 
+mod attributes;
 mod barrier;
 mod ceiling_mutex;
 mod condvar;

@@ -402,22 +402,6 @@ pub(crate) fn read_small(
     }
 }
 
-/// Writes exactly so many bytes.
-pub(crate) fn write(file: BorrowedFd<'_>, mut from: u64, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::pwrite(file, bytes, from) {
-            Ok(0) => return Err(Errno::NOSPC),
-            Ok(count) => {
-                bytes = bytes.get(count..).unwrap_or_default();
-                from += count as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
-}
-
 /// Reads exactly so many bytes; fails behind the file's end.
 pub(crate) fn read(file: BorrowedFd<'_>, mut from: u64, mut bytes: &mut [u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {

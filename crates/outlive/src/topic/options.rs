@@ -128,6 +128,7 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         self.asked.depth = profile.depth.or(self.asked.depth);
         self.asked.max_bytes = profile.max_bytes.or(self.asked.max_bytes);
         self.asked.stamps = profile.stamps.or(self.asked.stamps);
+        self.asked.reliable = profile.reliable.or(self.asked.reliable);
         self.asked.wait = profile.wait_strategy.or(self.asked.wait);
         self
     }

@@ -9,6 +9,7 @@
 
 mod access;
 mod asleep;
+mod attributes;
 mod bad_files;
 mod barrier;
 mod batches;
@@ -159,6 +160,7 @@ const ALL: &[&[runner::Check]] = &[
     failing_services::CHECKS,
     closed_numbers::CHECKS,
     nodes::CHECKS,
+    attributes::CHECKS,
     onces::CHECKS,
     order::CHECKS,
     owned_guards::CHECKS,
