@@ -96,7 +96,8 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::System, "the system refused"),
     (
         Code::BadInput,
-        "the input is not valid: a length prefix without its record, no JSON, no msgpack",
+        "the input is not valid: a length prefix without its record, no JSON, no msgpack; a configuration file has a \
+         fault",
     ),
     (
         Code::LockTimedOut,
@@ -244,6 +245,7 @@ pub fn code_of(error: &Error) -> Code {
         | Error::OtherDomain { .. }
         | Error::OtherOptions { .. } => Code::Mismatch,
         Error::InvalidOption { .. } => Code::Usage,
+        Error::InvalidConfig { .. } => Code::BadInput,
         Error::AlreadyExists { .. } => Code::Busy,
         Error::NoSpace { .. }
         | Error::NoAddressSpace { .. }
