@@ -103,6 +103,7 @@ mod tokens;
 mod topic_churn;
 mod topic_damage;
 mod topic_deaths;
+mod topic_reliable;
 mod topic_samples;
 mod topics;
 mod upgradable_reads;
@@ -199,6 +200,7 @@ const ALL: &[&[runner::Check]] = &[
     shares::CHECKS,
     share_kills::CHECKS,
     topics::CHECKS,
+    topic_reliable::CHECKS,
     topic_samples::CHECKS,
     topic_deaths::CHECKS,
     topic_churn::CHECKS,

@@ -37,6 +37,7 @@ static void topic_open(void) {
     uint64_t depth = 0;
     option(2, "max", &options.max_bytes);
     if (option(2, "depth", &depth)) options.depth = (uint32_t)depth;
+    options.reliable = (uint32_t)flag(2, "reliable");
     TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &topic));
     it()->main = topic;
     OK();

@@ -31,6 +31,7 @@ public:
             outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
             options.depth = static_cast<uint32_t>(option(args, "depth", 0));
+            options.reliable = flag(args, "reliable");
             auto open = verb == "find" ? outlive::Topic::open : outlive::Topic::open_or_create;
             topics_.insert_or_assign(name, Topic{open(domain_, name, options).value()});
             return ok();

@@ -112,7 +112,13 @@ VERBS: Verbs = {
     **family(
         "topic",
         open=lambda name, *options: keep(
-            name, outlive.Topic(name, folder, **named(options, depth="depth", max="max_bytes"))
+            name,
+            outlive.Topic(
+                name,
+                folder,
+                reliable=True if "reliable" in options else None,
+                **named(options, depth="depth", max="max_bytes"),
+            ),
         ),
         find=lambda name: done(outlive.Topic.open(name, domain=folder)),
         publisher=lambda name: keep(f"{name} publisher", thing(name).publisher()),
