@@ -53,7 +53,7 @@
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
-#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
 /**
@@ -305,6 +305,11 @@ typedef struct outlive_client_t outlive_client_t;
 typedef struct outlive_domain_t outlive_domain_t;
 
 /**
+ * What follows a domain's contents. One thread at a time may use it.
+ */
+typedef struct outlive_domain_watch_t outlive_domain_watch_t;
+
+/**
  * A job queue, open in this process. All threads may use it at once.
  */
 typedef struct outlive_job_queue_t outlive_job_queue_t;
@@ -318,6 +323,11 @@ typedef struct outlive_job_t outlive_job_t;
  * Memory that a publisher has lent for a message, to be written in place.
  */
 typedef struct outlive_loan_t outlive_loan_t;
+
+/**
+ * The name that this process has in a domain.
+ */
+typedef struct outlive_node_t outlive_node_t;
 
 /**
  * A pool, open in this process: memory objects of 0 bytes to 1 GiB. All threads may use it at
@@ -500,6 +510,20 @@ typedef struct outlive_peer_info_t {
    */
   uint64_t reserved2[3];
 } outlive_peer_info_t;
+
+/**
+ * A free pair of a key and a value, both UTF-8.
+ */
+typedef struct outlive_attribute_t {
+  /**
+   * The key; not empty.
+   */
+  const char *key;
+  /**
+   * The value.
+   */
+  const char *value;
+} outlive_attribute_t;
 
 /**
  * Where in a record a primitive lies, and of which kind: `OUTLIVE_PLACE(type, member,
@@ -708,7 +732,8 @@ typedef struct outlive_queue_options_t {
   /**
    * The most unread messages, 1 to 1,048,576; 0: what an existing queue has, and in a new one no
    * bound but `max_bytes`. With so many unread, or with `max_bytes` in use, the queue is full. A
-   * batch counts as one message. Not beside `first_slots`.
+   * batch counts as one message. If there is no memory for more when they are needed, the queue
+   * stays with the places that it has: `places` of its counters. Not beside `first_slots`.
    */
   uint32_t max_messages;
 } outlive_queue_options_t;
@@ -758,9 +783,14 @@ typedef struct outlive_queue_counters_t {
    */
   uint64_t max_messages;
   /**
+   * The most unread messages that it can hold: `max_messages`, or fewer, if there was no memory
+   * for more when they were needed; it stays so. 0: `max_bytes` alone bounds it.
+   */
+  uint64_t places;
+  /**
    * 0.
    */
-  uint64_t reserved[6];
+  uint64_t reserved[5];
 } outlive_queue_counters_t;
 
 /**
@@ -988,6 +1018,11 @@ typedef struct outlive_service_options_t {
    * ENOTCONN or EPIPE.
    */
   uint32_t wait_for_server;
+  /**
+   * For servers: until when to wait for a living server to leave or to end. `OUTLIVE_TRY`, which
+   * is the default: not at all. With a wait several processes may stand by.
+   */
+  outlive_deadline_t serve_by;
 } outlive_service_options_t;
 
 /**
@@ -1280,6 +1315,117 @@ int outlive_peer_wait_any_dead(const struct outlive_domain_t *domain,
  * Errors: EINVAL; ESRCH when nothing is known any more.
  */
 int outlive_peer_info(const struct outlive_domain_t *domain, uint32_t token, struct outlive_peer_info_t *info);
+
+/**
+ * Returns a domain like the given one in `*with`, by which things are made that carry those
+ * `count` attributes: 4,080 bytes in all, four for each counted. What is there already must have
+ * them, or opening it gives EINVAL. The same folder; closing either leaves the other.
+ *
+ * Owner: `*with` is the caller's, until `outlive_domain_close`.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_domain_with_attributes(const struct outlive_domain_t *domain,
+                                   const struct outlive_attribute_t *attributes,
+                                   size_t count,
+                                   struct outlive_domain_t **with);
+
+/**
+ * Writes the value of an attribute, with which the thing of that name was made, into `buffer`.
+ *
+ * Errors: ENOENT: there is no such thing, or it has no such attribute; EMSGSIZE: the value does
+ * not fit with its NUL; OUTLIVE_DAMAGED, EINVAL.
+ */
+int outlive_domain_attribute(const struct outlive_domain_t *domain,
+                             const char *name,
+                             const char *key,
+                             char *buffer,
+                             size_t capacity);
+
+/**
+ * Names this process in the domain, until the node is closed or the process ends; `version` NULL:
+ * none.
+ *
+ * Owner: `*node` is the caller's, until `outlive_node_close`.
+ *
+ * Errors: EEXIST: the process has a name in this domain; EINVAL: the name is empty, or all is
+ * longer than 4,080 bytes; EUSERS, ENOSPC.
+ *
+ * If the process dies, its name goes with it. A forked child has no name until it takes one.
+ */
+int outlive_node_open(const struct outlive_domain_t *domain,
+                      const char *name,
+                      const char *version,
+                      const struct outlive_attribute_t *attributes,
+                      size_t count,
+                      struct outlive_node_t **node);
+
+/**
+ * Gives the process's name up. Passing NULL has no effect; in a forked child, the parent's node
+ * keeps its name.
+ */
+void outlive_node_close(struct outlive_node_t *node);
+
+/**
+ * Writes the tokens of the living processes that have a name to `tokens`, as many as fit into
+ * `capacity`; `*count` is how many there are. `outlive_peer_info` says more about each.
+ *
+ * Errors: EINVAL, and errors of the system.
+ */
+int outlive_domain_nodes(const struct outlive_domain_t *domain, uint32_t *tokens, size_t capacity, size_t *count);
+
+/**
+ * Writes the name of the process that a token belongs to, its own or that of one of its threads,
+ * into `buffer`; `version` (may be NULL): the same for its version.
+ *
+ * Errors: ESRCH: the process has no name, or is dead; EMSGSIZE: one does not fit with its NUL;
+ * EINVAL.
+ */
+int outlive_node_name(const struct outlive_domain_t *domain,
+                      uint32_t token,
+                      char *buffer,
+                      size_t capacity,
+                      char *version,
+                      size_t version_capacity);
+
+/**
+ * Writes the value of an attribute of the process that a token belongs to into `buffer`.
+ *
+ * Errors: as `outlive_node_name`; ENOENT: it has no such attribute.
+ */
+int outlive_node_attribute(const struct outlive_domain_t *domain,
+                           uint32_t token,
+                           const char *key,
+                           char *buffer,
+                           size_t capacity);
+
+/**
+ * Follows what appears in the domain and what vanishes from it: things, and processes that have a
+ * name.
+ *
+ * Owner: `*watch` is the caller's, until `outlive_domain_watch_close`.
+ *
+ * Errors: EINVAL.
+ *
+ * If a process dies that has a name, that is a change. What it made stays.
+ */
+int outlive_domain_watch_open(const struct outlive_domain_t *domain, struct outlive_domain_watch_t **watch);
+
+/**
+ * Closes a watch. Passing NULL has no effect.
+ */
+void outlive_domain_watch_close(struct outlive_domain_watch_t *watch);
+
+/**
+ * Waits until the domain's contents differ from those of the last call, or until the deadline; the
+ * first call returns at once. `*things` and `*nodes` are how many there are now.
+ *
+ * Errors: ETIMEDOUT, EINVAL, and errors of the system.
+ */
+int outlive_domain_watch_changed(struct outlive_domain_watch_t *watch,
+                                 outlive_deadline_t deadline,
+                                 size_t *things,
+                                 size_t *nodes);
 
 /**
  * Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, then initialised
@@ -2166,8 +2312,10 @@ int outlive_queue_join(const struct outlive_queue_t *queue, outlive_deadline_t d
 int outlive_queue_sender(const struct outlive_queue_t *queue, struct outlive_sender_t **sender);
 
 /**
- * Makes this process the receiver if there is none, or if it is dead: then the message that it had
- * not committed comes first.
+ * Makes this process the receiver, if there is none or it is dead; waits until the deadline for a
+ * living one to leave or to end. The message that a dead one had not committed comes first.
+ *
+ * So several processes may stand by: when the receiver dies, one of them takes over at once.
  *
  * Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
  *
@@ -2176,7 +2324,9 @@ int outlive_queue_sender(const struct outlive_queue_t *queue, struct outlive_sen
  *
  * If a process dies while it takes over, the next caller takes over.
  */
-int outlive_queue_receiver(const struct outlive_queue_t *queue, struct outlive_receiver_t **receiver);
+int outlive_queue_receiver(const struct outlive_queue_t *queue,
+                           outlive_deadline_t deadline,
+                           struct outlive_receiver_t **receiver);
 
 /**
  * Closes a sender. Passing NULL has no effect.
@@ -3263,6 +3413,16 @@ int outlive_wait_set_take_topic(struct outlive_wait_set_t *set,
                                 uint64_t key,
                                 uint32_t *publishers,
                                 uint32_t *subscribers);
+
+/**
+ * Adds a watch of a domain: OUTLIVE_CHANGED when the domain's contents differ from those of its
+ * last `outlive_domain_watch_changed`, until the next one.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_domain_watch(struct outlive_wait_set_t *set,
+                                      const struct outlive_domain_watch_t *watch,
+                                      uint64_t *key);
 
 /**
  * Removes a source from the set. The handle that it was made from may be closed before or after.

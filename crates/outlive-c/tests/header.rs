@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 24] = [
     "code",
     "opening",
     "deadline",
     "wait",
     "domain",
+    "node",
     "record",
     "mutex",
     "condvar",
@@ -105,7 +106,7 @@ const MACROS: &str = "\
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
-#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }";
 
 /// The end of outlive.h.

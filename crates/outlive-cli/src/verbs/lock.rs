@@ -79,7 +79,7 @@ pub fn run(args: &LockArgs, common: &Common) -> Result<(), Failure> {
     let mut under = Under::new("lock", &args.name, &args.under);
     under.domain = Some(domain.clone());
     let held = acquire(args, &under, &lock)?;
-    let status = under.run(held.running(), held.entry());
+    let status = under.run(held.running(), &[held.entry()]);
     drop(held);
     exit_as(status?)
 }

@@ -83,10 +83,9 @@ fn a_forked_child_has_no_name(world: &World) {
     let node = domain.node("parent").register().expect("registered");
     let again = domain.node("again").register();
     assert!(matches!(again, Err(Error::AlreadyExists { .. })), "{again:?}");
-    let folder = domain.clone();
-    let copy = node;
-    let child = Child::start(move || {
-        let domain = folder;
+    // Not moved there: this process keeps it.
+    let node = std::cell::RefCell::new(Some(node));
+    let child = Child::start(|| {
         let me = domain.token().expect("a token");
         assert!(domain.node_of(me).expect("looked for").is_none(), "the parent's name is not its");
         let own = domain.node("child").register().expect("registered");
@@ -94,11 +93,13 @@ fn a_forked_child_has_no_name(world: &World) {
         assert_eq!(domain.node_of(me).expect("looked for").expect("named").name, "child");
         drop(own);
         // The parent's, which is not the child's to give up.
-        drop(copy);
+        drop(node.take());
         assert_eq!(names(&domain), ["parent"]);
     });
     child.finish();
     assert_eq!(names(&domain), ["parent"]);
+    drop(node.take());
+    assert!(names(&domain).is_empty());
 }
 
 /// Processes are killed while they take a name. Whatever is listed is whole, and in the end nothing
