@@ -325,6 +325,28 @@ pub unsafe extern "C" fn outlive_subscriber_close(subscriber: *mut outlive_subsc
     unsafe { close(subscriber) }
 }
 
+/// Makes memory for messages of up to `size` bytes, brings it in, and keeps it for this publisher, so
+/// that lending and publishing them is neither a page fault nor a system call. `held`: how many are
+/// in use at a time beside those in the ring: loans, and samples that subscribers hold. Subscribers
+/// see the memory in mappings of their own: each calls `outlive_domain_prefault` after this.
+///
+/// Errors: ENOSPC: the topic, or the file system, has no room for all of it; no message is given up.
+/// EMSGSIZE, EINVAL, EPERM, OUTLIVE_DAMAGED.
+///
+/// If the process dies, the next publisher has the memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_publisher_prefault(
+    publisher: *mut outlive_publisher_t,
+    held: usize,
+    size: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live publisher.
+        let publisher = unsafe { borrow(publisher, "a publisher") }?;
+        Ok(publisher.0.prefault(held, size)?)
+    })
+}
+
 /// Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`,
 /// aligned to 8, or to 64 if it has more than 168 bytes. Its contents are arbitrary.
 ///

@@ -429,6 +429,13 @@ impl Publisher {
         }
     }
 
+    /// Makes memory for messages of up to so many bytes, brings it in, and keeps it for this
+    /// publisher. ``held``: how many are in use at a time beside those in the ring, loans and
+    /// samples. Raises ``NoSpace`` when there is no room for all of it; no message is given up.
+    fn prefault(&self, py: Python<'_>, held: usize, size: usize) -> PyResult<()> {
+        self.handle.lock(py)?.prefault(held, size).raised(py)
+    }
+
     /// Lends memory for a message, to be written in place: for ``with``, which publishes it at the
     /// end of its block, or gives it back when the block ends by an exception.
     ///

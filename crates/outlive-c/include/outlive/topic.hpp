@@ -76,6 +76,11 @@ private:
 /** Publishes messages to a topic. One thread at a time may use it and its loans. */
 class Publisher {
 public:
+    /** Makes memory for messages of up to so many bytes, and brings it in; `held` are in use at a time
+     * beside those in the ring: loans, and samples that subscribers hold. */
+    expected<void> prefault(size_t held, size_t size) {
+        return detail::done(outlive_publisher_prefault(raw(), held, size));
+    }
     /** Lends memory for so many bytes; ENOSPC: subscribers hold what there is. */
     expected<Loan> loan(size_t size) {
         outlive_loan_t *handle = nullptr;

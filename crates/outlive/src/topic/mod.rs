@@ -44,6 +44,7 @@ mod publish;
 mod publisher;
 mod readiness;
 mod recv;
+mod resident;
 mod ring;
 mod room;
 mod sample;

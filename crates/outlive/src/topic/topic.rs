@@ -13,7 +13,7 @@ use super::subscriber_slot;
 use crate::Payload;
 use crate::claim::Holder;
 use crate::liveness::Registry;
-use crate::segment::Segment;
+use crate::segment::{Segment, note_opened};
 use crate::{Domain, Error, WaitStrategy};
 
 /// A topic, open in this process; makes its publishers and subscribers.
@@ -58,7 +58,9 @@ impl<M: Payload + ?Sized> Topic<M> {
     ) -> Topic<M> {
         let inner = Inner::new(segment, map, registry);
         inner.spin_wait.set(wait);
-        Topic { inner: Arc::new(inner), _message: PhantomData }
+        let inner = Arc::new(inner);
+        note_opened(registry.index, &inner);
+        Topic { inner, _message: PhantomData }
     }
 
     /// Makes a new publisher. It takes over the memory, and the messages that are still there, of a
