@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive::{DomainOptions, Error, TokenId, WaitError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 
 use crate::errors::{Raise, Raised, raise};
 use crate::named::GivenDomain;
@@ -14,8 +14,8 @@ use crate::waiting::{Until, detached, wait};
 
 /// The folder in which processes find named objects: each object is opened in a domain.
 ///
-/// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else ``default`` below
-/// ``/dev/shm/outlive-UID``; a name without a ``/`` is one beside it, a path any folder. It is made
+/// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else the configuration file, else
+/// ``default`` below ``/dev/shm/outlive-UID``; a name without a ``/`` is one beside it, a path any folder. It is made
 /// when missing; ``Domain.open`` opens one that exists, ``Domain.create_new`` makes one. With
 /// ``group``, a group's name or number, the members of that group share it. Domains can be pickled,
 /// inherited by ``fork``, and sent to other processes.
@@ -45,6 +45,9 @@ impl Domain {
         if self.is_closed.load(Ordering::Relaxed) { Err(closed()) } else { Ok(&self.domain) }
     }
 }
+
+/// What unpickles a domain: a function, and its path and group.
+type ReducedDomain<'py> = (Bound<'py, PyAny>, (PathBuf, Option<u32>));
 
 impl PartialEq for Domain {
     fn eq(&self, other: &Domain) -> bool {
@@ -246,11 +249,11 @@ impl Domain {
         self.close();
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let open = slf.get_type().getattr("open")?;
-        Ok((open, PyTuple::new(slf.py(), [slf.get().domain.path()])?))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<ReducedDomain<'py>> {
+        let reopen = slf.py().import("outlive._reopen")?.getattr("reopen_domain")?;
+        let domain = &slf.get().domain;
+        // With its group: a member that did not make the folder is refused without it.
+        Ok((reopen, (domain.path().to_owned(), domain.group_id())))
     }
 
     fn __hash__(&self) -> u64 {

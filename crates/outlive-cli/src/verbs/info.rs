@@ -21,8 +21,9 @@ use crate::verbs::topic::list;
 
 /// Show all that is known about one thing
 ///
-/// Its kind, its size, which processes have it open, which hold it, which wait for it and since
-/// when; deadlock cycles that it is part of.
+/// It has a line for its kind, its size and its state, one for each process that has it open, holds
+/// it or waits for it, and since when, and one for each deadlock cycle that it is part of. What else
+/// is shown depends on the kind: 'outlive help queue info' says it for queues, and so on.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive domain info log")]
@@ -162,6 +163,8 @@ struct Counters {
     high_water: u64,
     bytes: u64,
     max_bytes: u64,
+    /// The most unread messages that it can hold.
+    places: Option<u64>,
 }
 
 impl Counters {
@@ -176,6 +179,7 @@ impl Counters {
             high_water: counters.high_water,
             bytes: counters.bytes,
             max_bytes: counters.max_bytes,
+            places: counters.places,
         }
     }
 }
@@ -305,8 +309,9 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     let mut lines = lines(&domain, &entry);
     lines.extend(cycles.into_iter().map(|cycle| ("DEADLOCK", cycle)));
     lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
+    let width = lines.iter().map(|(name, _)| name.len()).fold(11, usize::max);
     output::print(
-        lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>(),
+        lines.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect::<String>(),
     )
 }
 
@@ -392,8 +397,12 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             };
             lines.push(("receiver", on_death.to_owned()));
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
-            let bound = config.max_messages.map(|most| ("most messages", count(u64::from(most))));
-            lines.extend(bound);
+            if let (Some(most), Some(places)) = (config.max_messages, counters.places) {
+                let most = u64::from(most);
+                let fewer = format!(", but it has memory for {} alone", count(places));
+                let fewer = if places < most { &fewer } else { "" };
+                lines.push(("most messages", format!("{}{fewer}", count(most))));
+            }
             let figures = [
                 ("sent", counters.sent),
                 ("received", counters.received),
@@ -447,7 +456,7 @@ fn job_figures(usage: &outlive::jobs::JobsUsage) -> [(&'static str, u64); 8] {
         ("damaged", usage.damaged.into()),
         ("max jobs", usage.max_jobs.into()),
         ("job bytes", usage.job_bytes.into()),
-        ("max tries", usage.max_attempts.into()),
+        ("max attempts", usage.max_attempts.into()),
     ]
 }
 
