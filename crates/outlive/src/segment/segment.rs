@@ -333,14 +333,19 @@ impl Segment {
 
     /// Makes a part of the file resident in this mapping, which may be written there. The caller
     /// knows that its pages exist; the file's pages are asked for once more, so that a full file
-    /// system is an error here and no signal later.
+    /// system is an error here and no signal later. The two pages behind the header stay as they
+    /// are: no process touches them.
     pub(crate) fn make_part_resident(
         &self,
         from: u64,
         len: u64,
         residency: Residency,
     ) -> Result<(), Error> {
-        self.make_resident_in(&self.map, from, len, true, residency)
+        let (body, end) = (from.max(BODY), from + len);
+        if from < BODY {
+            self.make_resident_in(&self.map, 0, PAGE, true, residency)?;
+        }
+        self.make_resident_in(&self.map, body, end.saturating_sub(body), true, residency)
     }
 
     /// Makes a part of the file resident in this mapping, where it can only be read.
