@@ -228,7 +228,7 @@ fn check(args: &CheckArgs, common: &Common) -> Result<(), Failure> {
         } else if faults.is_empty() {
             output::print(format_args!("{}: valid\n", path.display()))?;
         } else {
-            faults.iter().for_each(|fault| talk("config check", fault));
+            faults.iter().for_each(|fault| talk(fault));
         }
     }
     if is_valid { Ok(()) } else { Err(Failure::Silent(Code::BadInput as u8)) }
