@@ -897,9 +897,12 @@ static void topic(void) {
         TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN, NULL, &topic));
         outlive_topic_close(topic);
         OK();
-    } else if (is("topic.publisher", 1)) {
+    } else if (strcmp(words[0], "topic.publisher") == 0) {
+        outlive_publisher_options_t options = OUTLIVE_PUBLISHER_OPTIONS_INIT;
         outlive_publisher_t *publisher = NULL;
-        TRY(outlive_topic_publisher(thing->main, &publisher));
+        uint64_t span = 0;
+        if (option(2, "blocking", &span)) options.max_blocking = span * 1000000;
+        TRY(outlive_topic_publisher(thing->main, &options, &publisher));
         thing->in = publisher;
         OK();
     } else if (strcmp(words[0], "topic.subscriber") == 0) {

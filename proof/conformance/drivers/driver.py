@@ -543,8 +543,9 @@ def topic_find(name: str) -> None:
     outlive.Topic.open(name, domain=folder)
 
 
-def topic_publisher(name: str) -> None:
-    things[f"{name} publisher"] = thing(name).publisher()
+def topic_publisher(name: str, *options: str) -> None:
+    limit = [seconds(option[9:]) for option in options if option.startswith("blocking=")]
+    things[f"{name} publisher"] = thing(name).publisher(max_blocking=limit[0] if limit else None)
 
 
 def topic_subscriber(name: str, *options: str) -> None:
