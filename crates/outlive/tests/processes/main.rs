@@ -17,6 +17,7 @@ mod bounded;
 mod ceiling_mutex;
 mod child;
 mod closed_numbers;
+mod condvar_deaths;
 mod condvar_kinds;
 mod condvars;
 mod counted;
@@ -96,6 +97,7 @@ mod state_words;
 mod states;
 mod stopped;
 mod stopped_notifiers;
+mod store;
 mod tasks;
 mod tokens;
 mod topic_churn;
@@ -145,6 +147,7 @@ const ALL: &[&[runner::Check]] = &[
     records::CHECKS,
     refusals::CHECKS,
     condvars::CHECKS,
+    condvar_deaths::CHECKS,
     condvar_kinds::CHECKS,
     condvar_kinds::pi::CHECKS,
     condvar_kinds::ceiling::CHECKS,
