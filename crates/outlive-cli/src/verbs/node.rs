@@ -83,7 +83,7 @@ pub fn list(common: &Common) -> Result<(), Failure> {
         return output::print_json(&Listing { domain: path, nodes });
     }
     if nodes.is_empty() {
-        talk("node list", format_args!("no process has a name in {path}"));
+        talk(format_args!("no process has a name in {path}"));
         return Ok(());
     }
     let rows: Vec<Vec<String>> = nodes

@@ -174,7 +174,7 @@ fn open(args: &RecvArgs, common: &Common, signals: &mut Signals) -> Result<Optio
         return args.made.open(&common.domain.open()?, &args.queue, create).map(Some);
     }
     let open = |domain: &Domain, name: &str| args.made.open_existing(domain, name);
-    let mut awaited = Awaited::new("recv", "a sender", &args.queue, &common.domain);
+    let mut awaited = Awaited::new("a sender", &args.queue, &common.domain);
     if let Some(queue) = awaited.open(open)? {
         return Ok(Some(queue));
     }
@@ -209,12 +209,12 @@ fn take(
             number + 1,
             message.len()
         );
-        talk("recv", text);
+        talk(text);
     }
     if !*warned && (message.contains(&0) || message.contains(&b'\n')) {
         *warned = true;
         let text = "holds a NUL or a newline, and a newline is written behind it; --output or --raw writes only the bytes";
-        talk("recv", format_args!("message {} {text}", number + 1));
+        talk(format_args!("message {} {text}", number + 1));
     }
     let written = match args.file.get(usize::try_from(number).unwrap_or(usize::MAX)) {
         Some(path) => write_file(path, &message),

@@ -166,7 +166,7 @@ impl Serving {
             if self.running > 0 {
                 let text =
                     "ends when the running commands have answered; a second signal ends it now";
-                talk("serve", text);
+                talk(text);
             }
         }
         Ok(())
@@ -222,7 +222,7 @@ fn answer(program: &OsString, mut child: std::process::Child, request: Request) 
     let output = child.wait_with_output().map_err(|error| failed(program, &error))?;
     let _ = writing.join();
     if !output.status.success() {
-        talk("serve", format_args!("{} ended by {}: no answer", program.display(), output.status));
+        talk(format_args!("{} ended by {}: no answer", program.display(), output.status));
     }
     let answered = if output.status.success() {
         request.reply(&output.stdout)
@@ -236,7 +236,7 @@ fn answer(program: &OsString, mut child: std::process::Child, request: Request) 
         }
         // The client has gone, or there is no room: the next one may do better.
         Err(error) => {
-            talk("serve", error);
+            talk(error);
             Ok(())
         }
     }

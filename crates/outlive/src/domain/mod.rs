@@ -4,6 +4,7 @@ mod attributes;
 mod extension;
 mod group;
 mod options;
+mod resident;
 
 use std::cell::Cell;
 use std::ffi::OsStr;
