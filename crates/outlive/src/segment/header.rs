@@ -22,8 +22,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// events and latches; absent (AWAY) seats of a barrier; long type names with a hash. 10: a span's
 /// entry says how many pages of its tags exist; a queue's, a topic's and a service's tags come with
 /// the objects: a program that does not know this would touch tags without pages. 14: a barrier's
-/// phase has a bit for "broken" for each parity, and one for a reset.
-const LAYOUT_VERSION: u32 = 14;
+/// phase has a bit for "broken" for each parity, and one for a reset. 15: a reentrant mutex has a
+/// fourth state.
+const LAYOUT_VERSION: u32 = 15;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;
