@@ -31,9 +31,9 @@ use crate::waiting::{Until, wait};
 /// ``depth``: how many messages of each publisher are kept. ``max_bytes``: the most bytes that the
 /// topic may take, messages included; where memory of short messages is reused for long ones, the
 /// file may take up to 64 KiB more for each 2 MiB of it. ``stamps``: whether publishers stamp each
-/// message with the time of day. A new topic has 16 messages, stamps, and at most a quarter of the
-/// file system; an existing one that was made with another value than a given one raises
-/// ``BadOption``. In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
+/// message with the time of day. ``reliable``: whether publishers wait for subscribers that ask for
+/// it. A new topic has 16 messages, stamps, no reliable delivery, and at most a quarter of the file
+/// system; an existing one that was made with another value than a given one raises ``BadOption``. In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
 /// bytes.
 ///
 /// >>> topic = Topic("lidar", folder)
@@ -53,7 +53,12 @@ pub(crate) struct Topic {
     gpus: Arc<OnGpus>,
 }
 
-fn options(depth: Option<u32>, max_bytes: Option<u64>, stamps: Option<bool>) -> TopicOptions {
+fn options(
+    depth: Option<u32>,
+    max_bytes: Option<u64>,
+    stamps: Option<bool>,
+    reliable: Option<bool>,
+) -> TopicOptions {
     let mut options = CoreTopic::options();
     if let Some(depth) = depth {
         options = options.depth(depth);
@@ -63,6 +68,9 @@ fn options(depth: Option<u32>, max_bytes: Option<u64>, stamps: Option<bool>) -> 
     }
     if let Some(stamps) = stamps {
         options = options.stamps(stamps);
+    }
+    if let Some(offered) = reliable {
+        options = options.reliable(offered);
     }
     options
 }
@@ -106,7 +114,7 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None))]
     fn new(
         py: Python<'_>,
         name: String,
@@ -114,9 +122,10 @@ impl Topic {
         depth: Option<u32>,
         max_bytes: Option<u64>,
         stamps: Option<bool>,
+        reliable: Option<bool>,
     ) -> PyResult<Topic> {
-        Named::make(py, name, domain, |d, n| options(depth, max_bytes, stamps).open_or_create(d, n))
-            .map(Topic::of)
+        let options = options(depth, max_bytes, stamps, reliable);
+        Named::make(py, name, domain, |d, n| options.open_or_create(d, n)).map(Topic::of)
     }
 
     /// Opens the existing topic of that name, whatever its messages are; raises ``NotFound`` if
@@ -130,7 +139,7 @@ impl Topic {
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None))]
     fn create_new(
         py: Python<'_>,
         name: String,
@@ -138,9 +147,10 @@ impl Topic {
         depth: Option<u32>,
         max_bytes: Option<u64>,
         stamps: Option<bool>,
+        reliable: Option<bool>,
     ) -> PyResult<Topic> {
-        Named::make(py, name, domain, |d, n| options(depth, max_bytes, stamps).create_new(d, n))
-            .map(Topic::of)
+        let options = options(depth, max_bytes, stamps, reliable);
+        Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(Topic::of)
     }
 
     /// The topic's name.
@@ -170,7 +180,8 @@ impl Topic {
     /// Makes a new subscriber, of up to 64: it receives what is published from now on, and the last
     /// ``history`` messages of each publisher.
     ///
-    /// ``reliable``: publishers wait for it, as long as it lives. ``keep_last``: the maximum lag,
+    /// ``reliable``: publishers wait for it, as long as it lives; raises ``BadOption`` if the topic
+    /// does not offer that. ``keep_last``: the maximum lag,
     /// in messages. ``keys``: only messages with these keys. ``period``: receiving raises
     /// ``Missed`` when no message comes for so many seconds.
     #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None))]

@@ -86,7 +86,7 @@ def test_a_damaged_job_is_shown_and_can_be_discarded(folder):
     jobs.put(b"two")
     # A stray write hits the first job's length: doc/memory-layout.md has its place.
     with open(f"{folder}/jobs", "r+b") as file:
-        file.seek(-(-(4096 + 512 + 1024 * 16) // 4096) * 4096)
+        file.seek(-(-(12288 + 512 + 1024 * 16) // 4096) * 4096)
         file.write((101).to_bytes(8, "little"))
     with pytest.raises(Damaged):
         jobs.take()

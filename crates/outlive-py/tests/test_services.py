@@ -226,7 +226,7 @@ def test_a_stream_may_end_in_a_failure(folder):
 def test_no_service_is_left_by_a_thread_that_cannot_use_it(folder):
     token = Domain(folder).token()
     # The token's slot of the registry, as if it had been given out once more: doc/memory-layout.md.
-    place = 8192 + (token & 0xFFFF) * 128 + 48
+    place = 16384 + (token & 0xFFFF) * 128 + 48
     registry = os.open(os.path.join(folder, ".tokens"), os.O_RDWR)
     generation = int.from_bytes(os.pread(registry, 4, place), "little")
     os.pwrite(registry, (generation + 1).to_bytes(4, "little"), place)

@@ -30,7 +30,7 @@ const PARTS: &[&[&str]] = &[
 ];
 
 /// Where the slots of the registry begin, how large they are, and how much of each is libc's.
-const SLOTS_AT: u64 = 8192;
+const SLOTS_AT: u64 = 16_384;
 const SLOT: u64 = 128;
 const OF_LIBC: u64 = 48;
 

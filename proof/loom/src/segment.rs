@@ -10,7 +10,7 @@ pub(crate) use copy::{copy_in, copy_out};
 use crate::Error;
 
 /// Where a file's own words begin.
-pub(crate) const BODY: u64 = 4096;
+pub(crate) const BODY: u64 = 12_288;
 
 /// # Safety
 /// None: nothing is mapped here.

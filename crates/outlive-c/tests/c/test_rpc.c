@@ -205,7 +205,7 @@ static void no_service_is_left_by_one_that_cannot_use_it(void) {
     /* The token's slot of the registry, as if it had been given out once more: doc/memory-layout.md. */
     char path[128];
     snprintf(path, sizeof path, "%s/.tokens", folder);
-    off_t place = 8192 + (off_t)(token & 0xffff) * 128 + 48;
+    off_t place = 16384 + (off_t)(token & 0xffff) * 128 + 48;
     int registry = open(path, O_RDWR);
     CHECK(registry >= 0 && pread(registry, &generation, sizeof generation, place) == sizeof generation);
     generation++;

@@ -53,7 +53,7 @@ static void a_stray_number_ends_the_list() {
     std::move(jobs.take(soon).value()).set_aside().value();
     uint64_t number = UINT64_MAX;
     int file = ::open((folder + "/jobs").c_str(), O_RDWR | O_CLOEXEC);
-    CHECK(file >= 0 && ::pwrite(file, &number, sizeof number, 4096 + 512 + 1024 * 8) == sizeof number);
+    CHECK(file >= 0 && ::pwrite(file, &number, sizeof number, 12288 + 512 + 1024 * 8) == sizeof number);
     ::close(file);
     auto aside = jobs.set_aside().value();
     CHECK(aside.size() == 2 && aside[0].id == 1 && aside[1].id == number);
@@ -66,7 +66,7 @@ static void a_damaged_job_is_shown() {
     CHECK(jobs.put("one").value() == 0 && jobs.put("two").value() == 1);
     uint64_t length = 5000;
     int file = ::open((folder + "/jobs").c_str(), O_RDWR | O_CLOEXEC);
-    off_t slots = (4096 + 512 + 1024 * 16 + 4095) / 4096 * 4096;
+    off_t slots = (12288 + 512 + 1024 * 16 + 4095) / 4096 * 4096;
     CHECK(file >= 0 && ::pwrite(file, &length, sizeof length, slots) == sizeof length);
     ::close(file);
     CHECK(jobs.take(soon).code() == OUTLIVE_DAMAGED);

@@ -114,7 +114,7 @@ fn damaged_bytes_are_told() {
     stage.feed(&["send", "q"], b"x\n").expect(0);
     let queue = fs::File::options().write(true).open(stage.domain().join("q")).expect("opened");
     // All of the queue's own words.
-    queue.write_all_at(&[0xa5; 4096], 4096).expect("patched");
+    queue.write_all_at(&[0xa5; 4096], 12_288).expect("patched");
     stage.run(&["recv", "q", "-n", "1"]).expect(11).says("damaged");
     let listing = stage.run(&["ls"]).expect(0).text();
     assert!(listing.contains("damaged"), "{listing}");

@@ -95,7 +95,7 @@ fn a_damaged_job_is_shown_and_can_be_discarded() {
     stage.run(&["job", "put", "J", "one", "two"]).expect(0);
     // A stray write hits the first job's length, which is then more than a job can have.
     let file = fs::File::options().write(true).open(stage.domain().join("J")).expect("opens");
-    let first_slot = (4096_u64 + 512 + 1024 * 16).next_multiple_of(4096);
+    let first_slot = (12_288_u64 + 512 + 1024 * 16).next_multiple_of(4096);
     std::os::unix::fs::FileExt::write_all_at(&file, &5000_u64.to_le_bytes(), first_slot)
         .expect("written");
     stage.run(&["work", "J", "--drain", "echo"]).expect(11).says("a job's length");

@@ -160,7 +160,7 @@ fn a_damaged_pool_is_left_out_and_told() {
     let file =
         std::fs::File::options().write(true).open(stage.domain().join("frames")).expect("there");
     // Where its records are.
-    file.write_all_at(&[0xff; 16], 4096).expect("written");
+    file.write_all_at(&[0xff; 16], 12_288).expect("written");
     let ended = stage.run(&["pools"]).expect(11).says("'frames' was left out");
     assert!(ended.text().starts_with("whole: "), "{}", ended.text());
     let json = stage.run(&["pools", "--json"]).expect(11).json();

@@ -1,6 +1,7 @@
 //! A service as a whole: making and opening it.
 
 use core::marker::PhantomData;
+use std::time::Duration;
 
 use super::client::Client;
 use super::layout::{ANNEX, ServiceFile, Types};
@@ -10,7 +11,7 @@ use crate::domain::three_openings;
 use crate::payload::Recorded;
 use crate::queue::Queue;
 use crate::segment::Opening;
-use crate::{Domain, Error, Kind, Payload, WaitStrategy};
+use crate::{Deadline, Domain, Error, Kind, Payload, WaitStrategy};
 
 /// A service, open in this process; makes its clients and its server.
 ///
@@ -196,9 +197,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     }
 
     /// Makes this process the service's server, if there is none or it is dead. Never waits for a
-    /// living server. One that was killed a moment ago still lives until the kernel has ended it:
-    /// [`Queue::receiver`](crate::queue::Queue::receiver) shows how to wait for that, here by the
-    /// token of [`Service::current_server`].
+    /// living server: see [`Service::wait_to_serve`]. One that was killed a moment ago still lives
+    /// until the kernel has ended it.
     ///
     /// # Errors
     /// [`Error::Taken`] while another server lives, [`Error::Ending`] when a thread of the dead one
@@ -208,7 +208,83 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.
     pub fn server(&self) -> Result<Server<Q, R>, Error> {
-        Server::new(self.file.clone())
+        self.server_by(Deadline::NEVER)
+    }
+
+    /// Makes this process the server; waits for the last thread of a dead server until the deadline,
+    /// and two seconds at most.
+    fn server_by(&self, deadline: Deadline) -> Result<Server<Q, R>, Error> {
+        Server::new(self.file.clone(), deadline)
+    }
+
+    /// Makes this process the server, waiting for a living server to leave or to end, and for the
+    /// last thread of a dead one. So several processes may stand by: when the server dies, one of
+    /// them takes over at once, and the others wait on.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-stand-by-service-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use std::time::Duration;
+    /// use outlive::rpc::Service;
+    ///
+    /// let service = Service::<[u8]>::open_or_create(&domain, "sum")?;
+    /// let server = service.server()?;
+    /// assert!(service.wait_to_serve_timeout(Duration::from_millis(1))?.is_none());
+    /// drop(server);
+    /// let mut next = service.wait_to_serve()?;
+    /// assert!(next.try_next()?.is_none());
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Service::server`], but neither [`Error::Taken`] nor [`Error::Ending`].
+    ///
+    /// # If a process dies
+    /// If the server dies, the wait is over at once. If this process dies while it takes over, the
+    /// next process takes over.
+    pub fn wait_to_serve(&self) -> Result<Server<Q, R>, Error> {
+        Deadline::never(|deadline| self.wait_to_serve_until(deadline))
+    }
+
+    /// Makes this process the server; `None` at once while another server lives, or while the last
+    /// thread of a dead one has not exited.
+    ///
+    /// # Errors
+    /// The errors of [`Service::wait_to_serve`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Service::server`].
+    pub fn try_wait_to_serve(&self) -> Result<Option<Server<Q, R>>, Error> {
+        match self.server_by(Deadline::at_nanos(0)) {
+            Err(Error::Taken { .. } | Error::Ending { .. }) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// Makes this process the server, waiting for a living server as long as `span`; `None` when
+    /// that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Service::wait_to_serve`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Service::wait_to_serve`].
+    pub fn wait_to_serve_timeout(&self, span: Duration) -> Result<Option<Server<Q, R>>, Error> {
+        self.wait_to_serve_until(Deadline::after(span))
+    }
+
+    /// Makes this process the server, waiting for a living server until the deadline; `None` when
+    /// that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Service::wait_to_serve`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Service::wait_to_serve`].
+    pub fn wait_to_serve_until(&self, deadline: Deadline) -> Result<Option<Server<Q, R>>, Error> {
+        let (role, path) = (self.file.queue.server_role(), self.file.queue.registry().path());
+        role.wait_to_take(path, deadline, || self.server_by(deadline))
     }
 
     /// Returns the server, dead or alive.

@@ -22,15 +22,21 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// events and latches; absent (AWAY) seats of a barrier; long type names with a hash. 10: a span's
 /// entry says how many pages of its tags exist; a queue's, a topic's and a service's tags come with
 /// the objects: a program that does not know this would touch tags without pages. 14: a barrier's
-/// phase has a bit for "broken" for each parity, and one for a reset. 15: a reentrant mutex has a
-/// fourth state.
+/// phase has a bit for "broken" for each parity, and one for a reset. 15: bodies begin two pages
+/// later, behind the attributes and the description of the payload's type (`segment::pages`).
+/// Topics say whether they offer reliable delivery, and which subscribers lag. A reentrant mutex has
+/// a fourth state.
 const LAYOUT_VERSION: u32 = 15;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;
 
-/// Where the kind's own data begin: at the end of the header's page.
-pub(crate) const BODY: u64 = PAGE;
+/// Where the attributes lie: on the page behind the header's.
+pub(super) const ATTRIBUTES_AT: u64 = PAGE;
+/// Where the description of the payload's type lies.
+pub(super) const DESCRIPTION_AT: u64 = 2 * PAGE;
+/// Where the kind's own data begin: behind the header's page and these two.
+pub(crate) const BODY: u64 = 3 * PAGE;
 
 /// What a new file will be, or what an existing one must be.
 #[derive(Clone, Debug)]

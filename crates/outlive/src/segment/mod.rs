@@ -5,6 +5,7 @@ mod folder;
 mod hash;
 mod header;
 mod name;
+mod pages;
 #[expect(clippy::module_inception, reason = "the folder's main thing")]
 mod segment;
 

@@ -134,9 +134,13 @@ impl Segment {
         let access = folder.access();
         let file = file::create_unnamed(folder.fd()?, access.file_mode(), access.group())
             .map_err(|errno| Error::from_errno("create a file in", folder.path(), errno))?;
-        let initial = spec.initial.next_multiple_of(PAGE);
-        file::allocate(file.as_fd(), 0, initial)
-            .map_err(|errno| allocation_error(&path, initial, errno))?;
+        let initial = spec.initial.next_multiple_of(PAGE).max(BODY + PAGE);
+        // Not the two pages between: they use memory only in a file that has something to say there
+        // (`pages`), and no process touches them through a mapping.
+        for (from, len) in [(0, PAGE), (BODY, initial - BODY)] {
+            file::allocate(file.as_fd(), from, len)
+                .map_err(|errno| allocation_error(&path, len, errno))?;
+        }
         let reserve = spec.reserve.max(initial);
         let map = Mapping::reserve(file.as_fd(), reserve, initial)
             .map_err(|errno| mapping_error(&path, reserve, errno))?;
@@ -332,6 +336,12 @@ impl Segment {
         let map = Mapping::reserve(self.fd()?, len, len)
             .map_err(|errno| mapping_error(&self.path, len, errno))?;
         Ok(View { map })
+    }
+
+    /// Writes into the file what is out of reach in the mapping, or must not be touched there.
+    pub(super) fn write(&self, from: u64, bytes: &[u8]) -> Result<(), Error> {
+        file::write(self.fd()?, from, bytes)
+            .map_err(|errno| allocation_error(&self.path, bytes.len() as u64, errno))
     }
 
     /// Reads from the file what may be out of reach in the mapping.

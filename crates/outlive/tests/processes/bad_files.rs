@@ -246,9 +246,23 @@ fn files_cut_short(world: &World) {
         Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
         Bytes::of(&domain, "q").len()
     };
-    for len in
-        [1, 4_095, 4_096, 4_097, 5_000, 8_192, 16_384, 20_480, 20_481, 28_672, whole / 2, whole - 1]
-    {
+    for len in [
+        1,
+        4_095,
+        4_096,
+        8_192,
+        12_287,
+        12_288,
+        12_289,
+        13_000,
+        16_384,
+        24_576,
+        28_672,
+        28_673,
+        36_864,
+        whole / 2,
+        whole - 1,
+    ] {
         let name = format!("q{len}");
         Queue::<[u8]>::open_or_create(&domain, &name).expect("made");
         Bytes::of(&domain, &name).set_len(len);
@@ -272,7 +286,7 @@ fn files_cut_short(world: &World) {
     }
     domain.sweep(false).expect("sweeps what it can");
     Mutex::<[u64; 1_000]>::options([0; 1_000]).open_or_create(&domain, "m").expect("opens");
-    Bytes::of(&domain, "m").set_len(4_096 + 100);
+    Bytes::of(&domain, "m").set_len(12_288 + 100);
     let error =
         Mutex::<[u64; 1_000]>::options([0; 1_000]).open_or_create(&domain, "m").err().expect("cut");
     let text = error.to_string();
@@ -281,7 +295,7 @@ fn files_cut_short(world: &World) {
 }
 
 fn a_registry_cut_short(world: &World) {
-    for len in [0, 4_096, 5_000, 8_192, 8_193, 20_000] {
+    for len in [0, 4_096, 5_000, 12_288, 13_000, 16_384, 16_385, 28_000] {
         let name = format!("d{len}");
         let first = world.domain_named(&name);
         let path = first.path().to_owned();
@@ -384,9 +398,9 @@ fn words_that_make_no_sense(world: &World) {
 fn a_message_longer_than_any_that_is_sent(world: &World) {
     // Of a queue: the spans' number and where they begin; of its control table: the first span's
     // pages and how many spans its run has.
-    const SPANS: u64 = 4128;
-    const SPANS_AT: u64 = 4120;
-    const FIRST_SPAN: u64 = 20_480 + 1_024;
+    const SPANS: u64 = 12_288 + 32;
+    const SPANS_AT: u64 = 12_288 + 24;
+    const FIRST_SPAN: u64 = 28_672 + 1_024;
     let domain = world.domain();
     let queue =
         Queue::<[u8]>::options().max_bytes(6 << 30).open_or_create(&domain, "q").expect("made");

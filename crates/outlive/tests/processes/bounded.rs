@@ -33,7 +33,7 @@ fn bounded(messages: u32) -> QueueOptions {
 }
 
 /// Where the first region's limit lies in a queue's file.
-const LIMIT_AT: u64 = 4096 + 384;
+const LIMIT_AT: u64 = 12_288 + 384;
 
 const FULL: Result<(), SendError> = Err(SendError::Full { slowest: None });
 

@@ -169,7 +169,7 @@ fn a_sweep_that_cannot_look_keeps_the_tokens(world: &World) {
     let whole = fs::read(&path).expect("readable");
     Child::start(|| assert!(domain.token().is_ok())).finish();
     let mut damaged = whole.clone();
-    damaged[4096..].fill(0xa5);
+    damaged[12_288..].fill(0xa5);
     fs::write(&path, &damaged).expect("written");
     for dry_run in [true, false, false] {
         let report = domain.sweep(dry_run).expect("sweeps");

@@ -1,6 +1,6 @@
 //! Forged states: bytes of a domain's files, written past the library.
 //!
-//! The registry (`.tokens`) has its own words on its second page and its slots from the third on;
+//! The registry (`.tokens`) has its own words where bodies begin and its slots a page later;
 //! the byte diagram is in doc/memory-layout.md. A layout that changes makes these checks fail, not
 //! pass.
 
@@ -14,9 +14,9 @@ pub const MAGIC: u64 = 0;
 pub const VERSION: u64 = 8;
 pub const KIND: u64 = 16;
 /// Where a kind's own data begin.
-pub const BODY: u64 = 4096;
+pub const BODY: u64 = 12_288;
 
-const SLOTS_AT: u64 = 8192;
+const SLOTS_AT: u64 = BODY + 4096;
 const SLOT: u64 = 128;
 const GENERATION: u64 = 48;
 const TID: u64 = 52;

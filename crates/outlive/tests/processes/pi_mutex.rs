@@ -241,10 +241,10 @@ fn another_libc_is_refused(world: &World) {
         .open(domain.path().join("m"))
         .expect("there");
     let mut home = [0; 8];
-    file.read_exact_at(&mut home, 4096).expect("read");
+    file.read_exact_at(&mut home, 12_288).expect("read");
     // Another offset of the lock word, as musl has it.
     home[0] ^= 4;
-    file.write_all_at(&home, 4096).expect("written");
+    file.write_all_at(&home, 12_288).expect("written");
     let error = PiMutex::<u64>::options(0).open_or_create(&domain, "m").err().expect("refused");
     assert!(matches!(error, Error::OtherEnvironment { what: "C library", .. }), "{error}");
 }

@@ -306,12 +306,12 @@ impl Words {
 
     fn read(&self, at: u64) -> u32 {
         let mut bytes = [0; 4];
-        self.0.read_exact_at(&mut bytes, 4096 + at).expect("read");
+        self.0.read_exact_at(&mut bytes, 12_288 + at).expect("read");
         u32::from_le_bytes(bytes)
     }
 
     fn write(&self, at: u64, value: u32) {
-        self.0.write_all_at(&value.to_le_bytes(), 4096 + at).expect("written");
+        self.0.write_all_at(&value.to_le_bytes(), 12_288 + at).expect("written");
     }
 
     /// Where libc's lock word lies.

@@ -502,13 +502,13 @@ fn damaged_words_are_errors_or_nothing(world: &World) {
         // The pool's own words, lists and control table; and the first span's records.
         let tags_at = {
             let mut word = [0; 8];
-            file.read_exact_at(&mut word, 4096).expect("reads");
+            file.read_exact_at(&mut word, 12_288).expect("reads");
             u64::from_le_bytes(word)
         };
         for _ in 0..40 {
             let at = match random.below(3) {
-                0 => 4096 + 64 + random.below(20_000),
-                1 => 24_576 + random.below(2048),
+                0 => 12_288 + 64 + random.below(20_000),
+                1 => 32_768 + random.below(2048),
                 _ => tags_at + random.below(4096),
             };
             let value = match random.below(3) {

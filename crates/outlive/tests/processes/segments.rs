@@ -1,10 +1,14 @@
 //! Making named things: without a race, and without a trace of the makers that die meanwhile.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
+use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::sync::Mutex;
+use outlive::topic::Topic;
 use outlive::{Domain, Error, Kind};
+use rustix::fs::SeekFrom;
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
@@ -18,6 +22,7 @@ crate::checks!(
     made_and_removed_at_once,
     makers_are_killed: 60,
     values_of_the_maker,
+    pages_with_nothing_to_say_use_no_memory,
 );
 
 /// Eight children that do it at the same moment.
@@ -159,4 +164,29 @@ fn values_of_the_maker(world: &World) {
     domain.remove("m").expect("there");
     let third = Mutex::<[u16; 3]>::options([4, 5, 6]).open_or_create(&domain, "m").expect("opens");
     assert_eq!(*third.lock().expect("free"), [4, 5, 6]);
+}
+
+/// Behind the header's page lie two that most files do not need: they stay holes, whatever is done
+/// with the thing.
+fn pages_with_nothing_to_say_use_no_memory(world: &World) {
+    let domain = world.domain();
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "mutex").expect("made");
+    *mutex.lock().expect("free") += 1;
+    let queue = Queue::<[u8]>::open_or_create(&domain, "queue").expect("made");
+    queue.sender().expect("a sender").send(b"one").expect("room");
+    let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made");
+    let publisher = topic.publisher().expect("a publisher");
+    publisher.publish(b"one").expect("published");
+    let pool = Pool::open_or_create(&domain, "pool").expect("made");
+    drop(pool.alloc(100).expect("room"));
+    domain.entries().expect("looked at");
+    domain.sweep(false).expect("swept");
+    for name in [".tokens", "mutex", "queue", "topic", "pool"] {
+        let file = fs::File::open(domain.path().join(name)).expect("there");
+        let hole = rustix::fs::seek(&file, SeekFrom::Hole(0)).expect("a hole");
+        let data = rustix::fs::seek(&file, SeekFrom::Data(hole)).expect("a body");
+        assert_eq!((hole, data), (4096, 12_288), "{name}");
+    }
+    let blocks = fs::metadata(domain.path().join("mutex")).expect("there").blocks();
+    assert_eq!(blocks * 512, 2 * 4096, "a page of header, a page of body");
 }

@@ -576,11 +576,11 @@ fn damaged_rows_are_errors_or_nothing(world: &World) {
             file.read_exact_at(&mut word, at).expect("reads");
             u64::from_le_bytes(word)
         };
-        let (tags_at, rows_at) = (word(4096), word(4096 + 24));
+        let (tags_at, rows_at) = (word(12_288), word(12_288 + 24));
         for _ in 0..30 {
             let at = match random.below(4) {
                 // How many rows there are, and hints.
-                0 => 4096 + 192 + random.below(16),
+                0 => 12_288 + 192 + random.below(16),
                 1 => tags_at + random.below(1024),
                 _ => rows_at + random.below(30 * 512),
             };

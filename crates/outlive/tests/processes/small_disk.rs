@@ -271,7 +271,7 @@ fn senders_are_killed_while_it_is_full(world: &World) {
 }
 
 /// Where a topic's rings' words begin: each ring's owner comes first.
-const FIRST_OWNER: u64 = 8192;
+const FIRST_OWNER: u64 = 16_384;
 
 /// The first to publish has claimed ring 0 and is stopped before it has made its pages. The second
 /// makes ring 1, the disk is filled, the first dies, and the third takes ring 0.

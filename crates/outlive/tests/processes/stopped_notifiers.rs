@@ -33,12 +33,12 @@ crate::checks!(
 
 /// Offsets of `epoch` in the file: a queue's `messages`, a topic's `arrivals`, a semaphore's, a
 /// condition variable's first.
-const MESSAGES: u64 = 4224 + 4;
-const ARRIVALS: u64 = 4096 + 64 + 16 + 4;
-const FREE: u64 = 4096 + 4;
-const PLAIN: u64 = 4096 + 4;
+const MESSAGES: u64 = 12_288 + 128 + 4;
+const ARRIVALS: u64 = 12_288 + 64 + 16 + 4;
+const FREE: u64 = 12_288 + 4;
+const PLAIN: u64 = 12_288 + 4;
 /// Where a topic's `changes` lies: it counts participants that came or left.
-const CHANGES: u64 = 4096 + 128;
+const CHANGES: u64 = 12_288 + 128;
 
 const SOMEBODY: u32 = 1;
 

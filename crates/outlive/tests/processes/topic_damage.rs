@@ -18,10 +18,10 @@ const SOON: Duration = Duration::from_micros(500);
 /// Offsets of the words that say something: from the topic's own to where payloads begin.
 fn words(file: &File) -> Vec<u64> {
     let mut spans_at = [0; 8];
-    file.read_exact_at(&mut spans_at, 4096 + 16).expect("there");
+    file.read_exact_at(&mut spans_at, 12_288 + 16).expect("there");
     let spans_at = u64::from_le_bytes(spans_at);
     let mut words = Vec::new();
-    let mut at = 4096;
+    let mut at = 12_288;
     let mut page = [0; 4096];
     while at < spans_at {
         // Holes are passed over.

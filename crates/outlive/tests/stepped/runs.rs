@@ -34,7 +34,7 @@ fn is_being_taken(file: &File) -> bool {
         file.read_exact_at(&mut bytes, at).expect("readable");
         u64::from_ne_bytes(bytes)
     };
-    let first_tag = word(4096);
+    let first_tag = word(12_288);
     word(first_tag) >> 62 == 1
 }
 

@@ -83,7 +83,7 @@ const OBJECTS: usize = FREE + 1;
 /// The words of a queue that senders change before they write to a slot.
 fn head_of(queue: &File) -> [u8; 4096] {
     let mut bytes = [0; 4096];
-    queue.read_exact_at(&mut bytes, 4096).expect("a queue's head is its second page");
+    queue.read_exact_at(&mut bytes, 12_288).expect("a queue's head is its fourth page");
     bytes
 }
 

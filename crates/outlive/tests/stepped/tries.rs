@@ -28,7 +28,7 @@ const HOLDER: usize = FREE;
 /// More than any try makes. A long spin makes 200,000 rounds, of several instructions each.
 const MOST: u64 = 100_000;
 /// Where the token of a barrier's repairer lies in its file.
-const REPAIR: u64 = 4096 + 16;
+const REPAIR: u64 = 12_288 + 16;
 /// Two of these do not fit into the service.
 const LONG: usize = 600 << 10;
 
@@ -181,6 +181,7 @@ impl Wanted {
         while full.try_send(&[0; 9000]).is_ok() {}
         let topic = Topic::<[u8]>::options()
             .depth(1)
+            .reliable(true)
             .wait_strategy(strategy)
             .open_or_create(domain, "topic")
             .expect("opens");

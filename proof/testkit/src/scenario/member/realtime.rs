@@ -170,7 +170,7 @@ impl Guard<'_> {
 }
 
 /// Where libc's word lies in the file of a mutex with priority inheritance: doc/memory-layout.md.
-const PI_WORD_AT: u64 = 4096 + 16;
+const PI_WORD_AT: u64 = 12_288 + 16;
 
 /// How long the kernel may take to hand a dead owner's lock to the first sleeper.
 const HAND_OVER: Duration = Duration::from_secs(10);
