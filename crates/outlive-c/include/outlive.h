@@ -1527,7 +1527,8 @@ int outlive_condvar_wait_ceiling_mutex(struct outlive_condvar_t *condvar,
  * Waits as `outlive_condvar_wait_until` does, under a mutex that the thread may have locked several
  * times. It is unlocked as a whole, and locked as often again.
  *
- * Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock.
+ * Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock, by
+ * whatever opening it had locked it.
  *
  * If a process dies: as with `outlive_condvar_wait`.
  */
@@ -1906,7 +1907,7 @@ int outlive_semaphore_acquire(const struct outlive_semaphore_t *semaphore,
 /**
  * Takes so many permits, all or none, waiting for them until the deadline. Threads that want
  * several have their turns one after the other, in no particular order; the one whose turn it is
- * keeps what it gets until it has all, so those that want one do not starve it. `indexes` (may be
+ * keeps what it gets until it has all, so all need not be free at one moment. `indexes` (may be
  * NULL) has room for their numbers.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds so many that the others
@@ -3515,7 +3516,8 @@ int outlive_reentrant_mutex_lock(struct outlive_reentrant_mutex_t *mutex, outliv
 int outlive_reentrant_mutex_unlock(struct outlive_reentrant_mutex_t *mutex);
 
 /**
- * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
+ * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock. It
+ * has no effect once this thread has called `outlive_reentrant_mutex_mark_not_recoverable`.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
@@ -3523,7 +3525,7 @@ int outlive_reentrant_mutex_consistent(struct outlive_reentrant_mutex_t *mutex);
 
 /**
  * Marks the mutex not recoverable as `outlive_mutex_mark_not_recoverable` does, and undoes one
- * `outlive_reentrant_mutex_lock`; `outlive_reentrant_mutex_reset` makes it usable again.
+ * `outlive_reentrant_mutex_lock`; only `outlive_reentrant_mutex_reset` makes it usable again.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
@@ -3551,6 +3553,13 @@ int outlive_reentrant_mutex_reset(struct outlive_reentrant_mutex_t *mutex, outli
  * Errors: ESRCH: no thread holds it. EINVAL.
  */
 int outlive_reentrant_mutex_holder(const struct outlive_reentrant_mutex_t *mutex, struct outlive_peer_info_t *info);
+
+/**
+ * Sets how this process waits for this mutex: one of the OUTLIVE_WAIT numbers.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_reentrant_mutex_set_wait(struct outlive_reentrant_mutex_t *mutex, uint32_t how);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -51,8 +51,11 @@ except ZeroDivisionError:
 del seen[:]
 def gets_one():
     return permits.acquire(False) and (permits.release() or True)
-every(0.02, lambda *_: seen.append(in_thread(gets_one)))
-say("waits")
+def look(*_):
+    seen.append(in_thread(gets_one))
+    if len(seen) == 4:
+        say("waits")
+every(0.02, look)
 say(permits.acquire(n=3), any(seen[3:]))
 """
     )
