@@ -121,7 +121,7 @@ fn an_upgrade_waits_for_readers_and_keeps_new_ones_out(world: &World) {
 macro_rules! in_parts {
     ($lock:ident, $board:ident, $read:expr) => {
         let reader = holder(&$lock, $board, |lock| lock.read().expect("free"));
-        let mut begun = $read.begin_upgrade().ok().expect("nobody else wants to write");
+        let mut begun = $read.begin_upgrade().expect("nobody else wants to write");
         for _ in 0..2 {
             let Err(UpgradeError::TimedOut(again)) = begun.upgrade_until(Deadline::after(SOON))
             else {
@@ -136,7 +136,7 @@ macro_rules! in_parts {
         let reading = begun.end();
         assert_eq!(reading[0], 5);
         Child::start(|| drop($lock.try_read().expect("well").expect("it reads again"))).finish();
-        let begun = reading.begin_upgrade().ok().expect("nobody else wants to write");
+        let begun = reading.begin_upgrade().expect("nobody else wants to write");
         let Err(refused) = begun.upgrade_until(Deadline::after(SOON)) else {
             panic!("another process reads")
         };
@@ -146,7 +146,7 @@ macro_rules! in_parts {
         writing[1] += 1;
         drop(writing);
         // One that is dropped gives everything back.
-        drop($read.begin_upgrade().ok().expect("nobody else wants to write"));
+        drop($read.begin_upgrade().expect("nobody else wants to write"));
         drop($lock.try_write().expect("well").expect("free"));
     };
 }
@@ -172,10 +172,10 @@ fn killed_between_two_parts_it_was_no_writer(world: &World) {
             let (mut one, mut other) = (None, None);
             let soon = Deadline::after(SOON);
             if ordinary {
-                let begun = lock.read().expect("free").begin_upgrade().ok().expect("free");
+                let begun = lock.read().expect("free").begin_upgrade().expect("free");
                 one = begun.upgrade_until(soon).err();
             } else {
-                let begun = upgradable(&lock).begin_upgrade().ok().expect("free");
+                let begun = upgradable(&lock).begin_upgrade().expect("free");
                 other = begun.upgrade_until(soon).err();
             }
             assert!(one.is_some() || other.is_some());
