@@ -26,7 +26,7 @@ crate::checks!(
     a_forked_childs_guards_change_nothing,
     a_panic_under_an_inner_guard_is_told,
     not_recoverable_from_an_inner_guard,
-    an_outer_guard_does_not_undo_that_an_inner_one_gave_it_up,
+    an_outer_guard_does_not_undo_an_inner_ones_mark,
     embedded_in_a_record,
     it_guards_another_type_or_is_another_lock,
     the_order_of_locks_has_no_cycle_where_it_is_locked_again,
@@ -230,7 +230,7 @@ fn not_recoverable_from_an_inner_guard(world: &World) {
 }
 
 /// Code that repairs after a death calls a function that decides that there is no repair.
-fn an_outer_guard_does_not_undo_that_an_inner_one_gave_it_up(world: &World) {
+fn an_outer_guard_does_not_undo_an_inner_ones_mark(world: &World) {
     let domain = world.domain();
     let total = open(&domain);
     let refused = |got| matches!(got, Err(LockError::Failed(AcquireError::NotRecoverable)));

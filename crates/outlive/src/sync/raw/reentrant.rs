@@ -8,7 +8,7 @@
 //!
 //! Only the owner reads or writes `depth`, and each new owner stores 1 before it reads it. So a
 //! death leaves nothing to repair there, and plain stores suffice: the mutex's word orders them.
-//! The other states are the mutex's own (`mutex.rs`). One is for this lock alone, "given up": its
+//! The other states are the mutex's own (`mutex.rs`). One is for this lock alone, "marked inside": its
 //! owner marked it not recoverable and keeps it by outer guards, which cannot undo that.
 //! doc/protocols/reentrant_mutex.md has the argument.
 
@@ -136,7 +136,7 @@ impl RawReentrant {
             self.mutex.mark_not_recoverable(id);
         } else {
             // The owner goes on with the outer guards, none of which undoes this.
-            self.mutex.give_up(id);
+            self.mutex.mark_inside(id);
         }
     }
 
@@ -270,7 +270,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_reentrant_an_outer_guard_does_not_undo_that_an_inner_one_gave_the_lock_up() {
+    fn loom_reentrant_an_outer_guard_does_not_undo_that_an_inner_one_marked() {
         explore(3, || {
             let world = world(2);
             let giving_up = {
@@ -342,7 +342,7 @@ mod tests {
 
     /// What an inner guard decided, outer ones cannot undo.
     #[test]
-    fn given_up_inside_it_stays_not_recoverable() {
+    fn marked_inside_it_stays_not_recoverable() {
         // SAFETY: atomics: zeroes are a value.
         let lock: RawReentrant = unsafe { core::mem::zeroed() };
         let id = TokenId::new(1, 0);

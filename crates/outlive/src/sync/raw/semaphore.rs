@@ -77,8 +77,8 @@ impl<'a> Records<'a> {
     }
 }
 
-/// What a thread that acquires several permits has by now: whoever drops it has given it up
-/// ([`RawSemaphore::give_up`]), or lets the thread hold it.
+/// What a thread that acquires several permits has by now. Dropping it gives nothing back:
+/// [`RawSemaphore::give_up`] does.
 #[derive(Default)]
 pub(crate) struct Gathered {
     has_turn: bool,
