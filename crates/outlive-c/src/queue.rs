@@ -186,6 +186,27 @@ pub unsafe extern "C" fn outlive_queue_close(queue: *mut outlive_queue_t) {
     unsafe { close(queue) }
 }
 
+/// Makes room for `messages` messages of up to `size` bytes each, and brings it in, so that sending
+/// and receiving them is neither a page fault nor a system call, as long as no more of them wait at a
+/// time. Each process of the queue calls it, sender and receiver alike.
+///
+/// Errors: ENOSPC: the queue, or the file system, has no room for all of it; what was made stays.
+/// EMSGSIZE, EINVAL, OUTLIVE_DAMAGED.
+///
+/// If the process dies, other processes use what was made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_queue_prefault(
+    queue: *const outlive_queue_t,
+    messages: usize,
+    size: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live queue.
+        let queue = unsafe { borrow(queue, "a queue") }?;
+        Ok(queue.0.prefault(messages, size)?)
+    })
+}
+
 /// Writes what has happened to the queue so far to `*counters`.
 ///
 /// Errors: EINVAL, OUTLIVE_DAMAGED.

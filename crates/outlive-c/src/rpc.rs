@@ -123,6 +123,41 @@ pub unsafe extern "C" fn outlive_client_open(
     })
 }
 
+/// Makes memory for `messages` requests and replies of up to `size` bytes each, and brings it in, so
+/// that calls of that length are no page faults. Requests of up to 232 bytes and replies of up to 112
+/// need none. A client that sleeps for its reply makes a system call.
+///
+/// Errors: ENOSPC: the service, or the file system, has no room for all of it. EMSGSIZE, EINVAL,
+/// OUTLIVE_DAMAGED.
+///
+/// If the process dies, other processes use what was made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_client_prefault(
+    client: *const outlive_client_t,
+    messages: usize,
+    size: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live client.
+        let client = unsafe { borrow(client, "a client") }?;
+        Ok(client.0.prefault(messages, size)?)
+    })
+}
+
+/// Makes memory for requests and replies, and brings it in, as `outlive_client_prefault` does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_server_prefault(
+    server: *const outlive_server_t,
+    messages: usize,
+    size: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live server.
+        let server = unsafe { borrow(server, "a server") }?;
+        Ok(server.0.prefault(messages, size)?)
+    })
+}
+
 /// Closes a client. Its calls go on until they are dropped. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_client_close(client: *mut outlive_client_t) {

@@ -181,6 +181,15 @@ impl Client {
         this.named.reduce(slf, &[("wait_for_server", this.wait_for_server)])
     }
 
+    /// Makes memory for so many requests and replies of up to so many bytes each, and brings it in.
+    fn prefault(&self, py: Python<'_>, messages: usize, size: usize) -> PyResult<()> {
+        let lender = self.lender.get()?;
+        match lender.lock_until(py, Until::NEVER)? {
+            Some(client) => client.prefault(messages, size).raised(py),
+            None => Ok(()),
+        }
+    }
+
     /// Closes the client: using it raises ``ValueError``. Its place is free for another one when its
     /// calls in flight are over.
     fn close(&self) {
@@ -383,6 +392,11 @@ impl Server {
             // `try_next` finds out.
             None => Ok(true),
         }
+    }
+
+    /// Makes memory for so many requests and replies of up to so many bytes each, and brings it in.
+    fn prefault(&self, py: Python<'_>, messages: usize, size: usize) -> PyResult<()> {
+        self.handle.lock(py)?.prefault(messages, size).raised(py)
     }
 
     /// Closes the server: the service has none until a process makes another, and using this one

@@ -160,6 +160,11 @@ public:
         if (int code = outlive_queue_receiver(raw(), deadline.raw(), &handle)) return Failure::told(code);
         return Receiver(handle);
     }
+    /** Makes room for so many messages of up to so many bytes each, and brings it in: each process of
+     * the queue calls it. */
+    expected<void> prefault(size_t messages, size_t size) const {
+        return detail::done(outlive_queue_prefault(raw(), messages, size));
+    }
     expected<outlive_queue_counters_t> counters() const {
         outlive_queue_counters_t counters{};
         if (int code = outlive_queue_counters(raw(), &counters)) return Failure::last(code);

@@ -56,7 +56,7 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 /// process dies, no server begins those of its calls that were not begun, and its replies are
 /// freed.
 pub struct Client<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
-    slots: OwnSlots,
+    pub(super) slots: OwnSlots,
     _types: PhantomData<Types<Q, R>>,
 }
 
