@@ -24,6 +24,7 @@
 #include "outlive/jobs.hpp"
 #include "outlive/lock.hpp"
 #include "outlive/meeting.hpp"
+#include "outlive/payload.hpp"
 #include "outlive/pool.hpp"
 #include "outlive/queue.hpp"
 #include "outlive/realtime.hpp"

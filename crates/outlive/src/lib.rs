@@ -80,6 +80,7 @@
 //! waiters poll every 10 ms instead of being woken by a death.
 
 mod claim;
+pub mod describe;
 mod domain;
 mod error;
 pub mod futex;
@@ -110,6 +111,8 @@ pub use kind::Kind;
 pub use liveness::{Peer, TokenId, TokenInfo, TokenKind};
 #[cfg(feature = "msgpack")]
 pub use msgpack::Msgpack;
+#[cfg(feature = "derive")]
+pub use outlive_derive::Payload;
 pub use payload::{Payload, Plain, Shareable};
 pub use segment::Opening;
 pub use sys::clock::Deadline;

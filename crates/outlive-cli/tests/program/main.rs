@@ -7,6 +7,7 @@ mod bad_input;
 mod benches;
 mod calls;
 mod demo;
+mod described;
 mod ending;
 mod full;
 mod groups;

@@ -245,6 +245,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
             reserve: plan.end,
             max_bytes,
             initial: CONTROL_AT + Heap::FIRST_CONTROL,
+            description: None,
         };
         let segment =
             domain.open_as(name, opening, &spec, |segment| plan.write(segment, made, annex))?;

@@ -14,5 +14,6 @@ pub(crate) use folder::{Contents, Folder};
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
+pub(crate) use pages::MOST_PAGE_BYTES;
 pub use segment::Opening;
 pub(crate) use segment::{MOST_RESERVED, Segment, SharedLayout, View};

@@ -247,6 +247,7 @@ impl Shape {
             reserve: bytes(MOST_BUFFERS),
             max_bytes: bytes(MOST_BUFFERS),
             initial: bytes(count),
+            description: None,
         };
         domain.open_as(name, opening, &spec, |segment| {
             let head: &StateHead = segment.at(HEAD_AT)?;
