@@ -2,8 +2,8 @@
  * subscribers between any two steps.
  *
  *   published ready[i]   as in topic.pml; slot i = p mod K
- *   cp[l] cs[l]          subscriber slot l's claim, one word: its owner, and JOINING, RELIABLE or
- *                        LEAVING; 0: free
+ *   cp[l] cs[l]          subscriber slot l's claim, one word: its owner, and JOINING, RELIABLE,
+ *                        LAGGING or LEAVING; 0: free
  *   cursor[l]            the next message that it has not taken
  *   sl seq               the eventcount `space`: sleepers (odd: the publisher may sleep), sequence
  *   awaited              the subscriber slot whose taking the publisher is notified of, by number +
@@ -23,6 +23,10 @@
  * notify   sl odd, and awaited this slot or 0 (a leaving one does not ask): seq += 1; wake;
  *          compare-exchange sl -> + 1
  * leave    claim := (me, LEAVING); notify; claim := 0
+ * mark     (MARK) the publisher has waited for as long as it may: compare-exchange of the slowest
+ *          one's claim, (its owner, RELIABLE) -> (its owner, LAGGING); look; again
+ * return   (MARK) a subscriber that has moved its cursor finds itself LAGGING: claim := (me,
+ *          RELIABLE). What is published after that is promised to it again
  *
  * Subscriber 1 is reliable from the start, 2 joins at any time, takes L messages at most and
  * leaves. A dead process's end (over, see topic.pml) comes at once here: it matters for hazard
@@ -40,7 +44,12 @@
  *                that is stopped while it joins or leaves, or has moved its cursor and not notified
  *                yet, delays no process. Beside a stopped publisher a subscriber has taken all that
  *                is there.
+ *   MARK         The publisher marks a subscriber that it has waited for; then it waits for no
+ *                process for ever: beside a stopped subscriber, too, it publishes all.
  * Mutations, each must be caught:
+ *   MARKANY      (MARK) mark by a plain store, whichever claim is in the slot by then
+ *   MARKONE      (MARK) mark without another look: another subscriber is in the way, too
+ *   RETURNALL    (MARK) return: promised from the subscriber's cursor on
  *   CLEARFIRST   notify: sl is made even before the wake
  *   BAREBIT      sl is 0 or 1
  *   SEQLATE      the sleeper reads seq after it has taken its number
@@ -74,6 +83,7 @@
 #define JOINING 1
 #define RELIABLE 2
 #define LEAVING 3
+#define LAGGING 4
 #define NONE 99
 
 byte published, ready[K];
@@ -219,11 +229,32 @@ proctype Pub() {
 #ifdef NOWATCH
 					slow=0;
 #endif
+#ifdef MARK
+					/* max_blocking has passed, or has not */
+					if
+					:: atomic {
+#ifdef MARKANY
+						if :: cp[line-1]==slow && cs[line-1]==RELIABLE -> relying[slow]=0; base[slow]=0; next[slow]=0 :: else fi;
+						cs[line-1]=LAGGING
+#else
+						if :: cp[line-1]==slow && cs[line-1]==RELIABLE ->
+							cs[line-1]=LAGGING; relying[slow]=0; base[slow]=0; next[slow]=0
+						:: else fi
+#endif
+						};
+#ifdef MARKONE
+						limit=p+K
+#endif
+					:: true
+					fi;
+#endif
 					atomic { if :: !seq && !dead[slow] -> inq=1 :: else fi };
 					if
 					:: inq || woken ->
 #ifdef TIMEOUT
 						atomic { if :: woken || dead[slow] :: timedout=1 fi; inq=0; woken=0 }
+#elif defined(MARK)
+						atomic { inq=0; woken=0 }	/* a wake, or the time has passed */
 #elif defined(STOP)
 #ifdef NOTIMER
 end_p:						atomic { (woken || dead[slow]) -> inq=0; woken=0 }
@@ -235,7 +266,11 @@ end_p:						atomic { (woken || dead[slow] || cp[line-1]!=slow || !COUNTS(line-1)
 #endif
 					:: else
 					fi;
+#ifdef MARKONE
+					if :: p>=limit -> look() :: else fi;
+#else
 					look();
+#endif
 					if :: timedout -> break :: else fi
 				fi
 			:: else -> break
@@ -312,7 +347,7 @@ end_sub:
 					cur++;
 #endif
 					if :: cur<v -> cur=v :: else fi;
-					assert(cur<=base[me]); next[me]=cur; v=1
+					assert(!relying[me] || cur<=base[me]); next[me]=cur; v=1
 				:: else -> v=0
 				fi };
 			if :: !v -> break :: else fi;
@@ -324,6 +359,15 @@ end_sub:
 #else
 				cursor[l]=cur;
 				ring(l+1);
+#endif
+#ifdef MARK
+				atomic { if :: cs[l]==LAGGING -> cs[l]=RELIABLE; relying[me]=1; next[me]=cur;
+#ifdef RETURNALL
+						base[me]=cur
+#else
+						base[me]=published
+#endif
+					:: else fi }
 #endif
 			:: else
 			fi;
@@ -378,6 +422,9 @@ end_k:	do
 	:: budget==0 && !stop -> break
 	od;
 	timeout;
+#ifdef MARK
+	assert(fin[0] || stopped[0]);
+#endif
 	assert(!inq || INWAY(0) || INWAY(1))
 #else
 	:: budget==0 -> break

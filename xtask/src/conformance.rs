@@ -6,7 +6,7 @@
 //! and in one pair only.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::c::can_sanitize;
@@ -98,7 +98,7 @@ fn play(may_install: bool, one_pair: bool, only: &[String]) -> io::Result<bool> 
             runner.arg("--python").arg(format!(
                 "{} {}",
                 python.display(),
-                drivers.join("driver.py").display()
+                drivers.join("python/main.py").display()
             ));
         }
         Err(why) => {
@@ -125,9 +125,12 @@ const SANITIZED: [&str; 3] =
 fn compiled(compiler: &str, options: &[&str]) -> io::Result<PathBuf> {
     let installed = prefix::target().join("c/installed");
     prefix::install(&installed, Profile::Dev)?;
-    let (standard, source) =
-        if compiler == "cc" { ("c17", "driver.c") } else { ("c++20", "driver.cpp") };
-    let source = paths::at(paths::CONFORMANCE_DRIVERS).join(source);
+    let folder = paths::at(paths::CONFORMANCE_DRIVERS);
+    let (standard, sources) = if compiler == "cc" {
+        ("c17", sources(&folder.join("c"))?)
+    } else {
+        ("c++20", vec![folder.join("cpp/main.cpp")])
+    };
     let lib = installed.join("lib");
     let how = if options.is_empty() { "" } else { "-sanitized" };
     let to = installed.with_file_name(format!("conformance-driver-{compiler}{how}"));
@@ -138,7 +141,7 @@ fn compiled(compiler: &str, options: &[&str]) -> io::Result<PathBuf> {
     compile
         .arg(installed.join("include"))
         .args(options)
-        .arg(&source)
+        .args(&sources)
         .arg("-L")
         .arg(&lib)
         .arg("-loutlive");
@@ -146,6 +149,15 @@ fn compiled(compiler: &str, options: &[&str]) -> io::Result<PathBuf> {
     if compile.status()?.success() {
         Ok(to)
     } else {
-        Err(io::Error::other(format!("{} could not be compiled", source.display())))
+        Err(io::Error::other(format!("{compiler} could not compile the driver")))
     }
+}
+
+/// Returns the C files of that folder.
+fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = folder.read_dir()?.map(|entry| Ok(entry?.path()));
+    let mut found: Vec<PathBuf> = entries.collect::<io::Result<_>>()?;
+    found.retain(|path| path.extension().is_some_and(|is| is == "c"));
+    found.sort();
+    Ok(found)
 }

@@ -21,8 +21,11 @@ static void must(int code) {
 static outlive_topic_t *open_camera(void) {
     outlive_domain_t *domain;
     outlive_topic_t *topic;
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    /* Viewers may ask the camera to wait for them. */
+    options.reliable = 1;
     must(outlive_domain_open(NULL, OUTLIVE_OPEN_OR_CREATE, &domain));
-    must(outlive_topic_open(domain, "camera", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
+    must(outlive_topic_open(domain, "camera", OUTLIVE_OPEN_OR_CREATE, &options, &topic));
     outlive_domain_close(domain);
     return topic;
 }

@@ -431,7 +431,7 @@ typedef struct outlive_domain_options_t {
   const char *path;
   /**
    * A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names,
-   * else `default`.
+   * else the configuration file, else `default`.
    */
   const char *name;
   /**
@@ -894,9 +894,10 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t wait;
   /**
-   * Must be 0.
+   * Not 0: the topic offers reliable delivery: its publishers wait for subscribers that ask for
+   * it. 0: a new topic does not offer it, an existing one is taken as it is.
    */
-  uint32_t reserved;
+  uint32_t reliable;
 } outlive_topic_options_t;
 
 /**
@@ -909,7 +910,7 @@ typedef struct outlive_subscriber_options_t {
   size_t size;
   /**
    * Not 0: publishers wait until this subscriber has taken a message before they overwrite it.
-   * Its death releases them.
+   * Its death releases them. The topic has to offer it: see `outlive_topic_options_t`.
    */
   uint32_t reliable;
   /**
@@ -1169,8 +1170,8 @@ outlive_deadline_t outlive_at_time_of_day(int64_t seconds, uint32_t nanoseconds)
 /**
  * Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; with
  * OUTLIVE_OPEN_OR_CREATE it is made when missing. `name` NULL: the domain that the environment's
- * `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`, shared with the group that
- * `OUTLIVE_GROUP` names, if it is set.
+ * `OUTLIVE_DOMAIN` names (a path if it has a `/`), else the configuration file (`outlive config
+ * show`), else `default`, shared with the group that `OUTLIVE_GROUP` names, else that file.
  *
  * Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
  * it.
@@ -2454,7 +2455,8 @@ int outlive_topic_publisher(const struct outlive_topic_t *topic, struct outlive_
  *
  * Owner: `*subscriber` is the caller's, until `outlive_subscriber_close`.
  *
- * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
+ * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED; OUTLIVE_OTHER_OPTIONS: it asks for more than the
+ * topic offers.
  *
  * If a process dies during the call, there is no new subscriber.
  */

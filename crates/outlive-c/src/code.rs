@@ -63,6 +63,7 @@ macro_rules! codes {
 codes! {
     Error {
         Error::InvalidName { .. } | Error::OtherOptions { .. } | Error::InvalidOption { .. } => libc::EINVAL,
+        Error::InvalidConfig { .. } => libc::EINVAL,
         Error::AlreadyExists { .. } => libc::EEXIST,
         Error::NotFound { .. } => libc::ENOENT,
         Error::Untrusted { .. } | Error::NoRealTime { .. } => libc::EPERM,

@@ -29,7 +29,7 @@ pub struct outlive_domain_options_t {
     /// A folder, whose parent must exist. NULL: `name` says which.
     pub path: *const c_char,
     /// A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names,
-    /// else `default`.
+    /// else the configuration file, else `default`.
     pub name: *const c_char,
     /// The group that shares the domain (folders 0770, files 0660): its name in `/etc/group`, or
     /// its number in decimal. NULL: `has_group` and `group` say which.
@@ -111,8 +111,8 @@ impl outlive_peer_info_t {
 
 /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; with
 /// OUTLIVE_OPEN_OR_CREATE it is made when missing. `name` NULL: the domain that the environment's
-/// `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`, shared with the group that
-/// `OUTLIVE_GROUP` names, if it is set.
+/// `OUTLIVE_DOMAIN` names (a path if it has a `/`), else the configuration file (`outlive config
+/// show`), else `default`, shared with the group that `OUTLIVE_GROUP` names, else that file.
 ///
 /// Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may outlive
 /// it.
@@ -207,17 +207,16 @@ fn opened(
     how: MaybeUninit<outlive_opening_t>,
 ) -> Result<*mut outlive_domain_t, Failure> {
     let how = opening(how)?;
-    let environment = std::env::var("OUTLIVE_DOMAIN").unwrap_or_default();
-    let options = match (path, name) {
-        (None, None) => options.group_of_environment()?,
-        _ => options,
+    let (options, place) = match path.or(name) {
+        Some(_) => (options, String::new()),
+        None => options.default_place()?,
     };
     let (path, name) = match (path, name) {
-        (None, None) if environment.contains('/') => (Some(&*environment), None),
-        (None, None) if !environment.is_empty() => (None, Some(&*environment)),
+        (None, None) if place.contains('/') => (Some(&*place), None),
+        (None, None) => (None, Some(&*place)),
         given => given,
     };
-    let opened = match (path, name.unwrap_or("default"), how) {
+    let opened = match (path, name.unwrap_or_default(), how) {
         (Some(path), _, Opening::OpenOrCreate) => options.open_or_create_at(path),
         (Some(path), _, Opening::Open) => options.open_at(path),
         (Some(path), _, Opening::CreateNew) => options.create_new_at(path),

@@ -81,6 +81,23 @@ pub struct outlive_payload_t {
     pub field_count: usize,
 }
 
+fn number(code: u32) -> Result<Number, Failure> {
+    Ok(match code {
+        OUTLIVE_TYPE_BOOL => Number::Bool,
+        OUTLIVE_TYPE_U8 => Number::U8,
+        OUTLIVE_TYPE_I8 => Number::I8,
+        OUTLIVE_TYPE_U16 => Number::U16,
+        OUTLIVE_TYPE_I16 => Number::I16,
+        OUTLIVE_TYPE_U32 => Number::U32,
+        OUTLIVE_TYPE_I32 => Number::I32,
+        OUTLIVE_TYPE_U64 => Number::U64,
+        OUTLIVE_TYPE_I64 => Number::I64,
+        OUTLIVE_TYPE_F32 => Number::F32,
+        OUTLIVE_TYPE_F64 => Number::F64,
+        _ => return Err(Failure::new(libc::EINVAL, "none of the OUTLIVE_TYPE numbers")),
+    })
+}
+
 /// Returns what a C caller describes; `None` for NULL.
 ///
 /// # Safety
@@ -140,9 +157,7 @@ unsafe fn shape(
             // SAFETY: the caller guarantees valid fields.
             Item::Struct(unsafe { shape(nested, depth + 1, count) }?)
         } else {
-            let number = u8::try_from(field.type_number).ok().and_then(Number::of_code);
-            let none = || Failure::new(libc::EINVAL, "none of the OUTLIVE_TYPE numbers");
-            Item::Number(number.ok_or_else(none)?)
+            Item::Number(number(field.type_number)?)
         };
         fields.push(Field { name, offset: field.offset, extents: extents.collect(), item });
     }

@@ -90,8 +90,9 @@ pub struct outlive_topic_options_t {
     pub no_stamps: u32,
     /// How this process's ends wait: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// Not 0: the topic offers reliable delivery: its publishers wait for subscribers that ask for
+    /// it. 0: a new topic does not offer it, an existing one is taken as it is.
+    pub reliable: u32,
     /// What a message is, for all languages: OUTLIVE_PAYLOAD makes it. A new topic keeps it; an
     /// existing one with another description is refused with OUTLIVE_OTHER_TYPE, and
     /// `outlive_last_error` names the first field that differs. NULL: messages are bytes.
@@ -105,7 +106,7 @@ pub struct outlive_subscriber_options_t {
     /// `sizeof(outlive_subscriber_options_t)`.
     pub size: usize,
     /// Not 0: publishers wait until this subscriber has taken a message before they overwrite it.
-    /// Its death releases them.
+    /// Its death releases them. The topic has to offer it: see `outlive_topic_options_t`.
     pub reliable: u32,
     /// How many messages of each publisher from before the subscription to receive, as far as they
     /// are still there.
@@ -193,7 +194,7 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
         depth: 0,
         no_stamps: 0,
         wait: 0,
-        reserved: 0,
+        reliable: 0,
         payload: core::ptr::null(),
     };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
@@ -202,6 +203,9 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
     let mut options = Topic::<M>::options().wait_strategy(wait(given.wait)?);
     if given.no_stamps != 0 {
         options = options.stamps(false);
+    }
+    if given.reliable != 0 {
+        options = options.reliable(true);
     }
     if given.depth > 0 {
         options = options.depth(given.depth);
@@ -303,7 +307,8 @@ pub(crate) unsafe fn subscriber_options(
 ///
 /// Owner: `*subscriber` is the caller's, until `outlive_subscriber_close`.
 ///
-/// Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
+/// Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED; OUTLIVE_OTHER_OPTIONS: it asks for more than the
+/// topic offers.
 ///
 /// If a process dies during the call, there is no new subscriber.
 #[unsafe(no_mangle)]

@@ -11,6 +11,7 @@
 //! | `semaphore` | `run` (`sem`), `info`, `list` |
 //! | `pool` | `list` (`pools`), `info` |
 //! | `domain` | `create`, `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
+//! | `config` | `show`, `check` |
 //! | none | `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
 //!
 //! Rules, which a test walks all verbs for:
@@ -39,8 +40,8 @@ use crate::verbs::demo;
 #[cfg(feature = "top")]
 use crate::verbs::top;
 use crate::verbs::{
-    bw, call, completions, delay, doctor, echo, exit_codes, gc, hz, info, job, lock, ls, man,
-    pools, publish, recv, rm, sem, send, serve, under, wait,
+    bw, call, completions, config, delay, doctor, echo, exit_codes, gc, hz, info, job, lock, ls,
+    man, pools, publish, recv, rm, sem, send, serve, under, wait,
 };
 
 /// Queues, topics and locks in shared memory that recover when any of their users is killed
@@ -100,6 +101,8 @@ pub enum Verb {
     Pool(Pool),
     #[command(subcommand)]
     Domain(Domain),
+    #[command(subcommand)]
+    Config(config::ConfigNoun),
 
     #[cfg(feature = "top")]
     Top(top::TopArgs),
@@ -142,6 +145,19 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Returns whether it works in a domain, or shows which. The others run whatever is wrong with
+    /// the configuration file.
+    pub fn needs_domain(&self) -> bool {
+        !matches!(
+            self,
+            Verb::Config(config::ConfigNoun::Check(_))
+                | Verb::Completions(_)
+                | Verb::Man(_)
+                | Verb::ExitCodes(_)
+                | Verb::Become(_)
+        )
+    }
+
     /// Runs it.
     pub fn run(self, common: &Common) -> Result<(), Failure> {
         match self {
@@ -154,6 +170,7 @@ impl Verb {
             Verb::Semaphore(verb) => verb.run(common),
             Verb::Pool(verb) => verb.run(common),
             Verb::Domain(verb) => verb.run(common),
+            Verb::Config(verb) => verb.run(common),
             Verb::Pub(args) => Topic::Pub(args).run(common),
             Verb::Echo(args) => Topic::Echo(args).run(common),
             Verb::Hz(args) => Topic::Hz(args).run(common),
@@ -247,7 +264,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 46] = [
+pub const JSON: [(&str, Json); 48] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -312,6 +329,8 @@ pub const JSON: [(&str, Json); 46] = [
             "dry_run, claims, objects, tokens, quarantined, ending, bytes, failed",
         ),
     ),
+    ("config show", Json::Line("each value", "key, value, source, [from], [line]")),
+    ("config check", Json::Line("each file", "file, ok, faults")),
     (
         "top",
         Json::Refused(
@@ -380,13 +399,16 @@ fn keep_letter(option: Arg, letter: char) -> Arg {
     }
 }
 
+/// For the help of each verb that takes a time.
+pub const HOW_TIMES_ARE_WRITTEN: &str =
+    "TIME is written 250ms, 2s or 1m30s; a number without a unit is seconds unless said otherwise.";
+
 /// Adds to each verb's long help how times are written, and what the verb does with `--json`.
 fn with_notes(command: Command, path: &str) -> Command {
     let mut notes = String::new();
     if command.get_arguments().any(is_time) {
-        notes.push_str(
-            "\n\nTIME is written 250ms, 2s or 1m30s; a number without a unit is seconds unless said otherwise.",
-        );
+        notes.push_str("\n\n");
+        notes.push_str(HOW_TIMES_ARE_WRITTEN);
     }
     match json_of(path) {
         Some(Json::Line(of, members)) => {

@@ -4,15 +4,30 @@ use std::env::VarError;
 use std::path::PathBuf;
 
 use clap::Args;
+use outlive::config::Config;
 use outlive::{Domain, DomainOptions, Error};
 
 use crate::exit::{Code, Failure};
 
+/// Which of them named the domain, or its group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// Nothing.
+    #[default]
+    Default,
+    /// An option of the command line.
+    Option,
+    /// The environment.
+    Environment,
+    /// The configuration file.
+    File,
+}
+
 /// Options that every verb has which works in a domain.
 #[derive(Args, Debug, Clone)]
 pub struct DomainArgs {
-    /// The domain to work in: a name, or a folder's path, which has a '/' in it [default: default]
-    /// [env: OUTLIVE_DOMAIN]
+    /// The domain to work in: a name, or a folder's path, which has a '/' in it [default: default,
+    /// or what 'outlive config show' says] [env: OUTLIVE_DOMAIN]
     ///
     /// A domain is a folder on a memory file system in which processes meet. A name means a folder
     /// below /dev/shm/outlive-UID, or with --group below /dev/shm/outlive-group-GID. Verbs that
@@ -32,6 +47,13 @@ pub struct DomainArgs {
     /// wait for it
     #[arg(long, global = true, display_order = 902)]
     pub no_create: bool,
+
+    /// What named the domain.
+    #[arg(skip)]
+    pub source: Source,
+    /// What named the group.
+    #[arg(skip)]
+    pub group_source: Source,
 }
 
 /// Returns what the environment says. What is no text is refused: without it, the verb would work
@@ -47,22 +69,51 @@ fn given(name: &str) -> Result<Option<String>, Failure> {
 }
 
 impl DomainArgs {
-    /// Takes from the environment what no option has said. The parser could do it, but would then
-    /// show these options in the usage of every call that lacks another argument.
+    /// Takes from the environment, then from the configuration file, what no option has said. The
+    /// parser could do the former, but would then show these options in the usage of every call
+    /// that lacks another argument.
+    ///
+    /// The library's `Domain::open_default` does the same: see `DomainOptions::default_place`. The
+    /// file is read only when nothing else names the domain, and its group holds for its domain
+    /// alone.
     pub fn complete(&mut self) -> Result<(), Failure> {
-        for (option, name) in
-            [(&mut self.domain, "OUTLIVE_DOMAIN"), (&mut self.group, "OUTLIVE_GROUP")]
-        {
-            if option.is_none() {
-                *option = given(name)?;
+        for (option, source, name) in [
+            (&mut self.domain, &mut self.source, "OUTLIVE_DOMAIN"),
+            (&mut self.group, &mut self.group_source, "OUTLIVE_GROUP"),
+        ] {
+            if option.is_some() {
+                *source = Source::Option;
+            } else if let Some(value) = given(name)? {
+                // An empty variable names nothing.
+                *source = if value.is_empty() { Source::Default } else { Source::Environment };
+                *option = Some(value);
             }
+        }
+        if self.source != Source::Default {
+            return Ok(());
+        }
+        let config = Config::load()?;
+        if let Some(domain) = config.domain() {
+            self.domain = Some(domain.to_owned());
+            self.source = Source::File;
+        }
+        if let (Some(group), Source::Default) = (config.group(), self.group_source) {
+            self.group = Some(group.to_owned());
+            self.group_source = Source::File;
         }
         Ok(())
     }
 
+    /// Returns whether it is the default domain, which nothing but the configuration file names.
+    pub fn is_default(&self) -> bool {
+        self.name().is_none() || self.source == Source::File
+    }
+
     /// The domain of that name or path, of that group, to be looked at.
     pub fn named(domain: Option<String>, group: Option<String>) -> DomainArgs {
-        DomainArgs { domain, group, no_create: true }
+        let source = if domain.is_some() { Source::Option } else { Source::Default };
+        let group_source = if group.is_some() { Source::Option } else { Source::Default };
+        DomainArgs { domain, group, no_create: true, source, group_source }
     }
 
     /// Opens the domain for a verb that makes things.
@@ -76,7 +127,7 @@ impl DomainArgs {
     pub fn look(&self) -> Result<Option<Domain>, Failure> {
         match self.open_existing() {
             Ok(domain) => Ok(Some(domain)),
-            Err(Error::NotFound { .. }) if self.name().is_none() => Ok(None),
+            Err(Error::NotFound { .. }) if self.is_default() => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -96,7 +96,8 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::System, "the system refused"),
     (
         Code::BadInput,
-        "the input is not valid: a length prefix without its record, no JSON, no msgpack, messages without a stamp",
+        "the input is not valid: a length prefix without its record, no JSON, no msgpack; a configuration file has a \
+         fault",
     ),
     (
         Code::LockTimedOut,
@@ -107,15 +108,69 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::CommandNotFound, "lock, semaphore, work: cmd was not found"),
 ];
 
+/// What is no code of this program's own.
+const ENDINGS: [(&str, &str); 2] = [
+    ("bench", "128 + the signal that ended it"),
+    ("lock, semaphore", "otherwise cmd's own code, or 128 + the signal that killed cmd"),
+];
+
 /// Returns the table as text, for help and man pages.
 pub fn table() -> String {
     let mut text = String::from("Exit codes:\n");
     for (code, meaning) in TABLE {
         text.push_str(&format!("  {:>3}  {meaning}\n", *code as u8));
     }
-    text.push_str("       bench ends with 128 + the signal that ended it;\n");
-    text.push_str("       lock and semaphore otherwise exit with cmd's own code, or 128 + the signal that killed cmd");
+    for (who, ending) in ENDINGS {
+        text.push_str(&format!("       {who}: {ending}\n"));
+    }
+    text.truncate(text.trim_end().len());
     text
+}
+
+/// The codes with which a verb, by its long form, may end and others do not. `lock run` and
+/// `semaphore run` have these alone.
+const OF_VERBS: [(&str, &[Code]); 16] = [
+    ("topic pub", &[Code::TimedOut, Code::BadInput]),
+    ("topic echo", &[Code::TimedOut, Code::BadInput]),
+    ("queue send", &[Code::ReceiverDied, Code::NoReceiver, Code::TimedOut, Code::BadInput]),
+    ("queue recv", &[Code::Busy]),
+    ("job put", &[Code::TimedOut, Code::BadInput]),
+    ("job work", &[Code::CheckFailed, Code::NotExecutable, Code::CommandNotFound]),
+    ("state set", &[Code::TimedOut, Code::Busy]),
+    ("service call", &[Code::CheckFailed, Code::ReceiverDied, Code::NoReceiver, Code::TimedOut]),
+    ("service serve", &[Code::Busy]),
+    ("lock run", UNDER),
+    ("semaphore run", UNDER),
+    ("domain create", &[Code::Busy]),
+    ("domain wait", &[Code::TimedOut]),
+    ("domain remove", &[Code::Busy]),
+    ("doctor", &[Code::CheckFailed]),
+    ("demo", &[Code::CheckFailed]),
+];
+const UNDER: &[Code] =
+    &[Code::LockTimedOut, Code::LockFailed, Code::NotExecutable, Code::CommandNotFound];
+
+/// Returns the codes of a verb, and what each means, for its man page; all codes for the program
+/// itself.
+pub fn statuses(verb: &str) -> Vec<(String, String)> {
+    let row = |(code, meaning): &(Code, &str)| ((*code as u8).to_string(), (*meaning).to_owned());
+    if verb.is_empty() || verb == "exit-codes" {
+        let endings = ENDINGS.iter().map(|(what, how)| ((*what).to_owned(), (*how).to_owned()));
+        return TABLE.iter().map(row).chain(endings).collect();
+    }
+    let long = crate::cli::long_form(verb);
+    let own = OF_VERBS.iter().find(|(verb, _)| *verb == long).map_or(&[][..], |(_, codes)| codes);
+    let mut rows: Vec<_> = TABLE.iter().filter(|(code, _)| own.contains(code)).map(row).collect();
+    if own == UNDER {
+        rows.push((
+            "any other".to_owned(),
+            "the command's own, or 128 + the signal that killed it".to_owned(),
+        ));
+    } else {
+        rows.insert(0, row(&TABLE[0]));
+        rows.push(("others".to_owned(), "as for all verbs: outlive-exit-codes(1)".to_owned()));
+    }
+    rows
 }
 
 /// Why a verb ended before its work was done.
@@ -190,6 +245,7 @@ pub fn code_of(error: &Error) -> Code {
         | Error::OtherDomain { .. }
         | Error::OtherOptions { .. } => Code::Mismatch,
         Error::InvalidOption { .. } => Code::Usage,
+        Error::InvalidConfig { .. } => Code::BadInput,
         Error::AlreadyExists { .. } => Code::Busy,
         Error::NoSpace { .. }
         | Error::NoAddressSpace { .. }

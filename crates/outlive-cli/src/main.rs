@@ -30,7 +30,11 @@ use exit::{Code, Failure};
 fn main() -> ExitCode {
     verbs::completions::answer();
     let (path, mut cli) = cli::parse(std::env::args_os().collect());
-    let result = cli.common.domain.complete().and_then(|()| match cli::json_of(&path) {
+    let completed = match cli.verb.needs_domain() {
+        true => cli.common.domain.complete(),
+        false => Ok(()),
+    };
+    let result = completed.and_then(|()| match cli::json_of(&path) {
         Some(Json::Refused(why)) if cli.common.json => {
             Err(Failure::new(Code::Usage, format!("--json is refused: {why}")))
         }

@@ -35,6 +35,12 @@ pub enum Queue {
     Send(send::SendArgs),
     Recv(recv::RecvArgs),
     /// Show all that is known about one queue
+    ///
+    /// Its receiver, its senders, what happens if the receiver dies, and counts: messages that were
+    /// sent, that were received for good, that wait (pending), that a killed sender had begun and not
+    /// acknowledged (abandoned), that were handed out again after a receiver's death (redelivered);
+    /// how often the queue took more memory (grown); the most messages that were seen waiting (high
+    /// water). Then the threads that wait for it, and since when.
     #[command(after_long_help = "Example:\n  outlive queue info log")]
     Info(OneArgs),
     /// List the queues of the domain
@@ -52,6 +58,10 @@ pub enum Job {
     Work(job::work::WorkArgs),
     Aside(job::aside::AsideArgs),
     /// Show all that is known about one job queue
+    ///
+    /// Each job that a worker has, with the worker and the attempt; how many jobs were put, wait, are
+    /// taken and are set aside; how many a stray write has damaged; and the options that the queue
+    /// was made with.
     #[command(after_long_help = "Example:\n  outlive job info encode")]
     Info(OneArgs),
     /// List the job queues of the domain
@@ -69,6 +79,9 @@ pub enum State {
     Set(state::set::SetArgs),
     Watch(state::watch::WatchArgs),
     /// Show all that is known about one state
+    ///
+    /// Its writer, the version and the size of its value, how many buffers it has for values, and how
+    /// many of them readers hold just now (pins).
     #[command(after_long_help = "Example:\n  outlive state info mode")]
     Info(OneArgs),
     /// List the states of the domain
@@ -85,6 +98,9 @@ pub enum Service {
     Call(call::CallArgs),
     Serve(serve::ServeArgs),
     /// Show all that is known about one service
+    ///
+    /// Its server, its clients with the calls of each that the server has begun, and counts: requests
+    /// that were sent, that the server has taken (received), and that wait (pending).
     #[command(after_long_help = "Example:\n  outlive service info upper")]
     Info(OneArgs),
     /// List the services of the domain
@@ -140,6 +156,9 @@ impl Args for LockNoun {
 pub enum Lock {
     Run(lock::LockArgs),
     /// Show all that is known about one lock
+    ///
+    /// Whether it is free, which threads hold it, since when and what they run, which threads wait for
+    /// it, deadlock cycles that it is part of, and recorded orders of locks that can deadlock.
     #[command(after_long_help = "Example:\n  outlive lock info backup")]
     Info(OneArgs),
     /// List the locks of the domain
@@ -153,6 +172,9 @@ pub enum Lock {
 pub enum Semaphore {
     Run(sem::SemArgs),
     /// Show all that is known about one semaphore
+    ///
+    /// Which threads hold permits and since when, how many permits are free, held, and there are at
+    /// most (room), and which threads wait for one.
     #[command(after_long_help = "Example:\n  outlive semaphore info encoders")]
     Info(OneArgs),
     /// List the semaphores of the domain
@@ -168,6 +190,9 @@ pub enum Semaphore {
 pub enum Pool {
     List(pools::PoolsArgs),
     /// Show all that is known about one pool
+    ///
+    /// Which processes have how many of its objects, its debug modes, and its objects of all sizes
+    /// together. 'outlive pool list' shows them size by size.
     #[command(after_long_help = "Example:\n  outlive pool info frames")]
     Info(OneArgs),
 }

@@ -24,7 +24,7 @@ use crate::exit::Failure;
 /// Where payloads are written.
 #[derive(Args, Debug)]
 pub struct OutputArgs {
-    /// Write the bytes into FILE whole, and nothing else; what was in FILE goes
+    /// Empty FILE first, then write the bytes into it and nothing else
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -105,11 +105,13 @@ impl Ends {
         let frames = Topic::<[u8]>::options()
             .depth(4)
             .max_bytes(1 << 30)
+            .reliable(true)
             .open_or_create(&domain, "frames")?;
         let answers = Topic::open_or_create(&domain, "answers")?;
         let images = |(size, _): &(usize, usize)| {
             let name = format!("images-{size}");
-            let cards = DeviceTopic::<u8>::options().depth(4).open_or_create(&domain, &name)?;
+            let options = DeviceTopic::<u8>::options().depth(4).reliable(true);
+            let cards = options.open_or_create(&domain, &name)?;
             DeviceTopic::new(&gpu, &domain, cards)
         };
         let images = if gpu.shares() {

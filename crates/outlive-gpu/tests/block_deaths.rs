@@ -257,6 +257,7 @@ fn a_card_that_has_another_block_is_mapped_anew() {
     drop(
         DeviceTopic::<u8>::options()
             .depth(2)
+            .reliable(true)
             .open_or_create(&fake.domain, "images")
             .expect("a topic"),
     );

@@ -226,6 +226,7 @@ fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
     let scene = Scene::new("reliable");
     let topic = DeviceTopic::<u8>::options()
         .depth(2)
+        .reliable(true)
         .open_or_create(&scene.fake.domain, "steps")
         .expect("a topic");
     let topic = DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks");

@@ -175,8 +175,11 @@ fn what_is_due_counts_where_reliable_subscribers_are_waited_for() {
     let fake = Fake::new("due");
     let gpu = fake.gpu();
     let stream = Stream::new(&gpu).expect("a stream");
-    let core =
-        Topic::<[u8]>::options().depth(2).open_or_create(&fake.domain, "steps").expect("a topic");
+    let core = Topic::<[u8]>::options()
+        .depth(2)
+        .reliable(true)
+        .open_or_create(&fake.domain, "steps")
+        .expect("a topic");
     let topic = PinnedTopic::new(&gpu, core);
     let publisher = topic.publisher().expect("one");
     let reliable = Subscriber::options().reliable(true);

@@ -432,6 +432,7 @@ class Topic:
         depth: int | None = None,
         max_bytes: int | None = None,
         stamps: bool | None = None,
+        reliable: bool | None = None,
         payload: Any = None,
     ) -> Self: ...
     @staticmethod
@@ -444,6 +445,7 @@ class Topic:
         depth: int | None = None,
         max_bytes: int | None = None,
         stamps: bool | None = None,
+        reliable: bool | None = None,
         payload: Any = None,
     ) -> Topic: ...
     @property
@@ -490,11 +492,11 @@ class Topic:
 
 @final
 class DeviceTopic:
-    def __new__(cls, name: str, domain: _Place = None, *, device: int = 0, depth: int | None = None) -> Self: ...
+    def __new__(cls, name: str, domain: _Place = None, *, device: int = 0, depth: int | None = None, reliable: bool | None = None) -> Self: ...
     @staticmethod
     def open(name: str, *, domain: _Place = None, device: int = 0) -> DeviceTopic: ...
     @staticmethod
-    def create_new(name: str, domain: _Place = None, *, device: int = 0, depth: int | None = None) -> DeviceTopic: ...
+    def create_new(name: str, domain: _Place = None, *, device: int = 0, depth: int | None = None, reliable: bool | None = None) -> DeviceTopic: ...
     @property
     def name(self) -> str: ...
     @property

@@ -42,12 +42,15 @@ pub(crate) struct DeviceTopic {
     named: Named,
 }
 
-fn options(depth: Option<u32>) -> TopicOptions<Card<u8>> {
-    let options = outlive_gpu::DeviceTopic::<u8>::options();
-    match depth {
-        None => options,
-        Some(depth) => options.depth(depth),
+fn options(depth: Option<u32>, reliable: Option<bool>) -> TopicOptions<Card<u8>> {
+    let mut options = outlive_gpu::DeviceTopic::<u8>::options();
+    if let Some(depth) = depth {
+        options = options.depth(depth);
     }
+    if let Some(offered) = reliable {
+        options = options.reliable(offered);
+    }
+    options
 }
 
 impl DeviceTopic {
@@ -165,16 +168,18 @@ impl Drop for InPlace {
 #[pymethods]
 impl DeviceTopic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, device=0, depth=None))]
+    #[pyo3(signature = (name, domain=None, *, device=0, depth=None, reliable=None))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         device: u32,
         depth: Option<u32>,
+        reliable: Option<bool>,
     ) -> PyResult<DeviceTopic> {
         let on = on_gpu(py, device)?;
-        let end = |d: &_, n: &_| End::of(py, on, d, || options(depth).open_or_create(d, n));
+        let options = options(depth, reliable);
+        let end = |d: &_, n: &_| End::of(py, on, d, || options.open_or_create(d, n));
         Named::make(py, name, domain, end).map(DeviceTopic::of)
     }
 
@@ -188,23 +193,25 @@ impl DeviceTopic {
         device: u32,
     ) -> PyResult<DeviceTopic> {
         let on = on_gpu(py, device)?;
-        let end = |d: &_, n: &_| End::of(py, on, d, || options(None).open(d, n));
+        let end = |d: &_, n: &_| End::of(py, on, d, || options(None, None).open(d, n));
         Named::find(py, name, domain, end).map(DeviceTopic::of)
     }
 
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists`` if
     /// the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, device=0, depth=None))]
+    #[pyo3(signature = (name, domain=None, *, device=0, depth=None, reliable=None))]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         device: u32,
         depth: Option<u32>,
+        reliable: Option<bool>,
     ) -> PyResult<DeviceTopic> {
         let on = on_gpu(py, device)?;
-        let end = |d: &_, n: &_| End::of(py, on, d, || options(depth).create_new(d, n));
+        let options = options(depth, reliable);
+        let end = |d: &_, n: &_| End::of(py, on, d, || options.create_new(d, n));
         Named::make(py, name, domain, end).map(DeviceTopic::of)
     }
 

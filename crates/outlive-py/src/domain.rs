@@ -14,8 +14,8 @@ use crate::waiting::{Until, detached, wait};
 
 /// The folder in which processes find named objects: each object is opened in a domain.
 ///
-/// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else ``default`` below
-/// ``/dev/shm/outlive-UID``; a name without a ``/`` is one beside it, a path any folder. It is made
+/// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else the configuration file, else
+/// ``default`` below ``/dev/shm/outlive-UID``; a name without a ``/`` is one beside it, a path any folder. It is made
 /// when missing; ``Domain.open`` opens one that exists, ``Domain.create_new`` makes one. With
 /// ``group``, a group's name or number, the members of that group share it. Domains can be pickled,
 /// inherited by ``fork``, and sent to other processes.

@@ -51,7 +51,9 @@ impl Raise for Error {
     fn raise(self, py: Python<'_>) -> PyErr {
         let class = match &self {
             Error::InvalidName { .. } => "BadName",
-            Error::OtherOptions { .. } | Error::InvalidOption { .. } => "BadOption",
+            Error::OtherOptions { .. }
+            | Error::InvalidOption { .. }
+            | Error::InvalidConfig { .. } => "BadOption",
             Error::AlreadyExists { .. } => return raise_errno(py, "AlreadyExists", 17, self),
             Error::NotFound { .. } => return raise_errno(py, "NotFound", 2, self),
             Error::Untrusted { .. } | Error::Permission { .. } | Error::NoRealTime { .. } => {

@@ -33,12 +33,16 @@ use crate::waiting::{Until, wait};
 /// ``depth``: how many messages of each publisher are kept. ``max_bytes``: the most bytes that the
 /// topic may take, messages included; where memory of short messages is reused for long ones, the
 /// file may take up to 64 KiB more for each 2 MiB of it. ``stamps``: whether publishers stamp each
-/// message with the time of day. A new topic has 16 messages, stamps, and at most a quarter of the
-/// file system; an existing one that was made with another value than a given one raises
-/// ``BadOption``. ``payload``: what a message is, for all languages: a class with
-/// ``@outlive.payload``, a type of numpy's (in a list: any number of them), or an encoding and a
-/// name, as in ``"json"`` or ``"cdr geometry_msgs/msg/Pose"``; a topic whose messages are others
-/// raises ``WrongKind``, which names the first field that differs. In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
+/// message with the time of day. ``reliable``: whether publishers wait for subscribers that ask for
+/// it. A new topic has 16 messages, stamps, no reliable delivery, and at most a quarter of the file
+/// system; an existing one that was made with another value than a given one raises ``BadOption``.
+///
+/// ``payload``: what a message is, for all languages: a class with ``@outlive.payload``, a type of
+/// numpy's (in a list: any number of them), or an encoding and a name, as in ``"json"`` or ``"cdr
+/// geometry_msgs/msg/Pose"``; a topic whose messages are others raises ``WrongKind``, which names
+/// the first field that differs.
+///
+/// In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
 /// bytes.
 ///
 /// >>> topic = Topic("lidar", folder)
@@ -62,6 +66,7 @@ fn options(
     depth: Option<u32>,
     max_bytes: Option<u64>,
     stamps: Option<bool>,
+    reliable: Option<bool>,
     payload: Option<Description>,
 ) -> TopicOptions {
     let mut options = CoreTopic::options();
@@ -76,6 +81,9 @@ fn options(
     }
     if let Some(stamps) = stamps {
         options = options.stamps(stamps);
+    }
+    if let Some(offered) = reliable {
+        options = options.reliable(offered);
     }
     options
 }
@@ -120,7 +128,7 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, payload=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, payload=None))]
     fn new(
         py: Python<'_>,
         name: String,
@@ -128,13 +136,12 @@ impl Topic {
         depth: Option<u32>,
         max_bytes: Option<u64>,
         stamps: Option<bool>,
+        reliable: Option<bool>,
         payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Topic> {
-        let payload = described::given(payload)?;
-        Named::make(py, name, domain, |d, n| {
-            options(depth, max_bytes, stamps, payload.clone()).open_or_create(d, n)
-        })
-        .and_then(|made| Topic::of(py, made))
+        let options = options(depth, max_bytes, stamps, reliable, described::given(payload)?);
+        let made = Named::make(py, name, domain, |d, n| options.open_or_create(d, n))?;
+        Topic::of(py, made)
     }
 
     /// Opens the existing topic of that name, whatever its messages are; raises ``NotFound`` if
@@ -149,7 +156,7 @@ impl Topic {
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, payload=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, payload=None))]
     fn create_new(
         py: Python<'_>,
         name: String,
@@ -157,13 +164,12 @@ impl Topic {
         depth: Option<u32>,
         max_bytes: Option<u64>,
         stamps: Option<bool>,
+        reliable: Option<bool>,
         payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Topic> {
-        let payload = described::given(payload)?;
-        Named::make(py, name, domain, |d, n| {
-            options(depth, max_bytes, stamps, payload.clone()).create_new(d, n)
-        })
-        .and_then(|made| Topic::of(py, made))
+        let options = options(depth, max_bytes, stamps, reliable, described::given(payload)?);
+        let made = Named::make(py, name, domain, |d, n| options.create_new(d, n))?;
+        Topic::of(py, made)
     }
 
     /// The topic's name.
@@ -207,7 +213,8 @@ impl Topic {
     /// Makes a new subscriber, of up to 64: it receives what is published from now on, and the last
     /// ``history`` messages of each publisher.
     ///
-    /// ``reliable``: publishers wait for it, as long as it lives. ``keep_last``: the maximum lag,
+    /// ``reliable``: publishers wait for it, as long as it lives; raises ``BadOption`` if the topic
+    /// does not offer that. ``keep_last``: the maximum lag,
     /// in messages. ``keys``: only messages with these keys. ``period``: receiving raises
     /// ``Missed`` when no message comes for so many seconds.
     #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None))]

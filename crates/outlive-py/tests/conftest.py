@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -65,6 +67,23 @@ class Program:
     def end(self) -> int:
         """Waits for its end: its code."""
         return self.process.wait(PATIENCE)
+
+
+def in_thread(call: Callable[[], Any]) -> Any:
+    """What the call comes to in another thread."""
+    result: list[Any] = []
+
+    def run() -> None:
+        try:
+            result.append(call())
+        except BaseException as error:  # noqa: BLE001
+            result.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(20)
+    assert result, "it hangs"
+    return result[0]
 
 
 #: Past pytest's capture.

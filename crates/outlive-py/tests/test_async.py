@@ -18,7 +18,7 @@ def run(coroutine):
 
 
 def test_async_for_over_a_topic_of_another_process(folder, start):
-    subscriber = Topic("topic", folder, depth=256).subscriber(reliable=True)
+    subscriber = Topic("topic", folder, depth=256, reliable=True).subscriber(reliable=True)
     program = start("""
         publisher = Topic("topic", folder).publisher()
         for number in range(50):

@@ -272,7 +272,7 @@ def test_memory_is_used_again_when_who_had_it_has_done(cuda: Cuda, folder: str) 
 
 
 def test_what_is_not_published(cuda: Cuda, folder: str) -> None:
-    topic = Topic("frames", folder, depth=2)
+    topic = Topic("frames", folder, depth=2, reliable=True)
     subscriber = topic.subscriber(reliable=True)
     with pytest.raises(KeyError), topic.loan_gpu(10):
         raise KeyError("no light")

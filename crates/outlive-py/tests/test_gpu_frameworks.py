@@ -62,7 +62,7 @@ def test_torch_to_torch(torch: Any, folder: str, kind: Any) -> None:
 @KINDS
 def test_torch_on_streams_of_its_own(torch: Any, folder: str, kind: Any) -> None:
     """Each side works on its own stream, and neither waits in the processor: the numbers are right all the same."""
-    topic = kind("frames", folder, depth=8)
+    topic = kind("frames", folder, depth=8, reliable=True)
     subscriber = topic.subscriber(reliable=True)
     ours, theirs = torch.cuda.Stream(), torch.cuda.Stream()
     size, sums = 4 << 20, []

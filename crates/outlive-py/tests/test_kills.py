@@ -89,7 +89,7 @@ def test_inside_with_lock(folder, nursery):
 
 def test_inside_a_loan(folder, nursery):
     """What is published is whole, nobody waits for the dead, and their memory is used again."""
-    topic = Topic("topic", folder, depth=8)
+    topic = Topic("topic", folder, depth=8, reliable=True)
     reliable, subscriber = topic.subscriber(reliable=True), topic.subscriber()
     program, _ = nursery("""
     topic = Topic("topic", folder)

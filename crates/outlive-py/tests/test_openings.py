@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import pickle
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -189,3 +192,23 @@ def test_a_group_has_a_number_or_a_name(folder):
         assert Domain.open(path, group=group) == domain == Domain(path, group=group)
     with pytest.raises(BadOption, match="/etc/group"):
         Domain(f"{folder}/none", group="no such group")
+
+
+def test_the_configuration_file_names_the_default_domain(folder: str) -> None:
+    place = folder + "/.configured"
+    config = pathlib.Path(folder, ".outlive.toml")
+    config.write_text(f"root = true\ndomain = '{place}'\n")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("OUTLIVE_")}
+    environment["OUTLIVE_CONFIG"] = str(config)
+
+    def run(code: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", "import outlive\n" + code], capture_output=True, text=True, timeout=50, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run("print(outlive.Domain().path)") == place + "\n"
+    config.write_text("domian = 'x'\n")
+    code = "try: outlive.Domain()\nexcept outlive.BadOption as error: print(error)"
+    assert run(code) == f"{config}:1:1: 'domian' is no key here; is 'domain' meant?\n"

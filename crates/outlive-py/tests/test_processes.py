@@ -48,7 +48,7 @@ def test_every_wait_can_be_interrupted(folder, start, code):
     written = RwLock("written", folder).write()
     written.__enter__()
     server = outlive.Server("service", folder) if "Client" in code else None
-    slow = Topic("full", folder, depth=1).subscriber(reliable=True)
+    slow = Topic("full", folder, depth=1, reliable=True).subscriber(reliable=True)
     program = start(f"""
 def run():
     exec({code!r}, globals())

@@ -14,7 +14,7 @@ import zlib
 import numpy as np
 import pytest
 
-from outlive import Missed, NoSpace, Timeout, TooLarge, TooMany, Topic, WrongKind
+from outlive import BadOption, Missed, NoSpace, Timeout, TooLarge, TooMany, Topic, WrongKind
 
 
 def pair(folder, name="topic", **options):
@@ -491,7 +491,7 @@ def test_msgpack(folder):
 
 
 def test_who_lags_loses_the_oldest_and_reliable_ones_are_waited_for(folder):
-    publisher, subscriber = pair(folder, depth=4)
+    publisher, subscriber = pair(folder, depth=4, reliable=True)
     for number in range(10):
         publisher.publish(b"%d" % number)
     assert subscriber.lag == 4
@@ -511,8 +511,17 @@ def test_who_lags_loses_the_oldest_and_reliable_ones_are_waited_for(folder):
         Topic("topic", folder).subscriber(period=0.05).recv(timeout=5)
 
 
+def test_reliable_delivery_needs_a_topic_that_offers_it(folder):
+    pair(folder, depth=4)
+    with pytest.raises(BadOption, match="reliability .* is best effort .* wants reliable"):
+        Topic("topic", folder).subscriber(reliable=True)
+    with pytest.raises(BadOption):
+        Topic("topic", folder, reliable=True)
+    assert Topic("topic", folder).subscribers() != []
+
+
 def test_a_dead_reliable_subscriber_is_waited_for_no_longer(folder, start):
-    publisher, _ = pair(folder, depth=1)
+    publisher, _ = pair(folder, depth=1, reliable=True)
     program = start("""
         subscriber = Topic("topic", folder).subscriber(reliable=True)
         say("subscribes")
@@ -578,7 +587,7 @@ def test_a_subscriber_iterates_and_two_processes_meet(folder, start):
         for number in range(100):
             publisher.publish(np.full((50, 50), number))
     """)
-    subscriber = Topic("topic", folder, depth=256).subscriber(reliable=True)
+    subscriber = Topic("topic", folder, depth=256, reliable=True).subscriber(reliable=True)
     seen = [int(sample.numpy()[0, 0]) for sample in itertools.islice(subscriber, 100)]
     assert seen == list(range(100))
     assert program.end() == 0

@@ -183,6 +183,17 @@ pub enum Error {
         /// Which values are possible.
         why: &'static str,
     },
+    /// A configuration file is not valid.
+    InvalidConfig {
+        /// The file.
+        path: Box<Path>,
+        /// The line of the fault, from 1; 0 when it concerns the file as a whole.
+        line: u32,
+        /// The character in that line, from 1.
+        column: u32,
+        /// What is wrong, and what may stand there.
+        why: Box<str>,
+    },
     /// The calling thread may not run at that real-time priority.
     NoRealTime {
         /// The priority.
@@ -390,6 +401,12 @@ impl fmt::Display for Error {
             ),
             Error::InvalidOption { what, wanted, why } => {
                 write!(f, "{what} cannot be {wanted}; choose {why}")
+            }
+            Error::InvalidConfig { path, line: 0, why, .. } => {
+                write!(f, "{} is no configuration: {why}", path.display())
+            }
+            Error::InvalidConfig { path, line, column, why } => {
+                write!(f, "{}:{line}:{column}: {why}", path.display())
             }
             Error::NoRealTime { priority } => write!(
                 f,

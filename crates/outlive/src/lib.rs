@@ -57,6 +57,7 @@
 //! | `liveness` | tokens: [`TokenId`], [`Peer`]. Nothing here waits |
 //! | `wake` | sleeping until a word changes or its owner ends, and being woken; [`WaitStrategy`] |
 //! | `claim` | words that name their owner, and the takeover of a dead one's |
+//! | `config` | the configuration file (a feature, on by default) |
 //! | `domain` | [`Domain`]: the folder in which named things meet |
 //! | [`sync`] | locks |
 //! | [`pool`] | objects by size class, handed from process to process |
@@ -80,6 +81,8 @@
 //! waiters poll every 10 ms instead of being woken by a death.
 
 mod claim;
+#[cfg(feature = "config")]
+pub mod config;
 pub mod describe;
 mod domain;
 mod error;

@@ -2,6 +2,9 @@
 //! field that differs.
 
 use outlive::describe::{Description, Encoding, Field, Item, Number, Struct};
+use outlive::queue::Queue;
+use outlive::rpc::Service;
+use outlive::state::State;
 use outlive::topic::Topic;
 use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use outlive::{Domain, Error, Payload};
@@ -182,4 +185,40 @@ fn a_damaged_description_is_told() {
         assert!(matches!(opened, Err(Error::Damaged { .. })), "byte {at}");
         Topic::<Point>::open(domain, "p").expect("it does not look there");
     }
+}
+
+#[test]
+fn queues_states_and_services_have_descriptions_too() {
+    let stage = Stage::new("others");
+    let domain = &stage.0;
+    let point = || Description::of::<Point>();
+    let queue = Queue::<Point>::options().described().create_new(domain, "q").expect("made");
+    assert_eq!(queue.description().expect("read"), Some(point()));
+    let bytes = Queue::<[u8]>::options().description(point()).open(domain, "q").expect("opens");
+    bytes
+        .sender()
+        .and_then(|sender| Ok(sender.send(Point { x: 1.0, y: 2.0 }.as_bytes())))
+        .expect("open")
+        .expect("sent");
+    let mut receiver = queue.receiver().expect("none yet");
+    assert_eq!(receiver.recv().expect("received"), Point { x: 1.0, y: 2.0 });
+    let (found, _) = refused(Queue::<other::Point>::options().described().open(domain, "q"));
+    assert_eq!(found, "'Point' with field 'y: f64' at byte 8");
+
+    // A state that another language makes has values of the type's size.
+    let state =
+        State::<[u8]>::options().description(point()).create_new(domain, "s").expect("made");
+    assert_eq!(state.config().capacity, 16);
+    let typed = State::<Point>::options().described().open(domain, "s").expect("opens");
+    state.writer().expect("none yet").set(Point { x: 3.0, y: 4.0 }.as_bytes()).expect("set");
+    assert_eq!(typed.get().expect("there"), Point { x: 3.0, y: 4.0 });
+    refused(State::<other::Point>::options().described().open(domain, "s"));
+    let many = Description::of::<Point>().slice().expect("possible");
+    State::<[u8]>::options().description(many).create_new(domain, "many").expect("made");
+    State::<[Point]>::options().described().open(domain, "many").expect("opens");
+
+    Service::<Point, u32>::options().described().create_new(domain, "r").expect("made");
+    Service::<Point, u32>::options().described().open(domain, "r").expect("opens");
+    let (found, wanted) = refused(Service::<Point, i32>::options().described().open(domain, "r"));
+    assert!(found.contains("'reply: u32' at byte 16") && wanted.contains("'reply: i32'"));
 }

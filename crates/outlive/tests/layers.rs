@@ -12,9 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const LAYERS: [&str; 17] = [
-    "shim", "sys", "futex", "segment", "liveness", "wake", "claim", "domain", "sync", "pool",
-    "queue", "jobs", "topic", "state", "rpc", "wait", "inspect",
+const LAYERS: [&str; 18] = [
+    "shim", "sys", "futex", "segment", "liveness", "wake", "claim", "config", "domain", "sync",
+    "pool", "queue", "jobs", "topic", "state", "rpc", "wait", "inspect",
 ];
 
 /// Names at the crate's root, and the module of each. `Error` names a `Kind`, so it belongs to that

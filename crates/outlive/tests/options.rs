@@ -57,6 +57,7 @@ fn the_page_has_the_defaults() {
     let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made").config();
     expect("topic", "depth", topic.depth);
     expect("topic", "stamps", topic.stamps);
+    expect("topic", "reliable", topic.reliable);
     expect_a_quarter("topic", topic.max_bytes, 4 << 30);
     let state = State::<[u8]>::open_or_create(&domain, "state").expect("made").config();
     expect("state", "capacity", state.capacity);

@@ -16,7 +16,7 @@ pub const NAME: &str = "messages";
 const LENS: [usize; 7] = [0, 48, 168, 200, 5_000, 100_000, 1 << 20];
 
 fn open(domain: &Domain) -> Result<Topic, outlive::Error> {
-    Topic::options().depth(8).max_bytes(16 << 20).open_or_create(domain, NAME)
+    Topic::options().depth(8).max_bytes(16 << 20).reliable(true).open_or_create(domain, NAME)
 }
 
 /// Opens it, made when it is not there.

@@ -40,7 +40,7 @@ class Outlive:
     def __init__(self, folder: str, name: str) -> None:
         import outlive
 
-        self.topic = outlive.Topic(name, folder, depth=DEPTH)
+        self.topic = outlive.Topic(name, folder, depth=DEPTH, reliable=True)
 
     def sender(self) -> Callable[[int], None]:
         publisher = self.topic.publisher()

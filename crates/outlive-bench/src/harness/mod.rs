@@ -214,7 +214,8 @@ pub fn print(text: &str) -> Result<ExitCode, Error> {
 /// # Errors
 /// Whatever kept it from giving right figures.
 pub fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
-    let Prepared { title, mut groups, absent, fixed, needs_two_cores, wait, long_turns } = prepared;
+    let Prepared { title, mut groups, mut absent, fixed, needs_two_cores, wait, long_turns } =
+        prepared;
     let stage = stage(common.cores, wait)?;
     if needs_two_cores && stage.cores.is_none() {
         return Err(Error::Refused(
@@ -238,7 +239,8 @@ pub fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
         turn: Duration::from_millis(turn_ms),
         operations: common.loops,
     };
-    let run = round::run(groups, &stage, plan)?;
+    let mut run = round::run(groups, &stage, plan, title.ours)?;
+    absent.append(&mut run.failed);
     Ok(Report {
         fixed,
         ..Report::new(title, Machine::look(crew::allowed_cores()?.len()), &run, absent)

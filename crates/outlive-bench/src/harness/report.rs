@@ -456,7 +456,8 @@ mod tests {
         };
         let machine =
             Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
-        let run = Run { groups, crossings: vec![25.0, 25.0, 25.0, 25.0, 250.0, 250.0] };
+        let crossings = vec![25.0, 25.0, 25.0, 25.0, 250.0, 250.0];
+        let run = Run { groups, crossings, failed: Vec::new() };
         Report::new(title, machine, &run, vec![Absent { name: "gone", why: "no".into() }])
     }
 

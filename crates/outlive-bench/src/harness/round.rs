@@ -6,6 +6,7 @@
 
 use super::crossing::{self, Cores, Kind};
 use super::error::Error;
+use super::report::Absent;
 use super::scratch::Scratch;
 use indicatif::{ProgressBar, ProgressStyle};
 use outlive::WaitStrategy;
@@ -220,6 +221,8 @@ pub struct Run {
     pub groups: Vec<Tracks>,
     /// All crossings.
     pub crossings: Vec<f64>,
+    /// The contenders that failed, and why.
+    pub failed: Vec<Absent>,
 }
 
 /// What was measured of one group.
@@ -284,45 +287,75 @@ impl Tracks {
 }
 
 /// Runs them until enough rounds are of one kind, but at most twice as many rounds as asked.
-pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan) -> Result<Run, Error> {
-    // In a round every contender of every group has its turn.
-    let order: Vec<(usize, usize)> = groups
-        .iter()
-        .enumerate()
-        .flat_map(|(group, of)| (0..of.rows.len()).map(move |row| (group, row)))
-        .collect();
-    let bar = progress(order.len() * (plan.rounds + 1));
-    let mut all = Run { groups: Vec::with_capacity(groups.len()), crossings: Vec::new() };
+///
+/// A contender that fails loses its row, and the others go on without it. A failure of a baseline
+/// or of one of `ours` is the run's.
+pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan, ours: &[&str]) -> Result<Run, Error> {
+    let rows: usize = groups.iter().map(|group| group.rows.len()).sum();
+    let bar = progress(rows * (plan.rounds + 1));
+    let mut all =
+        Run { groups: Vec::with_capacity(groups.len()), crossings: Vec::new(), failed: Vec::new() };
     for group in &mut groups {
         let mut tracks = Vec::with_capacity(group.rows.len());
-        for contender in &mut group.rows {
-            bar.set_message(format!("warming up {}", contender.name()));
-            let operations = choose_operations(contender.as_mut(), stage, plan)?;
-            tracks.push(Track { name: contender.name(), operations, turns: Vec::new() });
+        let mut ready = Vec::with_capacity(group.rows.len());
+        for mut contender in group.rows.drain(..) {
+            let name = contender.name();
+            bar.set_message(format!("warming up {name}"));
+            match choose_operations(contender.as_mut(), stage, plan) {
+                Ok(operations) => {
+                    tracks.push(Track { name, operations, turns: Vec::new() });
+                    ready.push(contender);
+                }
+                Err(error) => all.failed.push(lost(name, error, group.baseline, ours)?),
+            }
             bar.inc(1);
         }
-        let baseline = tracks.iter().position(|track| track.name == group.baseline);
+        group.rows = ready;
         let refused =
             || Error::Refused(format!("the baseline {} cannot take part", group.baseline));
+        let baseline = place_of(&tracks, group.baseline).ok_or_else(refused)?;
         all.groups.push(Tracks {
             setting: group.setting,
             tracks,
-            baseline: baseline.ok_or_else(refused)?,
+            baseline,
             kinds_differ: group.kinds_differ,
         });
     }
     let mut before = cross(stage, &mut all.crossings)?;
     for round in 0..plan.rounds * 2 {
+        // In a round every contender of every group has its turn.
+        let order: Vec<(usize, usize)> = groups
+            .iter()
+            .enumerate()
+            .flat_map(|(group, of)| (0..of.rows.len()).map(move |row| (group, row)))
+            .collect();
+        let mut failed_now = Vec::new();
         for place in 0..order.len() {
             let (group, row) = order[(round + place) % order.len()];
             let (contender, track) =
                 (&mut groups[group].rows[row], &mut all.groups[group].tracks[row]);
             bar.set_message(track.name);
-            let figure = contender.turn(stage, track.operations)?;
-            let after = cross(stage, &mut all.crossings)?;
-            track.turns.push(Turn { figure, before, after });
-            before = after;
+            match contender.turn(stage, track.operations) {
+                Ok(figure) => {
+                    let after = cross(stage, &mut all.crossings)?;
+                    track.turns.push(Turn { figure, before, after });
+                    before = after;
+                }
+                Err(error) => {
+                    all.failed.push(lost(track.name, error, groups[group].baseline, ours)?);
+                    failed_now.push((group, row));
+                    before = cross(stage, &mut all.crossings)?;
+                }
+            }
             bar.inc(1);
+        }
+        // From behind, so that the places before stay what they are.
+        failed_now.sort_unstable();
+        for (group, row) in failed_now.into_iter().rev() {
+            groups[group].rows.remove(row);
+            let tracks = &mut all.groups[group];
+            tracks.tracks.remove(row);
+            tracks.baseline -= usize::from(row < tracks.baseline);
         }
         let threshold = crossing::threshold(&all.crossings);
         if all.groups.iter().all(|group| group.best_kind(threshold).1 >= plan.rounds) {
@@ -331,6 +364,18 @@ pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan) -> Result<Run, Err
     }
     bar.finish_and_clear();
     Ok(all)
+}
+
+fn place_of(tracks: &[Track], name: &str) -> Option<usize> {
+    tracks.iter().position(|track| track.name == name)
+}
+
+/// Returns the row that a contender loses by its failure. `Err`: the run fails with it.
+fn lost(name: &'static str, error: Error, baseline: &str, ours: &[&str]) -> Result<Absent, Error> {
+    let is_the_runs = name == baseline
+        || ours.contains(&name)
+        || matches!(error, Error::Interrupted(_) | Error::Refused(_));
+    if is_the_runs { Err(error) } else { Ok(Absent { name, why: format!("it failed: {error}") }) }
 }
 
 fn cross(stage: &Stage, crossings: &mut Vec<f64>) -> Result<Option<f64>, Error> {
@@ -453,5 +498,66 @@ mod tests {
     fn where_one_process_is_measured_all_is_of_one_kind() {
         let all = Tracks { kinds_differ: false, ..some_far() };
         assert_eq!(all.best_kind(120.0), (Kind::Near, 4));
+    }
+
+    /// Fails in its turn of that number, counted from 1.
+    struct Fails {
+        name: &'static str,
+        at: u64,
+        turns: u64,
+    }
+
+    impl Contender for Fails {
+        fn name(&self) -> &'static str {
+            self.name
+        }
+
+        fn fixed_operations(&self) -> Option<u64> {
+            Some(1)
+        }
+
+        fn turn(&mut self, _: &Stage, _: u64) -> Result<Figure, Error> {
+            self.turns += 1;
+            if self.turns == self.at {
+                return Err(Error::TimedOut("the server".into()));
+            }
+            Ok(Figure { ns: 1.0, span: Duration::ZERO, preempted: 0, tail: [None; 2] })
+        }
+    }
+
+    fn of_three(failing: &'static str) -> Result<Run, Error> {
+        let row = |name| -> Box<dyn Contender> {
+            let at = if name == failing { 2 } else { u64::MAX };
+            Box::new(Fails { name, at, turns: 0 })
+        };
+        let rows = vec![row("other"), row("ours"), row("floor")];
+        let groups = vec![Group { setting: None, rows, baseline: "floor", kinds_differ: false }];
+        let stage = Stage {
+            cores: None,
+            workers_on: vec![0],
+            scratch: Scratch::new()?,
+            wait: WaitStrategy::default(),
+            turn_limit: Duration::from_secs(60),
+        };
+        let plan = Plan { rounds: 3, turn: Duration::from_millis(1), operations: None };
+        run(groups, &stage, plan, &["ours"])
+    }
+
+    #[test]
+    fn a_contender_that_fails_loses_its_row_and_not_the_table() {
+        let run = of_three("other").expect("the others go on");
+        let names: Vec<_> = run.groups[0].tracks.iter().map(|track| track.name).collect();
+        assert_eq!(names, ["ours", "floor"]);
+        assert_eq!(run.groups[0].baseline, 1);
+        assert!(run.groups[0].tracks.iter().all(|track| track.turns.len() == 3));
+        assert_eq!((run.failed.len(), run.failed[0].name), (1, "other"));
+        assert!(run.failed[0].why.contains("took too long"), "{}", run.failed[0].why);
+    }
+
+    #[test]
+    fn a_failure_of_our_own_row_or_of_the_baseline_is_the_runs() {
+        for name in ["ours", "floor"] {
+            assert!(matches!(of_three(name), Err(Error::TimedOut(_))), "{name}");
+        }
     }
 }

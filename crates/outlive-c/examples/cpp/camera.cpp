@@ -13,7 +13,9 @@ constexpr size_t bytes = 640 * 480 * 3;
 constexpr int frames = 60;
 
 static outlive::Topic open_camera() {
-    return outlive::Topic::open_or_create(outlive::Domain::open_default().value(), "camera").value();
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    options.reliable = 1; /* Viewers may ask the camera to wait for them. */
+    return outlive::Topic::open_or_create(outlive::Domain::open_default().value(), "camera", options).value();
 }
 
 static void view(int viewer) {

@@ -18,7 +18,8 @@ using PeerInfo = outlive_peer_info_t;
  * once. */
 class Domain {
 public:
-    /** Opens the domain that OUTLIVE_DOMAIN names, else `default`; makes it when missing. */
+    /** Opens the domain that OUTLIVE_DOMAIN names, else the configuration file, else `default`; makes it when
+     * missing. */
     static expected<Domain> open_default() { return opened(outlive_domain_open, nullptr, OUTLIVE_OPEN_OR_CREATE); }
     /** Opens the domain of that name, or makes it. */
     static expected<Domain> open_or_create(const std::string &name) {

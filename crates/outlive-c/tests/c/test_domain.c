@@ -20,6 +20,30 @@ static void ordinary(void) {
     IS(ETIMEDOUT, outlive_peer_wait_dead(domain, token, OUTLIVE_TRY));
 }
 
+/* The configuration file names the default domain, for C as for the program. */
+static void configured(void) {
+    char file[300], place[300], path[300];
+    snprintf(file, sizeof file, "%s/.outlive.toml", folder);
+    snprintf(place, sizeof place, "%s/.configured", folder);
+    FILE *config = fopen(file, "w");
+    CHECK(config != NULL && fprintf(config, "root = true\ndomain = '%s'\n", place) > 0);
+    CHECK(fclose(config) == 0);
+    CHECK(setenv("OUTLIVE_CONFIG", file, 1) == 0);
+    CHECK(unsetenv("OUTLIVE_DOMAIN") == 0);
+    outlive_domain_t *other = NULL;
+    IS(ENOENT, outlive_domain_open(NULL, OUTLIVE_OPEN, &other));
+    OK(outlive_domain_open(NULL, OUTLIVE_OPEN_OR_CREATE, &other));
+    OK(outlive_domain_path(other, path, sizeof path));
+    CHECK(strcmp(path, place) == 0);
+    outlive_domain_close(other);
+    config = fopen(file, "w");
+    CHECK(config != NULL && fprintf(config, "domian = 'x'\n") > 0);
+    CHECK(fclose(config) == 0);
+    IS(EINVAL, outlive_domain_open(NULL, OUTLIVE_OPEN, &other));
+    CHECK(strstr(outlive_last_error(), "is 'domain' meant?") != NULL);
+    CHECK(unsetenv("OUTLIVE_CONFIG") == 0);
+}
+
 static void lend_token(void) {
     uint32_t token = 0;
     OK(outlive_domain_process_token(domain, &token));
@@ -112,4 +136,4 @@ static void bad_arguments(void) {
     CHECK(strcmp(outlive_strerror(EPIPE), strerror(EPIPE)) == 0);
 }
 
-TESTS(TEST(ordinary), TEST(peer_killed), TEST(opened_otherwise), TEST(bad_arguments))
+TESTS(TEST(ordinary), TEST(configured), TEST(peer_killed), TEST(opened_otherwise), TEST(bad_arguments))

@@ -8,6 +8,7 @@ static outlive_subscriber_t *subscriber;
 static void open_topic(uint32_t depth) {
     outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
     options.depth = depth;
+    options.reliable = 1;
     OK(outlive_topic_open(domain, "camera", OUTLIVE_OPEN_OR_CREATE, depth ? &options : NULL, &topic));
 }
 

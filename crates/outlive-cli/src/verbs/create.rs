@@ -16,6 +16,7 @@ use std::path::Path;
 
 use clap::Args;
 use outlive::Error;
+use outlive::config::Config;
 use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount, mount_remount};
@@ -43,8 +44,8 @@ use crate::size;
     outlive domain create --group robots --domain arm\n  \
     sudo outlive domain create --group robots --domain arm --budget 2G")]
 pub struct CreateArgs {
-    /// The most memory that all things of the domain take together, as in 2G [default: as much as
-    /// its file system has]
+    /// The most memory that all things of the domain take together, as in 2G [default: for the
+    /// default domain, limits.budget of the configuration file; else as much as its file system has]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     budget: Option<u64>,
 }
@@ -67,7 +68,11 @@ pub fn run(args: &CreateArgs, common: &Common) -> Result<(), Failure> {
     let group = common.domain.group_id()?;
     let path = common.domain.path();
     let path = std::path::absolute(&path).unwrap_or(path);
-    if let Some(budget) = args.budget {
+    let budget = match args.budget {
+        None if common.domain.is_default() => Config::load()?.budget(),
+        given => given,
+    };
+    if let Some(budget) = budget {
         set_budget(&path, budget, common)?;
     }
     let made = match common.domain.open_existing() {
@@ -80,12 +85,11 @@ pub fn run(args: &CreateArgs, common: &Common) -> Result<(), Failure> {
     };
     if common.json {
         let domain = path.display().to_string();
-        return output::print_json(&Created { domain, made, group, budget: args.budget });
+        return output::print_json(&Created { domain, made, group, budget });
     }
     let words = if made { "made" } else { "there already" };
     let shared = group.map_or_else(String::new, |group| format!(", shared by group {group}"));
-    let budget =
-        args.budget.map_or_else(String::new, |budget| format!(", {} at most", bytes(budget)));
+    let budget = budget.map_or_else(String::new, |budget| format!(", {} at most", bytes(budget)));
     talk("domain create", format_args!("{words}{shared}{budget}"));
     output::print(format_args!("{}\n", path.display()))
 }

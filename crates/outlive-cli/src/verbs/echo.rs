@@ -54,7 +54,8 @@ pub struct EchoArgs {
     /// Skip the older ones when more than N messages of a publisher wait to be printed
     #[arg(long, value_name = "N")]
     keep_last: Option<u32>,
-    /// Make publishers wait for echo, rather than overwrite messages that it has not taken
+    /// Make publishers wait for echo, rather than overwrite messages that it has not taken. Fails
+    /// if the topic does not offer that ('outlive topic pub --reliable' does)
     #[arg(long)]
     reliable: bool,
     /// Print only messages with this key, a number; may be given several times

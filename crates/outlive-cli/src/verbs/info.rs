@@ -21,8 +21,9 @@ use crate::verbs::topic::list;
 
 /// Show all that is known about one thing
 ///
-/// Its kind, its size, which processes have it open, which hold it, which wait for it and since
-/// when; deadlock cycles that it is part of.
+/// It has a line for its kind, its size and its state, one for each process that has it open, holds
+/// it or waits for it, and since when, and one for each deadlock cycle that it is part of. What else
+/// is shown depends on the kind: 'outlive help queue info' says it for queues, and so on.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive domain info log")]
@@ -305,8 +306,9 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     let mut lines = lines(&domain, &entry);
     lines.extend(cycles.into_iter().map(|cycle| ("DEADLOCK", cycle)));
     lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
+    let width = lines.iter().map(|(name, _)| name.len()).fold(11, usize::max);
     output::print(
-        lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>(),
+        lines.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect::<String>(),
     )
 }
 
@@ -447,7 +449,7 @@ fn job_figures(usage: &outlive::jobs::JobsUsage) -> [(&'static str, u64); 8] {
         ("damaged", usage.damaged.into()),
         ("max jobs", usage.max_jobs.into()),
         ("job bytes", usage.job_bytes.into()),
-        ("max tries", usage.max_attempts.into()),
+        ("max attempts", usage.max_attempts.into()),
     ]
 }
 

@@ -6,6 +6,7 @@ mod awaited;
 pub mod bw;
 pub mod call;
 pub mod completions;
+pub mod config;
 pub mod create;
 pub mod delay;
 #[cfg(feature = "demo")]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use outlive::config::Config;
 use outlive::describe::Description;
 use outlive::topic::{Header, LARGEST_PAYLOAD, Outgoing, Publisher, Topic};
 use outlive::{Deadline, Domain, Error, SendError};
@@ -30,8 +31,8 @@ use crate::verbs::subscribing::SLICE;
 /// description of its messages' fields, a message is given as JSON, unless an option says where
 /// messages end. pub does not wait for
 /// subscribers: one that is slow loses the oldest of the messages that it has not taken. Only a
-/// subscriber that asks for it ('outlive topic echo --reliable') makes pub wait until it has taken
-/// them, or is killed.
+/// subscriber that asks for it ('outlive topic echo --reliable'), of a topic that was made with
+/// --reliable, makes pub wait until it has taken them, or is killed.
 ///
 /// When pub has ended, its last messages stay in the topic, as many as the topic keeps of each
 /// publisher (--depth). 'outlive topic echo --history N' prints them.
@@ -69,11 +70,16 @@ pub struct PublishArgs {
     /// --wait-for [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
-    /// For a new topic: how many messages of each publisher it keeps [default: 16]
+    /// For a new topic: how many messages of each publisher it keeps [default: 16, or what a profile
+    /// of the configuration file says]
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
+    /// The topic offers reliable delivery: its publishers wait for subscribers that ask for it.
+    /// Fails if the topic is there and does not
+    #[arg(long)]
+    reliable: bool,
     /// For a new topic: the most memory it may take, as in 64M [default: a quarter of the file
-    /// system, 4G at most]
+    /// system, 4G at most, or what a profile of the configuration file says]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
 }
@@ -174,11 +180,19 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
 
 /// What is there is taken as it is: it says itself what its messages are.
 fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>, Failure> {
-    match Topic::open_as_bytes(domain, &args.topic) {
+    let mut options = Topic::options();
+    if args.reliable {
+        options = options.reliable(true);
+    }
+    let taken = options.clone();
+    match taken.clone().open_as_bytes(domain, &args.topic) {
         Err(Error::NotFound { .. }) if create => {}
         other => return Ok(other?),
     }
-    let mut options = Topic::options();
+    // Of the profile, what a topic is made with; the command line comes before it.
+    if let Some(profile) = Config::load()?.profile_for(&args.topic) {
+        options = options.profile(profile);
+    }
     if let Some(depth) = args.depth {
         options = options.depth(depth);
     }
@@ -187,7 +201,7 @@ fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>
     }
     match options.create_new(domain, &args.topic) {
         // Made by another process just now.
-        Err(Error::AlreadyExists { .. }) => Ok(Topic::open_as_bytes(domain, &args.topic)?),
+        Err(Error::AlreadyExists { .. }) => Ok(taken.open_as_bytes(domain, &args.topic)?),
         other => Ok(other?),
     }
 }

@@ -82,9 +82,9 @@ pub struct MakeArgs {
 /// What a send does while the receiver is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ReceiverDeath {
-    /// It fails
+    /// A send fails with exit code 3
     Fail,
-    /// It keeps the message for the next receiver
+    /// A send goes on; the next receiver gets its message
     Keep,
 }
 

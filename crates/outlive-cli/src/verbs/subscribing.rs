@@ -137,7 +137,7 @@ impl Subscribing {
         let (told, when) = self.lost_told;
         let lost = self.lost();
         if lost > told && (at_the_end || when.elapsed() > Duration::from_secs(1)) {
-            let text = "overwritten before they were taken; see --reliable, or a larger --depth when the topic is made";
+            let text = "overwritten before they were taken; see --reliable of pub and echo, or a larger --depth when the topic is made";
             talk(self.verb, format_args!("{} lost: {text}", counted(lost - told, "message")));
             self.lost_told = (lost, Instant::now());
         }

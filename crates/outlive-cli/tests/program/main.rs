@@ -6,6 +6,7 @@
 mod bad_input;
 mod benches;
 mod calls;
+mod config;
 mod demo;
 mod described;
 mod ending;

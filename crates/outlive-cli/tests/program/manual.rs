@@ -199,8 +199,27 @@ fn man_pages_are_made_for_each_verb() {
             "{page}"
         );
     }
-    let main = fs::read_to_string(stage.path("pages/man1/outlive.1")).expect("written");
-    assert!(main.contains("Exit codes:"), "{main}");
+    let page = |name: &str| {
+        fs::read_to_string(stage.path(&format!("pages/man1/{name}.1"))).expect("written")
+    };
+    let main = page("outlive");
+    for section in ["OPTIONS OF ALL VERBS", "COMMANDS", "SHORT FORMS", "EXIT STATUS", "EXAMPLES"] {
+        assert!(
+            main.contains(&format!("\n.SH {section}\n"))
+                || main.contains(&format!("\n.SH \"{section}\"\n")),
+            "{section}: {main}"
+        );
+    }
+    // The synopsis says what takes a value, and how often.
+    assert!(page("outlive-topic-pub").contains("outlive topic pub [OPTIONS] <TOPIC> [FILE]..."));
+    // A verb's page has the exit codes of that verb, its examples line by line, and where to read on.
+    let send = page("outlive-send");
+    let status = send.split("EXIT STATUS").nth(1).expect("the section is there");
+    assert!(status.contains("\\fB3\\fR\n") && !status.contains("\\fB124\\fR"), "{status}");
+    assert!(send.contains(".nf\noutlive queue send jobs < list.txt\n"), "{send}");
+    assert!(send.contains(".SH \"SEE ALSO\"\noutlive\\-queue\\-send(1), outlive(1)"), "{send}");
+    assert!(page("outlive-lock").contains("\\fB124\\fR"));
+    assert!(page("outlive-queue-recv").contains("SEE ALSO\"\noutlive\\-queue(1), outlive(1)"));
     assert!(!listed.contains('%'));
     fs::write(stage.path("file"), "").expect("written");
     stage.run(&["man", "file"]).expect(15).says("file");

@@ -173,6 +173,13 @@ fn a_queue_may_be_bounded_by_messages() {
     assert_eq!(stage.entry("q").expect("there")["config"]["max_messages"], 3);
     let info = stage.run(&["queue", "info", "q"]).expect(0).text();
     assert!(info.contains("most messages") && info.contains('3'), "{info}");
+    // The most that were ever seen waiting are no fewer than wait now.
+    assert_eq!(stage.entry("q").expect("there")["counters"]["high_water"], 3);
+    // What the figures are about stands in one column, however long its name is.
+    let columns = info.lines().filter_map(|line| {
+        line.find("  ").map(|gap| line[gap..].len() - line[gap..].trim_start().len() + gap)
+    });
+    assert_eq!(columns.collect::<std::collections::BTreeSet<_>>().len(), 1, "{info}");
     let recv = ["queue", "recv", "q", "--until-idle", "0"];
     assert_eq!(stage.run(&recv).expect(0).text(), "1\n2\n3\n");
     stage.feed(&send, b"4\n").expect(0);

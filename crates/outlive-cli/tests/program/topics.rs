@@ -194,7 +194,10 @@ fn a_reliable_subscriber_gets_all_and_its_death_releases_the_publisher() {
     let input: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
     let echo = stage.start(&["echo", "t", "--reliable", "--count", "20000", "--lines"]);
     stage
-        .feed(&["pub", "t", "--depth", "4", "--wait-for", "1", "--timeout", "60"], input.as_bytes())
+        .feed(
+            &["pub", "t", "--depth", "4", "--reliable", "--wait-for", "1", "--timeout", "60"],
+            input.as_bytes(),
+        )
         .expect(0);
     assert!(echo.end().expect(0).text() == input);
 
@@ -234,11 +237,22 @@ fn what_was_lost_is_told() {
 }
 
 #[test]
+fn a_subscriber_gets_no_more_than_the_topic_offers() {
+    let stage = Stage::new();
+    stage.feed(&["pub", "t"], b"one\n").expect(0);
+    let told = "reliability";
+    stage.run(&["echo", "t", "--reliable", "--count", "1"]).expect(7).says(told);
+    stage.feed(&["pub", "t", "--reliable"], b"two\n").expect(7).says("reliable");
+    let two = stage.run(&["echo", "t", "--history", "9", "--count", "1", "--lines"]);
+    assert_eq!(two.expect(0).text(), "one\n", "what was refused changed nothing");
+}
+
+#[test]
 fn a_reader_that_has_read_enough_is_no_error() {
     let stage = Stage::new();
     let input: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
     let (echo, mut out) = reader(&stage, &["echo", "t", "--reliable"]);
-    let mut publisher = stage.start(&["pub", "t", "--wait-for", "1"]);
+    let mut publisher = stage.start(&["pub", "t", "--reliable", "--wait-for", "1"]);
     publisher.write(b"line 0\n");
     assert_eq!(line(&mut out), "line 0\n");
     drop(out);
@@ -287,8 +301,17 @@ fn rates_widths_and_ages_are_told() {
 fn both_ends_are_told_and_the_dead_among_them() {
     let stage = Stage::new();
     fs::write(stage.path("frame"), vec![7; 5000]).expect("written");
-    let publisher =
-        stage.start(&["pub", "cam", "--rate", "100", "--repeat", "frame", "--depth", "8"]);
+    let publisher = stage.start(&[
+        "pub",
+        "cam",
+        "--rate",
+        "100",
+        "--repeat",
+        "frame",
+        "--depth",
+        "8",
+        "--reliable",
+    ]);
     let echo = stage.start(&["echo", "cam", "--reliable", "--raw"]);
     until("it subscribes", || subscribers(&stage, "cam") == 1);
     let report = stage.run(&["topic", "info", "cam", "--json", "--look", "0.5"]).expect(0).json();

@@ -22,6 +22,7 @@
 //! `relay`, which wakes the others. proof/models/endpoint.pml checks who comes in, and
 //! proof/models/state_wait.pml who is woken.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::liveness::{Me, Peer, Registry, TokenId, WAITERS};
@@ -248,6 +249,49 @@ impl Role<'_> {
         // value that it stored and the taker's first look at what readers store (a state's cells).
         fence(Ordering::SeqCst);
         result
+    }
+
+    /// Repeats `take`, which makes this process the holder by [`Role::take`], until no other process
+    /// is in the way: it sleeps while a living process has the role, and its end wakes it. `None`:
+    /// the deadline has passed. Several that wait are all woken, and the one whose exchange comes
+    /// first has the role; the others sleep behind it. `registry_path` is for errors of the sleep.
+    #[cold]
+    pub(crate) fn wait_to_take<H>(
+        self,
+        registry_path: &Path,
+        deadline: Deadline,
+        mut take: impl FnMut() -> Result<H, Error>,
+    ) -> Result<Option<H>, Error> {
+        loop {
+            match take() {
+                // The holder is dead: this was a wait for its last thread.
+                Err(Error::Ending { .. }) if deadline.has_passed() => return Ok(None),
+                Err(Error::Ending { .. }) => {}
+                Err(Error::Taken { .. }) => {
+                    if !self.wait_free(registry_path, deadline)? {
+                        return Ok(None);
+                    }
+                }
+                other => return other.map(Some),
+            }
+        }
+    }
+
+    /// Waits until no living process has the role. Returns `false` when the deadline passed.
+    fn wait_free(self, registry_path: &Path, deadline: Deadline) -> Result<bool, Error> {
+        let me = self.registry.me()?;
+        let relay = WakeRelay::begin(me.list());
+        loop {
+            let standing = self.standing();
+            if !standing.is_living() {
+                return Ok(true);
+            }
+            if deadline.has_passed() {
+                return Ok(false);
+            }
+            let slept = self.sleep(&relay, None, standing, deadline);
+            slept.map_err(|errno| Error::from_errno("wait in", registry_path, errno))?;
+        }
     }
 
     /// Does the second step: the thread that may still be inside has to end first.

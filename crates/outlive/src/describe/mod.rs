@@ -189,12 +189,6 @@ impl Number {
         NUMBERS.iter().find(|known| known.2 == name).map(|known| known.0)
     }
 
-    /// Returns the numbers' type of that number in files and in C.
-    #[must_use]
-    pub fn of_code(code: u8) -> Option<Number> {
-        NUMBERS.iter().find(|known| known.1 == code).map(|known| known.0)
-    }
-
     /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -306,7 +300,9 @@ impl Description {
         if self.is_slice { self.checked() } else { Err(refused(&self.name, "a slice of slices")) }
     }
 
-    fn checked(self) -> Result<Description, Error> {
+    /// Returns it, unless there is something wrong with it. Descriptions of Rust types are checked
+    /// when a file is made with one.
+    pub(crate) fn checked(self) -> Result<Description, Error> {
         match self.flaw() {
             Some((what, why)) => Err(refused(&what, why)),
             None if self.to_bytes().len() > MOST_DESCRIPTION_BYTES => {
@@ -314,6 +310,20 @@ impl Description {
             }
             None => Ok(self),
         }
+    }
+
+    /// Returns the description of a service's requests and replies.
+    pub(crate) fn of_pair<Q: Describe, R: Describe>() -> Description {
+        let reply_at = size_of::<Q>().next_multiple_of(align_of::<R>());
+        let align = align_of::<Q>().max(align_of::<R>());
+        let size = (reply_at + size_of::<R>()).next_multiple_of(align) as u32;
+        let fields = vec![Field::of::<Q>("request", 0), Field::of::<R>("reply", reply_at)];
+        let shape = Struct { size, align: align as u32, fields };
+        let mut name = format!("{} -> {}", Q::NAME, R::NAME);
+        if name.len() > MOST_NAME {
+            name.clear();
+        }
+        Description { name, encoding: Encoding::Raw, is_slice: false, shape }
     }
 
     /// Returns the type's name; it may be empty.

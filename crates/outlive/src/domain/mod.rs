@@ -15,6 +15,9 @@ use crate::{Deadline, Error};
 
 pub(crate) use options::{agree, check_range, three_openings};
 
+/// The name of the domain that nothing names otherwise.
+const DEFAULT: &str = "default";
+
 /// A folder on a memory file system in which processes meet: every named thing is a file in it.
 ///
 /// Nothing needs to be started or set up. The default domain is `/dev/shm/outlive-UID/default`;
@@ -209,20 +212,54 @@ impl DomainOptions {
         self.open_folder(path.as_ref(), Opening::CreateNew)
     }
 
-    /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one
-    /// named `default`, and makes it if it does not exist. Unless these options name a group,
-    /// `OUTLIVE_GROUP` does, by name or id.
+    /// Opens the default domain, and makes it if it does not exist. `OUTLIVE_DOMAIN` names it (a
+    /// path if it contains a `/`), or else the `domain` of the configuration file (`config`), or
+    /// else it is the one named `default`.
+    ///
+    /// Unless these options name a group, `OUTLIVE_GROUP` does, by name or id, or else the
+    /// configuration file, whose group shares the default domain that no variable names.
     ///
     /// # Errors
     /// As [`DomainOptions::open_or_create`]; [`Error::InvalidOption`] when there is no group of
-    /// that name.
+    /// that name; [`Error::InvalidConfig`], and errors of reading the configuration file.
     pub fn open_default(self) -> Result<Domain, Error> {
+        let (options, place) = self.default_place()?;
+        if place.contains('/') {
+            options.open_or_create_at(place)
+        } else {
+            options.open_or_create(&place)
+        }
+    }
+
+    /// Returns what [`DomainOptions::open_default`] opens: these options with the default domain's
+    /// group, and the domain's name, or its path if that contains a `/`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] when there is no group of that name; [`Error::InvalidConfig`], and
+    /// errors of reading the configuration file.
+    pub fn default_place(self) -> Result<(DomainOptions, String), Error> {
         let options = self.group_of_environment()?;
         match std::env::var("OUTLIVE_DOMAIN") {
-            Ok(path) if path.contains('/') => options.open_or_create_at(path),
-            Ok(name) if !name.is_empty() => options.open_or_create(&name),
-            _ => options.open_or_create("default"),
+            Ok(named) if !named.is_empty() => Ok((options, named)),
+            _ => options.configured_place(),
         }
+    }
+
+    /// Returns the place of the configuration file, which is read when no variable of the
+    /// environment names a domain, and only then.
+    #[cfg(feature = "config")]
+    fn configured_place(self) -> Result<(DomainOptions, String), Error> {
+        let config = crate::config::Config::load()?;
+        let options = match config.group() {
+            Some(group) if self.group.is_none() => self.group_named(group)?,
+            _ => self,
+        };
+        Ok((options, config.domain().unwrap_or(DEFAULT).to_owned()))
+    }
+
+    #[cfg(not(feature = "config"))]
+    fn configured_place(self) -> Result<(DomainOptions, String), Error> {
+        Ok((self, DEFAULT.to_owned()))
     }
 
     fn open_named(&self, name: &str, opening: Opening) -> Result<Domain, Error> {
@@ -323,9 +360,9 @@ impl Domain {
         Domain::options().create_new_at(path)
     }
 
-    /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it contains a `/`), or else the one
-    /// named `default`, and makes it if it does not exist. `OUTLIVE_GROUP` names the group that
-    /// shares it, by name or id.
+    /// Opens the default domain, and makes it if it does not exist: the one that `OUTLIVE_DOMAIN`
+    /// names (a path if it contains a `/`), or else the configuration file, or else the one named
+    /// `default`. `OUTLIVE_GROUP`, or else that file, names the group that shares it, by name or id.
     ///
     /// # Errors
     /// As [`DomainOptions::open_default`].

@@ -18,9 +18,10 @@ use crate::{Deadline, Error, RecvError, SendError, WaitStrategy};
 const ANNEX: u32 = 63;
 
 impl Queue {
-    /// Makes this process the server.
-    pub(crate) fn raw_receiver(&self) -> Result<RawReceiver, Error> {
-        RawReceiver::new(Arc::clone(&self.inner), "server")
+    /// Makes this process the server. Waits for the last thread of a dead one until the deadline,
+    /// and two seconds at most.
+    pub(crate) fn raw_receiver(&self, deadline: Deadline) -> Result<RawReceiver, Error> {
+        RawReceiver::new(Arc::clone(&self.inner), "server", deadline)
     }
 
     pub(crate) fn segment(&self) -> &Segment {

@@ -170,8 +170,8 @@ impl Sender {
 }
 
 impl<M: Payload + ?Sized> Receiver<M> {
-    pub(super) fn new(inner: Arc<Inner>) -> Result<Receiver<M>, Error> {
-        Ok(Receiver { raw: RawReceiver::new(inner, "receiver")?, _message: PhantomData })
+    pub(super) fn new(inner: Arc<Inner>, deadline: Deadline) -> Result<Receiver<M>, Error> {
+        Ok(Receiver { raw: RawReceiver::new(inner, "receiver", deadline)?, _message: PhantomData })
     }
 
     /// Takes the next message out of the queue and returns it, waiting for one.

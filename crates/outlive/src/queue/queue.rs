@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Inner;
 use super::config::{OnReceiverDeath, QueueConfig};
@@ -12,6 +13,7 @@ use super::layout::{
 use super::plan::{Annex, Plan, first_slots_of_bound};
 use super::ring::Ring;
 use crate::claim::Holder;
+use crate::describe::{Described, Description};
 use crate::domain::{agree, check_range, three_openings};
 use crate::liveness::{Registry, TokenId};
 use crate::payload::Recorded;
@@ -19,7 +21,7 @@ use crate::pool::Heap;
 use crate::segment::{Opening, Segment, Spec};
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
-use crate::{Domain, Error, Kind, Payload, WaitStrategy};
+use crate::{Deadline, Domain, Error, Kind, Payload, WaitStrategy};
 
 /// A queue, open in this process; makes its senders and its receiver.
 ///
@@ -85,6 +87,7 @@ pub struct QueueOptions<M: Payload + ?Sized = [u8]> {
     need_receiver: Option<bool>,
     on_receiver_death: Option<OnReceiverDeath>,
     wait: WaitStrategy,
+    description: Option<Description>,
     _message: PhantomData<fn(&M)>,
 }
 
@@ -106,7 +109,7 @@ pub struct Counters {
     pub redelivered: u64,
     /// How often memory was added to the rings.
     pub grown: u64,
-    /// The largest backlog seen, in slots; sampled from time to time.
+    /// The largest backlog seen, in slots. It is looked at from time to time, and now.
     pub high_water: u64,
     /// Bytes of memory that the queue takes now.
     pub bytes: u64,
@@ -200,7 +203,8 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     );
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Queue<M>, Error> {
-        self.open_kind(domain, name, opening, Kind::Queue, Recorded::one(M::METADATA), Annex::NONE)
+        let types = Recorded::described(M::METADATA, self.description.as_ref());
+        self.open_kind(domain, name, opening, Kind::Queue, types, Annex::NONE)
     }
 
     /// Does the same for a file of that kind, with another layer's words in it.
@@ -245,7 +249,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
             reserve: plan.end,
             max_bytes,
             initial: CONTROL_AT + Heap::FIRST_CONTROL,
-            description: None,
+            description: self.description.clone(),
         };
         let segment =
             domain.open_as(name, opening, &spec, |segment| plan.write(segment, made, annex))?;
@@ -291,7 +295,29 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     }
 }
 
+impl<M: Described + ?Sized> QueueOptions<M> {
+    /// Keeps the description of the messages' type in a new queue, and wants an existing queue to
+    /// have the same one: as [`TopicOptions::described`](crate::topic::TopicOptions::described).
+    pub fn described(mut self) -> Self {
+        self.description = Some(M::description());
+        self
+    }
+}
+
 impl QueueOptions {
+    /// Sets the description of the messages' type, of which they are the bytes: for types that
+    /// are known at run time alone.
+    pub fn description(mut self, description: Description) -> Self {
+        self.description = Some(description);
+        self
+    }
+
+    /// Sets the description of another layer's file.
+    pub(crate) fn maybe_description(mut self, description: Option<Description>) -> Self {
+        self.description = description;
+        self
+    }
+
     /// Opens the existing queue of that name as [`Queue::open_as_bytes`] does, with these options.
     ///
     /// # Errors
@@ -309,6 +335,10 @@ impl QueueOptions {
     ) -> Result<Queue, Error> {
         self.checked()?;
         let segment = domain.open_segment(name)?;
+        if let Some(wanted) = &self.description {
+            segment.expect(kind)?;
+            segment.check_description(wanted)?;
+        }
         let queue = Queue::finish_as(segment, domain.registry(), self.wait, kind)?;
         self.agreed(queue)
     }
@@ -332,6 +362,7 @@ impl<M: Payload + ?Sized> Queue<M> {
             need_receiver: None,
             on_receiver_death: None,
             wait: WaitStrategy::Adaptive,
+            description: None,
             _message: PhantomData,
         }
     }
@@ -370,6 +401,15 @@ impl<M: Payload + ?Sized> Queue<M> {
         Ok(Queue { inner: Arc::new(inner), _message: PhantomData })
     }
 
+    /// Returns the description of the messages' type, if the queue's maker gave one. It is read
+    /// from the file.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a stray write hit it; errors of the system.
+    pub fn description(&self) -> Result<Option<Description>, Error> {
+        self.inner.ring.segment.description()
+    }
+
     /// Returns what the queue was made with.
     pub fn config(&self) -> QueueConfig {
         let Inner { ref ring, need_receiver, keeps, .. } = *self.inner;
@@ -392,24 +432,8 @@ impl<M: Payload + ?Sized> Queue<M> {
     /// The new receiver goes on where its predecessor stopped: the message that the predecessor had
     /// peeked at and not committed comes first.
     ///
-    /// A process that was killed a moment ago still lives until the kernel has ended it: then this
-    /// is [`Error::Taken`]. To wait for its end, by the token of [`Queue::current_receiver`]:
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-taken-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// use std::time::Duration;
-    /// use outlive::queue::Queue;
-    ///
-    /// let queue = Queue::<[u8]>::open_or_create(&domain, "log")?;
-    /// if let Some(former) = queue.current_receiver() {
-    ///     // One that lives on stays the receiver: then the next line says so.
-    ///     let _ = domain.peer(former.token).wait_dead_timeout(Duration::from_secs(1));
-    /// }
-    /// let receiver = queue.receiver()?;
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Never waits for a living receiver: see [`Queue::wait_to_receive`]. A process that was killed a
+    /// moment ago still lives until the kernel has ended it: then this is [`Error::Taken`].
     ///
     /// # Errors
     /// [`Error::Taken`] while another receiver lives, [`Error::Ending`] when a thread of the dead
@@ -419,7 +443,83 @@ impl<M: Payload + ?Sized> Queue<M> {
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.
     pub fn receiver(&self) -> Result<Receiver<M>, Error> {
-        Receiver::new(Arc::clone(&self.inner))
+        self.receiver_by(Deadline::NEVER)
+    }
+
+    /// Makes this process the receiver; waits for the last thread of a dead receiver until the
+    /// deadline, and two seconds at most.
+    fn receiver_by(&self, deadline: Deadline) -> Result<Receiver<M>, Error> {
+        Receiver::new(Arc::clone(&self.inner), deadline)
+    }
+
+    /// Makes this process the receiver, waiting for a living receiver to leave or to end, and for the
+    /// last thread of a dead one. So several processes may stand by: when the receiver dies, one of
+    /// them takes over at once, and the others wait on.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-stand-by-queue-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use std::time::Duration;
+    /// use outlive::queue::Queue;
+    ///
+    /// let queue = Queue::<[u8]>::open_or_create(&domain, "log")?;
+    /// let receiver = queue.receiver()?;
+    /// assert!(queue.wait_to_receive_timeout(Duration::from_millis(1))?.is_none());
+    /// drop(receiver);
+    /// let mut next = queue.wait_to_receive()?;
+    /// assert!(next.try_recv()?.is_none());
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Queue::receiver`], but neither [`Error::Taken`] nor [`Error::Ending`].
+    ///
+    /// # If a process dies
+    /// If the receiver dies, the wait is over at once. If this process dies while it takes over, the
+    /// next process takes over.
+    pub fn wait_to_receive(&self) -> Result<Receiver<M>, Error> {
+        Deadline::never(|deadline| self.wait_to_receive_until(deadline))
+    }
+
+    /// Makes this process the receiver; `None` at once while another receiver lives, or while the last
+    /// thread of a dead one has not exited.
+    ///
+    /// # Errors
+    /// The errors of [`Queue::wait_to_receive`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Queue::receiver`].
+    pub fn try_wait_to_receive(&self) -> Result<Option<Receiver<M>>, Error> {
+        match self.receiver_by(Deadline::at_nanos(0)) {
+            Err(Error::Taken { .. } | Error::Ending { .. }) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// Makes this process the receiver, waiting for a living receiver as long as `span`; `None` when
+    /// that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Queue::wait_to_receive`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Queue::wait_to_receive`].
+    pub fn wait_to_receive_timeout(&self, span: Duration) -> Result<Option<Receiver<M>>, Error> {
+        self.wait_to_receive_until(Deadline::after(span))
+    }
+
+    /// Makes this process the receiver, waiting for a living receiver until the deadline; `None` when
+    /// that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Queue::wait_to_receive`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Queue::wait_to_receive`].
+    pub fn wait_to_receive_until(&self, deadline: Deadline) -> Result<Option<Receiver<M>>, Error> {
+        let (role, path) = (self.inner.role(), self.inner.registry.path());
+        role.wait_to_take(path, deadline, || self.receiver_by(deadline))
     }
 
     /// Returns what has happened to the queue so far.
@@ -439,7 +539,7 @@ impl<M: Payload + ?Sized> Queue<M> {
             abandoned,
             redelivered: words.redelivered.load(Ordering::Relaxed),
             grown: ring.times_grown(),
-            high_water: words.high_water.load(Ordering::Relaxed),
+            high_water: words.high_water.load(Ordering::Relaxed).max(pending),
             bytes: ring.bytes()?,
             max_bytes: ring.segment.header().max_bytes(),
         })

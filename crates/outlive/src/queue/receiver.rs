@@ -35,9 +35,14 @@ pub(crate) struct RawReceiver {
 }
 
 impl RawReceiver {
-    /// Takes the role, which errors call `name`.
-    pub(super) fn new(inner: Arc<Inner>, name: &'static str) -> Result<RawReceiver, Error> {
-        let role = inner.role().take(name, &inner.ring.segment, Deadline::NEVER)?;
+    /// Takes the role, which errors call `name`. Waits for the last thread of a dead receiver until
+    /// the deadline, and two seconds at most.
+    pub(super) fn new(
+        inner: Arc<Inner>,
+        name: &'static str,
+        deadline: Deadline,
+    ) -> Result<RawReceiver, Error> {
+        let role = inner.role().take(name, &inner.ring.segment, deadline)?;
         let ring = &inner.ring;
         let words = &ring.head().receiver_words;
         let region = words.region.load(Ordering::Acquire);

@@ -56,9 +56,9 @@ pub struct Server<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
-    pub(super) fn new(service: ServiceFile) -> Result<Server<Q, R>, Error> {
+    pub(super) fn new(service: ServiceFile, deadline: Deadline) -> Result<Server<Q, R>, Error> {
         let process = service.queue.registry().process_token()?;
-        let receiver = service.queue.raw_receiver()?;
+        let receiver = service.queue.raw_receiver(deadline)?;
         // After a death here the next server does it again.
         service.asks().set_all(service.client_slots() * SLOTS);
         let receiver = Some(receiver);

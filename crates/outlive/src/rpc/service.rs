@@ -1,16 +1,18 @@
 //! A service as a whole: making and opening it.
 
 use core::marker::PhantomData;
+use std::time::Duration;
 
 use super::client::Client;
 use super::layout::{ANNEX, ServiceFile, Types};
 use super::server::Server;
 use crate::claim::Holder;
+use crate::describe::{Describe, Description};
 use crate::domain::three_openings;
 use crate::payload::Recorded;
 use crate::queue::Queue;
 use crate::segment::Opening;
-use crate::{Domain, Error, Kind, Payload, WaitStrategy};
+use crate::{Deadline, Domain, Error, Kind, Payload, WaitStrategy};
 
 /// A service, open in this process; makes its clients and its server.
 ///
@@ -67,6 +69,7 @@ pub struct Service<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
 pub struct ServiceOptions<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     max_bytes: Option<u64>,
     wait: Option<WaitStrategy>,
+    description: Option<Description>,
     _types: PhantomData<Types<Q, R>>,
 }
 
@@ -115,8 +118,22 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
             options = options.max_bytes(bytes);
         }
         let types = Recorded::pair(Q::METADATA, R::METADATA);
+        let options = options.maybe_description(self.description);
         let queue = options.open_kind(domain, name, opening, Kind::Service, types, ANNEX)?;
         Ok(Service::of(ServiceFile::new(queue)?))
+    }
+}
+
+impl<Q: Describe, R: Describe> ServiceOptions<Q, R> {
+    /// Keeps the description of the requests' and the replies' types in a new service, and wants an
+    /// existing service to have the same one: as
+    /// [`TopicOptions::described`](crate::topic::TopicOptions::described).
+    ///
+    /// Together the two have at most 512 fields, whose names fit into 4 KiB; otherwise opening is
+    /// refused with [`Error::InvalidOption`].
+    pub fn described(mut self) -> Self {
+        self.description = Some(Description::of_pair::<Q, R>());
+        self
     }
 }
 
@@ -155,7 +172,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
 
     /// Returns options for opening a service or making one.
     pub fn options() -> ServiceOptions<Q, R> {
-        ServiceOptions { max_bytes: None, wait: None, _types: PhantomData }
+        ServiceOptions { max_bytes: None, wait: None, description: None, _types: PhantomData }
     }
 
     /// Opens the existing service of that name.
@@ -196,9 +213,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     }
 
     /// Makes this process the service's server, if there is none or it is dead. Never waits for a
-    /// living server. One that was killed a moment ago still lives until the kernel has ended it:
-    /// [`Queue::receiver`](crate::queue::Queue::receiver) shows how to wait for that, here by the
-    /// token of [`Service::current_server`].
+    /// living server: see [`Service::wait_to_serve`]. One that was killed a moment ago still lives
+    /// until the kernel has ended it.
     ///
     /// # Errors
     /// [`Error::Taken`] while another server lives, [`Error::Ending`] when a thread of the dead one
@@ -208,7 +224,83 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.
     pub fn server(&self) -> Result<Server<Q, R>, Error> {
-        Server::new(self.file.clone())
+        self.server_by(Deadline::NEVER)
+    }
+
+    /// Makes this process the server; waits for the last thread of a dead server until the deadline,
+    /// and two seconds at most.
+    fn server_by(&self, deadline: Deadline) -> Result<Server<Q, R>, Error> {
+        Server::new(self.file.clone(), deadline)
+    }
+
+    /// Makes this process the server, waiting for a living server to leave or to end, and for the
+    /// last thread of a dead one. So several processes may stand by: when the server dies, one of
+    /// them takes over at once, and the others wait on.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-stand-by-service-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use std::time::Duration;
+    /// use outlive::rpc::Service;
+    ///
+    /// let service = Service::<[u8]>::open_or_create(&domain, "sum")?;
+    /// let server = service.server()?;
+    /// assert!(service.wait_to_serve_timeout(Duration::from_millis(1))?.is_none());
+    /// drop(server);
+    /// let mut next = service.wait_to_serve()?;
+    /// assert!(next.try_next()?.is_none());
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Service::server`], but neither [`Error::Taken`] nor [`Error::Ending`].
+    ///
+    /// # If a process dies
+    /// If the server dies, the wait is over at once. If this process dies while it takes over, the
+    /// next process takes over.
+    pub fn wait_to_serve(&self) -> Result<Server<Q, R>, Error> {
+        Deadline::never(|deadline| self.wait_to_serve_until(deadline))
+    }
+
+    /// Makes this process the server; `None` at once while another server lives, or while the last
+    /// thread of a dead one has not exited.
+    ///
+    /// # Errors
+    /// The errors of [`Service::wait_to_serve`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Service::server`].
+    pub fn try_wait_to_serve(&self) -> Result<Option<Server<Q, R>>, Error> {
+        match self.server_by(Deadline::at_nanos(0)) {
+            Err(Error::Taken { .. } | Error::Ending { .. }) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// Makes this process the server, waiting for a living server as long as `span`; `None` when
+    /// that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Service::wait_to_serve`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Service::wait_to_serve`].
+    pub fn wait_to_serve_timeout(&self, span: Duration) -> Result<Option<Server<Q, R>>, Error> {
+        self.wait_to_serve_until(Deadline::after(span))
+    }
+
+    /// Makes this process the server, waiting for a living server until the deadline; `None` when
+    /// that has passed.
+    ///
+    /// # Errors
+    /// The errors of [`Service::wait_to_serve`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Service::wait_to_serve`].
+    pub fn wait_to_serve_until(&self, deadline: Deadline) -> Result<Option<Server<Q, R>>, Error> {
+        let (role, path) = (self.file.queue.server_role(), self.file.queue.registry().path());
+        role.wait_to_take(path, deadline, || self.server_by(deadline))
     }
 
     /// Returns the server, dead or alive.

@@ -208,19 +208,8 @@ impl<M: Payload + ?Sized> State<M> {
     /// # If a process dies
     /// The same as with [`State::wait_to_write`].
     pub fn wait_to_write_until(&self, deadline: Deadline) -> Result<Option<Writer<M>>, Error> {
-        loop {
-            match self.writer_by(deadline) {
-                // The writer is dead: this was a wait for its last thread.
-                Err(Error::Ending { .. }) if deadline.has_passed() => return Ok(None),
-                Err(Error::Ending { .. }) => {}
-                Err(Error::Taken { .. }) => {
-                    if !self.inner.wait_unwritten(deadline)? {
-                        return Ok(None);
-                    }
-                }
-                other => return other.map(Some),
-            }
-        }
+        let path = self.inner.registry.path();
+        self.inner.role().wait_to_take(path, deadline, || self.writer_by(deadline))
     }
 
     /// Waits until the value has another version than this one, or its writer is dead.

@@ -146,23 +146,6 @@ impl Inner {
             }
         }
     }
-
-    /// Waits until the writer's place is free. Returns `false` when the deadline passed.
-    pub(super) fn wait_unwritten(&self, deadline: Deadline) -> Result<bool, Error> {
-        let me = self.registry.me()?;
-        let relay = WakeRelay::begin(me.list());
-        loop {
-            let standing = self.role().standing();
-            if !standing.is_living() {
-                return Ok(true);
-            }
-            if deadline.has_passed() {
-                return Ok(false);
-            }
-            let slept = self.role().sleep(&relay, None, standing, deadline);
-            slept.map_err(|errno| Error::from_errno("wait in", self.registry.path(), errno))?;
-        }
-    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -342,6 +342,23 @@ pub(crate) fn write(file: BorrowedFd<'_>, mut from: u64, mut bytes: &[u8]) -> Re
     Ok(())
 }
 
+/// Reads a file whole; `None` when it is no ordinary file, or longer than `most`. Opening a FIFO or a
+/// device does not wait.
+#[cfg(feature = "config")]
+pub(crate) fn read_ordinary(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Errno> {
+    use std::io::Read;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = fs::open(path, flags, Mode::empty())?;
+    if !facts(file.as_fd())?.regular {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    // One more, to notice it.
+    let read = std::fs::File::from(file).take(most + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok((bytes.len() as u64 <= most).then_some(bytes))
+}
+
 /// Reads exactly so many bytes; fails behind the file's end.
 pub(crate) fn read(file: BorrowedFd<'_>, mut from: u64, mut bytes: &mut [u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {

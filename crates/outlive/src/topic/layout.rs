@@ -35,6 +35,8 @@ pub(super) const MOST_BYTES: u64 = 6 << 30;
 
 /// Option bit: publishers do not stamp headers that have no stamp.
 pub(super) const NO_STAMPS: u32 = 1;
+/// Option bit: the topic offers reliable delivery.
+pub(super) const RELIABLE: u32 = 2;
 /// In `awaited`: each subscriber.
 const ANY: u32 = 0;
 

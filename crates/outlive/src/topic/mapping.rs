@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::layout::{
-    LARGEST_PAYLOAD, MOST_RINGS, MOST_SUBSCRIBERS, PAGE, Plan, RingWords, SUBSCRIBER_SLOT_BYTES,
-    SubscriberSlot, TopicHead, ring_bytes,
+    LARGEST_PAYLOAD, MOST_RINGS, MOST_SUBSCRIBERS, PAGE, Plan, RELIABLE, RingWords,
+    SUBSCRIBER_SLOT_BYTES, SubscriberSlot, TopicHead, ring_bytes,
 };
 use super::slot::{SLOT, Slot};
 use crate::Error;
@@ -72,6 +72,12 @@ impl Inner {
         // SAFETY: `Plan::read` has found that it exists; it is page-aligned and all atomics;
         // mappings do not shrink.
         unsafe { &*self.segment.address(self.plan.head_at()).cast() }
+    }
+
+    /// Returns whether the topic offers reliable delivery.
+    pub(super) fn offers_reliable(&self) -> bool {
+        // Relaxed: written when the file was made.
+        self.head().options.load(Ordering::Relaxed) & RELIABLE != 0
     }
 
     /// Returns how many rings there are.

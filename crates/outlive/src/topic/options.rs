@@ -3,7 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan};
+use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan, RELIABLE};
 use super::mapping::Map;
 use super::topic::Topic;
 use crate::describe::{Described, Description};
@@ -49,6 +49,7 @@ struct Asked {
     depth: Option<u32>,
     max_bytes: Option<u64>,
     stamps: Option<bool>,
+    reliable: Option<bool>,
     wait: Option<WaitStrategy>,
     description: Option<Description>,
 }
@@ -63,6 +64,8 @@ pub struct TopicConfig {
     pub max_bytes: u64,
     /// Whether publishers stamp each message with the time of day.
     pub stamps: bool,
+    /// Whether the topic offers reliable delivery.
+    pub reliable: bool,
 }
 
 impl<M: Payload + ?Sized> Clone for TopicOptions<M> {
@@ -104,9 +107,31 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         self
     }
 
+    /// Sets whether the topic offers reliable delivery: whether its publishers wait for subscribers
+    /// that [ask for it](super::SubscriberOptions::reliable). Default for a new topic: no.
+    ///
+    /// A reliable subscriber that is stopped, or does not receive, holds the publishers up, so it
+    /// is for them to agree: of a topic that does not offer reliable delivery no subscriber gets
+    /// it.
+    pub fn reliable(mut self, offered: bool) -> TopicOptions<M> {
+        self.asked.reliable = Some(offered);
+        self
+    }
+
     /// Sets how this process's handles wait.
     pub fn wait_strategy(mut self, wait: WaitStrategy) -> TopicOptions<M> {
         self.asked.wait = Some(wait);
+        self
+    }
+
+    /// Sets what a profile of the configuration file says of topics, and leaves the rest as it is;
+    /// what is set later wins.
+    #[cfg(feature = "config")]
+    pub fn profile(mut self, profile: &crate::config::Profile) -> TopicOptions<M> {
+        self.asked.depth = profile.depth.or(self.asked.depth);
+        self.asked.max_bytes = profile.max_bytes.or(self.asked.max_bytes);
+        self.asked.stamps = profile.stamps.or(self.asked.stamps);
+        self.asked.wait = profile.wait_strategy.or(self.asked.wait);
         self
     }
 
@@ -152,7 +177,8 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
             initial: Plan::INITIAL,
             description: asked.description.clone(),
         };
-        let options = u32::from(asked.stamps == Some(false)) * NO_STAMPS;
+        let options = u32::from(asked.stamps == Some(false)) * NO_STAMPS
+            | u32::from(asked.reliable == Some(true)) * RELIABLE;
         let init = |segment: &Segment| plan.write(segment, options);
         let (segment, map) = domain.open_prepared(name, opening, &spec, init, Map::of)?;
         asked.finish(segment, map, domain)
@@ -206,6 +232,7 @@ impl Asked {
         agree(segment, "depth", found.depth, self.depth.map(checked_depth).transpose()?)?;
         agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
         agree(segment, "option stamps", found.stamps, self.stamps)?;
+        agree(segment, "option reliable", found.reliable, self.reliable)?;
         Ok(topic)
     }
 }
@@ -269,10 +296,12 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// Returns what the topic was made with.
     #[must_use]
     pub fn config(&self) -> TopicConfig {
+        let options = self.inner.head().options.load(Ordering::Relaxed);
         TopicConfig {
             depth: self.inner.plan.depth,
             max_bytes: self.inner.segment.header().max_bytes(),
-            stamps: self.inner.head().options.load(Ordering::Relaxed) & NO_STAMPS == 0,
+            stamps: options & NO_STAMPS == 0,
+            reliable: options & RELIABLE != 0,
         }
     }
 }

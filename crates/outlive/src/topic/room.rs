@@ -28,7 +28,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// use outlive::SendError;
     /// use outlive::topic::{Subscriber, Topic};
     /// use std::time::Duration;
-    /// let topic = Topic::<[u8]>::options().depth(1).open_or_create(&domain, "camera")?;
+    /// let topic = Topic::<[u8]>::options().depth(1).reliable(true).open_or_create(&domain, "camera")?;
     /// let mut slow = topic.subscriber_with(Subscriber::options().reliable(true))?;
     /// let publisher = topic.publisher()?;
     /// publisher.publish(b"first")?;
@@ -98,7 +98,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-room-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// use outlive::topic::{Subscriber, Topic};
-    /// let topic = Topic::<u64>::options().depth(4).open_or_create(&domain, "steps")?;
+    /// let topic = Topic::<u64>::options().depth(4).reliable(true).open_or_create(&domain, "steps")?;
     /// let mut slow = topic.subscriber_with(Subscriber::options().reliable(true))?;
     /// let publisher = topic.publisher()?;
     /// publisher.publish(&1)?;
@@ -178,7 +178,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// use outlive::SendError;
     /// use outlive::topic::{Subscriber, Topic};
     /// use outlive::wait::{WaitSet, Readiness};
-    /// let topic = Topic::<u64>::options().depth(1).open_or_create(&domain, "steps")?;
+    /// let topic = Topic::<u64>::options().depth(1).reliable(true).open_or_create(&domain, "steps")?;
     /// let mut slow = topic.subscriber_with(Subscriber::options().reliable(true))?;
     /// let publisher = topic.publisher()?;
     /// publisher.publish(&1)?;

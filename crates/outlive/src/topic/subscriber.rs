@@ -150,6 +150,14 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         mut options: SubscriberOptions,
     ) -> Result<Subscriber<M>, Error> {
         look_after_orphans();
+        if options.reliable && !inner.offers_reliable() {
+            return Err(Error::OtherOptions {
+                path: inner.segment.path().into(),
+                what: "reliability",
+                found: "best effort (its makers did not offer reliable delivery)".into(),
+                wanted: "reliable".into(),
+            });
+        }
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let owner = identity::this_process()

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-subscribing-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
 /// use outlive::topic::{Subscriber, Topic};
-/// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+/// let topic = Topic::<u64>::options().reliable(true).open_or_create(&domain, "steps")?;
 /// let options = Subscriber::options().reliable(true).history(1);
 /// let publisher = topic.publisher()?;
 /// publisher.publish(&7)?;
@@ -30,6 +30,9 @@ pub struct SubscriberOptions {
 impl SubscriberOptions {
     /// Sets whether publishers wait until this subscriber has taken a message before they overwrite
     /// it. Default: no, the newest message replaces the oldest.
+    ///
+    /// The topic has to [offer it](super::TopicOptions::reliable): else making the subscriber
+    /// returns [`Error::OtherOptions`](crate::Error::OtherOptions), whose `what` is "reliability".
     pub fn reliable(mut self, reliable: bool) -> SubscriberOptions {
         self.reliable = reliable;
         self
@@ -61,6 +64,17 @@ impl SubscriberOptions {
     /// subscriber waits.
     pub fn period(mut self, period: Duration) -> SubscriberOptions {
         self.period = Some(period);
+        self
+    }
+
+    /// Sets what a profile of the configuration file says of subscribers, and leaves the rest as it
+    /// is; what is set later wins.
+    #[cfg(feature = "config")]
+    pub fn profile(mut self, profile: &crate::config::Profile) -> SubscriberOptions {
+        self.reliable = profile.reliable.unwrap_or(self.reliable);
+        self.history = profile.history.unwrap_or(self.history);
+        self.keep_last = profile.keep_last.or(self.keep_last);
+        self.period = profile.period.or(self.period);
         self
     }
 }

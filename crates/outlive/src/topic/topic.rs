@@ -22,8 +22,9 @@ use crate::{Domain, Error, WaitStrategy};
 /// of any length from 0 bytes to 1 GiB. The messages of one publisher arrive in the order in which
 /// it published them; of two publishers' messages, one that was published before the publishing of
 /// the other began comes first. A subscriber that lags behind by more than the topic's depth loses
-/// the oldest messages, unless it is [reliable](SubscriberOptions::reliable): then publishers wait
-/// for it, as long as it lives.
+/// the oldest messages, unless the topic [offers](super::TopicOptions::reliable) reliable delivery
+/// and the subscriber [asks](SubscriberOptions::reliable) for it: then publishers wait for it, as
+/// long as it lives.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-{}", std::process::id()));
@@ -87,7 +88,8 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// Makes a new subscriber with options.
     ///
     /// # Errors
-    /// The errors of [`Topic::subscriber`].
+    /// The errors of [`Topic::subscriber`], and [`Error::OtherOptions`] when the options ask for more
+    /// than the topic offers.
     ///
     /// # If a process dies
     /// The same as with [`Topic::subscriber`].

@@ -114,6 +114,7 @@ impl Things {
             Topic::<[u8]>::options()
                 .depth(4)
                 .max_bytes(2 << 20)
+                .reliable(true)
                 .open_or_create(&domain, name)
                 .expect("a topic")
         };

@@ -1,5 +1,5 @@
 //! Condition variables under mutexes with priority inheritance and with a ceiling: the same as under
-//! plain ones (`condvars.rs`), and what priorities do there.
+//! plain ones (`condvars.rs`, `condvar_deaths.rs`), and what priorities do there.
 
 use std::time::{Duration, Instant};
 

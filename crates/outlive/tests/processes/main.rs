@@ -17,6 +17,7 @@ mod bounded;
 mod ceiling_mutex;
 mod child;
 mod closed_numbers;
+mod condvar_deaths;
 mod condvar_kinds;
 mod condvars;
 mod counted;
@@ -90,16 +91,19 @@ mod shares;
 mod sleepers;
 mod slots;
 mod small_disk;
+mod standing_by;
 mod state_waits;
 mod state_words;
 mod states;
 mod stopped;
 mod stopped_notifiers;
+mod store;
 mod tasks;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
 mod topic_deaths;
+mod topic_reliable;
 mod topic_samples;
 mod topics;
 mod upgradable_reads;
@@ -143,6 +147,7 @@ const ALL: &[&[runner::Check]] = &[
     records::CHECKS,
     refusals::CHECKS,
     condvars::CHECKS,
+    condvar_deaths::CHECKS,
     condvar_kinds::CHECKS,
     condvar_kinds::pi::CHECKS,
     condvar_kinds::ceiling::CHECKS,
@@ -174,6 +179,7 @@ const ALL: &[&[runner::Check]] = &[
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
+    standing_by::CHECKS,
     state_waits::CHECKS,
     state_words::CHECKS,
     states::CHECKS,
@@ -194,6 +200,7 @@ const ALL: &[&[runner::Check]] = &[
     shares::CHECKS,
     share_kills::CHECKS,
     topics::CHECKS,
+    topic_reliable::CHECKS,
     topic_samples::CHECKS,
     topic_deaths::CHECKS,
     topic_churn::CHECKS,

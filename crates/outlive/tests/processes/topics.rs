@@ -37,9 +37,9 @@ pub fn open(domain: &Domain, depth: u32) -> Topic<[u8]> {
     options(depth).open_or_create(domain, "topic").expect("opens")
 }
 
-/// Small, so that whatever leaks is soon seen.
+/// Small, so that whatever leaks is soon seen; it offers reliable delivery.
 pub fn options(depth: u32) -> TopicOptions<[u8]> {
-    Topic::options().depth(depth).max_bytes(256 << 20)
+    Topic::options().depth(depth).max_bytes(256 << 20).reliable(true)
 }
 
 /// Options of a subscriber that publishers wait for.

@@ -36,7 +36,8 @@ crate::checks!(
 );
 
 fn topic(domain: &Domain) -> Topic {
-    let topic = Topic::options().depth(1).open_or_create(domain, "topic").expect("opens");
+    let options = Topic::options().depth(1).reliable(true);
+    let topic = options.open_or_create(domain, "topic").expect("opens");
     topic.set_wait_strategy(WaitStrategy::Block);
     topic
 }

@@ -31,7 +31,8 @@ const FIRST: usize = FREE + 3;
 const MOST_AFTER: usize = 8;
 
 fn open(domain: &Domain) -> Topic<u64> {
-    Topic::options().depth(4).max_bytes(16 << 20).open_or_create(domain, "topic").expect("opens")
+    let options = Topic::options().depth(4).max_bytes(16 << 20).reliable(true);
+    options.open_or_create(domain, "topic").expect("opens")
 }
 
 /// The child takes all that there is.

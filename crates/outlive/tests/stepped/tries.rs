@@ -181,6 +181,7 @@ impl Wanted {
         while full.try_send(&[0; 9000]).is_ok() {}
         let topic = Topic::<[u8]>::options()
             .depth(1)
+            .reliable(true)
             .wait_strategy(strategy)
             .open_or_create(domain, "topic")
             .expect("opens");

@@ -10,6 +10,7 @@ mod pools;
 mod queues;
 mod realtime;
 mod records;
+mod rw_locks;
 mod services;
 mod states;
 mod sync;
@@ -28,6 +29,7 @@ use outlive::Domain;
 struct Driver {
     domain: Domain,
     locks: locks::Locks,
+    rw_locks: rw_locks::RwLocks,
     sync: sync::Sync,
     real_time: realtime::RealTime,
     records: records::Records,
@@ -48,6 +50,7 @@ fn main() -> io::Result<()> {
     let mut driver = Driver {
         domain,
         locks: locks::Locks::default(),
+        rw_locks: rw_locks::RwLocks::default(),
         sync: sync::Sync::default(),
         real_time: realtime::RealTime::default(),
         records: records::Records::default(),
@@ -99,7 +102,8 @@ impl Driver {
         match (thing, verb, args) {
             ("lock", "within", [name]) => self.within(name),
             ("lock", ..) => self.locks.act(&self.domain, verb, args),
-            ("rw" | "sem" | "event" | "cond" | "barrier" | "latch", ..) => {
+            ("rw", ..) => self.rw_locks.act(&self.domain, verb, args),
+            ("sem" | "event" | "cond" | "barrier" | "latch", ..) => {
                 self.sync.act(&self.domain, &mut self.locks, command, args)
             }
             ("pi" | "ceiling" | "reentrant", ..) => {

@@ -46,6 +46,9 @@ impl Topics {
                 if let Some(bytes) = answer::option(options, "max")? {
                     plan = plan.max_bytes(bytes);
                 }
+                if options.contains(&"reliable") {
+                    plan = plan.reliable(true);
+                }
                 self.topics.insert((*name).to_owned(), plan.open_or_create(domain, name)?);
                 done()
             }

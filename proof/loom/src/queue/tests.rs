@@ -9,11 +9,11 @@ use loom::thread;
 
 use super::ring::Ring;
 use super::{Inner, Receiver, Sender};
-use crate::SendError;
 use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::shim::explore;
 use crate::sys::robust::{ListHead, end_thread};
 use crate::wake::SpinWait;
+use crate::{Deadline, SendError};
 
 /// Tokens 0, 1, 2 are threads; 3, 4, 5 their processes.
 fn world(first: usize, regions: usize) -> StdArc<Inner> {
@@ -58,7 +58,7 @@ fn loom_queue_one_sender_in_order_and_the_receiver_is_woken() {
             })
         };
         be(0);
-        let mut receiver = Receiver::<[u8]>::new(inner).unwrap();
+        let mut receiver = Receiver::<[u8]>::new(inner, Deadline::NEVER).unwrap();
         assert_eq!(receiver.recv().unwrap().len(), 1);
         assert_eq!(receiver.recv().unwrap().len(), 2);
         core::mem::forget(receiver);
@@ -83,7 +83,7 @@ fn loom_queue_two_senders_through_a_closed_region() {
             thread.join().unwrap();
         }
         be(0);
-        let mut receiver = Receiver::<[u8]>::new(inner).unwrap();
+        let mut receiver = Receiver::<[u8]>::new(inner, Deadline::NEVER).unwrap();
         let mut got = [(); 2].map(|()| receiver.try_recv().unwrap().unwrap().len());
         got.sort_unstable();
         assert_eq!(got, [1, 2]);
@@ -118,7 +118,7 @@ fn a_full_queue(bound: usize) {
             })
         };
         be(0);
-        let mut receiver = Receiver::<[u8]>::new(inner).unwrap();
+        let mut receiver = Receiver::<[u8]>::new(inner, Deadline::NEVER).unwrap();
         for n in 1..=2 {
             assert_eq!(receiver.recv().unwrap().len(), n);
         }
@@ -142,7 +142,7 @@ fn loom_queue_a_waiting_sender_is_told_of_its_receivers_death() {
             })
         };
         let list = be(0);
-        let receiver = Receiver::<[u8]>::new(StdArc::clone(&inner)).unwrap();
+        let receiver = Receiver::<[u8]>::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
         core::mem::forget(receiver);
         die(&inner, 0, list);
         assert_eq!(sending.join().unwrap(), Err(SendError::ReceiverDied));
@@ -166,7 +166,7 @@ fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
             })
         });
         be(0);
-        let mut receiver = Receiver::<[u8]>::new(inner).unwrap();
+        let mut receiver = Receiver::<[u8]>::new(inner, Deadline::NEVER).unwrap();
         let mut got: Vec<usize> = (0..3).map(|_| receiver.recv().unwrap().len()).collect();
         assert!(got.iter().position(|&n| n == 2) < got.iter().position(|&n| n == 3), "{got:?}");
         got.sort_unstable();
@@ -202,7 +202,7 @@ fn loom_queue_a_set_is_told_beside_the_receiver() {
     explore(2, || {
         let inner = world(2, 1);
         be(0);
-        let mut receiver = Receiver::<[u8]>::new(StdArc::clone(&inner)).unwrap();
+        let mut receiver = Receiver::<[u8]>::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
         let readiness = receiver.raw.readiness();
         let sending = {
             let inner = StdArc::clone(&inner);
@@ -229,7 +229,7 @@ fn loom_queue_a_set_is_told_of_each_of_two_messages() {
     explore(2, || {
         let inner = world(2, 1);
         be(0);
-        let mut receiver = Receiver::<[u8]>::new(StdArc::clone(&inner)).unwrap();
+        let mut receiver = Receiver::<[u8]>::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
         let readiness = receiver.raw.readiness();
         let sending = [1, 2].map(|n| {
             let inner = StdArc::clone(&inner);

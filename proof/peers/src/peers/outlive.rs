@@ -36,8 +36,11 @@ impl Place {
         // Not fewer than by default, but of long ones: they keep their memory as long as they are
         // kept, and a publisher that writes all of it in turn finds none in its caches.
         let depth = if self.shape.bytes > 128 << 10 { 1 } else { 16 }.max(self.shape.buffer as u32);
-        let options =
-            topic::Topic::options().depth(depth).stamps(false).wait_strategy(self.shape.wait.into());
+        let options = topic::Topic::options()
+            .depth(depth)
+            .stamps(false)
+            .reliable(self.shape.lossless)
+            .wait_strategy(self.shape.wait.into());
         told(options.open_or_create(domain, name), "opening a topic")
     }
 

@@ -33,8 +33,9 @@ use crate::verbs::awaited::{Awaited, Found};
 ///
 /// In the command, {} is the job. Without {} the job is added as the last argument; with --stdin
 /// the command reads it. The command finds the job's number in OUTLIVE_JOB_ID, and in
-/// OUTLIVE_JOB_ATTEMPT how often the job has been taken. Any number of works may serve one job
-/// queue. One that is not there is waited for; if an option says how it is to be, work makes it.
+/// OUTLIVE_JOB_ATTEMPT how often the job has been taken. Any number of works may do
+/// the jobs of one queue. A queue that is not there is waited for; if an option says how a new one
+/// is to be, work makes it.
 ///
 /// A job is done when its command exits with 0. If the command fails or is killed, work gives the
 /// job back, and the job is tried again before all that were put after it. If work itself is

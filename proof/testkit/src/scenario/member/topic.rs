@@ -27,6 +27,7 @@ pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
         .depth(DEPTH as u32)
         .max_bytes(1 << 20)
         .stamps(false)
+        .reliable(true)
         .wait_strategy(WaitStrategy::Block);
     options.open_or_create(domain, name).map_err(|error| error.to_string())
 }
@@ -40,6 +41,7 @@ pub fn small_topic(domain: &Domain, name: &str) -> Result<Topic, String> {
         .depth(SMALL_DEPTH as u32)
         .max_bytes(SMALL)
         .stamps(false)
+        .reliable(true)
         .wait_strategy(WaitStrategy::Block);
     options.open_or_create(domain, name).map_err(|error| error.to_string())
 }

@@ -83,5 +83,6 @@ pub fn topic_name(topic: usize) -> String {
 /// What opening says.
 pub fn open_topic(domain: &Domain, topic: usize) -> Result<Topic, Error> {
     let depth = [2, 4, 16, 64][topic % TOPICS];
-    Topic::options().depth(depth).max_bytes(24 << 20).open_or_create(domain, &topic_name(topic))
+    let options = Topic::options().depth(depth).max_bytes(24 << 20).reliable(true);
+    options.open_or_create(domain, &topic_name(topic))
 }

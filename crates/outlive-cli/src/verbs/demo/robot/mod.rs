@@ -133,6 +133,7 @@ impl Robot {
             Ok(Topic::<[u8]>::options()
                 .depth(DEPTH)
                 .max_bytes(TOPIC_BYTES)
+                .reliable(true)
                 .open_or_create(domain, sensor.topic)?)
         };
         let topics = SENSORS.iter().map(topic).collect::<Result<Vec<_>, Failure>>()?;

@@ -1,6 +1,6 @@
 /* What the drivers of C and C++ have in common: how commands and answers write messages. */
-#ifndef DRIVER_H
-#define DRIVER_H
+#ifndef MESSAGES_H
+#define MESSAGES_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,0 +1,106 @@
+/* `client.` and `server.` A service's `in` is the client, `out` the server. */
+#include "driver.h"
+
+/* There once: what was taken or begun last. */
+static outlive_request_t *request;
+static outlive_stream_t *stream;
+static outlive_call_t *call;
+
+static void say_reply(outlive_reply_t *reply) {
+    say_shown(outlive_reply_data(reply), outlive_reply_size(reply));
+    outlive_reply_release(reply);
+}
+
+static void client_open(void) {
+    outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
+    outlive_client_t *client = NULL;
+    options.wait_for_server = (uint32_t)flag(2, "wait");
+    TRY(outlive_client_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &client));
+    it()->in = client;
+    OK();
+}
+
+static void client_call(void) {
+    outlive_reply_t *reply = NULL;
+    make_message(words[2]);
+    TRY(outlive_client_call(it()->in, message, message_size, until(words[3]), &reply));
+    say_reply(reply);
+}
+
+static void client_begin(void) {
+    make_message(words[2]);
+    TRY(outlive_client_begin(it()->in, message, message_size, until(words[3]), &call));
+    OK();
+}
+
+static void client_next(void) {
+    outlive_reply_t *reply = NULL;
+    TRY(outlive_call_next(call, until(words[1]), &reply));
+    if (reply == NULL) puts("ok end");
+    else say_reply(reply);
+}
+
+static void client_failure(void) { printf("ok %s\n", outlive_last_error()); }
+
+static void server_open(void) {
+    outlive_server_t *server = NULL;
+    TRY(outlive_server_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, NULL, &server));
+    it()->out = server;
+    OK();
+}
+
+/* The request, which a verb answers; and the stream, which a verb ends. */
+static outlive_request_t *asked(void) {
+    outlive_request_t *asked = request;
+    request = NULL;
+    return asked;
+}
+
+static outlive_stream_t *ended(void) {
+    outlive_stream_t *ended = stream;
+    stream = NULL;
+    return ended;
+}
+
+static void server_next(void) {
+    outlive_request_release(asked());
+    TRY(outlive_server_next(it()->out, until(words[2]), &request));
+    say_shown(outlive_request_data(request), outlive_request_size(request));
+}
+
+static void server_client(void) {
+    outlive_peer_info_t info;
+    TRY(outlive_request_client(request, &info));
+    say_number(info.pid);
+}
+
+static void server_cancelled(void) { puts(outlive_request_is_cancelled(request) ? "ok yes" : "ok no"); }
+
+static void server_reply(void) {
+    make_message(words[1]);
+    TRY(outlive_request_reply(asked(), message, message_size));
+    OK();
+}
+
+static void server_drop(void) {
+    outlive_request_release(asked());
+    OK();
+}
+
+static void server_send(void) {
+    make_message(words[1]);
+    TRY(outlive_stream_send(stream, message, message_size, until(words[2])));
+    OK();
+}
+
+CALL(server_fail, outlive_request_fail(asked(), words[1]))
+CALL(server_stream, outlive_request_stream(asked(), &stream))
+CALL(server_finish, outlive_stream_finish(ended()))
+CALL(server_fail_stream, outlive_stream_fail(ended(), words[1]))
+
+const struct verb service_verbs[] = {
+    V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, next, 1), V(client, failure, 0),
+    V(server, open, 1), V(server, next, 2), V(server, client, 0), V(server, cancelled, 0), V(server, reply, 1),
+    V(server, fail, 1), V(server, fail_stream, 1), V(server, drop, 0), V(server, stream, 0), V(server, send, 2),
+    V(server, finish, 0), END,
+};

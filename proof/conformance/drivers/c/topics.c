@@ -1,0 +1,212 @@
+/* `topic.` and `sample.` A topic's `in` is its publisher, `out` its subscriber. */
+#include "driver.h"
+
+/* There once: what was taken and lent last. */
+static outlive_sample_t *sample;
+static outlive_loan_t *loan;
+
+static int publish_pattern(size_t size) {
+    make_pattern(size, it()->sent);
+    int code = outlive_publisher_publish_copy(it()->in, message, size, NULL, OUTLIVE_NEVER, NULL);
+    if (code == 0) it()->sent++;
+    return code;
+}
+
+static void take(outlive_sample_t *taken) {
+    outlive_sample_release(sample);
+    sample = taken;
+    say_shown(outlive_sample_data(sample), outlive_sample_size(sample));
+}
+
+/* Of a flood, by its number: 0, or -1 and it has been said. */
+static int check(outlive_sample_t *taken) {
+    uint64_t sequence = outlive_sample_sequence(taken);
+    const void *data = outlive_sample_data(taken);
+    size_t size = outlive_sample_size(taken);
+    int whole = is_pattern(data, size, sequence);
+    char shown[64];
+    show(shown, data, size);
+    if (!whole) printf("error Torn message %llu is %s\n", (unsigned long long)sequence, shown);
+    outlive_sample_release(taken);
+    return whole ? 0 : -1;
+}
+
+static void topic_open(void) {
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    outlive_topic_t *topic = NULL;
+    uint64_t depth = 0;
+    option(2, "max", &options.max_bytes);
+    if (option(2, "depth", &depth)) options.depth = (uint32_t)depth;
+    options.reliable = (uint32_t)flag(2, "reliable");
+    TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &topic));
+    it()->main = topic;
+    OK();
+}
+
+static void topic_find(void) {
+    outlive_topic_t *topic = NULL;
+    TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN, NULL, &topic));
+    outlive_topic_close(topic);
+    OK();
+}
+
+static void topic_publisher(void) {
+    outlive_publisher_t *publisher = NULL;
+    TRY(outlive_topic_publisher(it()->main, &publisher));
+    it()->in = publisher;
+    OK();
+}
+
+static void topic_subscriber(void) {
+    outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    outlive_subscriber_t *subscriber = NULL;
+    uint64_t value = 0, wanted[32];
+    options.reliable = (uint32_t)flag(2, "reliable");
+    if (option(2, "history", &value)) options.history = (uint32_t)value;
+    if (option(2, "keep", &value)) options.keep_last = (uint32_t)value;
+    if (option(2, "period", &value)) options.period = value * 1000000;
+    for (size_t at = 2; at < word_count; at++)
+        if (strncmp(words[at], "key=", 4) == 0) wanted[options.key_count++] = number(words[at] + 4);
+    options.keys = wanted;
+    TRY(outlive_topic_subscriber(it()->main, &options, &subscriber));
+    it()->out = subscriber;
+    OK();
+}
+
+static void topic_unsubscribe(void) {
+    outlive_subscriber_close(it()->out);
+    it()->out = NULL;
+    OK();
+}
+
+static void topic_publish(void) {
+    outlive_header_t header;
+    uint64_t sequence = 0;
+    memset(&header, 0, sizeof header);
+    option(4, "key", &header.key);
+    option(4, "frame", &header.frame);
+    option(4, "stamp", &header.stamp);
+    make_message(words[2]);
+    TRY(outlive_publisher_publish_copy(it()->in, message, message_size, &header, until(words[3]), &sequence));
+    say_number(sequence);
+}
+
+static void topic_publish_many(void) {
+    for (uint64_t count = number(words[2]); count > 0; count--) TRY(publish_pattern((size_t)number(words[3])));
+    OK();
+}
+
+static void topic_flood(void) {
+    for (uint64_t end = now_ms() + number(words[3]); now_ms() < end;) TRY(publish_pattern((size_t)number(words[2])));
+    OK();
+}
+
+static void topic_loan(void) {
+    void *data = NULL;
+    make_message(words[2]);
+    TRY(outlive_publisher_loan(it()->in, message_size, &loan, &data));
+    memcpy(data, message, message_size);
+    OK();
+}
+
+static void topic_publish_loan(void) {
+    outlive_loan_t *lent = loan;
+    uint64_t sequence = 0;
+    loan = NULL;
+    TRY(outlive_publisher_publish(it()->in, lent, OUTLIVE_NEVER, &sequence));
+    say_number(sequence);
+}
+
+static void topic_publish_msgpack(void) { printf("error Unsupported %s\n", words[0]); }
+static void topic_recv_msgpack(void) { printf("error Unsupported %s\n", words[0]); }
+
+static void topic_recv(void) {
+    outlive_sample_t *taken = NULL;
+    TRY(outlive_subscriber_recv(it()->out, &taken, until(words[2])));
+    take(taken);
+}
+
+static void topic_latest(void) {
+    outlive_sample_t *taken = NULL;
+    TRY(outlive_subscriber_latest(it()->out, &taken));
+    take(taken);
+}
+
+static void topic_recv_hex(void) {
+    outlive_sample_t *taken = NULL;
+    TRY(outlive_subscriber_recv(it()->out, &taken, until(words[2])));
+    const unsigned char *bytes = outlive_sample_data(taken);
+    printf("ok ");
+    for (size_t at = 0; at < outlive_sample_size(taken); at++) printf("%02x", bytes[at]);
+    printf("\n");
+    outlive_sample_release(taken);
+}
+
+static void topic_drain(void) {
+    outlive_sample_t *taken = NULL;
+    outlive_deadline_t deadline = until(words[3]);
+    for (uint64_t count = number(words[2]); count > 0; count--) {
+        TRY(outlive_subscriber_recv(it()->out, &taken, deadline));
+        if (check(taken) != 0) return;
+    }
+    OK();
+}
+
+static void topic_drain_all(void) {
+    outlive_sample_t *taken = NULL;
+    uint64_t count = 0;
+    int code;
+    for (; (code = outlive_subscriber_recv(it()->out, &taken, OUTLIVE_TRY)) == 0; count++)
+        if (check(taken) != 0) return;
+    if (code != EAGAIN) TRY(code);
+    say_number(count);
+}
+
+static void topic_consume(void) {
+    outlive_sample_t *taken = NULL;
+    for (uint64_t end = now_ms() + number(words[2]); now_ms() < end;) {
+        TRY(outlive_subscriber_recv(it()->out, &taken, until(words[2])));
+        outlive_sample_release(taken);
+    }
+    OK();
+}
+
+NUMBER(topic_lost, outlive_subscriber_lost(it()->out))
+NUMBER(topic_lag, outlive_subscriber_lag(it()->out))
+NUMBER(topic_publishers, outlive_subscriber_publisher_count(it()->out))
+NUMBER(topic_subscribers, outlive_publisher_subscriber_count(it()->in))
+
+/* A field of the sample's header. */
+#define HEADER(field)                              \
+    static void sample_##field(void) {             \
+        outlive_header_t header;                   \
+        TRY(outlive_sample_header(sample, &header)); \
+        say_number(header.field);                  \
+    }
+
+HEADER(key)
+HEADER(frame)
+HEADER(stamp)
+NUMBER(sample_sequence, outlive_sample_sequence(sample))
+NUMBER(sample_order, outlive_sample_order(sample))
+NUMBER(sample_publisher, outlive_sample_publisher(sample))
+
+static void sample_show(void) { say_shown(outlive_sample_data(sample), outlive_sample_size(sample)); }
+
+static void sample_drop(void) {
+    outlive_sample_release(sample);
+    sample = NULL;
+    OK();
+}
+
+const struct verb topic_verbs[] = {
+    V(topic, open, AT_LEAST(1)), V(topic, find, 1), V(topic, publisher, 1), V(topic, subscriber, AT_LEAST(1)),
+    V(topic, unsubscribe, 1), V(topic, publish, AT_LEAST(3)), V(topic, publish_many, 3), V(topic, flood, 3),
+    V(topic, loan, 2), V(topic, publish_loan, 1), V(topic, publish_msgpack, AT_LEAST(1)),
+    V(topic, recv_msgpack, AT_LEAST(1)), V(topic, recv, 2), V(topic, latest, 1), V(topic, recv_hex, 2),
+    V(topic, drain, 3), V(topic, drain_all, 1), V(topic, consume, 2), V(topic, lost, 1), V(topic, lag, 1),
+    V(topic, publishers, 1), V(topic, subscribers, 1),
+    V(sample, show, 0), V(sample, sequence, 0), V(sample, order, 0), V(sample, key, 0), V(sample, frame, 0),
+    V(sample, stamp, 0), V(sample, publisher, 0), V(sample, drop, 0),
+    END,
+};

@@ -1,0 +1,72 @@
+/* `client.` and `server.` */
+#pragma once
+#include "driver.hpp"
+
+class Services {
+public:
+    explicit Services(outlive::Domain &domain) : domain_(domain) {}
+
+    string client(const string &verb, const Words &args) {
+        try {
+            return asking(verb, args);
+        } catch (const outlive::ServiceError &error) {
+            failure_ = error.text();
+            throw;
+        }
+    }
+
+    string server(const string &verb, const Words &args) {
+        if (verb == "open") {
+            servers_.insert_or_assign(args.at(0), outlive::Server::open_or_create(domain_, args.at(0)).value());
+            return ok();
+        }
+        if (verb == "next") {
+            request_.emplace(find(servers_, args.at(0)).recv(until(args.at(1))).value());
+            return ok(show(request_->bytes()));
+        }
+        if (verb == "client") return ok(request_.value().client().value().pid);
+        if (verb == "cancelled") return ok(request_.value().is_cancelled() ? "yes" : "no");
+        if (verb == "reply") return request().reply(message(args.at(0))).value(), ok();
+        if (verb == "fail") return request().fail(args.at(0)).value(), ok();
+        if (verb == "fail_stream") return std::move(stream_.value()).fail(args.at(0)).value(), ok();
+        if (verb == "drop") return request_.reset(), ok();
+        if (verb == "stream") return stream_.emplace(request().stream().value()), ok();
+        if (verb == "send") return stream_.value().send(message(args.at(0)), until(args.at(1))).value(), ok();
+        if (verb == "finish") return std::move(stream_.value()).finish().value(), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+private:
+    string asking(const string &verb, const Words &args) {
+        if (verb == "failure") return ok(failure_);
+        if (verb == "next") {
+            auto reply = call_.value().recv(until(args.at(0)));
+            return reply.code() == ENODATA ? ok("end") : ok(show(reply.value().bytes()));
+        }
+        const string &name = args.at(0);
+        if (verb == "open") {
+            outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
+            options.wait_for_server = flag(args, "wait");
+            clients_.insert_or_assign(name, outlive::Client::open_or_create(domain_, name, options).value());
+            return ok();
+        }
+        outlive::Client &client = find(clients_, name);
+        if (verb == "call") return ok(show(client.call(message(args.at(1)), until(args.at(2))).value().bytes()));
+        if (verb == "begin") return call_.emplace(client.begin(message(args.at(1)), until(args.at(2))).value()), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    outlive::Request request() {
+        auto request = std::move(request_.value());
+        request_.reset();
+        return request;
+    }
+
+    outlive::Domain &domain_;
+    Named<outlive::Client> clients_;
+    std::optional<outlive::Call> call_;
+    Named<outlive::Server> servers_;
+    std::optional<outlive::Request> request_;
+    std::optional<outlive::Stream> stream_;
+    string failure_;
+};

@@ -1,0 +1,137 @@
+/* `topic.` and `sample.` */
+#pragma once
+#include "driver.hpp"
+
+struct Topic {
+    outlive::Topic topic;
+    std::optional<outlive::Publisher> out{};
+    std::optional<outlive::Subscriber> in{};
+    uint64_t sent = 0;
+
+    void publish_pattern(size_t size) {
+        auto loan = out->loan(size).value();
+        ::pattern(reinterpret_cast<unsigned char *>(loan.bytes().data()), size, sent);
+        out->publish(std::move(loan)).value();
+        sent++;
+    }
+};
+
+inline void check(const outlive::Sample &sample) {
+    if (!is_pattern(sample.bytes().data(), sample.bytes().size(), sample.sequence()))
+        throw Wrong{"Torn", "message " + std::to_string(sample.sequence()) + " is " + show(sample.bytes())};
+}
+
+class Topics {
+public:
+    explicit Topics(outlive::Domain &domain) : domain_(domain) {}
+
+    string topic(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open" || verb == "find") {
+            outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+            options.max_bytes = option(args, "max", 0);
+            options.depth = static_cast<uint32_t>(option(args, "depth", 0));
+            options.reliable = flag(args, "reliable");
+            auto open = verb == "find" ? outlive::Topic::open : outlive::Topic::open_or_create;
+            topics_.insert_or_assign(name, Topic{open(domain_, name, options).value()});
+            return ok();
+        }
+        Topic &topic = find(topics_, name);
+        if (verb == "publisher") return topic.out.emplace(topic.topic.publisher().value()), ok();
+        if (verb == "subscriber") {
+            outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+            options.reliable = flag(args, "reliable");
+            options.history = static_cast<uint32_t>(option(args, "history", 0));
+            options.keep_last = static_cast<uint32_t>(option(args, "keep", 0));
+            options.period = option(args, "period", 0) * 1000000;
+            std::vector<uint64_t> keys;
+            for (const string &word : args)
+                if (word.starts_with("key=")) keys.push_back(number(word.substr(4)));
+            options.keys = keys.data();
+            options.key_count = keys.size();
+            return topic.in.emplace(topic.topic.subscriber(options).value()), ok();
+        }
+        if (verb == "unsubscribe") return topic.in.reset(), ok();
+        if (verb == "publish") {
+            outlive::Header header{};
+            header.key = option(args, "key", 0);
+            header.frame = option(args, "frame", 0);
+            header.stamp = option(args, "stamp", 0);
+            return ok(topic.out->publish(message(args.at(1)), header, until(args.at(2))).value());
+        }
+        if (verb == "publish_many") {
+            for (uint64_t count = number(args.at(1)); count > 0; count--) topic.publish_pattern(number(args.at(2)));
+            return ok();
+        }
+        if (verb == "flood") {
+            for (uint64_t end = now_ms() + number(args.at(2)); now_ms() < end;) topic.publish_pattern(number(args.at(1)));
+            return ok();
+        }
+        if (verb == "loan") {
+            auto bytes = message(args.at(1));
+            loan_.emplace(topic.out->loan(bytes.size()).value());
+            std::ranges::copy(bytes, loan_->bytes().begin());
+            return ok();
+        }
+        if (verb == "publish_loan") return ok(topic.out->publish(std::move(loan_.value())).value());
+        if (verb == "publish_msgpack" || verb == "recv_msgpack") throw Unsupported{};
+        if (verb == "publishers") return ok(topic.in->publisher_count());
+        if (verb == "subscribers") return ok(topic.out->subscriber_count());
+        outlive::Subscriber &subscriber = topic.in.value();
+        if (verb == "recv") return take(subscriber.recv(until(args.at(1))).value());
+        if (verb == "latest") return take(subscriber.latest().value());
+        if (verb == "recv_hex") {
+            auto sample = subscriber.recv(until(args.at(1))).value();
+            string hex;
+            for (std::byte byte : sample.bytes()) {
+                char digits[3];
+                snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(byte));
+                hex += digits;
+            }
+            return ok(hex);
+        }
+        if (verb == "drain") {
+            outlive::Deadline deadline = until(args.at(2));
+            for (uint64_t count = number(args.at(1)); count > 0; count--) check(subscriber.recv(deadline).value());
+            return ok();
+        }
+        if (verb == "drain_all") {
+            uint64_t count = 0;
+            for (auto &&sample : subscriber.until(outlive::at_once)) check(sample), count++;
+            return ok(count);
+        }
+        if (verb == "consume") {
+            for (auto &&sample : subscriber.until(until(args.at(1)))) (void)sample;
+            return ok();
+        }
+        if (verb == "lost") return ok(subscriber.lost());
+        if (verb == "lag") return ok(subscriber.lag());
+        throw Wrong{"Usage", verb};
+    }
+
+    string sample(const string &verb, const Words &) {
+        outlive::Sample &sample = sample_.value();
+        if (verb == "show") return ok(show(sample.bytes()));
+        if (verb == "sequence") return ok(sample.sequence());
+        if (verb == "order") return ok(sample.order());
+        if (verb == "key") return ok(sample.header().key);
+        if (verb == "frame") return ok(sample.header().frame);
+        if (verb == "stamp") return ok(sample.header().stamp);
+        if (verb == "publisher") return ok(sample.publisher());
+        if (verb == "drop") return sample_.reset(), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    Topic &of(const string &name) { return find(topics_, name); }
+
+private:
+    string take(outlive::Sample sample) {
+        sample_.emplace(std::move(sample));
+        return ok(show(sample_->bytes()));
+    }
+
+    outlive::Domain &domain_;
+    Named<Topic> topics_;
+    std::optional<outlive::Loan> loan_;
+    std::optional<outlive::Sample> sample_;
+};

@@ -1,0 +1,71 @@
+"""`client.` and `server.`"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import outlive
+from line import Verbs, family, folder, keep, last, message, patience, seconds, show, thing
+
+
+def heard(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except outlive.ServiceError as error:
+        last["failure"] = str(error)
+        raise
+
+
+def call(name: str, word: str, span: str) -> str:
+    client = thing(f"{name} client")
+    return show(heard(lambda: client.call(message(word), timeout=seconds(span))))
+
+
+def begin(name: str, word: str, span: str) -> None:
+    last["call"] = thing(f"{name} client").begin(message(word), timeout=seconds(span))
+
+
+def next_reply(span: str) -> str:
+    reply = heard(lambda: last["call"].next(timeout=seconds(span)))
+    return "end" if reply is None else show(reply)
+
+
+def next_request(name: str, word: str) -> str:
+    last["request"] = thing(f"{name} server").next(timeout=patience(word))
+    return show(last["request"].data)
+
+
+def stream() -> None:
+    last["stream"] = last["request"].stream()
+
+
+def drop() -> None:
+    del last["request"]
+
+
+VERBS: Verbs = {
+    **family(
+        "client",
+        open=lambda name, *options: keep(
+            f"{name} client", outlive.Client(name, folder, wait_for_server="wait" in options)
+        ),
+        failure=lambda: last["failure"],
+        call=call,
+        begin=begin,
+        next=next_reply,
+    ),
+    **family(
+        "server",
+        open=lambda name: keep(f"{name} server", outlive.Server(name, folder)),
+        next=next_request,
+        client=lambda: last["request"].client_pid,
+        cancelled=lambda: "yes" if last["request"].cancelled else "no",
+        reply=lambda word: last["request"].reply(message(word)),
+        stream=stream,
+        send=lambda word, span: last["stream"].send(message(word), timeout=seconds(span)),
+        finish=lambda: last["stream"].finish(),
+        fail=lambda why: last["request"].fail(why),
+        fail_stream=lambda why: last["stream"].fail(why),
+        drop=drop,
+    ),
+}

@@ -1,0 +1,156 @@
+"""`topic.` and `sample.`"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import outlive
+from line import Refused, Verbs, Wrong, counts, done, end_of, family, folder, keep, last, left, message, named, pattern
+from line import seconds, show, thing, things
+
+
+def publisher(name: str) -> Any:
+    return thing(f"{name} publisher")
+
+
+def subscriber(name: str) -> Any:
+    return thing(f"{name} subscriber")
+
+
+def subscribe(name: str, *options: str) -> None:
+    period = [seconds(option[7:]) for option in options if option.startswith("period=")]
+    things[f"{name} subscriber"] = thing(name).subscriber(
+        reliable="reliable" in options,
+        keys=[int(option[4:]) for option in options if option.startswith("key=")],
+        period=period[0] if period else None,
+        **named(options, history="history", keep="keep_last"),
+    )
+
+
+def unsubscribe(name: str) -> None:
+    del things[f"{name} subscriber"]
+
+
+def publish(name: str, word: str, span: str, *options: str) -> int:
+    header = named(options, key="key", frame="frame", stamp="stamp")
+    return publisher(name).publish(message(word), timeout=seconds(span), **header)
+
+
+def publish_pattern(name: str, size: str) -> None:
+    number = counts.get(name, 0)
+    publisher(name).publish(pattern(int(size), number))
+    counts[name] = number + 1
+
+
+def publish_many(name: str, count: str, size: str) -> None:
+    for _ in range(int(count)):
+        publish_pattern(name, size)
+
+
+def flood(name: str, size: str, span: str) -> None:
+    end = end_of(span)
+    while time.monotonic() < end:
+        publish_pattern(name, size)
+
+
+def loan(name: str, word: str) -> None:
+    data = message(word)
+    last["loan"] = loan = publisher(name).loan(len(data))
+    with memoryview(loan) as into:
+        into[:] = data
+
+
+def recv_msgpack(name: str, span: str) -> str:
+    person = subscriber(name).recv(timeout=seconds(span)).msgpack()
+    return f"{person['name']} {person['age']}"
+
+
+def taken(sample: Any) -> str:
+    if sample is None:
+        raise Refused(None)
+    last["sample"] = sample
+    return show(sample)
+
+
+def recv(name: str, patience: str) -> str:
+    if patience == "try":
+        return taken(subscriber(name).try_recv())
+    return taken(subscriber(name).recv(timeout=seconds(patience)))
+
+
+def check(sample: Any) -> None:
+    if bytes(sample) != pattern(len(sample), sample.sequence):
+        raise Wrong(f"message {sample.sequence} is {show(sample)}")
+
+
+def drain(name: str, count: str, span: str) -> None:
+    end = end_of(span)
+    for _ in range(int(count)):
+        check(subscriber(name).recv(timeout=left(end)))
+
+
+def drain_all(name: str) -> int:
+    count = 0
+    while (sample := subscriber(name).try_recv()) is not None:
+        check(sample)
+        count += 1
+    return count
+
+
+def consume(name: str, span: str) -> None:
+    end = end_of(span)
+    while time.monotonic() < end:
+        subscriber(name).recv(timeout=seconds(span))
+
+
+def drop() -> None:
+    del last["sample"]
+
+
+VERBS: Verbs = {
+    **family(
+        "topic",
+        open=lambda name, *options: keep(
+            name,
+            outlive.Topic(
+                name,
+                folder,
+                reliable=True if "reliable" in options else None,
+                **named(options, depth="depth", max="max_bytes"),
+            ),
+        ),
+        find=lambda name: done(outlive.Topic.open(name, domain=folder)),
+        publisher=lambda name: keep(f"{name} publisher", thing(name).publisher()),
+        subscriber=subscribe,
+        unsubscribe=unsubscribe,
+        publish=publish,
+        publish_many=publish_many,
+        flood=flood,
+        loan=loan,
+        publish_loan=lambda name: last.pop("loan").publish(),
+        publish_msgpack=lambda name, who, age: publisher(name).publish_msgpack({"name": who, "age": int(age)}),
+        recv_msgpack=recv_msgpack,
+        recv_hex=lambda name, span: bytes(subscriber(name).recv(timeout=seconds(span))).hex(),
+        recv=recv,
+        latest=lambda name: taken(subscriber(name).latest()),
+        drain=drain,
+        drain_all=drain_all,
+        consume=consume,
+        lost=lambda name: subscriber(name).lost,
+        lag=lambda name: subscriber(name).lag,
+        publishers=lambda name: subscriber(name).publisher_count,
+        subscribers=lambda name: publisher(name).subscriber_count,
+    ),
+    **family(
+        "sample",
+        show=lambda: show(last["sample"]),
+        sequence=lambda: last["sample"].sequence,
+        order=lambda: last["sample"].order,
+        key=lambda: last["sample"].key,
+        frame=lambda: last["sample"].frame,
+        stamp=lambda: last["sample"].stamp,
+        publisher=lambda: last["sample"].publisher or 0,
+        drop=drop,
+    ),
+}
