@@ -30,6 +30,19 @@ fn value_of(description: &Description, bytes: &[u8]) -> Option<Value> {
 }
 
 fn struct_of(shape: &Struct, bytes: &[u8]) -> Option<Value> {
+    if shape.is_text() {
+        let (length, text) = bytes.split_first_chunk()?;
+        let length = (u32::from_ne_bytes(*length) as usize).min(text.len());
+        return Some(String::from_utf8_lossy(&text[..length]).into());
+    }
+    if let [_, items] = &shape.fields[..]
+        && shape.is_list()
+    {
+        let Value::Array(mut all) = field_of(items, bytes)? else { return None };
+        let length = u64::from_ne_bytes(*bytes.first_chunk()?);
+        all.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+        return Some(Value::Array(all));
+    }
     let fields =
         shape.fields.iter().map(|field| Some((field.name.clone(), field_of(field, bytes)?)));
     fields.collect::<Option<Map<_, _>>>().map(Value::Object)
@@ -105,6 +118,29 @@ pub fn of_json(description: &Description, line: &[u8]) -> Result<Vec<u8>, String
 
 fn write_struct(path: &str, shape: &Struct, value: &Value, to: &mut [u8]) -> Result<(), String> {
     let what = if path.is_empty() { "the value" } else { path.trim_end_matches('.') };
+    if let (true, Some(text)) = (shape.is_text(), value.as_str()) {
+        let (length, bytes) = to.split_at_mut_checked(4).ok_or("a text lies outside")?;
+        let room = bytes.len();
+        let place = bytes.get_mut(..text.len());
+        let place = place.ok_or_else(|| format!("'{what}' has room for {room} bytes"))?;
+        place.copy_from_slice(text.as_bytes());
+        length.copy_from_slice(&(text.len() as u32).to_ne_bytes());
+        return Ok(());
+    }
+    if let (true, [_, items], Some(values)) = (shape.is_list(), &shape.fields[..], value.as_array())
+    {
+        let (room, inner) = items.extents.split_first().ok_or("a list without room")?;
+        if values.len() > *room as usize {
+            return Err(format!("'{what}' has room for {room} items"));
+        }
+        let (length, bytes) = to.split_at_mut_checked(8).ok_or("a list lies outside")?;
+        length.copy_from_slice(&(values.len() as u64).to_ne_bytes());
+        let each = bytes.len().checked_div(*room as usize).unwrap_or(0).max(1);
+        for (at, (value, to)) in values.iter().zip(bytes.chunks_exact_mut(each)).enumerate() {
+            write_items(&format!("{what}[{at}]"), inner, &items.item, value, to)?;
+        }
+        return Ok(());
+    }
     let given = value.as_object().ok_or_else(|| format!("{what} is an object with fields"))?;
     if let Some(other) = given.keys().find(|key| shape.fields.iter().all(|one| one.name != **key)) {
         return Err(format!("there is no field '{path}{other}'"));
@@ -198,6 +234,39 @@ mod tests {
         let bytes = of_json(&tracks, both.as_bytes()).expect("a message");
         assert_eq!(to_json(&tracks, &bytes), Some(Value::Array(vec![line.clone(), line])));
         assert_eq!(to_json(&tracks, &bytes[1..]), None, "another length");
+    }
+
+    /// A name and a list of items, as every language declares them.
+    #[test]
+    fn texts_and_lists_are_json_of_their_own() {
+        let points = Struct {
+            size: 24,
+            align: 8,
+            fields: vec![
+                number("length", 0, &[], Number::U64),
+                number("items", 8, &[4], Number::F32),
+            ],
+        };
+        let nested = |name: &str, offset, item| Field {
+            name: name.into(),
+            offset,
+            extents: Vec::new(),
+            item: Item::Struct(item),
+        };
+        let fields = vec![nested("name", 0, Struct::text(12)), nested("ranges", 16, points)];
+        let scan = Description::raw("Scan", Struct { size: 40, align: 8, fields });
+        let scan = scan.expect("possible");
+        let line = r#"{"name":"größe","ranges":[0.5,1.5]}"#;
+        let bytes = of_json(&scan, line.as_bytes()).expect("a message");
+        assert_eq!((bytes[0], bytes[16], bytes.len()), (7, 2, 40));
+        assert_eq!(to_json(&scan, &bytes).expect("JSON").to_string(), line);
+        // Lengths of a hostile publisher.
+        let all = to_json(&scan, &[0xff; 40]).expect("JSON");
+        assert_eq!(all["ranges"].as_array().map(Vec::len), Some(4));
+        let long = r#"{"name":"a","ranges":[1,2,3,4,5]}"#;
+        assert_eq!(of_json(&scan, long.as_bytes()), Err("'ranges' has room for 4 items".into()));
+        let long = r#"{"name":"0123456789abc","ranges":[]}"#;
+        assert_eq!(of_json(&scan, long.as_bytes()), Err("'name' has room for 12 bytes".into()));
     }
 
     #[test]

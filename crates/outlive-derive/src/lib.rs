@@ -10,8 +10,10 @@ use syn::{Attribute, Data, DeriveInput, Error, Fields, LitStr, Meta, parse_macro
 ///
 /// The struct is `#[repr(C)]` or `#[repr(transparent)]`, and derives zerocopy's `FromBytes`,
 /// `IntoBytes`, `Immutable` and `KnownLayout`, which refuse padding and types that have impossible
-/// bit patterns. Its fields are numbers, structs that derive this, and arrays of both. Its name is
-/// the struct's, or the one of `#[payload(name = "Pose")]`.
+/// bit patterns. Its fields are numbers, structs that derive this, arrays of both, and
+/// `InlineString` and `InlineVec`. Fields whose name begins with `_` are padding, which other
+/// languages need not name: the description leaves them out. The struct's name there is its own, or
+/// the one of `#[payload(name = "Pose")]`.
 #[proc_macro_derive(Payload, attributes(payload))]
 pub fn payload(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -37,7 +39,12 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         ));
     }
     let this = &input.ident;
-    let fields = data.fields.members().zip(&data.fields).map(|(member, field)| {
+    let is_padding = |member: &syn::Member| match member {
+        syn::Member::Named(ident) => ident.to_string().starts_with('_'),
+        syn::Member::Unnamed(_) => false,
+    };
+    let described = data.fields.members().zip(&data.fields).filter(|one| !is_padding(&one.0));
+    let fields = described.map(|(member, field)| {
         let (name, of) = (
             match &member {
                 syn::Member::Named(ident) => ident.to_string().trim_start_matches("r#").to_owned(),

@@ -54,7 +54,9 @@ import os as _os
 
 from . import _outlive
 from . import errors as errors
+from ._payload import items as items
 from ._payload import payload as payload
+from ._payload import text as text
 
 # No `__all__`: with one, `help(outlive)` would print all of each class.
 from ._outlive import (

@@ -19,6 +19,8 @@ _NUMBERS = {
 }
 _NAMES = {(code if code != "?" else "b1"): name for name, code in _NUMBERS.items()}
 _ENCODINGS = ("msgpack", "cdr", "protobuf", "json", "bytes")
+_TEXT = _re.compile(r"^text\[(\d+)\]$")
+_LIST = _re.compile(r"^list\[([\w.]+)\]\[(\d+)\]$")
 _ARRAY = _re.compile(r"^([A-Za-z_][\w.]*)((?:\[\d+\])*)$")
 
 
@@ -27,7 +29,8 @@ def payload(cls=None, *, name=None):
 
     The class becomes a dataclass. Its fields are annotated with numbers (``"f64"``, ``"u8"``, a type
     of numpy's, ``float``, ``int``, ``bool``), with other such classes, and with arrays of both:
-    ``"f64[3]"``, or a pair of type and length. They lie in memory as C has them. A ``ctypes``
+    ``"f64[3]"``, or a pair of type and length; a text of at most 32 bytes is ``"text[32]"``, a list
+    of at most 16 items ``"list[Point][16]"``: ``outlive.text`` and ``outlive.items`` read them. They lie in memory as C has them. A ``ctypes``
     structure stays as it is. ``name``: the type's name, if it is not the class's.
 
     >>> @outlive.payload
@@ -69,6 +72,12 @@ def _annotated(annotation, known):
         shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if isinstance(annotation, str):
         text = annotation.strip().strip("\"'")
+        if match := _TEXT.match(text):
+            return (numpy.dtype([("length", "u4"), ("bytes", "u1", (int(match[1]),))]), shape)
+        if match := _LIST.match(text):
+            item, extents = _annotated(match[1], known)
+            items = ("items", item, (int(match[2]), *extents))
+            return (numpy.dtype([("length", "u8"), items], align=True), shape)
         match = _ARRAY.match(text)
         if match is None:
             raise TypeError(f"{annotation!r} is no type of a field: 'f64' is, or 'Point[4]'")
@@ -113,7 +122,9 @@ def spec(given):
 
 
 def _struct(dtype):
-    fields = sorted(((name, *dtype.fields[name][:2]) for name in dtype.names), key=lambda one: one[2])
+    # What begins so is padding, which other languages need not name.
+    names = [name for name in dtype.names if not name.startswith("_")]
+    fields = sorted(((name, *dtype.fields[name][:2]) for name in names), key=lambda one: one[2])
     return (
         dtype.itemsize,
         _alignment(dtype),
@@ -171,6 +182,13 @@ def _plain(value, dtype):
         return [_plain(one, inner) for one in value]
     if not base.names:
         return value
+    if base.names == ("length", "bytes") and isinstance(value, str):
+        room, data = base["bytes"].shape[0], value.encode()
+        if len(data) > room:
+            raise ValueError(f"there is room for {room} bytes, not for {len(data)}")
+        return (len(data), [*data, *bytes(room - len(data))])
+    if base.names == ("length", "items") and isinstance(value, list):
+        return _list(value, base["items"])
     if isinstance(value, dict):
         other = set(value) - set(base.names)
         if other:
@@ -184,6 +202,35 @@ def _plain(value, dtype):
             raise ValueError(f"{len(base.names)} fields are needed, not {len(value)}")
         return tuple(_plain(one, base.fields[name][0]) for one, name in zip(value, base.names))
     return tuple(_plain(getattr(value, name), base.fields[name][0]) for name in base.names)
+
+
+def _list(value, dtype):
+    import numpy
+
+    room = dtype.shape[0]
+    if len(value) > room:
+        raise ValueError(f"there is room for {room} items, not for {len(value)}")
+    inner = _numpy_dtype((dtype.base, dtype.shape[1:]))
+    items = numpy.zeros(dtype.shape, dtype.base)
+    for at, one in enumerate(value):
+        items[at] = _plain(one, inner)
+    return (len(value), items)
+
+
+def text(value):
+    """Returns the text that a field ``"text[32]"`` of a message has.
+
+    Bytes that are no UTF-8 become U+FFFD; a length beyond the room counts as the room.
+    """
+    return bytes(value["bytes"][: int(value["length"])]).decode(errors="replace")
+
+
+def items(value):
+    """Returns the items that a field ``"list[Point][16]"`` of a message has, where they lie.
+
+    A length beyond the room counts as the room.
+    """
+    return value["items"][: int(value["length"])]
 
 
 def _numpy_dtype(of):

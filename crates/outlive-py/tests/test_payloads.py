@@ -120,3 +120,28 @@ def test_slices_numbers_and_encodings(folder):
         Topic("no", folder, payload=np.dtype([("x", "c16")]))
     with pytest.raises(TypeError):
         Topic("no", folder, payload=np.dtype([("x", ">f8")]))
+
+
+@outlive.payload
+class Scan:
+    name: "text[32]"
+    ranges: "list[f32][6]"
+    corners: "list[Point][2]"
+
+
+def test_texts_and_lists_lie_in_place(folder):
+    topic = Topic("scan", folder, payload=Scan)
+    publisher, subscriber = topic.publisher(), topic.subscriber()
+    publisher.publish(Scan("größe", [0.5, 1.5], [Point(1, 2)]))
+    got = subscriber.recv(timeout=5).numpy()
+    assert outlive.text(got["name"]) == "größe"
+    assert outlive.items(got["ranges"]).tolist() == [0.5, 1.5]
+    assert outlive.items(got["corners"])["y"].tolist() == [2]
+    with pytest.raises(ValueError, match="32 bytes"):
+        publisher.publish(Scan("x" * 33, [], []))
+    with pytest.raises(ValueError, match="2 items"):
+        publisher.publish(Scan("", [], [Point(1, 2)] * 3))
+    # Lengths of a publisher that keeps to nothing.
+    publisher.publish(b"\xff" * topic.dtype.itemsize)
+    got = subscriber.recv(timeout=5).numpy()
+    assert len(outlive.text(got["name"])) == 32 and len(outlive.items(got["ranges"])) == 6

@@ -1,7 +1,9 @@
 //! Descriptions of payloads: the same description opens, another one is refused with the first
 //! field that differs.
 
-use outlive::describe::{Description, Encoding, Field, Item, Number, Struct};
+use outlive::describe::{
+    Description, Encoding, Field, InlineString, InlineVec, Item, Number, Struct,
+};
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
@@ -221,4 +223,47 @@ fn queues_states_and_services_have_descriptions_too() {
     Service::<Point, u32>::options().described().open(domain, "r").expect("opens");
     let (found, wanted) = refused(Service::<Point, i32>::options().described().open(domain, "r"));
     assert!(found.contains("'reply: u32' at byte 16") && wanted.contains("'reply: i32'"));
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[repr(C)]
+struct Scan {
+    name: InlineString<32>,
+    _unused: [u8; 4],
+    ranges: InlineVec<f32, 6>,
+    corners: InlineVec<Point, 2>,
+}
+
+#[test]
+fn texts_and_lists_lie_in_place() {
+    let scan = Description::of::<Scan>();
+    let text = "Scan { name: { length: u32, bytes: u8[32] }, ranges: { length: u64, items: f32[6] }, \
+                corners: { length: u64, items: { x: f64, y: f64 }[2] } }";
+    assert_eq!(scan.to_string(), text);
+    let offsets: Vec<u32> = scan.fields().iter().map(|field| field.offset).collect();
+    assert_eq!((offsets, scan.size()), (vec![0, 40, 72], 112));
+    assert_eq!(Description::from_bytes(&scan.to_bytes()), Some(scan.clone()));
+    // As C declares it, whose texts are aligned to 4 and lists to 8: where fields lie decides.
+    let mut fields = scan.fields().to_vec();
+    for (field, align) in fields.iter_mut().zip([4, 8, 8]) {
+        let Item::Struct(nested) = &mut field.item else { panic!("{field}") };
+        assert!(nested.is_text() || nested.is_list());
+        nested.align = align;
+    }
+    let of_c = Description::raw("Scan", Struct { size: 112, align: 8, fields }).expect("possible");
+    let stage = Stage::new("inline");
+    let options = Topic::<[u8]>::options().description(of_c);
+    let topic = options.create_new(&stage.0, "scan").expect("made");
+    let typed = Topic::<Scan>::options().described().open(&stage.0, "scan").expect("the same");
+    let mut subscriber = typed.subscriber().expect("made");
+    let one = Scan {
+        name: InlineString::new("größe").expect("room"),
+        _unused: [0; 4],
+        ranges: InlineVec::from_slice(&[0.5, 1.5]).expect("room"),
+        corners: InlineVec::from_slice(&[Point { x: 1.0, y: 2.0 }]).expect("room"),
+    };
+    topic.publisher().expect("a ring").publish(one.as_bytes()).expect("published");
+    let sample = subscriber.recv().expect("received");
+    assert_eq!((sample.name.to_str(), &sample.ranges[..]), (Ok("größe"), &[0.5, 1.5][..]));
+    assert_eq!(sample.corners[..], [Point { x: 1.0, y: 2.0 }]);
 }

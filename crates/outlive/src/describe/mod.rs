@@ -27,10 +27,12 @@
 
 mod binary;
 mod compare;
+mod inline;
 mod of_rust;
 
 use std::fmt;
 
+pub use inline::{InlineString, InlineVec};
 pub use of_rust::{Describe, Described};
 
 use crate::Error;
