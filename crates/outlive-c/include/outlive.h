@@ -834,7 +834,8 @@ typedef struct outlive_queue_options_t {
   /**
    * The most unread messages, 1 to 1,048,576; 0: what an existing queue has, and in a new one no
    * bound but `max_bytes`. With so many unread, or with `max_bytes` in use, the queue is full. A
-   * batch counts as one message. Not beside `first_slots`.
+   * batch counts as one message. If there is no memory for more when they are needed, the queue
+   * stays with the places that it has: `places` of its counters. Not beside `first_slots`.
    */
   uint32_t max_messages;
 } outlive_queue_options_t;
@@ -884,9 +885,14 @@ typedef struct outlive_queue_counters_t {
    */
   uint64_t max_messages;
   /**
+   * The most unread messages that it can hold: `max_messages`, or fewer, if there was no memory
+   * for more when they were needed; it stays so. 0: `max_bytes` alone bounds it.
+   */
+  uint64_t places;
+  /**
    * 0.
    */
-  uint64_t reserved[6];
+  uint64_t reserved[5];
 } outlive_queue_counters_t;
 
 /**
