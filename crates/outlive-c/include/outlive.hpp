@@ -20,11 +20,11 @@
 #define OUTLIVE_HPP
 
 #include "outlive/condvar.hpp"
+#include "outlive/described.hpp"
 #include "outlive/domain.hpp"
 #include "outlive/jobs.hpp"
 #include "outlive/lock.hpp"
 #include "outlive/meeting.hpp"
-#include "outlive/payload.hpp"
 #include "outlive/pool.hpp"
 #include "outlive/queue.hpp"
 #include "outlive/realtime.hpp"

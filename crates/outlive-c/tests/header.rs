@@ -102,7 +102,7 @@ const MACROS: &str = "\
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
 #ifndef __cplusplus
-/** The description of a struct, in C; C++ has OUTLIVE_DESCRIBE (outlive/payload.hpp):
+/** The description of a struct, in C; C++ has OUTLIVE_DESCRIBE (outlive/described.hpp):
  *
  * OUTLIVE_PAYLOAD(pose_payload, struct pose, \"Pose\", OUTLIVE_ARRAY_FIELD(struct pose, position),
  *                 OUTLIVE_FIELD(struct pose, heading));

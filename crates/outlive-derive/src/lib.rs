@@ -69,7 +69,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
 
             fn describe() -> (::outlive::describe::Item, ::std::vec::Vec<u32>) {
                 const {
-                    assert!(::core::mem::size_of::<#this>() <= 1 << 30, "a payload has at most 1 GiB");
+                    assert!(::core::mem::size_of::<#this>() <= 1 << 30, "at most 1 GiB");
                 }
                 let shape = ::outlive::describe::Struct {
                     size: ::core::mem::size_of::<#this>() as u32,

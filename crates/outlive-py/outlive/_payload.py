@@ -1,8 +1,11 @@
 """Types of messages, read from numpy's types and from classes; used by ``payload=``."""
 
+from __future__ import annotations
+
 import dataclasses as _dataclasses
 import re as _re
 import sys as _sys
+from typing import Any as _Any
 
 _NUMBERS = {
     "bool": "?",
@@ -24,8 +27,8 @@ _LIST = _re.compile(r"^list\[([\w.]+)\]\[(\d+)\]$")
 _ARRAY = _re.compile(r"^([A-Za-z_][\w.]*)((?:\[\d+\])*)$")
 
 
-def payload(cls=None, *, name=None):
-    """Makes a class one whose objects are messages with fields that every language sees.
+def payload(cls: _Any = None, *, name: str | None = None) -> _Any:
+    """Makes the objects of a class messages with fields that every language sees.
 
     The class becomes a dataclass. Its fields are annotated with numbers (``"f64"``, ``"u8"``, a type
     of numpy's, ``float``, ``int``, ``bool``), with other such classes, and with arrays of both:
@@ -62,11 +65,11 @@ def payload(cls=None, *, name=None):
     return cls
 
 
-def _annotated(annotation, known):
+def _annotated(annotation: _Any, known: dict[str, _Any]) -> tuple[_Any, tuple[int, ...]]:
     """Returns what an annotation says, as numpy's type and shape."""
     import numpy
 
-    shape = ()
+    shape: tuple[int, ...] = ()
     if isinstance(annotation, tuple):
         annotation, shape = annotation
         shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
@@ -88,7 +91,7 @@ def _annotated(annotation, known):
     return (dtype, shape)
 
 
-def _found(name, known):
+def _found(name: str, known: dict[str, _Any]) -> _Any:
     first, *rest = name.split(".")
     builtins = {"float": float, "int": int, "bool": bool}
     found = known.get(first, builtins.get(first))
@@ -99,7 +102,7 @@ def _found(name, known):
     return found
 
 
-def spec(given):
+def spec(given: _Any) -> tuple[str, str, bool, _Any]:
     """Returns encoding, name, whether it is of slices, and (size, alignment, fields) of raw values."""
     if isinstance(given, str) and given.split(maxsplit=1)[:1] and given.split()[0] in _ENCODINGS:
         encoding, _, name = given.partition(" ")
@@ -107,7 +110,8 @@ def spec(given):
     is_slice = isinstance(given, list) and len(given) == 1 and not isinstance(given[0], tuple)
     if is_slice:
         (given,) = given
-    if isinstance(given, str) and _ARRAY.match(given) and _ARRAY.match(given)[1] in _NUMBERS:
+    match = _ARRAY.match(given) if isinstance(given, str) else None
+    if match and match[1] in _NUMBERS:
         name, given = "", _annotated(given, {})
     else:
         name, given = getattr(given, "__outlive_payload__", ("", given))
@@ -121,7 +125,7 @@ def spec(given):
     return ("raw", name, is_slice, shape)
 
 
-def _struct(dtype):
+def _struct(dtype: _Any) -> tuple[int, int, list[_Any]]:
     # What begins so is padding, which other languages need not name.
     names = [name for name in dtype.names if not name.startswith("_")]
     fields = sorted(((name, *dtype.fields[name][:2]) for name in names), key=lambda one: one[2])
@@ -132,7 +136,7 @@ def _struct(dtype):
     )
 
 
-def _item(dtype):
+def _item(dtype: _Any) -> tuple[list[int], _Any]:
     base, extents = dtype.subdtype or (dtype, ())
     if base.names:
         return (list(extents), _struct(base))
@@ -144,17 +148,19 @@ def _item(dtype):
     return (list(extents), found)
 
 
-def _alignment(dtype):
+def _alignment(dtype: _Any) -> int:
     """Returns the alignment that C gives the type if its fields lie where C puts them, or else 1."""
     if dtype.names:
         parts = [(_alignment(of), offset) for of, offset in (dtype.fields[n][:2] for n in dtype.names)]
         most = max((align for align, _ in parts), default=1)
         fits = all(offset % align == 0 for align, offset in parts) and dtype.itemsize % most == 0
         return most if fits else 1
-    return dtype.base.itemsize if dtype.base.kind in "biuf" else 1 if not dtype.base.names else _alignment(dtype.base)
+    if dtype.base.names:
+        return _alignment(dtype.base)
+    return int(dtype.base.itemsize) if dtype.base.kind in "biuf" else 1
 
 
-def message(value, dtype, is_slice):
+def message(value: _Any, dtype: _Any, is_slice: bool) -> _Any:
     """Returns the bytes of a value of that type: bytes as they are."""
     import numpy
 
@@ -167,13 +173,15 @@ def message(value, dtype, is_slice):
         return array.tobytes()
     if hasattr(value, "_fields_"):
         return bytes(value)
-    if is_slice:
-        value = [_plain(one, dtype) for one in value]
-        return numpy.array(value, dtype.base).tobytes()
-    return numpy.array(_plain(value, dtype), dtype.base).tobytes()
+    # Zeroed, because no assignment writes to padding.
+    values = list(value) if is_slice else [value]
+    array = numpy.zeros(len(values), dtype)
+    for at, one in enumerate(values):
+        array[at] = _plain(one, dtype)
+    return array.tobytes()
 
 
-def _plain(value, dtype):
+def _plain(value: _Any, dtype: _Any) -> _Any:
     base, extents = dtype.subdtype or (dtype, ())
     if extents:
         inner = base if len(extents) == 1 else _numpy_dtype((base, extents[1:]))
@@ -204,7 +212,7 @@ def _plain(value, dtype):
     return tuple(_plain(getattr(value, name), base.fields[name][0]) for name in base.names)
 
 
-def _list(value, dtype):
+def _list(value: list[_Any], dtype: _Any) -> tuple[int, _Any]:
     import numpy
 
     room = dtype.shape[0]
@@ -217,7 +225,7 @@ def _list(value, dtype):
     return (len(value), items)
 
 
-def text(value):
+def text(value: _Any) -> str:
     """Returns the text that a field ``"text[32]"`` of a message has.
 
     Bytes that are no UTF-8 become U+FFFD; a length beyond the room counts as the room.
@@ -225,7 +233,7 @@ def text(value):
     return bytes(value["bytes"][: int(value["length"])]).decode(errors="replace")
 
 
-def items(value):
+def items(value: _Any) -> _Any:
     """Returns the items that a field ``"list[Point][16]"`` of a message has, where they lie.
 
     A length beyond the room counts as the room.
@@ -233,7 +241,7 @@ def items(value):
     return value["items"][: int(value["length"])]
 
 
-def _numpy_dtype(of):
+def _numpy_dtype(of: _Any) -> _Any:
     import numpy
 
     return numpy.dtype(of)

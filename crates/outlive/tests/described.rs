@@ -168,7 +168,7 @@ fn what_cannot_be_is_refused() {
     Description::raw("T", shape(vec![field("x", 8)])).expect("possible");
 }
 
-/// The page with the description is damaged: who asks for it is told, and who does not is not.
+/// The page with the description is damaged: an opening that compares it is told, another one is not.
 #[test]
 fn a_damaged_description_is_told() {
     use std::os::unix::fs::FileExt;

@@ -24,7 +24,7 @@ pub(super) fn written(description: &Description) -> Vec<u8> {
 }
 
 fn write_name(bytes: &mut Vec<u8>, name: &str) {
-    // A longer one is refused by whoever made the description.
+    // `Description::checked` has refused a longer one.
     let name = &name.as_bytes()[..name.len().min(255)];
     bytes.push(name.len() as u8);
     bytes.extend_from_slice(name);

@@ -409,7 +409,7 @@ impl Description {
         compare::difference(self, other)
     }
 
-    /// Returns the type's name as the header of a file has it: for those who open it without a
+    /// Returns the type's name as the header of a file has it: for programs that open it without a
     /// description. What has no name here is called as in Rust.
     pub(crate) fn header_name(&self) -> String {
         let name = match self.single() {
