@@ -114,7 +114,9 @@ def spec(given: _Any) -> tuple[str, str, bool, _Any]:
     if match and match[1] in _NUMBERS:
         name, given = "", _annotated(given, {})
     else:
-        name, given = getattr(given, "__outlive_payload__", ("", given))
+        # A structure of ctypes has the name of its class.
+        name = getattr(given, "__name__", "") if hasattr(given, "_fields_") else ""
+        name, given = getattr(given, "__outlive_payload__", (name, given))
     import numpy
 
     dtype = numpy.dtype(given)
@@ -168,7 +170,7 @@ def message(value: _Any, dtype: _Any, is_slice: bool) -> _Any:
         return value
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         array = numpy.asarray(value)
-        if array.dtype != dtype.base:
+        if array.dtype != dtype.base and not _is_same(array.dtype, dtype.base):
             raise TypeError(f"messages are {dtype}, not {array.dtype}")
         return array.tobytes()
     if hasattr(value, "_fields_"):
@@ -179,6 +181,11 @@ def message(value: _Any, dtype: _Any, is_slice: bool) -> _Any:
     for at, one in enumerate(values):
         array[at] = _plain(one, dtype)
     return array.tobytes()
+
+
+def _is_same(one: _Any, other: _Any) -> bool:
+    """Whether two records have the same fields: texts of numpy's are bytes here."""
+    return bool(one.names and other.names) and _struct(one) == _struct(other)
 
 
 def _plain(value: _Any, dtype: _Any) -> _Any:
