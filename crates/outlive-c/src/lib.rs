@@ -35,6 +35,7 @@ mod node;
 mod once;
 mod opening;
 mod owned;
+mod payload;
 mod pi_mutex;
 mod pinned;
 mod place;

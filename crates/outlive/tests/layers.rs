@@ -19,12 +19,13 @@ const LAYERS: [&str; 19] = [
 
 /// Names at the crate's root, and the module of each. `Error` names a `Kind`, so it belongs to that
 /// layer.
-const AT_THE_ROOT: [(&str, &str); 26] = [
+const AT_THE_ROOT: [(&str, &str); 27] = [
     ("WithAttributes", "domain"),
     ("Attributes", "segment"),
     ("Deadline", "sys"),
     ("Error", "segment"),
     ("error", "segment"),
+    ("describe", "segment"),
     ("Kind", "segment"),
     ("kind", "segment"),
     ("Payload", "segment"),

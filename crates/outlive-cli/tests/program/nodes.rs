@@ -29,7 +29,7 @@ fn nodes_are_listed_and_named_where_they_are_in_the_way() {
     let permits = Semaphore::open(&domain, "permits").expect("opens");
     let permit = permits.try_acquire().expect("well").expect("free");
     stage
-        .run(&["sem", "--nonblock", "permits", "true"])
+        .run(&["sem", "-p", "1", "--nonblock", "permits", "true"])
         .expect(124)
         .says("node 'pl\\u{1b}anner', process");
     let told = stage.run(&["info", "permits"]).expect(0).text();
