@@ -45,14 +45,14 @@ pub struct MappedGuard<'a, R: RawLock, U: ?Sized, K = ()> {
 /// fn shorter<'a>(whole: Whole<'a, 'static>) -> Whole<'a, 'a> { whole }
 /// ```
 ///
-/// The same with the lifetime of the guard itself compiles:
+/// The same without the shorter lifetime compiles:
 ///
 /// ```
 /// use outlive::sync::{MappedMutexGuard, MutexGuard};
 /// type Part<'a, 'b> = MappedMutexGuard<'a, &'b u32>;
 /// type Whole<'a, 'b> = MutexGuard<'a, &'b u32>;
-/// fn shorter<'a>(part: Part<'static, 'static>) -> Part<'a, 'static> { part }
-/// fn shorter_whole<'a>(whole: Whole<'static, 'static>) -> Whole<'a, 'static> { whole }
+/// fn same<'a>(part: Part<'a, 'static>) -> Part<'a, 'static> { part }
+/// fn same_whole<'a>(whole: Whole<'a, 'static>) -> Whole<'a, 'static> { whole }
 /// ```
 #[cfg(doctest)]
 struct Invariant;
