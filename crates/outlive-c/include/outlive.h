@@ -437,6 +437,11 @@ typedef struct outlive_client_t outlive_client_t;
 typedef struct outlive_domain_t outlive_domain_t;
 
 /**
+ * What follows a domain's contents. One thread at a time may use it.
+ */
+typedef struct outlive_domain_watch_t outlive_domain_watch_t;
+
+/**
  * A job queue, open in this process. All threads may use it at once.
  */
 typedef struct outlive_job_queue_t outlive_job_queue_t;
@@ -450,6 +455,11 @@ typedef struct outlive_job_t outlive_job_t;
  * Memory that a publisher has lent for a message, to be written in place.
  */
 typedef struct outlive_loan_t outlive_loan_t;
+
+/**
+ * The name that this process has in a domain.
+ */
+typedef struct outlive_node_t outlive_node_t;
 
 /**
  * A pool, open in this process: memory objects of 0 bytes to 1 GiB. All threads may use it at
@@ -632,6 +642,20 @@ typedef struct outlive_peer_info_t {
    */
   uint64_t reserved2[3];
 } outlive_peer_info_t;
+
+/**
+ * A free pair of a key and a value, both UTF-8.
+ */
+typedef struct outlive_attribute_t {
+  /**
+   * The key; not empty.
+   */
+  const char *key;
+  /**
+   * The value.
+   */
+  const char *value;
+} outlive_attribute_t;
 
 /**
  * Where in a record a primitive lies, and of which kind: `OUTLIVE_PLACE(type, member,
@@ -1536,6 +1560,117 @@ int outlive_peer_wait_any_dead(const struct outlive_domain_t *domain,
 int outlive_peer_info(const struct outlive_domain_t *domain, uint32_t token, struct outlive_peer_info_t *info);
 
 /**
+ * Returns a domain like the given one in `*with`, by which things are made that carry those
+ * `count` attributes: 4,080 bytes in all, four for each counted. What is there already must have
+ * them, or opening it gives EINVAL. The same folder; closing either leaves the other.
+ *
+ * Owner: `*with` is the caller's, until `outlive_domain_close`.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_domain_with_attributes(const struct outlive_domain_t *domain,
+                                   const struct outlive_attribute_t *attributes,
+                                   size_t count,
+                                   struct outlive_domain_t **with);
+
+/**
+ * Writes the value of an attribute, with which the thing of that name was made, into `buffer`.
+ *
+ * Errors: ENOENT: there is no such thing, or it has no such attribute; EMSGSIZE: the value does
+ * not fit with its NUL; OUTLIVE_DAMAGED, EINVAL.
+ */
+int outlive_domain_attribute(const struct outlive_domain_t *domain,
+                             const char *name,
+                             const char *key,
+                             char *buffer,
+                             size_t capacity);
+
+/**
+ * Names this process in the domain, until the node is closed or the process ends; `version` NULL:
+ * none.
+ *
+ * Owner: `*node` is the caller's, until `outlive_node_close`.
+ *
+ * Errors: EEXIST: the process has a name in this domain; EINVAL: the name is empty, or all is
+ * longer than 4,080 bytes; EUSERS, ENOSPC.
+ *
+ * If the process dies, its name goes with it. A forked child has no name until it takes one.
+ */
+int outlive_node_open(const struct outlive_domain_t *domain,
+                      const char *name,
+                      const char *version,
+                      const struct outlive_attribute_t *attributes,
+                      size_t count,
+                      struct outlive_node_t **node);
+
+/**
+ * Gives the process's name up. Passing NULL has no effect; in a forked child, the parent's node
+ * keeps its name.
+ */
+void outlive_node_close(struct outlive_node_t *node);
+
+/**
+ * Writes the tokens of the living processes that have a name to `tokens`, as many as fit into
+ * `capacity`; `*count` is how many there are. `outlive_peer_info` says more about each.
+ *
+ * Errors: EINVAL, and errors of the system.
+ */
+int outlive_domain_nodes(const struct outlive_domain_t *domain, uint32_t *tokens, size_t capacity, size_t *count);
+
+/**
+ * Writes the name of the process that a token belongs to, its own or that of one of its threads,
+ * into `buffer`; `version` (may be NULL): the same for its version.
+ *
+ * Errors: ESRCH: the process has no name, or is dead; EMSGSIZE: one does not fit with its NUL;
+ * EINVAL.
+ */
+int outlive_node_name(const struct outlive_domain_t *domain,
+                      uint32_t token,
+                      char *buffer,
+                      size_t capacity,
+                      char *version,
+                      size_t version_capacity);
+
+/**
+ * Writes the value of an attribute of the process that a token belongs to into `buffer`.
+ *
+ * Errors: as `outlive_node_name`; ENOENT: it has no such attribute.
+ */
+int outlive_node_attribute(const struct outlive_domain_t *domain,
+                           uint32_t token,
+                           const char *key,
+                           char *buffer,
+                           size_t capacity);
+
+/**
+ * Follows what appears in the domain and what vanishes from it: things, and processes that have a
+ * name.
+ *
+ * Owner: `*watch` is the caller's, until `outlive_domain_watch_close`.
+ *
+ * Errors: EINVAL.
+ *
+ * If a process dies that has a name, that is a change. What it made stays.
+ */
+int outlive_domain_watch_open(const struct outlive_domain_t *domain, struct outlive_domain_watch_t **watch);
+
+/**
+ * Closes a watch. Passing NULL has no effect.
+ */
+void outlive_domain_watch_close(struct outlive_domain_watch_t *watch);
+
+/**
+ * Waits until the domain's contents differ from those of the last call, or until the deadline; the
+ * first call returns at once. `*things` and `*nodes` are how many there are now.
+ *
+ * Errors: ETIMEDOUT, EINVAL, and errors of the system.
+ */
+int outlive_domain_watch_changed(struct outlive_domain_watch_t *watch,
+                                 outlive_deadline_t deadline,
+                                 size_t *things,
+                                 size_t *nodes);
+
+/**
  * Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, then initialised
  * by `init` (may be NULL) before another process sees them. `places` says where the primitives
  * lie. The file records them, so that any process finds what dead ones hold, and a program with
@@ -1781,7 +1916,8 @@ int outlive_condvar_wait_ceiling_mutex(struct outlive_condvar_t *condvar,
  * Waits as `outlive_condvar_wait_until` does, under a mutex that the thread may have locked several
  * times. It is unlocked as a whole, and locked as often again.
  *
- * Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock.
+ * Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock, by
+ * whatever opening it had locked it.
  *
  * If a process dies: as with `outlive_condvar_wait`.
  */
@@ -2160,7 +2296,7 @@ int outlive_semaphore_acquire(const struct outlive_semaphore_t *semaphore,
 /**
  * Takes so many permits, all or none, waiting for them until the deadline. Threads that want
  * several have their turns one after the other, in no particular order; the one whose turn it is
- * keeps what it gets until it has all, so those that want one do not starve it. `indexes` (may be
+ * keeps what it gets until it has all, so all need not be free at one moment. `indexes` (may be
  * NULL) has room for their numbers.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds so many that the others
@@ -3577,6 +3713,16 @@ int outlive_wait_set_take_topic(struct outlive_wait_set_t *set,
                                 uint32_t *subscribers);
 
 /**
+ * Adds a watch of a domain: OUTLIVE_CHANGED when the domain's contents differ from those of its
+ * last `outlive_domain_watch_changed`, until the next one.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_domain_watch(struct outlive_wait_set_t *set,
+                                      const struct outlive_domain_watch_t *watch,
+                                      uint64_t *key);
+
+/**
  * Removes a source from the set. The handle that it was made from may be closed before or after.
  *
  * Errors: EINVAL: the set does not have it.
@@ -3827,7 +3973,8 @@ int outlive_reentrant_mutex_lock(struct outlive_reentrant_mutex_t *mutex, outliv
 int outlive_reentrant_mutex_unlock(struct outlive_reentrant_mutex_t *mutex);
 
 /**
- * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
+ * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock. It
+ * has no effect once this thread has called `outlive_reentrant_mutex_mark_not_recoverable`.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
@@ -3835,7 +3982,7 @@ int outlive_reentrant_mutex_consistent(struct outlive_reentrant_mutex_t *mutex);
 
 /**
  * Marks the mutex not recoverable as `outlive_mutex_mark_not_recoverable` does, and undoes one
- * `outlive_reentrant_mutex_lock`; `outlive_reentrant_mutex_reset` makes it usable again.
+ * `outlive_reentrant_mutex_lock`; only `outlive_reentrant_mutex_reset` makes it usable again.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
@@ -3863,6 +4010,13 @@ int outlive_reentrant_mutex_reset(struct outlive_reentrant_mutex_t *mutex, outli
  * Errors: ESRCH: no thread holds it. EINVAL.
  */
 int outlive_reentrant_mutex_holder(const struct outlive_reentrant_mutex_t *mutex, struct outlive_peer_info_t *info);
+
+/**
+ * Sets how this process waits for this mutex: one of the OUTLIVE_WAIT numbers.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_reentrant_mutex_set_wait(struct outlive_reentrant_mutex_t *mutex, uint32_t how);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -31,6 +31,7 @@ mod gpu;
 mod held;
 mod jobs;
 mod mutex;
+mod node;
 mod once;
 mod opening;
 mod owned;

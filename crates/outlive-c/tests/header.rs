@@ -15,6 +15,7 @@ const SOURCES: [&str; 24] = [
     "deadline",
     "wait",
     "domain",
+    "node",
     "record",
     "mutex",
     "condvar",

@@ -24,7 +24,7 @@ share the object::
 
 | what | classes |
 | --- | --- |
-| where things are found | ``Domain``, ``Peer`` |
+| where things are found | ``Domain``, ``Peer``, ``Node`` (``NodeInfo``), ``DomainWatch`` |
 | locks and their like | ``Lock``, ``RLock``, ``RwLock``, ``Semaphore``, ``CountingSemaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
 | objects or bytes to one receiver | ``Queue`` |
 | jobs, each for one of several workers | ``JobQueue`` (``Job``, ``SetAside``) |
@@ -70,6 +70,7 @@ from ._outlive import (
     DeviceSubscriber as DeviceSubscriber,
     DeviceTopic as DeviceTopic,
     Domain as Domain,
+    DomainWatch as DomainWatch,
     Event as Event,
     GpuArray as GpuArray,
     GpuLoan as GpuLoan,
@@ -78,6 +79,8 @@ from ._outlive import (
     Latch as Latch,
     Loan as Loan,
     Lock as Lock,
+    Node as Node,
+    NodeInfo as NodeInfo,
     Peeked as Peeked,
     Peer as Peer,
     Pool as Pool,

@@ -17,6 +17,7 @@ mod jobs;
 mod lock;
 mod looking;
 mod manual;
+mod nodes;
 mod nouns;
 mod pipes;
 mod pools;

@@ -6,7 +6,7 @@ use crate::jobs::JobsUsage;
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue, QueueConfig};
 use crate::rpc::Overview;
-use crate::segment::{Segment, check_name};
+use crate::segment::{Attributes, Segment, check_name};
 use crate::state::State;
 use crate::sync::{LockDetail, primitives};
 use crate::sys::file;
@@ -39,6 +39,8 @@ pub struct Entry {
     /// Threads that sleep until something in it changes, the longest waiting first: as far as the
     /// caller may know, which is its own user's threads in its own pid namespace.
     pub waiters: Vec<Waiter>,
+    /// The attributes that its maker gave it.
+    pub attributes: Attributes,
     /// Metadata that only its kind has.
     pub detail: Detail,
 }
@@ -134,7 +136,9 @@ impl Domain {
             Err(other) => return Err(other),
         }
         file::unlink(self.folder().fd()?, name)
-            .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))
+            .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))?;
+        self.registry().note_change();
+        Ok(())
     }
 
     /// Returns the names of things in the domain, without internal files.
@@ -162,6 +166,7 @@ impl Domain {
         entry.type_name = header.type_name();
         entry.description = segment.description()?;
         entry.users = users.of(facts.identity());
+        entry.attributes = segment.attributes()?;
         let waiters = |segment: &Segment, locks: &[(u64, LockDetail)]| {
             waits.of(self.registry(), segment, facts.identity(), locks)
         };
@@ -258,6 +263,7 @@ pub(super) fn empty(name: &str) -> Entry {
         users: Vec::new(),
         dead_claims: 0,
         waiters: Vec::new(),
+        attributes: Attributes::default(),
         detail: Detail::None,
     }
 }

@@ -327,6 +327,15 @@ impl Pool {
     pub fn is_removed(&self) -> bool {
         self.inner.file.segment.header().is_removed()
     }
+
+    /// Returns the attributes that its maker gave it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a process wrote over them, and errors of the
+    /// system.
+    pub fn attributes(&self) -> Result<crate::Attributes, crate::Error> {
+        self.inner.file.segment.attributes()
+    }
 }
 
 impl Clone for Pool {

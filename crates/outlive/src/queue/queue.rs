@@ -594,6 +594,15 @@ impl<M: Payload + ?Sized> Queue<M> {
         self.inner.ring.segment.header().is_removed()
     }
 
+    /// Returns the attributes that its maker gave it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a process wrote over them, and errors of the
+    /// system.
+    pub fn attributes(&self) -> Result<crate::Attributes, crate::Error> {
+        self.inner.ring.segment.attributes()
+    }
+
     pub(crate) fn inner(&self) -> &Inner {
         &self.inner
     }

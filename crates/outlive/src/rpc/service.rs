@@ -320,6 +320,15 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     pub fn is_removed(&self) -> bool {
         self.file.segment().header().is_removed()
     }
+
+    /// Returns the attributes that its maker gave it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a process wrote over them, and errors of the
+    /// system.
+    pub fn attributes(&self) -> Result<crate::Attributes, crate::Error> {
+        self.file.segment().attributes()
+    }
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Clone for Service<Q, R> {
