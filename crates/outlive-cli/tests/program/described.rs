@@ -34,7 +34,7 @@ fn fields_are_json() {
     assert_eq!(stage.run(&[&latest[..], &["--raw"]].concat()).expect(0).out.len(), 32);
     stage.feed(&["topic", "pub", "pose", "--frame", "32"], &[0; 32]).expect(0);
     assert_eq!(stage.run(&latest).expect(0).json()["frame"], 0);
-    let info = stage.run(&["topic", "info", "pose"]).expect(0).text();
+    let info = stage.run(&["domain", "info", "pose"]).expect(0).text();
     assert!(info.contains("Pose { place: f64[3], frame: u32 }"), "{info}");
     // What is wrong with a message.
     let wrong = stage.feed(&["topic", "pub", "pose"], b"{\"place\": [1, 2], \"frame\": 7}\n");

@@ -203,7 +203,8 @@ impl<T: Plain, const N: usize> InlineVec<T, N> {
 
     fn room_mut(&mut self) -> &mut [T; N] {
         let () = Self::ROOM;
-        // SAFETY: as in `room`; `self` is borrowed mutably for as long.
+        // SAFETY: the items lie in `self`, which is borrowed mutably for as long, and are aligned,
+        // because their offset is 8 and `T` is aligned to at most 8 (`ROOM`).
         unsafe { &mut *(&raw mut self.items) }
     }
 }

@@ -11,7 +11,7 @@ from line import Refused, Verbs, Wrong, counts, done, end_of, family, folder, ke
 from line import seconds, show, thing, things
 
 
-POINT = np.dtype([("x", "f8"), ("y", "f8")])
+POINT = np.dtype([("x", "f8"), ("y", "f8")], align=True)
 TRACK = np.dtype([("corners", POINT, 4), ("kind", "u4"), ("grid", "f4", (2, 3))], align=True)
 OTHER = np.dtype([("corners", POINT, 4), ("kind", "i4"), ("grid", "f4", (2, 3))], align=True)
 
