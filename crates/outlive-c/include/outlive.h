@@ -52,6 +52,7 @@
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
+#define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
@@ -105,6 +106,11 @@
  * The service could not do what was asked: `outlive_last_error` has its server's words.
  */
 #define OUTLIVE_FAILED 10011
+
+/**
+ * A publisher did not wait any longer for this subscriber, and has overwritten messages.
+ */
+#define OUTLIVE_LAGGED 10012
 
 /**
  * A defect of Outlive itself: report it. The program may go on; what the call was working on may
@@ -905,6 +911,21 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t reliable;
 } outlive_topic_options_t;
+
+/**
+ * Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
+ */
+typedef struct outlive_publisher_options_t {
+  /**
+   * `sizeof(outlive_publisher_options_t)`.
+   */
+  size_t size;
+  /**
+   * How long a reliable subscriber may be in the way of a message, in nanoseconds; then
+   * publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
+   */
+  uint64_t max_blocking;
+} outlive_publisher_options_t;
 
 /**
  * Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
@@ -2498,13 +2519,15 @@ void outlive_topic_close(struct outlive_topic_t *topic);
 int outlive_topic_counts(const struct outlive_topic_t *topic, uint32_t *publishers, uint32_t *subscribers);
 
 /**
- * Makes a new publisher: up to 62 at a time.
+ * Makes a new publisher: up to 62 at a time. `options` NULL: none is set.
  *
  * Owner: `*publisher` is the caller's, until `outlive_publisher_close`.
  *
  * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
  */
-int outlive_topic_publisher(const struct outlive_topic_t *topic, struct outlive_publisher_t **publisher);
+int outlive_topic_publisher(const struct outlive_topic_t *topic,
+                            const struct outlive_publisher_options_t *options,
+                            struct outlive_publisher_t **publisher);
 
 /**
  * Makes a new subscriber: up to 64 at a time. `options` NULL: it receives what is published from

@@ -159,9 +159,10 @@ private:
 class Topic : public detail::WithOptions<Topic, detail::NoCalls, outlive_topic_t, outlive_topic_options_t, outlive_topic_open,
                                          outlive_topic_close> {
 public:
-    expected<Publisher> publisher() const {
+    /** Makes a publisher. Begin `options` with OUTLIVE_PUBLISHER_OPTIONS_INIT. */
+    expected<Publisher> publisher(const outlive_publisher_options_t &options = OUTLIVE_PUBLISHER_OPTIONS_INIT) const {
         outlive_publisher_t *handle = nullptr;
-        if (int code = outlive_topic_publisher(raw(), &handle)) return Failure::last(code);
+        if (int code = outlive_topic_publisher(raw(), &options, &handle)) return Failure::last(code);
         return Publisher(handle);
     }
     /** Makes a subscriber. Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT. */

@@ -57,7 +57,7 @@ static void *second(void *unused)
 	DO(outlive_event_wait_any(event, 1, OUTLIVE_NEVER, &seen));
 	by_event++;
 	DO(outlive_queue_sender(queue, &sender));
-	DO(outlive_topic_publisher(topic, &publisher));
+	DO(outlive_topic_publisher(topic, NULL, &publisher));
 	for (long i = 0; i < TURNS; i++) {
 		by_queue = i;
 		DO(outlive_sender_send(sender, &i, sizeof i, OUTLIVE_NEVER));

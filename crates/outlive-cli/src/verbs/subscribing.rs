@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
-use outlive::{Deadline, Domain, Error};
+use outlive::{Deadline, Domain, Error, RecvError};
 
 use super::awaited::{Awaited, Found};
 use crate::cli::Common;
@@ -108,6 +108,8 @@ impl Subscribing {
                     self.awaited.removed();
                 }
                 Ok(None) => self.give_up_in_time()?,
+                // Among those that `tell_lost` counts.
+                Err(RecvError::Lagged { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -111,7 +111,7 @@ pub struct Profile {
     pub stamps: Option<bool>,
     /// How handles wait.
     pub wait_strategy: Option<WaitStrategy>,
-    /// Whether publishers wait for a subscriber.
+    /// Whether a subscriber asks publishers to wait for it; where it does, a new topic offers that.
     pub reliable: Option<bool>,
     /// How many earlier messages of each publisher a subscriber receives.
     pub history: Option<u32>,

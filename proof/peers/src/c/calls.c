@@ -45,7 +45,7 @@ static void open_all(const char *path)
 	must(outlive_queue_sender(queue, &sender));
 	must(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
 	must(outlive_topic_open(domain, "topic", OUTLIVE_OPEN_OR_CREATE, &deep, &topic));
-	must(outlive_topic_publisher(topic, &publisher));
+	must(outlive_topic_publisher(topic, NULL, &publisher));
 	must(outlive_topic_subscriber(topic, NULL, &subscriber));
 }
 
