@@ -34,6 +34,7 @@ mod mutex;
 mod once;
 mod opening;
 mod owned;
+mod payload;
 mod pi_mutex;
 mod pinned;
 mod place;

@@ -28,7 +28,7 @@ share the object::
 | locks and their like | ``Lock``, ``RLock``, ``RwLock``, ``Semaphore``, ``CountingSemaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
 | objects or bytes to one receiver | ``Queue`` |
 | jobs, each for one of several workers | ``JobQueue`` (``Job``, ``SetAside``) |
-| arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``) |
+| arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``), ``payload`` |
 | the latest value | ``State`` |
 | requests and replies | ``Server``, ``Client`` |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
@@ -54,6 +54,9 @@ import os as _os
 
 from . import _outlive
 from . import errors as errors
+from ._payload import items as items
+from ._payload import payload as payload
+from ._payload import text as text
 
 # No `__all__`: with one, `help(outlive)` would print all of each class.
 from ._outlive import (

@@ -22,6 +22,7 @@ mod bytes;
 mod call;
 mod condition;
 mod counting_semaphore;
+mod described;
 mod device_topic;
 mod dlpack;
 mod domain;

@@ -83,6 +83,7 @@
 mod claim;
 #[cfg(feature = "config")]
 pub mod config;
+pub mod describe;
 mod domain;
 mod error;
 pub mod futex;
@@ -113,6 +114,8 @@ pub use kind::Kind;
 pub use liveness::{Peer, TokenId, TokenInfo, TokenKind};
 #[cfg(feature = "msgpack")]
 pub use msgpack::Msgpack;
+#[cfg(feature = "derive")]
+pub use outlive_derive::Payload;
 pub use payload::{Payload, Plain, Shareable};
 pub use segment::Opening;
 pub use sys::clock::Deadline;

@@ -19,10 +19,11 @@ const LAYERS: [&str; 18] = [
 
 /// Names at the crate's root, and the module of each. `Error` names a `Kind`, so it belongs to that
 /// layer.
-const AT_THE_ROOT: [(&str, &str); 24] = [
+const AT_THE_ROOT: [(&str, &str); 25] = [
     ("Deadline", "sys"),
     ("Error", "segment"),
     ("error", "segment"),
+    ("describe", "segment"),
     ("Kind", "segment"),
     ("kind", "segment"),
     ("Payload", "segment"),

@@ -44,6 +44,9 @@ pub struct Described {
     max_bytes: u64,
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     type_name: String,
+    /// Its fields, or its encoding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
     users: Vec<User>,
     dead_claims: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,6 +208,7 @@ impl Described {
             bytes: entry.bytes,
             max_bytes: entry.max_bytes,
             type_name: entry.type_name.clone(),
+            description: entry.description.as_ref().map(ToString::to_string),
             users: entry
                 .users
                 .iter()
@@ -334,6 +338,9 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
     ];
     if !entry.type_name.is_empty() {
         lines.push(("type", type_for_people(&entry.type_name).escape_debug().to_string()));
+    }
+    if let Some(description) = &entry.description {
+        lines.push(("fields", description.to_string().escape_debug().to_string()));
     }
     lines.push(("state", ls::state(entry)));
     lines.extend(entry.users.iter().map(|&pid| ("user", user(pid))));

@@ -8,6 +8,7 @@ mod benches;
 mod calls;
 mod config;
 mod demo;
+mod described;
 mod ending;
 mod full;
 mod groups;

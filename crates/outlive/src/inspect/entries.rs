@@ -1,6 +1,7 @@
 //! What a domain contains.
 
 use crate::claim::Holder;
+use crate::describe::Description;
 use crate::jobs::JobsUsage;
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue, QueueConfig};
@@ -29,6 +30,8 @@ pub struct Entry {
     pub max_bytes: u64,
     /// The type of the values in it, as its maker named it.
     pub type_name: String,
+    /// What lies where in these values, if the maker said so.
+    pub description: Option<Description>,
     /// The processes that have it open, as far as the caller may know.
     pub users: Vec<u32>,
     /// Claims in it whose owners are dead: the next user is told, or a sweep clears them.
@@ -157,6 +160,7 @@ impl Domain {
         entry.bytes = facts.allocated;
         entry.max_bytes = header.max_bytes();
         entry.type_name = header.type_name();
+        entry.description = segment.description()?;
         entry.users = users.of(facts.identity());
         let waiters = |segment: &Segment, locks: &[(u64, LockDetail)]| {
             waits.of(self.registry(), segment, facts.identity(), locks)
@@ -250,6 +254,7 @@ pub(super) fn empty(name: &str) -> Entry {
         bytes: 0,
         max_bytes: 0,
         type_name: String::new(),
+        description: None,
         users: Vec::new(),
         dead_claims: 0,
         waiters: Vec::new(),

@@ -93,6 +93,7 @@ impl Registry {
             reserve: SLOTS_AT + u64::from(MOST_SLOTS) * SLOT,
             max_bytes: SLOTS_AT + u64::from(MOST_SLOTS) * SLOT,
             initial: SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT,
+            description: None,
         };
         // What was a domain is not made anew when its registry has been removed meanwhile: the
         // tokens in its other files are of the old one.

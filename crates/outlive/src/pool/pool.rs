@@ -158,6 +158,7 @@ impl PoolOptions {
             reserve: plan.end,
             max_bytes,
             initial: Plan::INITIAL,
+            description: None,
         };
         let modes = self.modes.unwrap_or(Modes::NONE);
         let init = |segment: &Segment| plan.write(segment, modes);

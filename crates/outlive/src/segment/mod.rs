@@ -15,6 +15,7 @@ pub(crate) use folder::{Contents, Folder};
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
+pub(crate) use pages::MOST_PAGE_BYTES;
 pub(crate) use resident::{Resident, make_opened_resident, note_opened};
 pub use segment::Opening;
 pub(crate) use segment::{MOST_RESERVED, Segment, SharedLayout, View, lock_error};

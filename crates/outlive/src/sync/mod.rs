@@ -46,6 +46,7 @@ mod seat;
 mod semaphore;
 mod untyped;
 mod upgradable;
+mod upgrade;
 
 pub use crate::claim::Holder;
 pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, WhenOneDies};
@@ -68,6 +69,8 @@ pub use owned::{
     OwnedCeilingMutexGuard, OwnedGuard, OwnedMutexGuard, OwnedPermit, OwnedPiMutexGuard,
     OwnedReadGuard, OwnedReentrantMutexGuard, OwnedWriteGuard,
 };
+#[doc(hidden)]
+pub use permits::BegunAcquire;
 pub use permits::{OwnedPermits, Permits};
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 #[doc(hidden)]
@@ -81,6 +84,8 @@ pub use seat::{BarrierWaitResult, OwnedSeat, Seat};
 pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};
 pub use upgradable::{OwnedUpgradableReadGuard, UpgradableReadGuard};
+#[doc(hidden)]
+pub use upgrade::{BegunReadUpgrade, BegunUpgradableUpgrade, BegunUpgrade};
 
 #[cfg(test)]
 mod tests {
