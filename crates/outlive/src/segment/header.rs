@@ -24,6 +24,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// the objects: a program that does not know this would touch tags without pages. 14: a barrier's
 /// phase has a bit for "broken" for each parity, and one for a reset. 15: bodies begin two pages
 /// later, behind the attributes and the description of the payload's type (`segment::pages`).
+/// Topics say whether they offer reliable delivery, and which subscribers lag.
 const LAYOUT_VERSION: u32 = 15;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;

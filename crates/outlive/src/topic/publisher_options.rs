@@ -1,0 +1,51 @@
+//! The options of a publisher.
+
+use std::time::Duration;
+
+/// Options for a publisher; [`Topic::publisher_with`](super::Topic::publisher_with) makes one with
+/// them. They begin with [`Publisher::options`](super::Publisher::options).
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-publishing-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// use outlive::RecvError;
+/// use outlive::topic::{Publisher, Subscriber, Topic};
+/// use std::time::Duration;
+/// let topic = Topic::<u64>::options().depth(2).reliable(true).open_or_create(&domain, "steps")?;
+/// let mut slow = topic.subscriber_with(Subscriber::options().reliable(true))?;
+/// let options = Publisher::options().max_blocking(Duration::from_millis(1));
+/// let publisher = topic.publisher_with(options)?;
+/// for number in 0..3 {
+///     publisher.publish(&number)?;                        // the last one waits a millisecond
+/// }
+/// assert_eq!(publisher.stopped_waiting(), 1);
+/// assert!(matches!(slow.recv(), Err(RecvError::Lagged { lost: 1 })));
+/// assert_eq!(*slow.recv()?, 1);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "options do nothing until a topic makes a publisher with them"]
+pub struct PublisherOptions {
+    pub(super) max_blocking: Option<Duration>,
+}
+
+impl PublisherOptions {
+    /// Sets how long a reliable subscriber may be in the way of a message, counted from the first
+    /// call that found it there: then publishing goes on without it. [`Duration::ZERO`]: the
+    /// publisher never waits. Default: it waits for ever, as the topic's maker has
+    /// [agreed to](super::TopicOptions::reliable).
+    ///
+    /// The subscriber is told how many messages it lost
+    /// ([`RecvError::Lagged`](crate::RecvError::Lagged)), and publishers wait for it again once it
+    /// has taken a message. A wait set that waits for [room](super::Publisher::writable) does not
+    /// know of this limit: add a [`Timer`](crate::wait::Timer).
+    ///
+    /// # If a process dies
+    /// If the publisher's process dies before it has overwritten anything, the subscriber has lost
+    /// nothing.
+    pub fn max_blocking(mut self, span: Duration) -> PublisherOptions {
+        self.max_blocking = Some(span);
+        self
+    }
+}
