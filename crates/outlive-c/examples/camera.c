@@ -58,7 +58,7 @@ int main(void) {
     }
     outlive_topic_t *topic = open_camera();
     outlive_publisher_t *camera;
-    must(outlive_topic_publisher(topic, &camera));
+    must(outlive_topic_publisher(topic, NULL, &camera));
     for (uint32_t viewers = 0; viewers < 3;) must(outlive_topic_counts(topic, NULL, &viewers));
     for (int at = 0; at < FRAMES; at++) {
         outlive_loan_t *loan;

@@ -52,8 +52,9 @@
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
+#define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
-#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
 /**
@@ -105,6 +106,11 @@
  * The service could not do what was asked: `outlive_last_error` has its server's words.
  */
 #define OUTLIVE_FAILED 10011
+
+/**
+ * A publisher did not wait any longer for this subscriber, and has overwritten messages.
+ */
+#define OUTLIVE_LAGGED 10012
 
 /**
  * A defect of Outlive itself: report it. The program may go on; what the call was working on may
@@ -907,6 +913,21 @@ typedef struct outlive_topic_options_t {
 } outlive_topic_options_t;
 
 /**
+ * Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
+ */
+typedef struct outlive_publisher_options_t {
+  /**
+   * `sizeof(outlive_publisher_options_t)`.
+   */
+  size_t size;
+  /**
+   * How long a reliable subscriber may be in the way of a message, in nanoseconds; then
+   * publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
+   */
+  uint64_t max_blocking;
+} outlive_publisher_options_t;
+
+/**
  * Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
  */
 typedef struct outlive_subscriber_options_t {
@@ -994,6 +1015,11 @@ typedef struct outlive_service_options_t {
    * ENOTCONN or EPIPE.
    */
   uint32_t wait_for_server;
+  /**
+   * For servers: until when to wait for a living server to leave or to end. `OUTLIVE_TRY`, which
+   * is the default: not at all. With a wait several processes may stand by.
+   */
+  outlive_deadline_t serve_by;
 } outlive_service_options_t;
 
 /**
@@ -1216,6 +1242,36 @@ void outlive_domain_close(struct outlive_domain_t *domain);
  * Errors: EINVAL; EMSGSIZE when it does not fit with its NUL.
  */
 int outlive_domain_path(const struct outlive_domain_t *domain, char *buffer, size_t capacity);
+
+/**
+ * Brings into memory what this process has open in the domain, and what the calling thread needs
+ * itself: the domain's tokens, all things that are open here as far as their files have pages now,
+ * so many bytes of the thread's stack, and this library's code. The thread's later operations are
+ * then no page faults; the page "A control loop without page faults" of the book says which of them
+ * make no system call either. Nothing is written.
+ *
+ * Each thread that must not wait calls it, after it has opened what it uses. What grows as it is
+ * used is made to its full size before, by `outlive_publisher_prefault`, `outlive_queue_prefault`,
+ * `outlive_pool_prefault`, `outlive_client_prefault` and `outlive_server_prefault`.
+ *
+ * Errors: ENOSPC: the file system is full. EINVAL: the thread's stack may not become so long.
+ * EUSERS, and errors of the system.
+ *
+ * If the process dies, nothing is left of it.
+ */
+int outlive_domain_prefault(const struct outlive_domain_t *domain, size_t stack_bytes);
+
+/**
+ * Brings the same into memory as `outlive_domain_prefault` does, and locks all of it but the code
+ * there: mlock(2). A thing's memory stays locked as long as it is open. What is only reserved is not
+ * locked, and does not count against RLIMIT_MEMLOCK.
+ *
+ * Errors: those of `outlive_domain_prefault`; ENOMEM, EPERM, EAGAIN: the kernel does not lock that
+ * much, see RLIMIT_MEMLOCK.
+ *
+ * If the process dies, the kernel unlocks what it had locked.
+ */
+int outlive_domain_lock_memory(const struct outlive_domain_t *domain, size_t stack_bytes);
 
 /**
  * Removes a name from the domain. Processes that have the object open go on with it; no other
@@ -2135,6 +2191,18 @@ int outlive_queue_open(const struct outlive_domain_t *domain,
 void outlive_queue_close(struct outlive_queue_t *queue);
 
 /**
+ * Makes room for `messages` messages of up to `size` bytes each, and brings it in, so that sending
+ * and receiving them is neither a page fault nor a system call, as long as no more of them wait at a
+ * time. Each process of the queue calls it, sender and receiver alike.
+ *
+ * Errors: ENOSPC: the queue, or the file system, has no room for all of it; what was made stays.
+ * EMSGSIZE, EINVAL, OUTLIVE_DAMAGED.
+ *
+ * If the process dies, other processes use what was made.
+ */
+int outlive_queue_prefault(const struct outlive_queue_t *queue, size_t messages, size_t size);
+
+/**
  * Writes what has happened to the queue so far to `*counters`.
  *
  * Errors: EINVAL, OUTLIVE_DAMAGED.
@@ -2172,8 +2240,10 @@ int outlive_queue_join(const struct outlive_queue_t *queue, outlive_deadline_t d
 int outlive_queue_sender(const struct outlive_queue_t *queue, struct outlive_sender_t **sender);
 
 /**
- * Makes this process the receiver if there is none, or if it is dead: then the message that it had
- * not committed comes first.
+ * Makes this process the receiver, if there is none or it is dead; waits until the deadline for a
+ * living one to leave or to end. The message that a dead one had not committed comes first.
+ *
+ * So several processes may stand by: when the receiver dies, one of them takes over at once.
  *
  * Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
  *
@@ -2182,7 +2252,9 @@ int outlive_queue_sender(const struct outlive_queue_t *queue, struct outlive_sen
  *
  * If a process dies while it takes over, the next caller takes over.
  */
-int outlive_queue_receiver(const struct outlive_queue_t *queue, struct outlive_receiver_t **receiver);
+int outlive_queue_receiver(const struct outlive_queue_t *queue,
+                           outlive_deadline_t deadline,
+                           struct outlive_receiver_t **receiver);
 
 /**
  * Closes a sender. Passing NULL has no effect.
@@ -2447,13 +2519,15 @@ void outlive_topic_close(struct outlive_topic_t *topic);
 int outlive_topic_counts(const struct outlive_topic_t *topic, uint32_t *publishers, uint32_t *subscribers);
 
 /**
- * Makes a new publisher: up to 62 at a time.
+ * Makes a new publisher: up to 62 at a time. `options` NULL: none is set.
  *
  * Owner: `*publisher` is the caller's, until `outlive_publisher_close`.
  *
  * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
  */
-int outlive_topic_publisher(const struct outlive_topic_t *topic, struct outlive_publisher_t **publisher);
+int outlive_topic_publisher(const struct outlive_topic_t *topic,
+                            const struct outlive_publisher_options_t *options,
+                            struct outlive_publisher_t **publisher);
 
 /**
  * Makes a new subscriber: up to 64 at a time. `options` NULL: it receives what is published from
@@ -2480,6 +2554,19 @@ void outlive_publisher_close(struct outlive_publisher_t *publisher);
  * Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.
  */
 void outlive_subscriber_close(struct outlive_subscriber_t *subscriber);
+
+/**
+ * Makes memory for messages of up to `size` bytes, brings it in, and keeps it for this publisher, so
+ * that lending and publishing them is neither a page fault nor a system call. `held`: how many are
+ * in use at a time beside those in the ring: loans, and samples that subscribers hold. Subscribers
+ * see the memory in mappings of their own: each calls `outlive_domain_prefault` after this.
+ *
+ * Errors: ENOSPC: the topic, or the file system, has no room for all of it; no message is given up.
+ * EMSGSIZE, EINVAL, EPERM, OUTLIVE_DAMAGED.
+ *
+ * If the process dies, the next publisher has the memory.
+ */
+int outlive_publisher_prefault(struct outlive_publisher_t *publisher, size_t held, size_t size);
 
 /**
  * Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`,
@@ -2769,6 +2856,23 @@ int outlive_client_open(const struct outlive_domain_t *domain,
                         struct outlive_client_t **client);
 
 /**
+ * Makes memory for `messages` requests and replies of up to `size` bytes each, and brings it in, so
+ * that calls of that length are no page faults. Requests of up to 232 bytes and replies of up to 112
+ * need none. A client that sleeps for its reply makes a system call.
+ *
+ * Errors: ENOSPC: the service, or the file system, has no room for all of it. EMSGSIZE, EINVAL,
+ * OUTLIVE_DAMAGED.
+ *
+ * If the process dies, other processes use what was made.
+ */
+int outlive_client_prefault(const struct outlive_client_t *client, size_t messages, size_t size);
+
+/**
+ * Makes memory for requests and replies, and brings it in, as `outlive_client_prefault` does.
+ */
+int outlive_server_prefault(const struct outlive_server_t *server, size_t messages, size_t size);
+
+/**
  * Closes a client. Its calls go on until they are dropped. Passing NULL has no effect.
  */
 void outlive_client_close(struct outlive_client_t *client);
@@ -2995,6 +3099,16 @@ int outlive_pool_open(const struct outlive_domain_t *domain,
  * process. Passing NULL has no effect.
  */
 void outlive_pool_close(struct outlive_pool_t *pool);
+
+/**
+ * Makes `objects` objects of `size` bytes, brings them in, and frees them, so that the calling thread
+ * takes and frees as many at a time without a page fault or a system call.
+ *
+ * Errors: those of `outlive_pool_alloc`.
+ *
+ * If the process dies, what it had is free.
+ */
+int outlive_pool_prefault(const struct outlive_pool_t *pool, size_t objects, size_t size);
 
 /**
  * Looks at all objects and writes to `*usage` how many are in which state.

@@ -34,6 +34,8 @@ pub const OUTLIVE_FAULT: c_int = 10008;
 pub const OUTLIVE_DRIVER: c_int = 10010;
 /// The service could not do what was asked: `outlive_last_error` has its server's words.
 pub const OUTLIVE_FAILED: c_int = 10011;
+/// A publisher did not wait any longer for this subscriber, and has overwritten messages.
+pub const OUTLIVE_LAGGED: c_int = 10012;
 /// A defect of Outlive itself: report it. The program may go on; what the call was working on may
 /// be lost.
 pub const OUTLIVE_PANIC: c_int = 10009;
@@ -117,6 +119,7 @@ codes! {
     RecvError {
         RecvError::Closed => libc::EPIPE,
         RecvError::Missed => libc::ETIME,
+        RecvError::Lagged { .. } => OUTLIVE_LAGGED,
         RecvError::TooManyHeld => libc::ENOBUFS,
         RecvError::NotOwner => libc::EPERM,
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,

@@ -268,6 +268,52 @@ pub unsafe extern "C" fn outlive_domain_path(
     })
 }
 
+/// Brings into memory what this process has open in the domain, and what the calling thread needs
+/// itself: the domain's tokens, all things that are open here as far as their files have pages now,
+/// so many bytes of the thread's stack, and this library's code. The thread's later operations are
+/// then no page faults; the page "A control loop without page faults" of the book says which of them
+/// make no system call either. Nothing is written.
+///
+/// Each thread that must not wait calls it, after it has opened what it uses. What grows as it is
+/// used is made to its full size before, by `outlive_publisher_prefault`, `outlive_queue_prefault`,
+/// `outlive_pool_prefault`, `outlive_client_prefault` and `outlive_server_prefault`.
+///
+/// Errors: ENOSPC: the file system is full. EINVAL: the thread's stack may not become so long.
+/// EUSERS, and errors of the system.
+///
+/// If the process dies, nothing is left of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_prefault(
+    domain: *const outlive_domain_t,
+    stack_bytes: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live domain.
+        let domain = unsafe { borrow(domain, "a domain") }?;
+        Ok(domain.0.prefault(stack_bytes)?)
+    })
+}
+
+/// Brings the same into memory as `outlive_domain_prefault` does, and locks all of it but the code
+/// there: mlock(2). A thing's memory stays locked as long as it is open. What is only reserved is not
+/// locked, and does not count against RLIMIT_MEMLOCK.
+///
+/// Errors: those of `outlive_domain_prefault`; ENOMEM, EPERM, EAGAIN: the kernel does not lock that
+/// much, see RLIMIT_MEMLOCK.
+///
+/// If the process dies, the kernel unlocks what it had locked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_lock_memory(
+    domain: *const outlive_domain_t,
+    stack_bytes: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live domain.
+        let domain = unsafe { borrow(domain, "a domain") }?;
+        Ok(domain.0.lock_memory(stack_bytes)?)
+    })
+}
+
 /// Removes a name from the domain. Processes that have the object open go on with it; no other
 /// process finds it.
 ///

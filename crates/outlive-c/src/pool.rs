@@ -99,6 +99,25 @@ pub unsafe extern "C" fn outlive_pool_close(pool: *mut outlive_pool_t) {
     unsafe { close(pool) }
 }
 
+/// Makes `objects` objects of `size` bytes, brings them in, and frees them, so that the calling thread
+/// takes and frees as many at a time without a page fault or a system call.
+///
+/// Errors: those of `outlive_pool_alloc`.
+///
+/// If the process dies, what it had is free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_prefault(
+    pool: *const outlive_pool_t,
+    objects: usize,
+    size: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live pool.
+        let pool = unsafe { borrow(pool, "a pool") }?;
+        Ok(pool.0.prefault(objects, size)?)
+    })
+}
+
 /// How much of a pool is in which state. Its size never changes.
 #[repr(C)]
 #[derive(Clone, Copy)]

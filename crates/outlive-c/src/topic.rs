@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use outlive::topic::{
-    Header, Loan, Outgoing, Published, Publisher, Sample, Subscriber, SubscriberOptions, Topic,
-    TopicOptions,
+    Header, Loan, Outgoing, Published, Publisher, PublisherOptions, Sample, Subscriber,
+    SubscriberOptions, Topic, TopicOptions,
 };
 use outlive::{Deadline, Opening, Payload, SendError};
 
@@ -91,6 +91,17 @@ pub struct outlive_topic_options_t {
     /// Not 0: the topic offers reliable delivery: its publishers wait for subscribers that ask for
     /// it. 0: a new topic does not offer it, an existing one is taken as it is.
     pub reliable: u32,
+}
+
+/// Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct outlive_publisher_options_t {
+    /// `sizeof(outlive_publisher_options_t)`.
+    pub size: usize,
+    /// How long a reliable subscriber may be in the way of a message, in nanoseconds; then
+    /// publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
+    pub max_blocking: u64,
 }
 
 /// Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
@@ -237,7 +248,7 @@ pub unsafe extern "C" fn outlive_topic_counts(
     })
 }
 
-/// Makes a new publisher: up to 62 at a time.
+/// Makes a new publisher: up to 62 at a time. `options` NULL: none is set.
 ///
 /// Owner: `*publisher` is the caller's, until `outlive_publisher_close`.
 ///
@@ -245,14 +256,35 @@ pub unsafe extern "C" fn outlive_topic_counts(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_topic_publisher(
     topic: *const outlive_topic_t,
+    options: *const outlive_publisher_options_t,
     publisher: *mut *mut outlive_publisher_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
-        out.put(Box::into_raw(Box::new(outlive_publisher_t(topic.0.publisher()?))));
+        // SAFETY: the C caller passes NULL or options of the size that they say.
+        let how = unsafe { publisher_options(options) }?;
+        out.put(Box::into_raw(Box::new(outlive_publisher_t(topic.0.publisher_with(how)?))));
         Ok(())
     })
+}
+
+/// Reads the options of a publisher.
+///
+/// # Safety
+/// The C caller guarantees NULL, or options of the size that they say.
+unsafe fn publisher_options(
+    given: *const outlive_publisher_options_t,
+) -> Result<PublisherOptions, Failure> {
+    let default = outlive_publisher_options_t { size: 0, max_blocking: 0 };
+    // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
+    // integers.
+    let given = unsafe { options(given, default) }?;
+    let mut options = PublisherOptions::default();
+    if given.max_blocking > 0 {
+        options = options.max_blocking(Duration::from_nanos(given.max_blocking));
+    }
+    Ok(options)
 }
 
 /// Reads the options of a subscriber.
@@ -328,6 +360,28 @@ pub unsafe extern "C" fn outlive_publisher_close(publisher: *mut outlive_publish
 pub unsafe extern "C" fn outlive_subscriber_close(subscriber: *mut outlive_subscriber_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(subscriber) }
+}
+
+/// Makes memory for messages of up to `size` bytes, brings it in, and keeps it for this publisher, so
+/// that lending and publishing them is neither a page fault nor a system call. `held`: how many are
+/// in use at a time beside those in the ring: loans, and samples that subscribers hold. Subscribers
+/// see the memory in mappings of their own: each calls `outlive_domain_prefault` after this.
+///
+/// Errors: ENOSPC: the topic, or the file system, has no room for all of it; no message is given up.
+/// EMSGSIZE, EINVAL, EPERM, OUTLIVE_DAMAGED.
+///
+/// If the process dies, the next publisher has the memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_publisher_prefault(
+    publisher: *mut outlive_publisher_t,
+    held: usize,
+    size: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live publisher.
+        let publisher = unsafe { borrow(publisher, "a publisher") }?;
+        Ok(publisher.0.prefault(held, size)?)
+    })
 }
 
 /// Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`,

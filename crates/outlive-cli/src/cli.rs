@@ -455,7 +455,7 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let path = match &cli.verb {
         // They speak as the verb that started them.
-        Verb::Become(_) => "lock".to_owned(),
+        Verb::Become(args) => args.verb.clone(),
         #[cfg(feature = "demo")]
         Verb::DemoMember(_) => "demo".to_owned(),
         _ => path.join(" "),

@@ -129,7 +129,7 @@ pub fn table() -> String {
 
 /// The codes with which a verb, by its long form, may end and others do not. `lock run` and
 /// `semaphore run` have these alone.
-const OF_VERBS: [(&str, &[Code]); 16] = [
+const OF_VERBS: [(&str, &[Code]); 17] = [
     ("topic pub", &[Code::TimedOut, Code::BadInput]),
     ("topic echo", &[Code::TimedOut, Code::BadInput]),
     ("queue send", &[Code::ReceiverDied, Code::NoReceiver, Code::TimedOut, Code::BadInput]),
@@ -144,6 +144,7 @@ const OF_VERBS: [(&str, &[Code]); 16] = [
     ("domain create", &[Code::Busy]),
     ("domain wait", &[Code::TimedOut]),
     ("domain remove", &[Code::Busy]),
+    ("config check", &[Code::BadInput]),
     ("doctor", &[Code::CheckFailed]),
     ("demo", &[Code::CheckFailed]),
 ];
@@ -274,7 +275,7 @@ impl From<Error> for Failure {
 impl From<RecvError> for Failure {
     fn from(error: RecvError) -> Failure {
         let code = match &error {
-            RecvError::Missed => Code::TimedOut,
+            RecvError::Missed | RecvError::Lagged { .. } => Code::TimedOut,
             RecvError::TooManyHeld => Code::NoSpace,
             RecvError::Encoding(_) => Code::BadInput,
             RecvError::Closed => Code::Done,

@@ -111,6 +111,7 @@ from .errors import (
     Full as Full,
     Gone as Gone,
     GpuError as GpuError,
+    Lagged as Lagged,
     Missed as Missed,
     NoGpu as NoGpu,
     NoReceiver as NoReceiver,

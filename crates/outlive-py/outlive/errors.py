@@ -25,6 +25,7 @@ __all__ = [
     "Full",
     "Gone",
     "GpuError",
+    "Lagged",
     "Missed",
     "NoGpu",
     "NoReceiver",
@@ -72,6 +73,10 @@ class Timeout(OutliveError, TimeoutError):
 
 class Missed(Timeout):
     """No message came for longer than the subscriber's ``period``."""
+
+
+class Lagged(OutliveError):
+    """A publisher did not wait any longer for this subscriber, and has overwritten messages."""
 
 
 class PeerDied(OutliveError):

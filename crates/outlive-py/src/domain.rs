@@ -192,6 +192,22 @@ impl Domain {
         }
     }
 
+    /// Brings into memory what this process has open in the domain, so many bytes of the calling
+    /// thread's stack, and this package's code, so that the thread's later operations on shared
+    /// memory are no page faults. What Python itself allocates is Python's.
+    #[pyo3(signature = (stack_bytes=65536))]
+    fn prefault(&self, py: Python<'_>, stack_bytes: usize) -> PyResult<()> {
+        self.get()?.prefault(stack_bytes).raised(py)
+    }
+
+    /// Does the same as ``prefault``, and locks the memory, all but the code, so that the kernel does
+    /// not take it away; raises an ``OSError`` that names ``RLIMIT_MEMLOCK`` when the kernel does not
+    /// lock that much.
+    #[pyo3(signature = (stack_bytes=65536))]
+    fn lock_memory(&self, py: Python<'_>, stack_bytes: usize) -> PyResult<()> {
+        self.get()?.lock_memory(stack_bytes).raised(py)
+    }
+
     /// Cleans up after dead processes: their claims, objects and tokens. No process needs that to
     /// go on; it frees what no process happens to meet. The next holder of a dead process's lock is
     /// still told. With ``dry_run`` it only looks.

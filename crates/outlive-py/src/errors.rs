@@ -182,6 +182,7 @@ impl Raise for RecvError {
             RecvError::Damaged(error) | RecvError::System(error) => return error.clone().raise(py),
             RecvError::Closed => "SendersGone",
             RecvError::Missed => "Missed",
+            RecvError::Lagged { .. } => "Lagged",
             RecvError::TooManyHeld => "TooMany",
             RecvError::NotOwner => "NotYours",
             _ => "OutliveError",

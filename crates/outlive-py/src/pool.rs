@@ -189,6 +189,11 @@ impl Pool {
         Ok(dict)
     }
 
+    /// Makes so many objects of so many bytes, and brings them in, for the calling thread.
+    fn prefault(&self, py: Python<'_>, objects: usize, size: usize) -> PyResult<()> {
+        self.pool.get()?.prefault(objects, size).raised(py)
+    }
+
     /// Frees what dead processes had, and gives each 2 MiB back to the system in which all objects
     /// are free; returns how many bytes.
     fn gc(&self, py: Python<'_>) -> PyResult<u64> {

@@ -298,6 +298,12 @@ impl Queue {
         joined.unwrap_or(Err(WaitError::TimedOut)).raised(py)
     }
 
+    /// Makes room for so many messages of up to so many bytes each, and brings it into this process:
+    /// each process of the queue calls it. Raises ``NoSpace`` when there is no room for all of it.
+    fn prefault(&self, py: Python<'_>, messages: usize, size: usize) -> PyResult<()> {
+        self.ends.queue.prefault(messages, size).raised(py)
+    }
+
     /// Returns what has happened to the queue: sent, received, pending, abandoned, redelivered,
     /// bytes, max_bytes; with a ``maxsize`` also places, the most messages that it can hold: as
     /// many, or fewer if there was no memory for more when they were needed.

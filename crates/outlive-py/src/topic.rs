@@ -2,10 +2,12 @@
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use outlive::SendError;
 use outlive::topic::{
-    Header, Publisher as Core, SubscriberOptions, Topic as CoreTopic, TopicOptions,
+    Header, Publisher as Core, PublisherOptions, SubscriberOptions, Topic as CoreTopic,
+    TopicOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -82,6 +84,14 @@ impl Topic {
     }
 }
 
+/// Reads a time in seconds.
+fn span(what: &str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    Duration::try_from_secs_f64(seconds)
+        .map(Some)
+        .map_err(|_| PyValueError::new_err(format!("{what} is a number of seconds, not negative")))
+}
+
 /// Reads the options of a subscriber.
 pub(crate) fn subscriber_options(
     reliable: bool,
@@ -90,14 +100,7 @@ pub(crate) fn subscriber_options(
     keys: Option<Vec<u64>>,
     period: Option<f64>,
 ) -> PyResult<SubscriberOptions> {
-    let period = match period {
-        None => None,
-        Some(seconds) => {
-            Some(std::time::Duration::try_from_secs_f64(seconds).map_err(|_| {
-                PyValueError::new_err("a period is a number of seconds, not negative")
-            })?)
-        }
-    };
+    let period = span("period", period)?;
     let mut options = SubscriberOptions::default().reliable(reliable).history(history);
     if let Some(keys) = keys {
         options = options.keys(&keys);
@@ -168,8 +171,16 @@ impl Topic {
     }
 
     /// Makes a new publisher, of up to 62.
-    fn publisher(&self, py: Python<'_>) -> PyResult<Publisher> {
-        let publisher = self.topic.get()?.publisher().raised(py)?;
+    ///
+    /// ``max_blocking``: how many seconds a reliable subscriber may be in the way of a message; then
+    /// publishing goes on without it, and its ``recv`` raises ``Lagged``. None: for ever.
+    #[pyo3(signature = (*, max_blocking=None))]
+    fn publisher(&self, py: Python<'_>, max_blocking: Option<f64>) -> PyResult<Publisher> {
+        let mut options = PublisherOptions::default();
+        if let Some(span) = span("max_blocking", max_blocking)? {
+            options = options.max_blocking(span);
+        }
+        let publisher = self.topic.get()?.publisher_with(options).raised(py)?;
         Ok(Publisher {
             handle: Arc::new(HandleMutex::new(publisher)),
             last_type: Mutex::default(),
@@ -438,6 +449,13 @@ impl Publisher {
             Some(raised) => Err(raised),
             None => published.raised(py),
         }
+    }
+
+    /// Makes memory for messages of up to so many bytes, brings it in, and keeps it for this
+    /// publisher. ``held``: how many are in use at a time beside those in the ring, loans and
+    /// samples. Raises ``NoSpace`` when there is no room for all of it; no message is given up.
+    fn prefault(&self, py: Python<'_>, held: usize, size: usize) -> PyResult<()> {
+        self.handle.lock(py)?.prefault(held, size).raised(py)
     }
 
     /// Lends memory for a message, to be written in place: for ``with``, which publishes it at the

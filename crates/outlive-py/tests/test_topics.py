@@ -14,7 +14,7 @@ import zlib
 import numpy as np
 import pytest
 
-from outlive import BadOption, Missed, NoSpace, Timeout, TooLarge, TooMany, Topic, WrongKind
+from outlive import BadOption, Lagged, Missed, NoSpace, Timeout, TooLarge, TooMany, Topic, WrongKind
 
 
 def pair(folder, name="topic", **options):
@@ -518,6 +518,21 @@ def test_reliable_delivery_needs_a_topic_that_offers_it(folder):
     with pytest.raises(BadOption):
         Topic("topic", folder, reliable=True)
     assert Topic("topic", folder).subscribers() != []
+
+
+@pytest.mark.parametrize("limit", [0, 0.02])
+def test_a_publisher_waits_no_longer_than_its_limit(folder, limit):
+    topic = Topic("topic", folder, depth=2, reliable=True)
+    slow = topic.subscriber(reliable=True)
+    publisher = topic.publisher(max_blocking=limit)
+    for number in range(5):
+        publisher.publish(b"%d" % number)
+    with pytest.raises(Lagged, match="3"):
+        slow.recv(timeout=5)
+    assert [bytes(slow.recv(timeout=5)) for _ in range(2)] == [b"3", b"4"]
+    assert slow.lost == 3
+    with pytest.raises(ValueError, match="max_blocking"):
+        topic.publisher(max_blocking=-1)
 
 
 def test_a_dead_reliable_subscriber_is_waited_for_no_longer(folder, start):

@@ -9,7 +9,7 @@ use outlive::queue::{OnReceiverDeath, Queue};
 use outlive::rpc::Service;
 use outlive::state::State;
 use outlive::sync::{Semaphore, SemaphoreOptions};
-use outlive::topic::{Subscriber, Topic};
+use outlive::topic::{Publisher, Subscriber, Topic};
 
 const PAGE: &str = include_str!("../../../doc/options.md");
 
@@ -73,6 +73,9 @@ fn the_page_has_the_defaults() {
     assert_eq!(three.available_permits(), 3);
     let found = SemaphoreOptions::default().open_or_create(&domain, "three").expect("as it is");
     assert_eq!(found.available_permits(), 3);
+    let publisher = format!("{:?}", Publisher::options());
+    assert_eq!(publisher, "PublisherOptions { max_blocking: None }");
+    expect("publisher", "max_blocking", "none: it waits for reliable subscribers for ever");
     let subscriber = Subscriber::options();
     expect("subscriber", "reliable", false);
     expect("subscriber", "history", 0);

@@ -62,6 +62,13 @@ public:
         detail::done(outlive_domain_path(raw(), path, sizeof path)).value();
         return path;
     }
+    /** Brings into memory what this process has open in the domain, so many bytes of the calling
+     * thread's stack, and this library's code: the thread's later operations are no page faults. */
+    expected<void> prefault(size_t stack_bytes) { return detail::done(outlive_domain_prefault(raw(), stack_bytes)); }
+    /** Does the same, and locks the memory, all but the code; ENOMEM, EPERM: see RLIMIT_MEMLOCK. */
+    expected<void> lock_memory(size_t stack_bytes) {
+        return detail::done(outlive_domain_lock_memory(raw(), stack_bytes));
+    }
     /** Removes a name: processes that have the object open go on with it. */
     expected<void> remove(const std::string &name) { return detail::done(outlive_domain_remove(raw(), name.c_str())); }
     /** Frees what dead processes have left; returns how many claims there were. */

@@ -63,6 +63,10 @@ public:
         if (int code = outlive_pool_alloc(raw(), size, align, &data)) return Failure::last(code);
         return Memory(raw(), {static_cast<std::byte *>(data), size});
     }
+    /** Makes so many objects of so many bytes, and brings them in, for the calling thread. */
+    expected<void> prefault(size_t objects, size_t size) {
+        return detail::done(outlive_pool_prefault(raw(), objects, size));
+    }
     /** Hands memory over, in one atomic step, to the process that claims the offset. After a
      * failure it is still `memory`'s. */
     expected<uint64_t> offer(Memory &&memory) {

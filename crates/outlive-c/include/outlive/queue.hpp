@@ -153,11 +153,17 @@ public:
         if (int code = outlive_queue_sender(raw(), &handle)) return Failure::last(code);
         return Sender(handle);
     }
-    /** Makes this process the one receiver; EBUSY: another is alive. */
-    expected<Receiver> receiver() const {
+    /** Makes this process the one receiver, waiting for a living one to leave or to end; EBUSY: another
+     * is alive. */
+    expected<Receiver> receiver(Deadline deadline = at_once) const {
         outlive_receiver_t *handle = nullptr;
-        if (int code = outlive_queue_receiver(raw(), &handle)) return Failure::told(code);
+        if (int code = outlive_queue_receiver(raw(), deadline.raw(), &handle)) return Failure::told(code);
         return Receiver(handle);
+    }
+    /** Makes room for so many messages of up to so many bytes each, and brings it in: each process of
+     * the queue calls it. */
+    expected<void> prefault(size_t messages, size_t size) const {
+        return detail::done(outlive_queue_prefault(raw(), messages, size));
     }
     expected<outlive_queue_counters_t> counters() const {
         outlive_queue_counters_t counters{};

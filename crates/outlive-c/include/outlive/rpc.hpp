@@ -64,6 +64,10 @@ public:
             return Failure::last(code);
         return Reply(handle);
     }
+    /** Makes memory for so many requests and replies of up to so many bytes each, and brings it in. */
+    expected<void> prefault(size_t messages, size_t size) {
+        return detail::done(outlive_client_prefault(raw(), messages, size));
+    }
     /** Sends a request without waiting for the reply. */
     template <Message M> expected<Call> begin(const M &request, Deadline deadline = never) {
         auto bytes = bytes_of(request);

@@ -76,6 +76,11 @@ private:
 /** Publishes messages to a topic. One thread at a time may use it and its loans. */
 class Publisher {
 public:
+    /** Makes memory for messages of up to so many bytes, and brings it in; `held` are in use at a time
+     * beside those in the ring: loans, and samples that subscribers hold. */
+    expected<void> prefault(size_t held, size_t size) {
+        return detail::done(outlive_publisher_prefault(raw(), held, size));
+    }
     /** Lends memory for so many bytes; ENOSPC: subscribers hold what there is. */
     expected<Loan> loan(size_t size) {
         outlive_loan_t *handle = nullptr;
@@ -154,9 +159,10 @@ private:
 class Topic : public detail::WithOptions<Topic, detail::NoCalls, outlive_topic_t, outlive_topic_options_t, outlive_topic_open,
                                          outlive_topic_close> {
 public:
-    expected<Publisher> publisher() const {
+    /** Makes a publisher. Begin `options` with OUTLIVE_PUBLISHER_OPTIONS_INIT. */
+    expected<Publisher> publisher(const outlive_publisher_options_t &options = OUTLIVE_PUBLISHER_OPTIONS_INIT) const {
         outlive_publisher_t *handle = nullptr;
-        if (int code = outlive_topic_publisher(raw(), &handle)) return Failure::last(code);
+        if (int code = outlive_topic_publisher(raw(), &options, &handle)) return Failure::last(code);
         return Publisher(handle);
     }
     /** Makes a subscriber. Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT. */

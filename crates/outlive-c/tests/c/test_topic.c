@@ -35,7 +35,7 @@ static void take(const char *wanted) {
 
 static void ordinary(void) {
     open_topic(0);
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
     uint32_t publishers = 0, subscribers = 0;
     OK(outlive_topic_counts(topic, &publishers, &subscribers));
@@ -85,7 +85,7 @@ static void ordinary(void) {
 
 static void chosen(void) {
     open_topic(4);
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     for (char letter = 'a'; letter < 'k'; letter++) {
         outlive_header_t header = {1, 0, (uint64_t)letter % 2, {0}};
         OK(outlive_publisher_publish_copy(publisher, &letter, 1, &header, SOON, NULL));
@@ -103,7 +103,7 @@ static void chosen(void) {
     IS(ETIME, outlive_subscriber_recv(subscriber, &sample, SOON));
     close_all();
     open_topic(4);
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
     for (int at = 0; at < 10; at++) publish("x");
     take("x");
@@ -131,7 +131,7 @@ static void *kill_later(void *nothing) {
 /* A publisher waits for a reliable subscriber, and is released by its death. */
 static void reliable_subscriber_killed(void) {
     open_topic(4);
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     doomed = start(be_reliable);
     hear();
     for (int at = 0; at < 4; at++) publish("x");
@@ -150,7 +150,7 @@ static void reliable_subscriber_killed(void) {
 
 static void publish_and_hold(void) {
     open_topic(0);
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     char frame[100000];
     memset(frame, 'f', sizeof frame);
     OK(outlive_publisher_publish_copy(publisher, frame, sizeof frame, NULL, SOON, NULL));
@@ -171,7 +171,7 @@ static void publisher_killed(void) {
     CHECK(outlive_subscriber_publisher_count(subscriber) == 0);
     outlive_sample_t *sample = NULL;
     OK(outlive_subscriber_recv(subscriber, &sample, SOON));
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     for (int at = 0; at < 40; at++) publish("over it");
     const char *bytes = outlive_sample_data(sample);
     for (size_t at = 0; at < outlive_sample_size(sample); at++) CHECK(bytes[at] == 'f');
@@ -188,7 +188,7 @@ static void use_parents(void) {
 
 static void forked(void) {
     open_topic(0);
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
     join(start(use_parents));
     close(news[0]);
@@ -202,10 +202,10 @@ static void bad_arguments(void) {
     outlive_loan_t *loan = NULL;
     void *data = NULL;
     IS(EINVAL, outlive_topic_open(domain, "", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
-    IS(EINVAL, outlive_topic_publisher(NULL, &publisher));
+    IS(EINVAL, outlive_topic_publisher(NULL, NULL, &publisher));
     IS(EINVAL, outlive_topic_subscriber(NULL, NULL, &subscriber));
     open_topic(0);
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
     IS(EINVAL, outlive_publisher_loan(publisher, 5, NULL, &data));
     IS(EINVAL, outlive_publisher_loan(publisher, 5, &loan, NULL));
@@ -228,5 +228,25 @@ static void bad_arguments(void) {
     close_all();
 }
 
-TESTS(TEST(ordinary), TEST(chosen), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
+/* A publisher waits no longer than its options say, and the subscriber is told. */
+static void waits_no_longer(void) {
+    outlive_subscriber_options_t reliable = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    outlive_publisher_options_t limited = OUTLIVE_PUBLISHER_OPTIONS_INIT;
+    outlive_sample_t *sample = NULL;
+    open_topic(2);
+    reliable.reliable = 1;
+    limited.max_blocking = 1;
+    OK(outlive_topic_subscriber(topic, &reliable, &subscriber));
+    OK(outlive_topic_publisher(topic, &limited, &publisher));
+    publish("a");
+    publish("b");
+    publish("c");
+    IS(OUTLIVE_LAGGED, outlive_subscriber_recv(subscriber, &sample, SOON));
+    take("b");
+    take("c");
+    CHECK(outlive_subscriber_lost(subscriber) == 1);
+    close_all();
+}
+
+TESTS(TEST(ordinary), TEST(chosen), TEST(waits_no_longer), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
       TEST(bad_arguments))

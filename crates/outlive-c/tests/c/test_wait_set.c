@@ -26,9 +26,9 @@ static void ordinary(void) {
     outlive_latch_t *latch = NULL;
     OK(outlive_queue_open(domain, "queue", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     OK(outlive_queue_sender(queue, &sender));
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     OK(outlive_topic_open(domain, "topic", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
     OK(outlive_event_open(domain, "event", OUTLIVE_OPEN_OR_CREATE, OUTLIVE_RESET_MANUAL, &event));
     OK(outlive_latch_open(domain, "latch", OUTLIVE_OPEN_OR_CREATE, 1, &latch));
@@ -157,7 +157,7 @@ static void others(void) {
     IS(EPIPE, outlive_wait_set_take_state(set, by_state, &version));
 
     outlive_publisher_t *publisher = NULL;
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     CHECK(what_of(by_topic, SOON) == OUTLIVE_CHANGED);
     OK(outlive_wait_set_take_topic(set, by_topic, &publishers, &subscribers));
     CHECK(publishers == 1 && subscribers == 0);

@@ -134,7 +134,7 @@ static void publish_one(size_t length, int in_place)
 	options.no_stamps = 1;
 	options.wait = OUTLIVE_WAIT_BLOCK;
 	must(outlive_topic_open(domain, name, OUTLIVE_OPEN_OR_CREATE, &options, &topic));
-	must(outlive_topic_publisher(topic, &publisher));
+	must(outlive_topic_publisher(topic, NULL, &publisher));
 	for (uint64_t number = 1; number <= DEPTH; number++)
 		must(outlive_publisher_publish_copy(publisher, message(1, number, length), length, NULL, OUTLIVE_NEVER, NULL));
 	const char *last = message(1, DEPTH + 1, length);

@@ -1,6 +1,7 @@
 /* Domains, states, semaphores, events, deadlines, results. */
 #include "testing.hpp"
 
+#include <sys/resource.h>
 #include <thread>
 
 static void domains() {
@@ -111,6 +112,37 @@ static void pools() {
     CHECK(pool.alloc(size_t(2) << 30).code() == EMSGSIZE);
 }
 
+static void prefaulted() {
+    auto domain = open_domain();
+    auto topic = outlive::Topic::open_or_create(domain, "topic").value();
+    auto queue = outlive::Queue::open_or_create(domain, "queue").value();
+    auto pool = outlive::Pool::open_or_create(domain, "pool").value();
+    auto server = outlive::Server::open_or_create(domain, "service").value();
+    auto client = outlive::Client::open(domain, "service").value();
+    auto subscriber = topic.subscriber().value();
+    auto publisher = topic.publisher().value();
+    publisher.prefault(2, 5000).value();
+    queue.prefault(16, 5000).value();
+    pool.prefault(16, 5000).value();
+    client.prefault(2, 5000).value();
+    server.prefault(2, 5000).value();
+    domain.prefault(64 << 10).value();
+    const std::string message(5000, 'x');
+    auto turn = [&] {
+        publisher.publish(message).value();
+        CHECK(subscriber.recv(outlive::at_once).value().bytes().size() == 5000);
+    };
+    turn();
+    rusage before{}, after{};
+    CHECK(getrusage(RUSAGE_THREAD, &before) == 0);
+    for (int count = 0; count < 1000; count++) turn();
+    CHECK(getrusage(RUSAGE_THREAD, &after) == 0);
+    CHECK(after.ru_minflt == before.ru_minflt && after.ru_majflt == before.ru_majflt);
+    CHECK(publisher.prefault(1, size_t(2) << 30).code() == EMSGSIZE);
+    CHECK(domain.prefault(size_t(1) << 40).code() == EINVAL);
+    domain.lock_memory(4096).value();
+}
+
 static void deadlines() {
     using namespace std::chrono;
     CHECK(outlive::Deadline(hours::max()).raw() == OUTLIVE_NEVER);
@@ -135,4 +167,4 @@ static void results() {
     CHECK(outlive::Failure(OUTLIVE_DAMAGED, "").error_code().default_error_condition().category() == outlive::category());
 }
 
-TESTS(TEST(domains), TEST(states), TEST(semaphores_and_events), TEST(pools), TEST(deadlines), TEST(results))
+TESTS(TEST(domains), TEST(states), TEST(semaphores_and_events), TEST(pools), TEST(prefaulted), TEST(deadlines), TEST(results))

@@ -57,7 +57,7 @@ static void *second(void *unused)
 	DO(outlive_event_wait_any(event, 1, OUTLIVE_NEVER, &seen));
 	by_event++;
 	DO(outlive_queue_sender(queue, &sender));
-	DO(outlive_topic_publisher(topic, &publisher));
+	DO(outlive_topic_publisher(topic, NULL, &publisher));
 	for (long i = 0; i < TURNS; i++) {
 		by_queue = i;
 		DO(outlive_sender_send(sender, &i, sizeof i, OUTLIVE_NEVER));
@@ -96,7 +96,7 @@ int main(int count, char **arguments)
 	DO(outlive_semaphore_open(domain, "semaphore", how, 1, 1, &semaphore));
 	DO(outlive_queue_open(domain, "queue", how, NULL, &queue));
 	DO(outlive_topic_open(domain, "topic", how, &options, &topic));
-	DO(outlive_queue_receiver(queue, &receiver));
+	DO(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
 	DO(outlive_topic_subscriber(topic, NULL, &subscriber));
 	if (pthread_create(&thread, NULL, second, NULL)) return 1;
 	take_turns();

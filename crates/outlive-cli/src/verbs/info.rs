@@ -497,9 +497,10 @@ fn topic_figures(usage: &TopicUsage) -> [(&'static str, u64); 5] {
 
 /// Returns a subscriber in a few words.
 pub fn subscribes(one: &SubscriberUsage) -> String {
-    let kind = match (one.leaving, one.reliable) {
-        (true, _) => ", gone",
-        (_, true) => ", reliable",
+    let kind = match (one.leaving, one.lagging, one.reliable) {
+        (true, ..) => ", gone",
+        (_, true, _) => ", reliable, lagging",
+        (.., true) => ", reliable",
         _ => "",
     };
     let figures = [(u64::from(one.held), "held"), (one.lost, "lost")];

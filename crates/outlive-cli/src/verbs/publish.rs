@@ -66,6 +66,10 @@ pub struct PublishArgs {
     /// --wait-for [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
+    /// Wait this long for a reliable subscriber with each message, then publish without it; 0: do
+    /// not wait [default: wait for ever]
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    max_blocking: Option<Duration>,
     /// For a new topic: how many messages of each publisher it keeps [default: 16, or what a profile
     /// of the configuration file says]
     #[arg(long, value_name = "N")]
@@ -147,7 +151,11 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
     let signals = Signals::that_end()?;
     let domain = common.domain.open()?;
     let topic = open(args, &domain, !common.domain.no_create)?;
-    let publisher = topic.publisher()?;
+    let mut options = Publisher::options();
+    if let Some(span) = args.max_blocking {
+        options = options.max_blocking(span);
+    }
+    let publisher = topic.publisher_with(options)?;
     let mut publishing =
         Publishing { args, signals, publisher: &publisher, next: None, sum: Sum::default() };
     let result = publishing.wait_for_subscribers(&topic).and_then(|()| publishing.all(framing));
@@ -316,12 +324,9 @@ impl Publishing<'_> {
             if !told && let Some(slowest) = slowest {
                 told = true;
                 let pid = slowest.pid;
-                talk(
-                    "pub",
-                    format_args!(
-                        "waiting for process {pid}, a reliable subscriber, to take older messages"
-                    ),
-                );
+                talk(format_args!(
+                    "waiting for process {pid}, a reliable subscriber, to take older messages"
+                ));
             }
             self.heed_signals(true)?;
             if self.args.timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {

@@ -151,6 +151,14 @@ pub enum RecvError {
     /// [`period`](crate::topic::SubscriberOptions::period). It is returned once for each period
     /// that passes.
     Missed,
+    /// A publisher has stopped waiting for this reliable subscriber, which was in its way for longer
+    /// than its [`max_blocking`](crate::topic::PublisherOptions::max_blocking), and has overwritten
+    /// messages. It is told once; the next receive returns the oldest message that is there, and
+    /// publishers wait for the subscriber again.
+    Lagged {
+        /// How many messages of one publisher were overwritten.
+        lost: u64,
+    },
     /// This subscriber holds as many samples as it can; drop some.
     TooManyHeld,
     /// The bytes of the message are no value of the type asked for, or no msgpack of it.
@@ -172,6 +180,10 @@ impl fmt::Display for RecvError {
             RecvError::Missed => {
                 f.write_str("nothing has come for longer than the period that was asked for")
             }
+            RecvError::Lagged { lost } => write!(
+                f,
+                "a publisher did not wait any longer and has overwritten messages that were still to be received: {lost}; receive on, or faster"
+            ),
             RecvError::TooManyHeld => {
                 f.write_str("this subscriber holds 256 samples; drop some first")
             }

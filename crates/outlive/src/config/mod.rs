@@ -1,7 +1,7 @@
 //! The configuration file: the default domain, its limits, how to wait, and named profiles for
 //! topics.
 //!
-//! The library reads it in two calls alone: [`Config::load`], for whoever asks, and
+//! The library reads it in two calls alone: [`Config::load`], which a program may call, and
 //! [`Domain::open_default`](crate::Domain::open_default), in which the file says which domain is
 //! the default one: all programs and all languages must agree on that. Nothing else in the library
 //! reads a file that the caller has not named.
@@ -111,7 +111,7 @@ pub struct Profile {
     pub stamps: Option<bool>,
     /// How handles wait.
     pub wait_strategy: Option<WaitStrategy>,
-    /// Whether publishers wait for a subscriber.
+    /// Whether a subscriber asks publishers to wait for it; where it does, a new topic offers that.
     pub reliable: Option<bool>,
     /// How many earlier messages of each publisher a subscriber receives.
     pub history: Option<u32>,

@@ -2,6 +2,7 @@
 
 mod group;
 mod options;
+mod resident;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

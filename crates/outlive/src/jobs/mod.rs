@@ -29,6 +29,7 @@ mod msgpack;
 mod options;
 mod queue;
 mod readiness;
+mod resident;
 mod table;
 mod usage;
 mod wait;

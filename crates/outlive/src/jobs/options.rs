@@ -12,7 +12,7 @@ use super::queue::JobQueue;
 use crate::domain::{agree, check_range, three_openings};
 use crate::liveness::Registry;
 use crate::payload::Recorded;
-use crate::segment::{Opening, Segment, Spec};
+use crate::segment::{Opening, Segment, Spec, note_opened};
 use crate::shim::Ordering;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 
@@ -227,6 +227,7 @@ impl<M: Payload + ?Sized> JobQueue<M> {
     ) -> Result<JobQueue<M>, Error> {
         segment.expect(Kind::JobQueue)?;
         let inner = Arc::new(Inner::new(segment, registry)?);
+        note_opened(registry.index, &inner);
         Ok(JobQueue { inner, _job: PhantomData })
     }
 }

@@ -13,6 +13,7 @@ use super::id::TokenId;
 use super::slot::Slot;
 use crate::segment::{BODY, Contents, Folder, Opening, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::resident::Residency;
 use crate::sys::{barrier, identity, libc_mutex};
 use crate::{Error, Kind};
 
@@ -230,6 +231,13 @@ impl Registry {
     }
 
     /// Returns the slots that exist now.
+    /// Makes the registry's words and all its slots resident: later tokens of other processes are
+    /// looked at, too.
+    pub(crate) fn make_resident(&self, residency: Residency) -> Result<(), Error> {
+        let bytes = SLOTS_AT + u64::from(self.slots()) * SLOT;
+        self.segment.make_part_resident(0, bytes, residency)
+    }
+
     fn all_slots(&self) -> &'static [Slot] {
         // SAFETY: `slots()` slots exist in the file and are mapped, as in `slot_at`; all their
         // fields are atomics.

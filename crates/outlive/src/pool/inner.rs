@@ -18,6 +18,7 @@ use super::file::{File, ObjectPtr};
 use super::heap::{BUCKETS, CLASSES, CLUSTER, ObjectRef, Tag, class_of, size_of_class, take_any};
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
+use crate::segment::note_opened;
 use crate::shim::Ordering;
 
 /// The largest object: 1 GiB.
@@ -108,6 +109,7 @@ impl Inner {
             handles: AtomicUsize::new(1),
         });
         inner.ask_for_huge_pages(huge_pages);
+        note_opened(registry.index, &inner);
         let weak = Arc::downgrade(&inner);
         match opened.get_mut(number) {
             Some(closed) => *closed = weak,

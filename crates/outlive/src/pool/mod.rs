@@ -38,6 +38,7 @@ mod inner;
 mod object;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod pool;
+mod resident;
 mod share;
 mod usage;
 mod value;

@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use super::head::AtHead;
+use super::inner::AnnexBytes;
 use super::room::wait_for_memory;
 use super::sweep::collect_objects;
 use super::{Queue, RawReceiver};
 use crate::claim::{Role, Standing};
 use crate::liveness::{Me, Registry};
 use crate::pool::{ObjectRef, Tag};
-use crate::segment::Segment;
+use crate::segment::{Resident, Segment};
+use crate::sys::resident::Residency;
 use crate::wake::{EventCount, SpinWait};
 use crate::{Deadline, Error, RecvError, SendError, WaitStrategy};
 
@@ -100,6 +102,19 @@ impl Queue {
     pub(crate) fn allocate(&self, me: Me, len: u64) -> Result<ObjectRef, Error> {
         let ring = &self.inner.ring;
         ring.pool.allocate(&ring.segment, me, len, ring)
+    }
+
+    /// Makes so many objects of so many bytes, which are free afterwards, and brings all of the
+    /// queue's memory in.
+    pub(crate) fn prefault_objects(&self, objects: usize, bytes: usize) -> Result<(), SendError> {
+        self.inner.make_objects(objects, bytes as u64)?;
+        Ok(self.inner.make_resident(Residency::Prefault)?)
+    }
+
+    /// Says how much of the annex exists: for bringing it in with the rest.
+    pub(crate) fn set_annex_bytes(&self, bytes: AnnexBytes) {
+        // Set before, by another handle: to the same function.
+        let _ = self.inner.annex_bytes.set(bytes);
     }
 
     /// Returns the most bytes that an object can have.

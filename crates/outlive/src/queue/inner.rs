@@ -1,10 +1,16 @@
 //! What all handles of one opened queue share, and which process receives.
 
+use std::sync::OnceLock;
+
 use super::ring::Ring;
 use crate::claim::{Role, RoleState, Standing};
 use crate::liveness::Registry;
+use crate::segment::Segment;
 use crate::wake::SpinWait;
 use crate::{Deadline, SendError};
+
+/// Returns how many bytes of another layer's words exist that begin there.
+pub(crate) type AnnexBytes = fn(&Segment, u64) -> u64;
 
 /// See the file's head.
 pub(crate) struct Inner {
@@ -14,6 +20,8 @@ pub(crate) struct Inner {
     pub(super) need_receiver: bool,
     /// While the receiver is dead, messages are kept for the next one.
     pub(super) keeps: bool,
+    /// How much of the annex exists, if another layer has words there.
+    pub(super) annex_bytes: OnceLock<AnnexBytes>,
 }
 
 impl Inner {

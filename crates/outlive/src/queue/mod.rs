@@ -32,6 +32,7 @@ mod queue;
 mod readiness;
 mod receive;
 mod receiver;
+mod resident;
 mod ring;
 mod room;
 mod send;

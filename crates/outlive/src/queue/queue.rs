@@ -1,7 +1,7 @@
 //! A queue as a whole: making, opening and inspecting it.
 
 use core::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::Inner;
@@ -17,7 +17,7 @@ use crate::domain::{agree, check_range, three_openings};
 use crate::liveness::{Registry, TokenId};
 use crate::payload::Recorded;
 use crate::pool::Heap;
-use crate::segment::{Opening, Segment, Spec};
+use crate::segment::{Opening, Segment, Spec, note_opened};
 use crate::shim::Ordering;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, Payload, WaitStrategy};
@@ -371,8 +371,11 @@ impl<M: Payload + ?Sized> Queue<M> {
         let keeps = options & KEEP_FOR_NEXT_RECEIVER != 0;
         let spin_wait = SpinWait::new();
         spin_wait.set(wait);
-        let inner = Inner { ring, registry, spin_wait, need_receiver, keeps };
-        Ok(Queue { inner: Arc::new(inner), _message: PhantomData })
+        let annex_bytes = OnceLock::new();
+        let inner =
+            Arc::new(Inner { ring, registry, spin_wait, need_receiver, keeps, annex_bytes });
+        note_opened(registry.index, &inner);
+        Ok(Queue { inner, _message: PhantomData })
     }
 
     /// Returns what the queue was made with.

@@ -339,6 +339,42 @@ impl Ring {
     }
 
     /// Makes sure that the region after `region` has slots.
+    /// Returns where a region lies, and how many bytes of it exist.
+    pub(super) fn part_of(&self, region: u32) -> Result<(u64, u64), Error> {
+        Ok((self.region_at(region), (self.limit(region)? & !SEALED) * self.slot_bytes))
+    }
+
+    /// Makes all slots that the regions can have, from the current one on, up to a region that has
+    /// so many: a sender that finds a region full goes on in the next one.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when no region has so many, or the file system has no room for them.
+    #[cold]
+    pub(super) fn make_slots(&self, messages: u64) -> Result<(), Error> {
+        let mut region = self.head().current.load(Ordering::Acquire).min(self.regions - 1);
+        loop {
+            let limit = self.limit(region)?;
+            let slots = limit & !SEALED;
+            if limit & SEALED != 0 || slots >= self.most_slots(region) {
+                if slots >= messages {
+                    return Ok(());
+                }
+                if region + 1 < self.regions {
+                    region += 1;
+                    continue;
+                }
+            }
+            let bytes = self.next_step(region, slots) * self.slot_bytes;
+            if bytes == 0 || limit & SEALED != 0 || !self.allows_slots(bytes) {
+                let wanted = messages.saturating_sub(slots).saturating_mul(self.slot_bytes);
+                return Err(Error::NoSpace { path: self.segment.path().to_path_buf(), wanted });
+            }
+            // Asked before `grow_region`, which would seal the region if there was no room.
+            self.segment.grow(self.region_at(region) + slots * self.slot_bytes, bytes)?;
+            self.grow_region(region, limit)?;
+        }
+    }
+
     #[cold]
     pub(super) fn open_next(&self, region: u32) -> Result<Growth, Error> {
         let next = region + 1;

@@ -56,7 +56,7 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 /// process dies, no server begins those of its calls that were not begun, and its replies are
 /// freed.
 pub struct Client<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
-    slots: OwnSlots,
+    pub(super) slots: OwnSlots,
     _types: PhantomData<Types<Q, R>>,
 }
 
@@ -299,8 +299,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         Ok(put?)
     }
 
-    /// Perhaps only what dead clients left, or replies to calls that this client let go of, is
-    /// missing. No wake announces either, so the client looks for both once a second.
+    /// The memory that is missing may be what dead clients left, or replies to calls that this client
+    /// let go of. No process wakes the client for either, so it looks for both once a second.
     #[cold]
     fn wait_for_memory(
         &self,

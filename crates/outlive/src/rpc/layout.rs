@@ -192,6 +192,12 @@ impl ServiceFile {
         // Otherwise a server would skip a request whose slot it had not mapped, and the client
         // would wait as long as that server lives.
         queue.segment().expect_mapped(at + ANNEX.len)?;
+        queue.set_annex_bytes(|segment, at| {
+            let head = segment.at::<ServiceHeader>(at);
+            // Acquire pairs with `add_client_slot`: the pages exist.
+            let slots = head.map_or(0, |head| head.client_slots.load(Ordering::Acquire));
+            CLIENT_SLOTS_AT + u64::from(slots.min(MOST_CLIENT_SLOTS)) * CLIENT_SLOT
+        });
         Ok(ServiceFile { queue, at })
     }
 

@@ -35,6 +35,7 @@ mod own_slots;
 mod readiness;
 mod reply;
 mod request;
+mod resident;
 mod server;
 mod service;
 mod stream;

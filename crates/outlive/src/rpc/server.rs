@@ -47,7 +47,7 @@ use crate::{Deadline, Error, Payload, RecvError, WaitStrategy};
 /// If a client dies, its requests that were not begun are skipped, and replies to it fail with
 /// [`SendError::ReceiverDied`](crate::SendError::ReceiverDied).
 pub struct Server<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
-    service: ServiceFile,
+    pub(super) service: ServiceFile,
     /// `None` only during the drop.
     receiver: Option<RawReceiver>,
     requests: Requests,

@@ -42,7 +42,7 @@ use crate::{Deadline, Domain, Error, Kind, Payload, WaitStrategy};
 /// # If a process dies
 /// Requests that no server has begun stay; see [`Server`] and [`Client`].
 pub struct Service<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
-    file: ServiceFile,
+    pub(super) file: ServiceFile,
     _types: PhantomData<Types<Q, R>>,
 }
 

@@ -6,6 +6,7 @@ mod hash;
 mod header;
 mod name;
 mod pages;
+mod resident;
 #[expect(clippy::module_inception, reason = "the folder's main thing")]
 mod segment;
 
@@ -14,5 +15,6 @@ pub(crate) use folder::{Contents, Folder};
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
+pub(crate) use resident::{Resident, make_opened_resident, note_opened};
 pub use segment::Opening;
-pub(crate) use segment::{MOST_RESERVED, Segment, SharedLayout, View};
+pub(crate) use segment::{MOST_RESERVED, Segment, SharedLayout, View, lock_error};

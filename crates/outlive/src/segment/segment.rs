@@ -23,6 +23,7 @@ use super::header::{BODY, Header, Spec};
 use crate::shim::{AtomicU64, Ordering};
 use crate::sys::file::{self, KeptFile};
 use crate::sys::map::{Mapping, PAGE};
+use crate::sys::resident::{self, Residency};
 use crate::sys::{Errno, process};
 use crate::{Error, Kind};
 
@@ -330,6 +331,70 @@ impl Segment {
         changed.map_err(|errno| Error::from_errno("change the protection of", &self.path, errno))
     }
 
+    /// Makes a part of the file resident in this mapping, which may be written there. The caller
+    /// knows that its pages exist; the file's pages are asked for once more, so that a full file
+    /// system is an error here and no signal later. The two pages behind the header stay as they
+    /// are: no process touches them.
+    pub(crate) fn make_part_resident(
+        &self,
+        from: u64,
+        len: u64,
+        residency: Residency,
+    ) -> Result<(), Error> {
+        let (body, end) = (from.max(BODY), from + len);
+        if from < BODY {
+            self.make_resident_in(&self.map, 0, PAGE, true, residency)?;
+        }
+        self.make_resident_in(&self.map, body, end.saturating_sub(body), true, residency)
+    }
+
+    /// Makes a part of the file resident in this mapping, where it can only be read.
+    pub(crate) fn make_part_readable(
+        &self,
+        from: u64,
+        len: u64,
+        residency: Residency,
+    ) -> Result<(), Error> {
+        self.make_resident_in(&self.map, from, len, false, residency)
+    }
+
+    /// Makes a part of the file resident in another mapping of it.
+    pub(crate) fn make_part_of_view_resident(
+        &self,
+        view: &View,
+        from: u64,
+        len: u64,
+        residency: Residency,
+    ) -> Result<(), Error> {
+        self.make_resident_in(&view.map, from, len, true, residency)
+    }
+
+    fn make_resident_in(
+        &self,
+        map: &Mapping,
+        from: u64,
+        len: u64,
+        is_writable: bool,
+        residency: Residency,
+    ) -> Result<(), Error> {
+        if len == 0 {
+            return Ok(());
+        }
+        self.grow(from, len)?;
+        let (from, end) = (from / PAGE * PAGE, (from + len).next_multiple_of(PAGE));
+        let end = end.min(map.len());
+        // SAFETY: inside the mapping, as just checked; `grow` has made the pages in the file; the
+        // caller knows how the part is mapped.
+        let done = unsafe {
+            let at = map.base().as_ptr().add(from as usize);
+            resident::make_resident(at, (end - from) as usize, is_writable, residency)
+        };
+        done.map_err(|failure| match failure {
+            resident::Failure::Map(errno) => allocation_error(&self.path, end - from, errno),
+            resident::Failure::Lock(errno) => lock_error(&self.path, errno),
+        })
+    }
+
     /// Maps the whole file once more, writable everywhere.
     pub(crate) fn view(&self) -> Result<View, Error> {
         let len = self.map.len();
@@ -394,9 +459,25 @@ fn allocation_error(path: &Path, wanted: u64, errno: Errno) -> Error {
     }
 }
 
+/// Makes the error of a lock of memory that the kernel refuses.
+pub(crate) fn lock_error(path: &Path, errno: Errno) -> Error {
+    // Not by `from_errno`: the refusal is the limit's, whichever errno the kernel has for it.
+    Error::System {
+        doing: "lock memory (raise RLIMIT_MEMLOCK, 'ulimit -l', or give CAP_IPC_LOCK) of",
+        path: path.to_path_buf(),
+        errno: errno.raw_os_error(),
+    }
+}
+
 fn mapping_error(path: &Path, wanted: u64, errno: Errno) -> Error {
     match errno {
         Errno::NOMEM => Error::NoAddressSpace { path: path.to_path_buf(), wanted },
+        // With mlockall(MCL_FUTURE), all that is reserved counts as locked.
+        Errno::AGAIN => Error::System {
+            doing: "map (call mlockall(MCL_FUTURE) after it, or raise RLIMIT_MEMLOCK)",
+            path: path.to_path_buf(),
+            errno: errno.raw_os_error(),
+        },
         errno => Error::from_errno("map", path, errno),
     }
 }

@@ -24,6 +24,7 @@ mod layout;
 mod options;
 mod read;
 mod readiness;
+mod resident;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod state;
 mod sweep;

@@ -13,7 +13,7 @@ use super::layout::{
 use super::state::State;
 use crate::domain::{agree, three_openings};
 use crate::liveness::Registry;
-use crate::segment::{Opening, Segment, Spec};
+use crate::segment::{Opening, Segment, Spec, note_opened};
 use crate::shim::{AtomicU64, Ordering};
 use crate::wake::SpinWait;
 use crate::{Domain, Error, Kind, Payload, Plain, WaitStrategy};
@@ -323,7 +323,9 @@ impl<M: Payload + ?Sized> State<M> {
         segment.expect(Kind::State)?;
         let buffers = Buffers::new(segment)?;
         let inner = Inner { buffers, registry, spin_wait: SpinWait::new() };
-        Ok(State { inner: Arc::new(inner), _value: PhantomData })
+        let inner = Arc::new(inner);
+        note_opened(registry.index, &inner);
+        Ok(State { inner, _value: PhantomData })
     }
 }
 

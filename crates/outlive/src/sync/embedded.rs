@@ -7,7 +7,6 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock::{Lock, take, take_for_ever};
@@ -18,7 +17,6 @@ use crate::Plain;
 use crate::domain::three_openings;
 use crate::segment::{BODY, Header, Opening, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// Marks types that may be fields of a [`record!`](crate::record): atomics, embedded primitives
@@ -333,15 +331,7 @@ impl<T: RecordType, F: Fn(&mut T)> RecordOptions<T, F> {
         }
         super::order::opened(domain);
         let value = NonNull::from(segment.at::<Body<T>>(BODY)?).cast();
-        Ok(Record {
-            value,
-            site: Site {
-                registry: domain.registry(),
-                segment: Arc::new(segment),
-                spin_wait: SpinWait::new(),
-            },
-            _value: PhantomData,
-        })
+        Ok(Record { value, site: Site::opened(domain.registry(), segment), _value: PhantomData })
     }
 }
 

@@ -19,7 +19,7 @@ use super::raw::rw_lock::RawRwLock;
 use super::semaphore::SemaphoreWords;
 use super::{barrier, semaphore};
 use crate::liveness::{Me, Registry};
-use crate::segment::{BODY, Header, Opening, Segment, SharedLayout, Spec};
+use crate::segment::{BODY, Header, Opening, Segment, SharedLayout, Spec, note_opened};
 use crate::shim::{AtomicU32, Ordering};
 use crate::wake::SpinWait;
 use crate::{Domain, Error, Kind};
@@ -42,6 +42,13 @@ pub struct Site {
 impl Site {
     fn new(registry: &'static Registry, segment: Arc<Segment>) -> Site {
         Site { registry, segment, spin_wait: SpinWait::new() }
+    }
+
+    /// Returns that of a file that was just opened.
+    pub(super) fn opened(registry: &'static Registry, segment: Segment) -> Site {
+        let segment = Arc::new(segment);
+        note_opened(registry.index, &segment);
+        Site::new(registry, segment)
     }
 }
 
@@ -169,7 +176,7 @@ impl<S> Handle<S> {
         let (segment, (shared, prepared)) =
             domain.open_prepared(name, opening, &spec, init, prepare)?;
         super::order::opened(domain);
-        let site = Site::new(domain.registry(), Arc::new(segment));
+        let site = Site::opened(domain.registry(), segment);
         Ok((Handle { shared, site }, prepared))
     }
 

@@ -14,6 +14,7 @@ pub(crate) mod libc_mutex;
 pub(crate) mod map;
 pub(crate) mod process;
 pub(crate) mod procfs;
+pub(crate) mod resident;
 pub(crate) mod robust;
 pub(crate) mod schedule;
 pub(crate) mod start_thread;

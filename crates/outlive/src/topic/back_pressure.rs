@@ -6,6 +6,16 @@
 //! do not notify the publisher: of many subscribers only one wakes it, until the publisher names
 //! the next one in the way.
 //!
+//! A publisher that has waited for as long as it may (`max_blocking`) marks the slowest subscriber: a
+//! compare-exchange of its claim, from reliable to lagging. Publishers do not wait for that one any
+//! more. The subscriber finds the mark after its next take, and is reliable again; what it has not
+//! got until then it is told.
+//!
+//! | a publisher dies, or is stopped | what becomes of the marked subscriber |
+//! | --- | --- |
+//! | just after the mark | nothing was overwritten; after its next take it is reliable again |
+//! | later | it is told how many messages were overwritten before it took them |
+//!
 //! A wait set sleeps on the same words and the same end: room.rs.
 
 use super::layout::{Claim, State};
@@ -63,19 +73,52 @@ pub(super) fn needed_from(inner: &Inner, index: u32) -> u64 {
     slowest(inner, index).map_or(u64::MAX, |subscriber| subscriber.cursor)
 }
 
-/// Waits until there is room; returns up to which message. `has_sets`: wait sets may wait for room
-/// in another thread, so that no subscriber is named.
+/// Marks a subscriber as lagging: publishers do not wait for it until it has taken a message. Returns
+/// whether it was reliable until now; the caller looks again in any case.
+pub(super) fn mark(inner: &Inner, index: u32, subscriber: InTheWay) -> bool {
+    let Ok(words) = inner.subscriber_slot(subscriber.slot) else { return false };
+    let of = |state| Claim { process: subscriber.process, state }.word();
+    let (reliable, lagging) = (of(State::Reliable), of(State::Lagging));
+    // A compare-exchange: the subscriber may have left meanwhile, or another publisher have marked
+    // it. If a later subscriber of the same process has the slot by now, it is marked in place of
+    // the former one, and is reliable again after its next take.
+    // The fence of the look that comes next orders it before what this publisher overwrites: a
+    // subscriber that finds a message overwritten finds the mark. If this process died just after,
+    // the subscriber has lost nothing, and is reliable again after its next take.
+    let marked =
+        words.claim.compare_exchange(reliable, lagging, Ordering::AcqRel, Ordering::Relaxed);
+    if marked.is_ok() {
+        // Relaxed: a count that only this publisher writes, and no process relies on.
+        let count = &inner.ring(index).marked;
+        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+    marked.is_ok()
+}
+
+/// How a publisher waits.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Wait sets may wait for room in another thread, so that no subscriber is named.
+    pub(super) has_sets: bool,
+    /// When the call ends.
+    pub(super) deadline: Deadline,
+    /// When subscribers that are in the way are marked.
+    pub(super) mark_at: Option<Deadline>,
+}
+
+/// Waits until there is room; returns up to which message.
 pub(super) fn wait(
     inner: &Inner,
     me: Me,
     index: u32,
     position: u64,
-    has_sets: bool,
-    deadline: Deadline,
+    limits: Limits,
 ) -> Result<u64, SendError> {
+    let Limits { has_sets, deadline, mark_at } = limits;
+    let ends = mark_at.map_or(deadline, |moment| deadline.earlier(moment));
     let mut until = 0;
     let mut is_clear = || look(inner, index, position).map(|clear| until = clear).is_ok();
-    if is_clear() || inner.spin_wait.spin_until(deadline, &mut is_clear) {
+    if is_clear() || inner.spin_wait.spin_until(ends, &mut is_clear) {
         return Ok(until);
     }
     let words = inner.ring(index);
@@ -97,6 +140,15 @@ pub(super) fn wait(
             Ok(until) => return Ok(until),
             Err(slowest) => slowest,
         };
+        if mark_at.is_some_and(Deadline::has_passed) {
+            mark(inner, index, slowest);
+            // Others may be in the way, too.
+            slowest = match look(inner, index, position) {
+                Ok(until) => return Ok(until),
+                Err(slowest) => slowest,
+            };
+            continue;
+        }
         if deadline.has_passed() {
             return Err(SendError::TimedOut {
                 slowest: Some(Holder::of(inner.registry, slowest.process)),
@@ -110,7 +162,7 @@ pub(super) fn wait(
         let end = Some(slowest.process);
         let slept = Sleep::on(inner.registry, &[words.space.watch(ticket)])
             .behind(&relay, end.as_slice())
-            .until(ticket.until(deadline));
+            .until(ticket.until(ends));
         // Timed out: looks once more.
         let (Asleep::LookAgain | Asleep::TimedOut) = slept.map_err(|errno| {
             SendError::System(Error::from_errno("wait in", inner.segment.path(), errno))

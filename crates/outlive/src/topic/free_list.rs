@@ -31,6 +31,15 @@ pub(super) struct FreeList {
     /// When to scan hazard pointers next: (objects, bytes) in limbo.
     look_at: (usize, u64),
     held: Vec<u32>,
+    /// Bytes that stay ready, if they are more than [`MOST_READY`].
+    keep: u64,
+}
+
+/// Returns how many objects of so many bytes a publisher has in limbo at most before it scans, when
+/// subscribers hold so many of them at a time.
+pub(super) fn objects_in_turn(held: usize, bytes: u64) -> usize {
+    let long = usize::try_from(SOME_BYTES.div_ceil(bytes.max(1))).unwrap_or(SOME);
+    SOME.max(2 * held).min(long.max(SOME_LONG).max(2 * held))
 }
 
 impl FreeList {
@@ -43,6 +52,20 @@ impl FreeList {
     pub(super) fn put_back(&mut self, block: ObjectRef) {
         self.ready_bytes += block.capacity;
         self.ready.push(block);
+    }
+
+    /// Prepares for so many objects of so many bytes, which stay; returns how many are there that
+    /// are lent for that length.
+    pub(super) fn prepare(&mut self, objects: usize, bytes: u64) -> usize {
+        self.keep = self.keep.max((objects as u64).saturating_mul(2 * bytes.max(256)));
+        // Those of the ring's slots, too, of whatever length: each may come to be in limbo.
+        let more = objects + self.ready.len() + self.limbo.len();
+        self.ready.reserve(more);
+        self.limbo.reserve(more);
+        self.held.reserve(objects);
+        let fits =
+            |object: &&ObjectRef| object.capacity >= bytes && object.capacity / 2 <= bytes.max(256);
+        self.ready.iter().filter(fits).count() + self.limbo.iter().filter(fits).count()
     }
 
     /// Takes an object for so many bytes, of at most twice as many.
@@ -111,7 +134,7 @@ impl FreeList {
 
     /// Frees the oldest ready objects beyond the limit, or all of them if asked.
     pub(super) fn trim(&mut self, inner: &Inner, ring: u32, all: bool) -> u32 {
-        let most = if all { 0 } else { MOST_READY };
+        let most = if all { 0 } else { MOST_READY.max(self.keep) };
         let mut count = 0;
         while self.ready_bytes > most && self.ready.len() > count {
             let block = self.ready[count];

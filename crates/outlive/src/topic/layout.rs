@@ -92,7 +92,9 @@ pub(super) struct RingWords {
     pub(super) published: AtomicU64,
     /// The order of the last one.
     pub(super) order: AtomicU64,
-    reserved_3: [AtomicU64; 6],
+    /// How often it has stopped waiting for a reliable subscriber.
+    pub(super) marked: AtomicU64,
+    reserved_3: [AtomicU64; 5],
 }
 
 impl RingWords {
@@ -123,8 +125,9 @@ pub(super) struct SubscriberSlot {
     /// See [`Claim`].
     pub(super) claim: AtomicU64,
     high: AtomicU32,
-    reserved: AtomicU32,
     // Written by its owner.
+    /// How often it was told that publishers had stopped waiting for it.
+    pub(super) lagged: AtomicU32,
     pub(super) taken: AtomicU64,
     pub(super) lost: AtomicU64,
     /// The first [`NEAR`] lie in the same cache line as the claim: most subscribers need no more,
@@ -188,6 +191,8 @@ pub(super) enum State {
     Subscribed,
     /// Publishers wait for it.
     Reliable,
+    /// It asked to be reliable, and a publisher has stopped waiting for it: until it takes a message.
+    Lagging,
     /// It takes nothing any more; samples of it are held.
     Leaving,
     /// Its owner was dead, and another process is clearing it.
@@ -202,6 +207,7 @@ impl Claim {
             State::Reliable => 3,
             State::Leaving => 4,
             State::Sweeping => 5,
+            State::Lagging => 6,
         };
         state << 32 | u64::from(self.process.as_u32())
     }
@@ -215,6 +221,7 @@ impl Claim {
             2 => State::Subscribed,
             3 => State::Reliable,
             4 => State::Leaving,
+            6 => State::Lagging,
             _ => State::Sweeping,
         };
         Some(Claim { process, state })
@@ -222,7 +229,7 @@ impl Claim {
 
     /// Returns whether the subscriber receives messages.
     pub(super) fn is_subscribed(self) -> bool {
-        matches!(self.state, State::Subscribed | State::Reliable)
+        matches!(self.state, State::Subscribed | State::Reliable | State::Lagging)
     }
 }
 
@@ -336,6 +343,7 @@ mod tests {
                 State::Reliable,
                 State::Leaving,
                 State::Sweeping,
+                State::Lagging,
             ] {
                 let claim = Claim { process, state };
                 assert_eq!(Claim::of(claim.word()), Some(claim));

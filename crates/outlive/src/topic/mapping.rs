@@ -26,7 +26,7 @@ pub(super) struct Inner {
     /// A mapping in which payloads can only be read.
     pub(super) segment: Segment,
     /// A mapping in which they can be written, once there is a publisher.
-    writable: OnceLock<View>,
+    pub(super) writable: OnceLock<View>,
     pub(super) plan: Plan,
     pub(super) heap: Heap,
     pub(super) registry: &'static Registry,

@@ -128,6 +128,10 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         self.asked.depth = profile.depth.or(self.asked.depth);
         self.asked.max_bytes = profile.max_bytes.or(self.asked.max_bytes);
         self.asked.stamps = profile.stamps.or(self.asked.stamps);
+        // A profile is for both sides: where it wants subscribers to be reliable, the topic offers it.
+        if profile.reliable == Some(true) {
+            self.asked.reliable = Some(true);
+        }
         self.asked.wait = profile.wait_strategy.or(self.asked.wait);
         self
     }

@@ -12,10 +12,12 @@
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::header::Header;
 use super::loan::{Left, LenderOfPublisher};
 use super::mapping::Inner;
+use super::publisher_options::PublisherOptions;
 use super::ring::{self, Ring};
 use super::slot::{INLINE, Metadata, Slot};
 use super::subscriber_slot;
@@ -28,7 +30,8 @@ use crate::{Error, Payload, SendError};
 /// Publishes messages to a topic. A topic has up to 62 publishers at a time; each may move between
 /// threads.
 ///
-/// Publishing never waits, except for reliable subscribers; its cost does not depend on the number
+/// Publishing never waits, except for reliable subscribers, and for these as long as
+/// [its options](PublisherOptions::max_blocking) say; its cost does not depend on the number
 /// of subscribers.
 ///
 /// ```
@@ -65,6 +68,11 @@ pub struct Publisher<M: Payload + ?Sized = [u8]> {
     pub(super) room_until: Cell<u64>,
     /// Whether wait sets may wait for room: then all subscribers notify this publisher.
     pub(super) has_sets: Cell<bool>,
+    pub(super) options: PublisherOptions,
+    /// The message that a subscriber is in the way of, and since when.
+    pub(super) blocked: Cell<Option<(u64, Instant)>>,
+    /// What the ring's earlier publishers have counted.
+    pub(super) marked_before: u64,
     stamps: bool,
     /// The expected length of the next value as msgpack.
     #[cfg(feature = "msgpack")]
@@ -104,12 +112,26 @@ impl core::fmt::Debug for Published<'_> {
     }
 }
 
+impl Publisher {
+    /// Returns options, of which none is set, for [`Topic::publisher_with`].
+    ///
+    /// [`Topic::publisher_with`]: super::Topic::publisher_with
+    pub fn options() -> PublisherOptions {
+        PublisherOptions::default()
+    }
+}
+
 impl<M: Payload + ?Sized> Publisher<M> {
-    pub(super) fn new(inner: Arc<Inner>, stamps: bool) -> Result<Publisher<M>, Error> {
+    pub(super) fn new(
+        inner: Arc<Inner>,
+        options: PublisherOptions,
+        stamps: bool,
+    ) -> Result<Publisher<M>, Error> {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let ring = ring::take(&inner, me, process)?;
         let slots = core::ptr::from_ref(inner.slots(ring.index)?);
+        let marked_before = inner.ring(ring.index).marked.load(Ordering::Relaxed);
         Ok(Publisher {
             inner,
             ring: UnsafeCell::new(ring),
@@ -118,6 +140,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
             inside: Cell::new(me.id.as_u32()),
             room_until: Cell::new(0),
             has_sets: Cell::new(false),
+            options,
+            blocked: Cell::new(None),
+            marked_before,
             stamps,
             #[cfg(feature = "msgpack")]
             guess: Cell::new(0),

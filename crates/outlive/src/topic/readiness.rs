@@ -11,6 +11,7 @@ use super::subscriber::Subscriber;
 use super::subscriber::WakeWords;
 use crate::Error;
 use crate::Payload;
+use crate::TokenId;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
 use crate::wake::{
@@ -23,9 +24,9 @@ use crate::wake::{
 pub(crate) struct SubscriberReadiness {
     inner: Arc<Inner>,
     subscriber_slot: u32,
-    /// As long as the slot says this, it belongs to the subscriber, or to a later one of the same
-    /// process.
-    claim: u64,
+    /// As long as the slot is this process's and subscribed, it belongs to the subscriber, or to a
+    /// later one of the same process.
+    process: TokenId,
     /// The subscriber has left.
     left: Arc<AtomicBool>,
 }
@@ -58,11 +59,10 @@ impl Inner {
 impl<M: Payload + ?Sized> Subscriber<M> {
     pub(crate) fn readiness(&self) -> SubscriberReadiness {
         let (inner, subscriber_slot) = (Arc::clone(&self.inner), self.subscriber_slot);
-        let claim = self.words().claim.load(Ordering::Relaxed);
         SubscriberReadiness {
             inner,
             subscriber_slot,
-            claim,
+            process: self.process,
             left: Arc::clone(self.told_left.get_or_init(Arc::default)),
         }
     }
@@ -82,8 +82,9 @@ impl SubscriberReadiness {
         let words = self.inner.subscriber_slot(self.subscriber_slot).ok()?;
         // Acquire: the cursors of the subscriber that has the slot. Another claim: the subscriber
         // is gone, and nothing comes.
-        (words.claim.load(Ordering::Acquire) == self.claim && Claim::of(self.claim).is_some())
-            .then_some(words)
+        let is_ours = Claim::of(words.claim.load(Ordering::Acquire))
+            .is_some_and(|claim| claim.is_subscribed() && claim.process == self.process);
+        is_ours.then_some(words)
     }
 
     /// Returns each ring's slot at the cursor.

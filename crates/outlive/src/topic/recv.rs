@@ -10,11 +10,13 @@
 use core::ptr::NonNull;
 use std::time::Instant;
 
+use super::layout::{Claim, State};
 use super::readiness::GONE;
 use super::sample::Sample;
 use super::sample_cache::{Free, Taken};
 use super::slot::{INLINE, MessageState, Metadata};
 use super::subscriber::Subscriber;
+use super::subscriber_slot;
 use crate::shim::Ordering;
 use crate::sys::map::prefetch;
 use crate::{Error, Payload, RecvError};
@@ -52,7 +54,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             if order == GONE {
                 // It is there after all: it takes its turn by its order.
                 if self.slot(ring, position).look(position) != MessageState::There {
-                    self.skip(ring);
+                    self.skip(ring)?;
                 }
                 continue;
             }
@@ -65,7 +67,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                     return Ok(Some(Sample::new(taken)));
                 }
                 Took::Unwanted => self.advance(ring, position + 1),
-                Took::No => self.skip(ring),
+                Took::No => self.skip(ring)?,
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
                 Took::Damaged(what) => {
@@ -128,13 +130,26 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     }
 
     /// The message at the ring's cursor is gone: moves on to the oldest that may be there.
+    ///
+    /// # Errors
+    /// [`RecvError::Lagged`], when it had been promised to a reliable subscriber.
     #[cold]
-    fn skip(&mut self, ring: usize) {
+    fn skip(&mut self, ring: usize) -> Result<(), RecvError> {
         let published = self.inner.published(ring as u32);
         let oldest = published.saturating_sub(u64::from(self.inner.plan.depth));
         let next = oldest.max(self.cursors[ring] + 1);
         self.lose(next - self.cursors[ring]);
+        let promised = self.promised.get(ring).copied().unwrap_or(0).max(self.cursors[ring]);
         self.advance(ring, next);
+        match next.saturating_sub(promised) {
+            lost @ 1.. if self.options.reliable => {
+                // Relaxed: a count that only this subscriber writes, and no process relies on.
+                let count = &self.words().lagged;
+                count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                Err(RecvError::Lagged { lost })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn lose(&mut self, count: u64) {
@@ -152,6 +167,12 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             // If this process died just before, a sleeping publisher is woken by its end.
             let words = self.inner.ring(ring as u32);
             words.space.notify_all_if(|| words.is_awaited(self.subscriber_slot));
+            // After the cursor: publishers that wait for it again see how far it is. Relaxed: a
+            // mark that comes just after is found at the next take.
+            let reliable = Claim { process: self.process, state: State::Reliable }.word();
+            if self.words().claim.load(Ordering::Relaxed) != reliable {
+                subscriber_slot::return_from_lagging(self.words(), self.process);
+            }
         }
     }
 

@@ -2,9 +2,9 @@
 //! sets. The protocol is in back_pressure.rs.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::back_pressure::{self, look};
+use super::back_pressure::{self, InTheWay, Limits, look};
 use super::mapping::Inner;
 use super::publisher::Publisher;
 use crate::claim::Holder;
@@ -119,6 +119,16 @@ impl<M: Payload + ?Sized> Publisher<M> {
         until.saturating_sub(position)
     }
 
+    /// Returns how often this publisher has stopped waiting for a reliable subscriber, because it
+    /// was in the way for longer than
+    /// [`max_blocking`](super::PublisherOptions::max_blocking).
+    #[must_use]
+    pub fn stopped_waiting(&self) -> u64 {
+        // Relaxed: a count that this publisher alone writes.
+        let marked = self.inner.ring(self.ring(|ring| ring.index)).marked.load(Ordering::Relaxed);
+        marked.wrapping_sub(self.marked_before)
+    }
+
     /// Waits until no reliable subscriber is in the way of the next message.
     #[inline]
     pub(super) fn wait_for_room(
@@ -137,10 +147,50 @@ impl<M: Payload + ?Sized> Publisher<M> {
     #[inline(never)]
     fn wait_for_room_slow(&self, me: Me, deadline: Deadline) -> Result<(), SendError> {
         let (index, position) = self.ring(|ring| (ring.index, ring.published));
-        let has_sets = self.has_sets.get();
-        let until = back_pressure::wait(&self.inner, me, index, position, has_sets, deadline)?;
+        let until = match self.look_and_mark(index, position) {
+            Ok(until) => until,
+            Err(_) => {
+                let (has_sets, mark_at) = (self.has_sets.get(), self.mark_at(position));
+                let limits = Limits { has_sets, deadline, mark_at };
+                back_pressure::wait(&self.inner, me, index, position, limits)?
+            }
+        };
         self.room_until.set(until);
         Ok(())
+    }
+
+    /// Returns when subscribers that are in the way of the message at that position are marked as
+    /// lagging, counted from the first call that found one in its way.
+    #[cold]
+    fn mark_at(&self, position: u64) -> Option<Deadline> {
+        let span = self.options.max_blocking?;
+        let since = match self.blocked.get() {
+            Some((blocked, since)) if blocked == position => since,
+            _ => Instant::now(),
+        };
+        self.blocked.set(Some((position, since)));
+        // A moment that no clock reaches: it waits for ever.
+        since.checked_add(span).map(Deadline::at)
+    }
+
+    /// Returns when a call that finds a subscriber in the way marks it, if one is.
+    pub(crate) fn next_mark(&self) -> Option<Deadline> {
+        self.mark_at(self.ring(|ring| ring.published))
+    }
+
+    /// Looks whether there is room, and marks those that are in the way if it is time.
+    #[cold]
+    fn look_and_mark(&self, index: u32, position: u64) -> Result<u64, InTheWay> {
+        loop {
+            let slowest = match look(&self.inner, index, position) {
+                Err(slowest) => slowest,
+                found => return found,
+            };
+            if !self.mark_at(position).is_some_and(Deadline::has_passed) {
+                return Err(slowest);
+            }
+            back_pressure::mark(&self.inner, index, slowest);
+        }
     }
 
     /// Returns `Full` if a reliable subscriber is in the way of the next message.
@@ -149,7 +199,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         if position < self.room_until.get() {
             return Ok(());
         }
-        let until = look(&self.inner, index, position).map_err(|slowest| SendError::Full {
+        let until = self.look_and_mark(index, position).map_err(|slowest| SendError::Full {
             slowest: Some(Holder::of(self.inner.registry, slowest.process)),
         })?;
         self.room_until.set(until);

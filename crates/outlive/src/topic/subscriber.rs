@@ -68,7 +68,7 @@ use crate::{Deadline, Error, RecvError, TokenId};
 pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     pub(super) subscriber_slot: u32,
-    process: TokenId,
+    pub(super) process: TokenId,
     /// The process's number.
     pub(super) owner: u64,
     /// The thread that was last seen to belong to this process.
@@ -80,6 +80,9 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     /// Its keys are sorted.
     pub(super) options: SubscriberOptions,
     pub(super) lost: u64,
+    /// Of a reliable subscriber, by ring: from which message on it is told what it loses. Before it
+    /// lies what was published before it had joined. Empty: 0 for all rings.
+    pub(super) promised: Vec<u64>,
     /// When the last message came.
     pub(super) last: Instant,
     /// Tells wait sets that it has left.
@@ -184,6 +187,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         // `back_pressure::slowest`. A publisher that has not seen this subscriber has published all
         // that it may overwrite without waiting for it; this subscriber receives what comes after.
         fence(Ordering::SeqCst);
+        let promised = match options.reliable {
+            true => (0..cursors.len()).map(|ring| inner.published(ring as u32)).collect(),
+            false => Vec::new(),
+        };
         options.keys.sort_unstable();
         Ok(Subscriber {
             subscriber_slot,
@@ -194,6 +201,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             sample_cache: ManuallyDrop::new(SampleCache::new()),
             options,
             lost: 0,
+            promised,
             last: Instant::now(),
             told_left: OnceCell::new(),
             inner,
@@ -246,7 +254,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the next message, or `None` at once if there is none.
     ///
     /// # Errors
-    /// [`RecvError::TooManyHeld`], [`RecvError::NotOwner`],
+    /// [`RecvError::TooManyHeld`], [`RecvError::Lagged`], [`RecvError::NotOwner`],
     /// [`RecvError::Damaged`], [`RecvError::System`].
     ///
     /// # If a process dies
@@ -346,7 +354,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         Ok(true)
     }
 
-    /// Returns how many messages were overwritten or skipped before this subscriber took them.
+    /// Returns how many messages were overwritten or skipped before this subscriber took them. What
+    /// [`RecvError::Lagged`] tells is among them.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost

@@ -4,14 +4,14 @@
 //! | --- | --- | --- |
 //! | 0 | free | |
 //! | (P, joining) | its cursors are being written | counts for nothing; its hazard pointers are empty |
-//! | (P, subscribed), (P, reliable) | P takes messages | publishers stop waiting for it at once; its hazard pointers count until P has ended |
+//! | (P, subscribed), (P, reliable), (P, lagging) | P takes messages | publishers stop waiting for it at once; its hazard pointers count until P has ended |
 //! | (P, leaving) | P holds samples still | the same |
 //! | (T, sweeping) | its owner had ended, and T clears it | the next one, from (T dead, sweeping) |
 
 use super::layout::{Claim, MOST_SUBSCRIBERS, State, SubscriberSlot};
 use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
 use crate::liveness::{Ends, Me};
-use crate::shim::Ordering;
+use crate::shim::{Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
@@ -79,6 +79,7 @@ fn take_one(inner: &Inner, process: TokenId) -> Result<Option<u32>, Error> {
         words.hazard_pointers().reset();
         words.taken.store(0, Ordering::Relaxed);
         words.lost.store(0, Ordering::Relaxed);
+        words.lagged.store(0, Ordering::Relaxed);
         // Release pairs with `Inner::subscriber_slot_count`: its pages are there.
         inner.head().subscriber_slots.fetch_max(index + 1, Ordering::Release);
         return Ok(Some(index));
@@ -97,6 +98,18 @@ pub(super) fn join(inner: &Inner, words: &SubscriberSlot, process: TokenId, is_r
     // dead owner.
     words.claim.store(Claim { process, state }.word(), Ordering::Release);
     inner.note_change();
+}
+
+/// A subscriber that a publisher has marked as lagging has taken a message, or finds one overwritten:
+/// publishers wait for it again.
+#[cold]
+pub(super) fn return_from_lagging(words: &SubscriberSlot, process: TokenId) {
+    // Only its owner changes a claim that says lagging. Release pairs with `slowest`: the cursors.
+    // If this process died just after, the slot has a dead owner.
+    words.claim.store(Claim { process, state: State::Reliable }.word(), Ordering::Release);
+    // What is published before a publisher sees the claim may be overwritten: pairs with the fence
+    // in `slowest`, as when a subscriber joins.
+    fence(Ordering::SeqCst);
 }
 
 /// The subscriber leaves; the slot stays with the process while samples of it are held. Returns

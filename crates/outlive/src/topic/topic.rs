@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::mapping::{Inner, Map};
 use super::participants::{Presence, Side};
 use super::publisher::Publisher;
+use super::publisher_options::PublisherOptions;
 use super::ring;
 use super::subscriber::Subscriber;
 use super::subscriber_options::SubscriberOptions;
@@ -13,7 +14,7 @@ use super::subscriber_slot;
 use crate::Payload;
 use crate::claim::Holder;
 use crate::liveness::Registry;
-use crate::segment::Segment;
+use crate::segment::{Segment, note_opened};
 use crate::{Domain, Error, WaitStrategy};
 
 /// A topic, open in this process; makes its publishers and subscribers.
@@ -59,7 +60,9 @@ impl<M: Payload + ?Sized> Topic<M> {
     ) -> Topic<M> {
         let inner = Inner::new(segment, map, registry);
         inner.spin_wait.set(wait);
-        Topic { inner: Arc::new(inner), _message: PhantomData }
+        let inner = Arc::new(inner);
+        note_opened(registry.index, &inner);
+        Topic { inner, _message: PhantomData }
     }
 
     /// Makes a new publisher. It takes over the memory, and the messages that are still there, of a
@@ -71,7 +74,18 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// # If a process dies
     /// If this process dies during the call, the next publisher does the same.
     pub fn publisher(&self) -> Result<Publisher<M>, Error> {
-        Publisher::new(Arc::clone(&self.inner), self.config().stamps)
+        self.publisher_with(PublisherOptions::default())
+    }
+
+    /// Makes a new publisher with options.
+    ///
+    /// # Errors
+    /// The errors of [`Topic::publisher`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Topic::publisher`].
+    pub fn publisher_with(&self, options: PublisherOptions) -> Result<Publisher<M>, Error> {
+        Publisher::new(Arc::clone(&self.inner), options, self.config().stamps)
     }
 
     /// Makes a new subscriber, which receives what is published from now on.

@@ -42,6 +42,8 @@ pub struct RingUsage {
     pub objects: u32,
     /// Bytes of those objects.
     pub bytes: u64,
+    /// How often its publishers have stopped waiting for a reliable subscriber.
+    pub stopped_waiting: u64,
 }
 
 /// One subscriber.
@@ -50,8 +52,12 @@ pub struct RingUsage {
 pub struct SubscriberUsage {
     /// The subscriber, dead or alive.
     pub who: Holder,
-    /// Whether publishers wait for it.
+    /// Whether it asked that publishers wait for it.
     pub reliable: bool,
+    /// Whether publishers would wait for it, and one has stopped waiting: until it takes a message.
+    pub lagging: bool,
+    /// How often it was told that publishers had not waited.
+    pub lagged: u32,
     /// Whether it has left, and samples of it are still held.
     pub leaving: bool,
     /// How many messages are waiting for it.
@@ -94,8 +100,16 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
             objects += 1;
             bytes += block.capacity;
         })?;
+        let stopped_waiting = words.marked.load(Ordering::Relaxed);
         let publisher = ring::publisher(words.owner.load(Ordering::Acquire)).map(holder);
-        usage.rings.push(RingUsage { publisher, published, kept: kept as u32, objects, bytes });
+        usage.rings.push(RingUsage {
+            publisher,
+            published,
+            kept: kept as u32,
+            objects,
+            bytes,
+            stopped_waiting,
+        });
     }
     for words in inner.subscriber_slots() {
         let Some(claim) = Claim::of(words.claim.load(Ordering::Acquire)) else { continue };
@@ -104,7 +118,9 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
         };
         usage.subscribers.push(SubscriberUsage {
             who: holder(claim.process),
-            reliable: claim.state == State::Reliable,
+            reliable: matches!(claim.state, State::Reliable | State::Lagging),
+            lagging: claim.state == State::Lagging,
+            lagged: words.lagged.load(Ordering::Relaxed),
             leaving: claim.state == State::Leaving,
             lag: usage.rings.iter().zip(&words.cursors).map(behind).sum(),
             lost: words.lost.load(Ordering::Relaxed),

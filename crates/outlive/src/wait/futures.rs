@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 
 use super::reactor::{Registration, Whom};
 use super::set::{Ready, WaitSet};
+use super::timer::Timer;
 use crate::liveness::Registry;
 use crate::queue::Receiver;
 use crate::rpc::{Call, CallError, Reply, Request, Server};
@@ -303,7 +304,12 @@ impl<M: Payload + ?Sized> Publisher<M> {
                 return Err(error);
             }
             let room = self.writable();
-            UntilReady::of_one(&room, room.registry())?.await?;
+            let mut sources = vec![room.watched()?.waited];
+            // Then the next try marks the subscriber that is in the way.
+            if let Some(moment) = self.next_mark() {
+                sources.push(Timer::at(moment).watched()?.waited);
+            }
+            UntilReady::of(room.registry(), sources).await?;
         }
         // There is room, and this publisher alone can use it.
         self.publish(message)

@@ -68,6 +68,7 @@ mod pool_pages;
 mod pool_patterns;
 mod pool_redzones;
 mod pools;
+mod prefault;
 mod random;
 mod realtime;
 mod receivers;
@@ -194,6 +195,7 @@ const ALL: &[&[runner::Check]] = &[
     pool_guard_pages::CHECKS,
     pool_mode_kills::CHECKS,
     pools::CHECKS,
+    prefault::CHECKS,
     pool_pages::CHECKS,
     pool_kills::CHECKS,
     full_pools::CHECKS,

@@ -51,8 +51,11 @@ static void topic_find(void) {
 }
 
 static void topic_publisher(void) {
+    outlive_publisher_options_t options = OUTLIVE_PUBLISHER_OPTIONS_INIT;
     outlive_publisher_t *publisher = NULL;
-    TRY(outlive_topic_publisher(it()->main, &publisher));
+    uint64_t span = 0;
+    if (option(2, "blocking", &span)) options.max_blocking = span * 1000000;
+    TRY(outlive_topic_publisher(it()->main, &options, &publisher));
     it()->in = publisher;
     OK();
 }
@@ -200,7 +203,7 @@ static void sample_drop(void) {
 }
 
 const struct verb topic_verbs[] = {
-    V(topic, open, AT_LEAST(1)), V(topic, find, 1), V(topic, publisher, 1), V(topic, subscriber, AT_LEAST(1)),
+    V(topic, open, AT_LEAST(1)), V(topic, find, 1), V(topic, publisher, AT_LEAST(1)), V(topic, subscriber, AT_LEAST(1)),
     V(topic, unsubscribe, 1), V(topic, publish, AT_LEAST(3)), V(topic, publish_many, 3), V(topic, flood, 3),
     V(topic, loan, 2), V(topic, publish_loan, 1), V(topic, publish_msgpack, AT_LEAST(1)),
     V(topic, recv_msgpack, AT_LEAST(1)), V(topic, recv, 2), V(topic, latest, 1), V(topic, recv_hex, 2),

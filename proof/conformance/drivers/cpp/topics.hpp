@@ -37,7 +37,11 @@ public:
             return ok();
         }
         Topic &topic = find(topics_, name);
-        if (verb == "publisher") return topic.out.emplace(topic.topic.publisher().value()), ok();
+        if (verb == "publisher") {
+            outlive_publisher_options_t options = OUTLIVE_PUBLISHER_OPTIONS_INIT;
+            options.max_blocking = option(args, "blocking", 0) * 1000000;
+            return topic.out.emplace(topic.topic.publisher(options).value()), ok();
+        }
         if (verb == "subscriber") {
             outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
             options.reliable = flag(args, "reliable");

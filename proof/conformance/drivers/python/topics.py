@@ -18,6 +18,11 @@ def subscriber(name: str) -> Any:
     return thing(f"{name} subscriber")
 
 
+def publish_to(name: str, *options: str) -> None:
+    limit = [seconds(option[9:]) for option in options if option.startswith("blocking=")]
+    things[f"{name} publisher"] = thing(name).publisher(max_blocking=limit[0] if limit else None)
+
+
 def subscribe(name: str, *options: str) -> None:
     period = [seconds(option[7:]) for option in options if option.startswith("period=")]
     things[f"{name} subscriber"] = thing(name).subscriber(
@@ -121,7 +126,7 @@ VERBS: Verbs = {
             ),
         ),
         find=lambda name: done(outlive.Topic.open(name, domain=folder)),
-        publisher=lambda name: keep(f"{name} publisher", thing(name).publisher()),
+        publisher=publish_to,
         subscriber=subscribe,
         unsubscribe=unsubscribe,
         publish=publish,

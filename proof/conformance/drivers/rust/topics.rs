@@ -56,8 +56,12 @@ impl Topics {
                 Topic::open_as_bytes(domain, name)?;
                 done()
             }
-            ("publisher", [name]) => {
-                let publisher = find(&mut self.topics, name)?.publisher()?;
+            ("publisher", [name, options @ ..]) => {
+                let mut how = Publisher::options();
+                if let Some(span) = answer::option(options, "blocking")? {
+                    how = how.max_blocking(Duration::from_millis(span));
+                }
+                let publisher = find(&mut self.topics, name)?.publisher_with(how)?;
                 self.publishers.insert((*name).to_owned(), leak(publisher));
                 done()
             }

@@ -3,7 +3,7 @@
 //! Loom sees atomics only, not the bytes of a payload; so a message's number is its length, which
 //! lies in an atomic.
 
-use std::sync::Arc as StdArc;
+use std::sync::{Arc as StdArc, OnceLock};
 
 use loom::thread;
 
@@ -21,7 +21,8 @@ fn world(first: usize, regions: usize) -> StdArc<Inner> {
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
     let ring = Ring::new(first, regions);
     let (spin_wait, need_receiver, keeps) = (SpinWait::new(), false, false);
-    StdArc::new(Inner { ring, registry, spin_wait, need_receiver, keeps })
+    let annex_bytes = OnceLock::new();
+    StdArc::new(Inner { ring, registry, spin_wait, need_receiver, keeps, annex_bytes })
 }
 
 /// The calling thread is number `n`, in a process of its own; its list lives as long as the test.

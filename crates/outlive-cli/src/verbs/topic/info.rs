@@ -56,6 +56,7 @@ struct Publisher {
     kept: u32,
     objects: u32,
     bytes: u64,
+    stopped_waiting: u64,
 }
 
 #[derive(Serialize)]
@@ -64,6 +65,8 @@ struct Subscriber {
     program: String,
     alive: bool,
     reliable: bool,
+    lagging: bool,
+    lagged: u32,
     leaving: bool,
     lag: u64,
     lost: u64,
@@ -87,6 +90,7 @@ impl Report {
                 kept: ring.kept,
                 objects: ring.objects,
                 bytes: ring.bytes,
+                stopped_waiting: ring.stopped_waiting,
             })
         });
         let lost_before = |who: &Holder, lost: u64| {
@@ -101,6 +105,8 @@ impl Report {
             program: one.who.program.clone(),
             alive: one.who.alive,
             reliable: one.reliable,
+            lagging: one.lagging,
+            lagged: one.lagged,
             leaving: one.leaving,
             lag: one.lag,
             lost: one.lost,
@@ -190,9 +196,10 @@ impl Publisher {
 
 impl Subscriber {
     fn cells(&self) -> Vec<String> {
-        let kind = match (self.leaving, self.reliable) {
-            (true, _) => "gone, its samples are held",
-            (_, true) => "reliable",
+        let kind = match (self.leaving, self.lagging, self.reliable) {
+            (true, ..) => "gone, its samples are held",
+            (_, true, _) => "reliable, lagging: publishers do not wait",
+            (.., true) => "reliable",
             _ => "",
         };
         vec![

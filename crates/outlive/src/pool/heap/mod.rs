@@ -21,6 +21,7 @@ mod collect;
 mod free_hints;
 mod host;
 mod reclaim;
+mod resident;
 mod run;
 #[cfg(test)]
 mod run_tests;
