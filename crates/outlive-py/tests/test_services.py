@@ -123,6 +123,47 @@ def test_a_server_says_why_it_has_no_reply(folder):
         request.fail("late")
 
 
+@pytest.mark.parametrize("how", ["for", "async for"])
+def test_a_loop_that_an_exception_leaves_answers_its_request(folder, how):
+    server, client = ends(folder)
+    raised = []
+
+    def loop():
+        for request in server:
+            if request.data != b"first":
+                raise KeyError("no such thing")
+
+    async def async_loop():
+        async for request in server:
+            if request.data != b"first":
+                raise KeyError("no such thing")
+
+    def serve():
+        try:
+            loop() if how == "for" else asyncio.run(async_loop())
+        except KeyError as error:
+            # Its traceback keeps the request.
+            raised.append(error)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    first = client.begin(b"first")
+    with pytest.raises(ServiceError, match="^KeyError: 'no such thing'$"):
+        client.call(b"second", timeout=10)
+    thread.join(10)
+    with pytest.raises(Dropped):
+        first.result(timeout=10)
+    # A loop that ends in another way leaves its request to the caller.
+    third = client.begin(b"third")
+    for request in server:
+        break
+    try:
+        raise KeyError
+    except KeyError:
+        request.reply(b"later")
+    assert third.result(timeout=10) == b"later" and len(raised) == 1
+
+
 @pytest.mark.parametrize("how", ["call", "result", "iteration", "await", "async for"])
 def test_a_handler_that_raises_does_not_leave_its_client_waiting(folder, how):
     server, client = ends(folder)

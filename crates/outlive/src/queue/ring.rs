@@ -145,13 +145,14 @@ impl Ring {
     }
 
     /// Returns how many messages there is a place for, if there is a bound: fewer than it says once
-    /// a sender has sealed the ring for want of memory.
+    /// a sender has sealed the ring for want of memory, or while the next one would.
     pub(super) fn places(&self) -> Option<u64> {
         let bound = u64::from(self.max_messages()?);
         // Relaxed: a number to show, and no slot is looked at.
         let limit = self.head().limits[0].load(Ordering::Relaxed);
-        let is_sealed = limit & SEALED != 0;
-        Some(if is_sealed { (limit & !SEALED).min(bound) } else { bound })
+        let slots = (limit & !SEALED).min(bound);
+        let grows = limit & SEALED == 0 && self.may_grow(0, slots);
+        Some(if grows { bound } else { slots })
     }
 
     pub(super) fn regions(&self) -> u32 {
