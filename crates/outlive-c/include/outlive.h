@@ -48,10 +48,46 @@
     { offsetof(type, member), OUTLIVE_BARRIER, (uint32_t)(sizeof(((type *)0)->member.seats) / sizeof(uint32_t)) }
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
+#ifndef __cplusplus
+/** The description of a struct, in C; C++ has OUTLIVE_DESCRIBE (outlive/described.hpp):
+ *
+ * OUTLIVE_PAYLOAD(pose_payload, struct pose, "Pose", OUTLIVE_ARRAY_FIELD(struct pose, position),
+ *                 OUTLIVE_FIELD(struct pose, heading));
+ *
+ * makes `pose_payload`, a static outlive_payload_t. Fields come in the order of their places. */
+#define OUTLIVE_PAYLOAD(variable, type, type_name, ...) \
+    static const outlive_field_t variable##_fields[] = { __VA_ARGS__ }; \
+    static const outlive_payload_t variable = { type_name, sizeof(type), _Alignof(type), OUTLIVE_ENCODING_RAW, 0, \
+        variable##_fields, sizeof variable##_fields / sizeof variable##_fields[0] }
+
+/** A field that is a number, an array of numbers, an array of such arrays; one that is a struct, and
+ * an array of structs, each with the name of their description. */
+#define OUTLIVE_FIELD(type, member) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member), { 0, 0, 0, 0 }, NULL }
+#define OUTLIVE_ARRAY_FIELD(type, member) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0]), \
+        { sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), 0, 0, 0 }, NULL }
+#define OUTLIVE_MATRIX_FIELD(type, member) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0]), \
+        { sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), \
+            sizeof(((type *)0)->member[0]) / sizeof(((type *)0)->member[0][0]), 0, 0 }, NULL }
+#define OUTLIVE_STRUCT_FIELD(type, member, payload) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { 0, 0, 0, 0 }, &(payload) }
+#define OUTLIVE_STRUCT_ARRAY_FIELD(type, member, payload) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, \
+        { sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), 0, 0, 0 }, &(payload) }
+#define OUTLIVE_TYPE_OF(value) _Generic((value), _Bool: OUTLIVE_TYPE_BOOL, char: OUTLIVE_TYPE_U8, \
+    unsigned char: OUTLIVE_TYPE_U8, signed char: OUTLIVE_TYPE_I8, \
+    unsigned short: OUTLIVE_TYPE_U16, short: OUTLIVE_TYPE_I16, unsigned: OUTLIVE_TYPE_U32, int: OUTLIVE_TYPE_I32, \
+    unsigned long: OUTLIVE_TYPE_U64, long: OUTLIVE_TYPE_I64, \
+    unsigned long long: OUTLIVE_TYPE_U64, long long: OUTLIVE_TYPE_I64, \
+    float: OUTLIVE_TYPE_F32, double: OUTLIVE_TYPE_F64)
+#endif
+
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, NULL, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
-#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
+#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
@@ -232,6 +268,96 @@
 #define OUTLIVE_NO_LIMIT UINT32_MAX
 
 /**
+ * In an `outlive_field_t`: a byte that is 0 or 1.
+ */
+#define OUTLIVE_TYPE_BOOL 1
+
+/**
+ * In an `outlive_field_t`: 8 bits, without a sign; also the bytes of a text.
+ */
+#define OUTLIVE_TYPE_U8 2
+
+/**
+ * In an `outlive_field_t`: 8 bits.
+ */
+#define OUTLIVE_TYPE_I8 3
+
+/**
+ * In an `outlive_field_t`: 16 bits, without a sign.
+ */
+#define OUTLIVE_TYPE_U16 4
+
+/**
+ * In an `outlive_field_t`: 16 bits.
+ */
+#define OUTLIVE_TYPE_I16 5
+
+/**
+ * In an `outlive_field_t`: 32 bits, without a sign.
+ */
+#define OUTLIVE_TYPE_U32 6
+
+/**
+ * In an `outlive_field_t`: 32 bits.
+ */
+#define OUTLIVE_TYPE_I32 7
+
+/**
+ * In an `outlive_field_t`: 64 bits, without a sign.
+ */
+#define OUTLIVE_TYPE_U64 8
+
+/**
+ * In an `outlive_field_t`: 64 bits.
+ */
+#define OUTLIVE_TYPE_I64 9
+
+/**
+ * In an `outlive_field_t`: a floating-point number of 32 bits.
+ */
+#define OUTLIVE_TYPE_F32 10
+
+/**
+ * In an `outlive_field_t`: a floating-point number of 64 bits.
+ */
+#define OUTLIVE_TYPE_F64 11
+
+/**
+ * In an `outlive_field_t`: the type that `nested` describes.
+ */
+#define OUTLIVE_TYPE_STRUCT 64
+
+/**
+ * In an `outlive_payload_t`: values as they lie in memory, with fields.
+ */
+#define OUTLIVE_ENCODING_RAW 0
+
+/**
+ * In an `outlive_payload_t`: msgpack.
+ */
+#define OUTLIVE_ENCODING_MSGPACK 2
+
+/**
+ * In an `outlive_payload_t`: CDR, as DDS and ROS 2 have it.
+ */
+#define OUTLIVE_ENCODING_CDR 3
+
+/**
+ * In an `outlive_payload_t`: Protocol Buffers.
+ */
+#define OUTLIVE_ENCODING_PROTOBUF 4
+
+/**
+ * In an `outlive_payload_t`: JSON.
+ */
+#define OUTLIVE_ENCODING_JSON 5
+
+/**
+ * In an `outlive_payload_t`: bytes of which no more is known than the name.
+ */
+#define OUTLIVE_ENCODING_BYTES 6
+
+/**
  * A receive is worth a try.
  */
 #define OUTLIVE_READABLE 1
@@ -311,6 +437,11 @@ typedef struct outlive_client_t outlive_client_t;
 typedef struct outlive_domain_t outlive_domain_t;
 
 /**
+ * What follows a domain's contents. One thread at a time may use it.
+ */
+typedef struct outlive_domain_watch_t outlive_domain_watch_t;
+
+/**
  * A job queue, open in this process. All threads may use it at once.
  */
 typedef struct outlive_job_queue_t outlive_job_queue_t;
@@ -324,6 +455,11 @@ typedef struct outlive_job_t outlive_job_t;
  * Memory that a publisher has lent for a message, to be written in place.
  */
 typedef struct outlive_loan_t outlive_loan_t;
+
+/**
+ * The name that this process has in a domain.
+ */
+typedef struct outlive_node_t outlive_node_t;
 
 /**
  * A pool, open in this process: memory objects of 0 bytes to 1 GiB. All threads may use it at
@@ -506,6 +642,20 @@ typedef struct outlive_peer_info_t {
    */
   uint64_t reserved2[3];
 } outlive_peer_info_t;
+
+/**
+ * A free pair of a key and a value, both UTF-8.
+ */
+typedef struct outlive_attribute_t {
+  /**
+   * The key; not empty.
+   */
+  const char *key;
+  /**
+   * The value.
+   */
+  const char *value;
+} outlive_attribute_t;
 
 /**
  * Where in a record a primitive lies, and of which kind: `OUTLIVE_PLACE(type, member,
@@ -879,6 +1029,66 @@ typedef struct outlive_set_aside_t {
 } outlive_set_aside_t;
 
 /**
+ * A field of a type: OUTLIVE_FIELD(type, member) and the macros beside it.
+ */
+typedef struct outlive_field_t {
+  /**
+   * Its name.
+   */
+  const char *name;
+  /**
+   * Bytes from the beginning of the type.
+   */
+  uint32_t offset;
+  /**
+   * One of the OUTLIVE_TYPE numbers.
+   */
+  uint32_t type_number;
+  /**
+   * Of an array its extents, the outermost first, and 0 behind the last of them.
+   */
+  uint32_t extents[4];
+  /**
+   * Of a nested type its description; else NULL.
+   */
+  const struct outlive_payload_t *nested;
+} outlive_field_t;
+
+/**
+ * The description of a payload's type, the same for all languages: OUTLIVE_PAYLOAD.
+ */
+typedef struct outlive_payload_t {
+  /**
+   * The type's name, the same in all languages; NULL matches every name.
+   */
+  const char *name;
+  /**
+   * Its size in bytes; of a payload that is not raw 0.
+   */
+  uint32_t size;
+  /**
+   * Its alignment in bytes; of a payload that is not raw 0.
+   */
+  uint32_t align;
+  /**
+   * One of the OUTLIVE_ENCODING numbers.
+   */
+  uint32_t encoding;
+  /**
+   * Not 0: a message has any number of such values.
+   */
+  uint32_t is_slice;
+  /**
+   * The fields of a raw payload, in the order of their places.
+   */
+  const struct outlive_field_t *fields;
+  /**
+   * How many fields.
+   */
+  size_t field_count;
+} outlive_payload_t;
+
+/**
  * Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
  */
 typedef struct outlive_topic_options_t {
@@ -910,6 +1120,12 @@ typedef struct outlive_topic_options_t {
    * it. 0: a new topic does not offer it, an existing one is taken as it is.
    */
   uint32_t reliable;
+  /**
+   * What a message is, for all languages: OUTLIVE_PAYLOAD makes it. A new topic keeps it; an
+   * existing one with another description is refused with OUTLIVE_OTHER_TYPE, and
+   * `outlive_last_error` names the first field that differs. NULL: messages are bytes.
+   */
+  const struct outlive_payload_t *payload;
 } outlive_topic_options_t;
 
 /**
@@ -1344,6 +1560,117 @@ int outlive_peer_wait_any_dead(const struct outlive_domain_t *domain,
 int outlive_peer_info(const struct outlive_domain_t *domain, uint32_t token, struct outlive_peer_info_t *info);
 
 /**
+ * Returns a domain like the given one in `*with`, by which things are made that carry those
+ * `count` attributes: 4,080 bytes in all, four for each counted. What is there already must have
+ * them, or opening it gives EINVAL. The same folder; closing either leaves the other.
+ *
+ * Owner: `*with` is the caller's, until `outlive_domain_close`.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_domain_with_attributes(const struct outlive_domain_t *domain,
+                                   const struct outlive_attribute_t *attributes,
+                                   size_t count,
+                                   struct outlive_domain_t **with);
+
+/**
+ * Writes the value of an attribute, with which the thing of that name was made, into `buffer`.
+ *
+ * Errors: ENOENT: there is no such thing, or it has no such attribute; EMSGSIZE: the value does
+ * not fit with its NUL; OUTLIVE_DAMAGED, EINVAL.
+ */
+int outlive_domain_attribute(const struct outlive_domain_t *domain,
+                             const char *name,
+                             const char *key,
+                             char *buffer,
+                             size_t capacity);
+
+/**
+ * Names this process in the domain, until the node is closed or the process ends; `version` NULL:
+ * none.
+ *
+ * Owner: `*node` is the caller's, until `outlive_node_close`.
+ *
+ * Errors: EEXIST: the process has a name in this domain; EINVAL: the name is empty, or all is
+ * longer than 4,080 bytes; EUSERS, ENOSPC.
+ *
+ * If the process dies, its name goes with it. A forked child has no name until it takes one.
+ */
+int outlive_node_open(const struct outlive_domain_t *domain,
+                      const char *name,
+                      const char *version,
+                      const struct outlive_attribute_t *attributes,
+                      size_t count,
+                      struct outlive_node_t **node);
+
+/**
+ * Gives the process's name up. Passing NULL has no effect; in a forked child, the parent's node
+ * keeps its name.
+ */
+void outlive_node_close(struct outlive_node_t *node);
+
+/**
+ * Writes the tokens of the living processes that have a name to `tokens`, as many as fit into
+ * `capacity`; `*count` is how many there are. `outlive_peer_info` says more about each.
+ *
+ * Errors: EINVAL, and errors of the system.
+ */
+int outlive_domain_nodes(const struct outlive_domain_t *domain, uint32_t *tokens, size_t capacity, size_t *count);
+
+/**
+ * Writes the name of the process that a token belongs to, its own or that of one of its threads,
+ * into `buffer`; `version` (may be NULL): the same for its version.
+ *
+ * Errors: ESRCH: the process has no name, or is dead; EMSGSIZE: one does not fit with its NUL;
+ * EINVAL.
+ */
+int outlive_node_name(const struct outlive_domain_t *domain,
+                      uint32_t token,
+                      char *buffer,
+                      size_t capacity,
+                      char *version,
+                      size_t version_capacity);
+
+/**
+ * Writes the value of an attribute of the process that a token belongs to into `buffer`.
+ *
+ * Errors: as `outlive_node_name`; ENOENT: it has no such attribute.
+ */
+int outlive_node_attribute(const struct outlive_domain_t *domain,
+                           uint32_t token,
+                           const char *key,
+                           char *buffer,
+                           size_t capacity);
+
+/**
+ * Follows what appears in the domain and what vanishes from it: things, and processes that have a
+ * name.
+ *
+ * Owner: `*watch` is the caller's, until `outlive_domain_watch_close`.
+ *
+ * Errors: EINVAL.
+ *
+ * If a process dies that has a name, that is a change. What it made stays.
+ */
+int outlive_domain_watch_open(const struct outlive_domain_t *domain, struct outlive_domain_watch_t **watch);
+
+/**
+ * Closes a watch. Passing NULL has no effect.
+ */
+void outlive_domain_watch_close(struct outlive_domain_watch_t *watch);
+
+/**
+ * Waits until the domain's contents differ from those of the last call, or until the deadline; the
+ * first call returns at once. `*things` and `*nodes` are how many there are now.
+ *
+ * Errors: ETIMEDOUT, EINVAL, and errors of the system.
+ */
+int outlive_domain_watch_changed(struct outlive_domain_watch_t *watch,
+                                 outlive_deadline_t deadline,
+                                 size_t *things,
+                                 size_t *nodes);
+
+/**
  * Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, then initialised
  * by `init` (may be NULL) before another process sees them. `places` says where the primitives
  * lie. The file records them, so that any process finds what dead ones hold, and a program with
@@ -1589,7 +1916,8 @@ int outlive_condvar_wait_ceiling_mutex(struct outlive_condvar_t *condvar,
  * Waits as `outlive_condvar_wait_until` does, under a mutex that the thread may have locked several
  * times. It is unlocked as a whole, and locked as often again.
  *
- * Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock.
+ * Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock, by
+ * whatever opening it had locked it.
  *
  * If a process dies: as with `outlive_condvar_wait`.
  */
@@ -1968,7 +2296,7 @@ int outlive_semaphore_acquire(const struct outlive_semaphore_t *semaphore,
 /**
  * Takes so many permits, all or none, waiting for them until the deadline. Threads that want
  * several have their turns one after the other, in no particular order; the one whose turn it is
- * keeps what it gets until it has all, so those that want one do not starve it. `indexes` (may be
+ * keeps what it gets until it has all, so all need not be free at one moment. `indexes` (may be
  * NULL) has room for their numbers.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds so many that the others
@@ -3385,6 +3713,16 @@ int outlive_wait_set_take_topic(struct outlive_wait_set_t *set,
                                 uint32_t *subscribers);
 
 /**
+ * Adds a watch of a domain: OUTLIVE_CHANGED when the domain's contents differ from those of its
+ * last `outlive_domain_watch_changed`, until the next one.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_domain_watch(struct outlive_wait_set_t *set,
+                                      const struct outlive_domain_watch_t *watch,
+                                      uint64_t *key);
+
+/**
  * Removes a source from the set. The handle that it was made from may be closed before or after.
  *
  * Errors: EINVAL: the set does not have it.
@@ -3635,7 +3973,8 @@ int outlive_reentrant_mutex_lock(struct outlive_reentrant_mutex_t *mutex, outliv
 int outlive_reentrant_mutex_unlock(struct outlive_reentrant_mutex_t *mutex);
 
 /**
- * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
+ * Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock. It
+ * has no effect once this thread has called `outlive_reentrant_mutex_mark_not_recoverable`.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
@@ -3643,7 +3982,7 @@ int outlive_reentrant_mutex_consistent(struct outlive_reentrant_mutex_t *mutex);
 
 /**
  * Marks the mutex not recoverable as `outlive_mutex_mark_not_recoverable` does, and undoes one
- * `outlive_reentrant_mutex_lock`; `outlive_reentrant_mutex_reset` makes it usable again.
+ * `outlive_reentrant_mutex_lock`; only `outlive_reentrant_mutex_reset` makes it usable again.
  *
  * Errors: EPERM: this thread does not hold it. EINVAL.
  */
@@ -3671,6 +4010,13 @@ int outlive_reentrant_mutex_reset(struct outlive_reentrant_mutex_t *mutex, outli
  * Errors: ESRCH: no thread holds it. EINVAL.
  */
 int outlive_reentrant_mutex_holder(const struct outlive_reentrant_mutex_t *mutex, struct outlive_peer_info_t *info);
+
+/**
+ * Sets how this process waits for this mutex: one of the OUTLIVE_WAIT numbers.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_reentrant_mutex_set_wait(struct outlive_reentrant_mutex_t *mutex, uint32_t how);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -219,7 +219,8 @@ pub unsafe extern "C" fn outlive_condvar_wait_ceiling_mutex(
 /// Waits as `outlive_condvar_wait_until` does, under a mutex that the thread may have locked several
 /// times. It is unlocked as a whole, and locked as often again.
 ///
-/// Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock.
+/// Errors: as `outlive_condvar_wait_until`. Without the mutex, the thread has nothing to unlock, by
+/// whatever opening it had locked it.
 ///
 /// If a process dies: as with `outlive_condvar_wait`.
 #[unsafe(no_mangle)]
@@ -232,11 +233,14 @@ pub unsafe extern "C" fn outlive_condvar_wait_reentrant_mutex(
         let condvar = find::<Handle>(condvar)?;
         let mutex = &find::<reentrant_mutex::Handle>(mutex)?.0;
         let guard = held::take::<reentrant_mutex::Guard>(mutex)?;
-        // SAFETY: no guard of the thread's has given a reference, and those that it has besides are
-        // dropped here if the mutex is lost.
+        // SAFETY: no guard of the thread's has given a reference, and those that it has besides, by
+        // whatever opening, are dropped here if the mutex is lost.
         let end = unsafe { condvar.0.wait_with_outer_guards(guard, moment_or_past(deadline)) };
         if matches!(end, Err(LockError::Failed(_))) {
-            while held::take::<reentrant_mutex::Guard>(mutex).is_ok() {}
+            // Those of this mutex are the only ones whose mutex the thread does not have.
+            held::retain::<reentrant_mutex::Guard>(|guard| {
+                reentrant_mutex::Guard::lock(guard).depth() > 0
+            });
         }
         ended_by(end)
     })

@@ -62,7 +62,12 @@ pub unsafe extern "C" fn outlive_device_topic_open(
         // SAFETY: the C caller passes a live GPU.
         let gpu = unsafe { borrow(gpu, "a GPU") }?;
         // SAFETY: the C caller passes NULL or options of the size that they say.
-        let opened = open_as!(unsafe { topic_options(options) }?, naming)?;
+        let (options, payload) = unsafe { topic_options(options) }?;
+        if payload.is_some() {
+            let why = "a device topic's messages have no description";
+            return Err(Failure::new(libc::EINVAL, why));
+        }
+        let opened = open_as!(options, naming)?;
         let opened = DeviceTopic::new(&gpu.gpu, naming.domain, opened)?;
         naming.out.put(Box::into_raw(Box::new(outlive_device_topic_t(opened))));
         Ok(())

@@ -81,6 +81,19 @@ pub(crate) fn take<H: Hold>(of: &Arc<H::Of>) -> Result<H, Failure> {
     })
 }
 
+/// Ends those of the calling thread's holds that are not of what it still has.
+pub(crate) fn retain<H: Hold>(has: impl Fn(&H) -> bool) {
+    let gone = H::held().with(|held| {
+        let holds = &mut held.borrow_mut().0;
+        let (kept, gone) =
+            core::mem::take(holds).into_iter().partition::<Vec<H>, _>(|one| has(one));
+        *holds = kept;
+        gone
+    });
+    // Once the list is not borrowed any more.
+    drop(gone);
+}
+
 /// Keeps the guard of a lock that the thread has got until that deadline, also when it got
 /// EOWNERDEAD with it.
 pub(crate) fn settle<H: Hold>(

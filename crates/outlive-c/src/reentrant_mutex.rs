@@ -15,6 +15,7 @@ use crate::held::{self, held_by_thread};
 use crate::mutex::open_lock;
 use crate::opening::{naming, outlive_opening_t};
 use crate::place::{self, Primitive, fast_table, find};
+use crate::wait::wait;
 
 /// A mutex in shared memory that the thread that holds it may lock again, like POSIX's
 /// PTHREAD_MUTEX_RECURSIVE: 16 bytes of a record, or a named one. All zeroes are an unlocked mutex.
@@ -119,7 +120,8 @@ pub unsafe extern "C" fn outlive_reentrant_mutex_unlock(
     })
 }
 
-/// Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock.
+/// Declares after EOWNERDEAD that what the lock guards is whole again. The caller holds the lock. It
+/// has no effect once this thread has called `outlive_reentrant_mutex_mark_not_recoverable`.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
@@ -135,7 +137,7 @@ pub unsafe extern "C" fn outlive_reentrant_mutex_consistent(
 }
 
 /// Marks the mutex not recoverable as `outlive_mutex_mark_not_recoverable` does, and undoes one
-/// `outlive_reentrant_mutex_lock`; `outlive_reentrant_mutex_reset` makes it usable again.
+/// `outlive_reentrant_mutex_lock`; only `outlive_reentrant_mutex_reset` makes it usable again.
 ///
 /// Errors: EPERM: this thread does not hold it. EINVAL.
 #[unsafe(no_mangle)]
@@ -195,6 +197,20 @@ pub unsafe extern "C" fn outlive_reentrant_mutex_holder(
         let holder = find::<Handle>(mutex)?.0.holder();
         let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "no thread holds the lock"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
+        Ok(())
+    })
+}
+
+/// Sets how this process waits for this mutex: one of the OUTLIVE_WAIT numbers.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_reentrant_mutex_set_wait(
+    mutex: *mut outlive_reentrant_mutex_t,
+    how: u32,
+) -> c_int {
+    entry(|| {
+        find::<Handle>(mutex)?.0.set_wait_strategy(wait(how)?);
         Ok(())
     })
 }

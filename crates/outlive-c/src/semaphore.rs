@@ -143,7 +143,7 @@ pub unsafe extern "C" fn outlive_semaphore_acquire(
 
 /// Takes so many permits, all or none, waiting for them until the deadline. Threads that want
 /// several have their turns one after the other, in no particular order; the one whose turn it is
-/// keeps what it gets until it has all, so those that want one do not starve it. `indexes` (may be
+/// keeps what it gets until it has all, so all need not be free at one moment. `indexes` (may be
 /// NULL) has room for their numbers.
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds so many that the others

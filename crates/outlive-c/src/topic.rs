@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use outlive::describe::Description;
 use outlive::topic::{
     Header, Loan, Outgoing, Published, Publisher, PublisherOptions, Sample, Subscriber,
     SubscriberOptions, Topic, TopicOptions,
@@ -18,6 +19,7 @@ use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
+use crate::payload::{description, outlive_payload_t};
 use crate::wait::wait;
 
 /// A topic, open in this process; its publishers and subscribers are made from it. All threads may
@@ -91,6 +93,10 @@ pub struct outlive_topic_options_t {
     /// Not 0: the topic offers reliable delivery: its publishers wait for subscribers that ask for
     /// it. 0: a new topic does not offer it, an existing one is taken as it is.
     pub reliable: u32,
+    /// What a message is, for all languages: OUTLIVE_PAYLOAD makes it. A new topic keeps it; an
+    /// existing one with another description is refused with OUTLIVE_OTHER_TYPE, and
+    /// `outlive_last_error` names the first field that differs. NULL: messages are bytes.
+    pub payload: *const outlive_payload_t,
 }
 
 /// Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
@@ -173,7 +179,10 @@ pub unsafe extern "C" fn outlive_topic_open(
         // name.
         let naming = unsafe { naming(domain, name, how, topic) }?;
         // SAFETY: the C caller passes NULL or options of the size that they say.
-        let options = unsafe { topic_options::<[u8]>(options) }?;
+        let (mut options, payload) = unsafe { topic_options::<[u8]>(options) }?;
+        if let Some(payload) = payload {
+            options = options.description(payload);
+        }
         let opened = match naming.opening {
             Opening::Open => options.open_as_bytes(naming.domain, naming.name),
             _ => open_as!(options, naming),
@@ -183,13 +192,13 @@ pub unsafe extern "C" fn outlive_topic_open(
     })
 }
 
-/// Returns the core's options for those of a C caller.
+/// Returns the core's options for those of a C caller, and the description of messages.
 ///
 /// # Safety
 /// The C caller guarantees NULL, or options of the size that they say.
 pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
     given: *const outlive_topic_options_t,
-) -> Result<TopicOptions<M>, Failure> {
+) -> Result<(TopicOptions<M>, Option<Description>), Failure> {
     let default = outlive_topic_options_t {
         size: 0,
         max_bytes: 0,
@@ -197,9 +206,10 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
         no_stamps: 0,
         wait: 0,
         reliable: 0,
+        payload: core::ptr::null(),
     };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
-    // integers.
+    // integers or a pointer.
     let given = unsafe { options(given, default) }?;
     let mut options = Topic::<M>::options().wait_strategy(wait(given.wait)?);
     if given.no_stamps != 0 {
@@ -214,7 +224,9 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
     if given.max_bytes > 0 {
         options = options.max_bytes(given.max_bytes);
     }
-    Ok(options)
+    // SAFETY: the C caller passes NULL or a description.
+    let payload = unsafe { description(given.payload) }?;
+    Ok((options, payload))
 }
 
 /// Closes a topic. Its publishers and subscribers stay. Passing NULL has no effect.

@@ -15,6 +15,7 @@ use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, peer};
 use crate::event::{EventHandle, LatchHandle, outlive_event_t, outlive_latch_t};
 use crate::jobs::outlive_job_queue_t;
+use crate::node::outlive_domain_watch_t;
 use crate::place::find;
 use crate::queue::outlive_receiver_t;
 use crate::rpc::{outlive_call_t, outlive_server_t};
@@ -435,6 +436,23 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
         publishers.put(present.publishers.len() as u32);
         subscribers.put(present.subscribers.len() as u32);
         Ok(())
+    })
+}
+
+/// Adds a watch of a domain: OUTLIVE_CHANGED when the domain's contents differ from those of its
+/// last `outlive_domain_watch_changed`, until the next one.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_domain_watch(
+    set: *mut outlive_wait_set_t,
+    watch: *const outlive_domain_watch_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live watch, a live set that no other thread uses, and a
+        // place for `key`.
+        unsafe { add(set, &borrow(watch, "a watch")?.0, key) }.map(drop)
     })
 }
 

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 24] = [
     "code",
     "opening",
     "deadline",
     "wait",
     "domain",
+    "node",
     "record",
     "mutex",
     "condvar",
@@ -25,6 +26,7 @@ const SOURCES: [&str; 23] = [
     "barrier",
     "queue",
     "jobs",
+    "payload",
     "topic",
     "state",
     "rpc",
@@ -100,10 +102,46 @@ const MACROS: &str = "\
     { offsetof(type, member), OUTLIVE_BARRIER, (uint32_t)(sizeof(((type *)0)->member.seats) / sizeof(uint32_t)) }
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
+#ifndef __cplusplus
+/** The description of a struct, in C; C++ has OUTLIVE_DESCRIBE (outlive/described.hpp):
+ *
+ * OUTLIVE_PAYLOAD(pose_payload, struct pose, \"Pose\", OUTLIVE_ARRAY_FIELD(struct pose, position),
+ *                 OUTLIVE_FIELD(struct pose, heading));
+ *
+ * makes `pose_payload`, a static outlive_payload_t. Fields come in the order of their places. */
+#define OUTLIVE_PAYLOAD(variable, type, type_name, ...) \\
+    static const outlive_field_t variable##_fields[] = { __VA_ARGS__ }; \\
+    static const outlive_payload_t variable = { type_name, sizeof(type), _Alignof(type), OUTLIVE_ENCODING_RAW, 0, \\
+        variable##_fields, sizeof variable##_fields / sizeof variable##_fields[0] }
+
+/** A field that is a number, an array of numbers, an array of such arrays; one that is a struct, and
+ * an array of structs, each with the name of their description. */
+#define OUTLIVE_FIELD(type, member) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member), { 0, 0, 0, 0 }, NULL }
+#define OUTLIVE_ARRAY_FIELD(type, member) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0]), \\
+        { sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), 0, 0, 0 }, NULL }
+#define OUTLIVE_MATRIX_FIELD(type, member) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0]), \\
+        { sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), \\
+            sizeof(((type *)0)->member[0]) / sizeof(((type *)0)->member[0][0]), 0, 0 }, NULL }
+#define OUTLIVE_STRUCT_FIELD(type, member, payload) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { 0, 0, 0, 0 }, &(payload) }
+#define OUTLIVE_STRUCT_ARRAY_FIELD(type, member, payload) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, \\
+        { sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), 0, 0, 0 }, &(payload) }
+#define OUTLIVE_TYPE_OF(value) _Generic((value), _Bool: OUTLIVE_TYPE_BOOL, char: OUTLIVE_TYPE_U8, \\
+    unsigned char: OUTLIVE_TYPE_U8, signed char: OUTLIVE_TYPE_I8, \\
+    unsigned short: OUTLIVE_TYPE_U16, short: OUTLIVE_TYPE_I16, unsigned: OUTLIVE_TYPE_U32, int: OUTLIVE_TYPE_I32, \\
+    unsigned long: OUTLIVE_TYPE_U64, long: OUTLIVE_TYPE_I64, \\
+    unsigned long long: OUTLIVE_TYPE_U64, long long: OUTLIVE_TYPE_I64, \\
+    float: OUTLIVE_TYPE_F32, double: OUTLIVE_TYPE_F64)
+#endif
+
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, NULL, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
-#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
+#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }

@@ -11,6 +11,7 @@
 //! | `semaphore` | `run` (`sem`), `info`, `list` |
 //! | `pool` | `list` (`pools`), `info` |
 //! | `domain` | `create`, `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
+//! | `node` | `list`, `info` |
 //! | `config` | `show`, `check` |
 //! | none | `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
 //!
@@ -34,7 +35,7 @@ use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 
 use crate::domain::DomainArgs;
 use crate::exit::{self, Code, Failure};
-use crate::nouns::{Domain, Job, LockNoun, Pool, Queue, Semaphore, Service, State, Topic};
+use crate::nouns::{Domain, Job, LockNoun, Node, Pool, Queue, Semaphore, Service, State, Topic};
 #[cfg(feature = "demo")]
 use crate::verbs::demo;
 #[cfg(feature = "top")]
@@ -101,6 +102,8 @@ pub enum Verb {
     Pool(Pool),
     #[command(subcommand)]
     Domain(Domain),
+    #[command(subcommand)]
+    Node(Node),
     #[command(subcommand)]
     Config(config::ConfigNoun),
 
@@ -170,6 +173,7 @@ impl Verb {
             Verb::Semaphore(verb) => verb.run(common),
             Verb::Pool(verb) => verb.run(common),
             Verb::Domain(verb) => verb.run(common),
+            Verb::Node(verb) => verb.run(common),
             Verb::Config(verb) => verb.run(common),
             Verb::Pub(args) => Topic::Pub(args).run(common),
             Verb::Echo(args) => Topic::Echo(args).run(common),
@@ -252,7 +256,7 @@ pub enum Json {
 const MESSAGE: &str =
     "sequence, publisher, stamp, key, frame, bytes, [dtype], [shape], text or hex or value";
 const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
-    [figures], [holders], [receiver], [senders], [counters], [config], [publishers], [subscribers], [commands], [deadlocks], [lock_orders]";
+    [figures], [holders], [receiver], [senders], [counters], [config], [publishers], [subscribers], [attributes], [nodes], [commands], [deadlocks], [lock_orders]";
 const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
     owner_deaths, abandoned, redelivered, sent_again, grown, longest_stall_ms, lost, corrupted, \
     duplicates_not_marked, out_of_order, total_wrong, hung, [frames], [frame_bytes], [looks], \
@@ -264,7 +268,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 48] = [
+pub const JSON: [(&str, Json); 50] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -328,6 +332,11 @@ pub const JSON: [(&str, Json); 48] = [
             "the run, at its end",
             "dry_run, claims, objects, tokens, quarantined, ending, bytes, failed",
         ),
+    ),
+    ("node list", Json::Line("the domain", "domain, nodes")),
+    (
+        "node info",
+        Json::Line("each process", "name, version, pid, program, token, [attributes], [damaged]"),
     ),
     ("config show", Json::Line("each value", "key, value, source, [from], [line]")),
     ("config check", Json::Line("each file", "file, ok, faults")),

@@ -6,6 +6,7 @@
 
 mod array;
 mod cli;
+mod described;
 mod domain;
 mod duration;
 mod exit;

@@ -7,8 +7,8 @@ use outlive::Kind;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::verbs::{
-    bw, call, create, delay, echo, gc, hz, info, job, lock, ls, pools, publish, recv, rm, sem,
-    send, serve, state, topic, wait, waiters,
+    bw, call, create, delay, echo, gc, hz, info, job, lock, ls, node, pools, publish, recv, rm,
+    sem, send, serve, state, topic, wait, waiters,
 };
 
 /// Publish and subscribe: messages for every subscriber
@@ -211,6 +211,26 @@ pub enum Domain {
     Remove(rm::RmArgs),
     #[command(visible_alias = "clean")]
     Gc(gc::GcArgs),
+}
+
+/// Nodes: processes that have named themselves
+#[derive(Subcommand, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive node list\n  \
+    outlive node info planner")]
+pub enum Node {
+    List(node::ListArgs),
+    Info(node::InfoArgs),
+}
+
+impl Node {
+    /// Runs the verb.
+    pub fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Node::List(_) => node::list(common),
+            Node::Info(args) => node::info(&args, common),
+        }
+    }
 }
 
 /// Arguments that name one thing.

@@ -24,11 +24,11 @@ share the object::
 
 | what | classes |
 | --- | --- |
-| where things are found | ``Domain``, ``Peer`` |
+| where things are found | ``Domain``, ``Peer``, ``Node`` (``NodeInfo``), ``DomainWatch`` |
 | locks and their like | ``Lock``, ``RLock``, ``RwLock``, ``Semaphore``, ``CountingSemaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
 | objects or bytes to one receiver | ``Queue`` |
 | jobs, each for one of several workers | ``JobQueue`` (``Job``, ``SetAside``) |
-| arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``) |
+| arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``), ``payload`` |
 | the latest value | ``State`` |
 | requests and replies | ``Server``, ``Client`` |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
@@ -54,6 +54,9 @@ import os as _os
 
 from . import _outlive
 from . import errors as errors
+from ._payload import items as items
+from ._payload import payload as payload
+from ._payload import text as text
 
 # No `__all__`: with one, `help(outlive)` would print all of each class.
 from ._outlive import (
@@ -67,6 +70,7 @@ from ._outlive import (
     DeviceSubscriber as DeviceSubscriber,
     DeviceTopic as DeviceTopic,
     Domain as Domain,
+    DomainWatch as DomainWatch,
     Event as Event,
     GpuArray as GpuArray,
     GpuLoan as GpuLoan,
@@ -75,6 +79,8 @@ from ._outlive import (
     Latch as Latch,
     Loan as Loan,
     Lock as Lock,
+    Node as Node,
+    NodeInfo as NodeInfo,
     Peeked as Peeked,
     Peer as Peer,
     Pool as Pool,

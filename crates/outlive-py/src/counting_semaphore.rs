@@ -137,8 +137,8 @@ impl CountingSemaphore {
     }
 
     /// Uses so many permits up, all or none; returns False when there were too few
-    /// (``blocking=False``), or the timeout passed. A wait for several gives back now and then what
-    /// it has, as that of ``Semaphore.acquire`` does.
+    /// (``blocking=False``), or the timeout passed. A wait for several keeps what it has got, as that
+    /// of ``Semaphore.acquire`` does.
     #[pyo3(signature = (blocking=true, timeout=None, *, n=1))]
     fn acquire(
         &self,

@@ -1,5 +1,6 @@
 //! Domains, and the tokens of their threads and processes.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::{Raise, Raised, raise};
 use crate::named::GivenDomain;
+use crate::node::{DomainWatch, Node, NodeInfo, pairs};
 use crate::open::{Left, closed};
 use crate::waiting::{Until, detached, wait};
 
@@ -179,6 +181,54 @@ impl Domain {
             names.set_item(entry.name, entry.kind.ok().map(|kind| kind.to_string()))?;
         }
         Ok(names)
+    }
+
+    /// Names this process in the domain, until the returned object is closed or the process ends.
+    /// Raises ``AlreadyExists`` if it has a name there. A forked child has none until it takes one.
+    #[pyo3(signature = (name, *, version="", attributes=None))]
+    fn node(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        version: &str,
+        attributes: Option<BTreeMap<String, String>>,
+    ) -> PyResult<Node> {
+        Node::register(py, self.get()?, name, version, attributes)
+    }
+
+    /// Returns the living processes that have a name in the domain, sorted by it.
+    fn nodes(&self, py: Python<'_>) -> PyResult<Vec<NodeInfo>> {
+        let domain = self.get()?;
+        let nodes = detached(py, || domain.nodes()).raised(py)?;
+        Ok(nodes.into_iter().map(NodeInfo).collect())
+    }
+
+    /// Returns the node of the process that a token belongs to; None if it has no name.
+    fn node_of(&self, py: Python<'_>, token: u32) -> PyResult<Option<NodeInfo>> {
+        let Some(token) = TokenId::from_u32(token) else { return Ok(None) };
+        Ok(self.get()?.node_of(token).raised(py)?.map(NodeInfo))
+    }
+
+    /// Follows what appears in the domain and what vanishes from it: things and nodes.
+    fn watch(&self) -> PyResult<DomainWatch> {
+        Ok(DomainWatch::of(self.get()?))
+    }
+
+    /// Returns the attributes with which a thing was made.
+    fn attributes(&self, py: Python<'_>, name: &str) -> PyResult<BTreeMap<String, String>> {
+        Ok(pairs(&self.get()?.attributes(name).raised(py)?))
+    }
+
+    /// Returns this domain as an object by which things are made that carry those attributes. One
+    /// that is there already must have them, or opening it raises ``BadOption``.
+    ///
+    /// >>> domain = Domain(folder)
+    /// >>> lock = Lock("speed", domain.with_attributes({"unit": "m/s"}))
+    /// >>> domain.attributes("speed")
+    /// {'unit': 'm/s'}
+    fn with_attributes(&self, attributes: BTreeMap<String, String>) -> PyResult<Domain> {
+        let pairs = attributes.iter().map(|(key, value)| (&**key, &**value));
+        Ok(Domain::of(self.get()?.with_attributes(pairs)))
     }
 
     /// Removes a name. Processes that have the thing open go on using it together; a process that

@@ -9,6 +9,7 @@ use outlive::topic::{Header, Sample, Topic};
 use outlive_gpu::{GpuError, PinnedLoan, PinnedPublisher, PinnedTopic, Stream};
 use pyo3::prelude::*;
 
+use crate::described::Described;
 use crate::errors::Raised;
 use crate::gpu::{Buffer, OnGpu, on_gpu, stream_number};
 use crate::gpu_array::GpuArray;
@@ -22,6 +23,8 @@ use crate::waiting::{Until, detached, wait};
 pub(crate) struct OnGpus {
     topic: Topic,
     pub(crate) named: Named,
+    /// What the topic says of its messages: for its samples and publishers.
+    pub(crate) described: Described,
     ends: Mutex<HashMap<u32, Arc<End>>>,
 }
 
@@ -75,8 +78,8 @@ impl Lent for Pinned {
 }
 
 impl OnGpus {
-    pub(crate) fn new(topic: Topic, named: Named) -> OnGpus {
-        OnGpus { topic, named, ends: Mutex::default() }
+    pub(crate) fn new(topic: Topic, named: Named, described: Described) -> OnGpus {
+        OnGpus { topic, named, described, ends: Mutex::default() }
     }
 
     fn end(&self, py: Python<'_>, device: u32) -> PyResult<Arc<End>> {

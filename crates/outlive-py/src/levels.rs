@@ -2,7 +2,6 @@
 //! of it, one for each time that the thread acquired it.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use outlive::sync::{
@@ -38,6 +37,7 @@ pub(crate) trait Core: Sized + Send + Sync + 'static {
     fn holder(mutex: &Arc<Self>) -> Option<Holder>;
     /// Returns how often the calling thread, which holds it, has acquired it by whatever handle.
     fn depth(mutex: &Arc<Self>) -> usize;
+    fn owner_died(guard: &Self::Guard) -> bool;
     fn mark_consistent(guard: &mut Self::Guard);
     fn mark_not_recoverable(guard: Self::Guard);
     fn value(guard: &Self::Guard) -> u64;
@@ -92,6 +92,10 @@ macro_rules! core {
                 $depth
             }
 
+            fn owner_died(guard: &Self::Guard) -> bool {
+                guard.owner_died()
+            }
+
             fn mark_consistent(guard: &mut Self::Guard) {
                 guard.mark_consistent();
             }
@@ -142,7 +146,6 @@ pub(crate) struct Levels<G> {
 /// A lock as a Python object has it.
 pub(crate) struct Inner<L: Core> {
     held: Held<Levels<L::Guard>>,
-    owner_died: AtomicBool,
     /// The threads that marked the lock not recoverable inside a ``with`` block, once for each level:
     /// the end of that block must not raise. There can be several, since another thread may reset the lock, acquire
     /// it and mark it so before the first thread's block ends. A thread takes its number out when
@@ -154,8 +157,8 @@ pub(crate) struct Inner<L: Core> {
 
 impl<L: Core> Inner<L> {
     pub(crate) fn of((mutex, named): (L, Named)) -> Inner<L> {
-        let (owner_died, marked_by) = (AtomicBool::new(false), std::sync::Mutex::default());
-        Inner { held: Held::nothing(), owner_died, marked_by, mutex: Arc::new(mutex), named }
+        let marked_by = std::sync::Mutex::default();
+        Inner { held: Held::nothing(), marked_by, mutex: Arc::new(mutex), named }
     }
 
     pub(crate) fn this_thread(&self, py: Python<'_>) -> PyResult<u32> {
@@ -187,25 +190,24 @@ impl<L: Core> Inner<L> {
     }
 
     fn settle(&self, py: Python<'_>, got: Result<L::Guard, LockError<L::Guard>>) -> PyResult<bool> {
-        let (guard, owner_died) = match got {
-            Ok(guard) => (guard, false),
-            Err(LockError::OwnerDied(guard)) => (guard, true),
+        let guard = match got {
+            // Of a death the guard tells.
+            Ok(guard) | Err(LockError::OwnerDied(guard)) => guard,
             Err(other) => return Err(other).raised(py),
         };
         let thread = self.this_thread(py)?;
         match self.held.take(thread) {
-            // Once more: what it was told the first time goes on to count.
+            // Once more.
             Some(Levels { last, mut others }) => {
                 others.push(guard);
                 self.held.put(thread, Levels { last, others });
             }
-            None => self.begin(thread, Levels { last: guard, others: Vec::new() }, owner_died),
+            None => self.begin(thread, Levels { last: guard, others: Vec::new() }),
         }
         Ok(true)
     }
 
-    fn begin(&self, thread: u32, levels: Levels<L::Guard>, owner_died: bool) {
-        self.owner_died.store(owner_died, Ordering::Relaxed);
+    fn begin(&self, thread: u32, levels: Levels<L::Guard>) {
         self.marked_by().retain(|&one| one != thread);
         self.held.put(thread, levels);
     }
@@ -276,13 +278,12 @@ impl<L: Core> Inner<L> {
     }
 
     pub(crate) fn owner_died(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.held.is_of(self.this_thread(py)?) && self.owner_died.load(Ordering::Relaxed))
+        let thread = self.this_thread(py)?;
+        Ok(self.held.with(thread, |levels| L::owner_died(&levels.last)).unwrap_or(false))
     }
 
     pub(crate) fn mark_consistent(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, L::mark_consistent)?;
-        self.owner_died.store(false, Ordering::Relaxed);
-        Ok(())
+        self.with(py, L::mark_consistent)
     }
 
     pub(crate) fn mark_not_recoverable(&self, py: Python<'_>) -> PyResult<()> {
@@ -361,11 +362,11 @@ impl<L: Core> Inner<L> {
             self.held.take(thread).ok_or_else(|| not_held_to("wait on"))?;
         match sleep(last) {
             Ok(Some((last, notified))) => {
-                self.begin(thread, Levels { last, others }, false);
+                self.begin(thread, Levels { last, others });
                 Ok(Ok(notified))
             }
             Err(LockError::OwnerDied(last)) => {
-                self.begin(thread, Levels { last, others }, true);
+                self.begin(thread, Levels { last, others });
                 Ok(Ok(true))
             }
             // The other guards go: the lock is not this thread's, so they release nothing.

@@ -22,6 +22,7 @@ mod bytes;
 mod call;
 mod condition;
 mod counting_semaphore;
+mod described;
 mod device_topic;
 mod dlpack;
 mod domain;
@@ -43,6 +44,7 @@ mod loan;
 mod lock;
 mod msgpack;
 mod named;
+mod node;
 mod open;
 mod pool;
 mod queue;
@@ -100,6 +102,8 @@ mod _outlive {
     use crate::loan::Loan;
     #[pymodule_export]
     use crate::lock::Lock;
+    #[pymodule_export]
+    use crate::node::{DomainWatch, Node, NodeInfo};
     #[pymodule_export]
     use crate::pool::{Block, Pool, SharedObject};
     #[pymodule_export]

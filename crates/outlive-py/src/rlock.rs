@@ -112,14 +112,15 @@ impl RLock {
         self.0.holder_pid()
     }
 
-    /// Whether its last holder died, as the thread that holds it was told, and that thread has not
-    /// called ``mark_consistent``.
+    /// Whether this thread holds it by this object, a holder died, and none has called
+    /// ``mark_consistent`` since, by whichever object.
     #[getter]
     fn owner_died(&self, py: Python<'_>) -> PyResult<bool> {
         self.0.owner_died(py)
     }
 
-    /// Declares that what the lock guards is whole again.
+    /// Declares that what the lock guards is whole again. It has no effect if this thread has marked
+    /// the lock not recoverable by another object.
     fn mark_consistent(&self, py: Python<'_>) -> PyResult<()> {
         self.0.mark_consistent(py)
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive::sync::{
-    LockError, OwnedReadGuard, OwnedUpgradableReadGuard, OwnedWriteGuard, RwLock as Core,
-    UpgradeError,
+    BegunReadUpgrade, BegunUpgradableUpgrade, LockError, OwnedReadGuard, OwnedUpgradableReadGuard,
+    OwnedWriteGuard, RwLock as Core, UpgradeError,
 };
 use outlive::{Deadline, WaitError};
 use pyo3::exceptions::PyRuntimeError;
@@ -189,34 +189,60 @@ enum How {
 enum Given {
     Read(OwnedReadGuard<u64>),
     Upgradable(OwnedUpgradableReadGuard<u64>),
+    /// A reader that waits to become the writer, between two slices of that wait: new readers stay
+    /// out.
+    ReadUpgrading(BegunReadUpgrade<u64>),
+    /// The same of the upgradable reader.
+    UpgradableUpgrading(BegunUpgradableUpgrade<u64>),
     Write(OwnedWriteGuard<u64>),
 }
 
 impl Given {
-    /// Upgrades until that deadline, or at once; returns what is held then, and why it was refused.
-    fn upgrade(self, deadline: Option<Deadline>) -> (Given, Result<(), Refused>) {
+    /// Ends a wait to become the writer.
+    fn settled(self) -> Given {
         match self {
-            Given::Read(guard) => upgraded(
-                match deadline {
-                    Some(deadline) => guard.upgrade_until(deadline),
-                    None => guard.try_upgrade(),
-                },
-                Given::Read,
-            ),
-            Given::Upgradable(guard) => upgraded(
-                match deadline {
-                    Some(deadline) => guard.upgrade_until(deadline),
-                    None => guard.try_upgrade(),
-                },
-                Given::Upgradable,
-            ),
-            writing => (writing, Ok(())),
+            Given::ReadUpgrading(begun) => Given::Read(begun.end()),
+            Given::UpgradableUpgrading(begun) => Given::Upgradable(begun.end()),
+            settled => settled,
+        }
+    }
+
+    /// Upgrades at once; returns what is held then, and why it was refused.
+    fn try_upgrade(self) -> (Given, Result<(), Refused>) {
+        match self {
+            Given::Read(guard) => upgraded(guard.try_upgrade(), Given::Read),
+            Given::Upgradable(guard) => upgraded(guard.try_upgrade(), Given::Upgradable),
+            Given::Write(guard) => (Given::Write(guard), Ok(())),
+            // In a signal's handler, which interrupts such a wait.
+            waiting => (waiting, Err(UpgradeError::InUse(()))),
+        }
+    }
+
+    /// Waits until that deadline to become the writer; returns what is held then, and why it was
+    /// refused. After `TimedOut` it goes on to wait.
+    fn upgrade(self, deadline: Deadline) -> (Given, Result<(), Refused>) {
+        match self {
+            Given::Read(guard) => match guard.begin_upgrade() {
+                Ok(begun) => upgraded(begun.upgrade_until(deadline), Given::ReadUpgrading),
+                Err(refused) => upgraded(Err(refused), Given::Read),
+            },
+            Given::Upgradable(guard) => match guard.begin_upgrade() {
+                Ok(begun) => upgraded(begun.upgrade_until(deadline), Given::UpgradableUpgrading),
+                Err(refused) => upgraded(Err(refused), Given::Upgradable),
+            },
+            Given::ReadUpgrading(begun) => {
+                upgraded(begun.upgrade_until(deadline), Given::ReadUpgrading)
+            }
+            Given::UpgradableUpgrading(begun) => {
+                upgraded(begun.upgrade_until(deadline), Given::UpgradableUpgrading)
+            }
+            Given::Write(guard) => (Given::Write(guard), Ok(())),
         }
     }
 
     /// Becomes a reader; returns what is held then, and whether it has become one.
     fn downgrade(self, to_upgradable: bool) -> (Given, bool) {
-        match self {
+        match self.settled() {
             Given::Write(guard) if to_upgradable => match guard.downgrade_to_upgradable() {
                 Ok(guard) => (Given::Upgradable(guard), true),
                 Err(guard) => (Given::Write(guard), false),
@@ -375,20 +401,23 @@ impl RwHold {
     /// Becomes the writer once the other readers have left; no thread writes in between. Raises
     /// ``Timeout`` when they had not left after so many seconds: this reads on. Only a lock taken
     /// by ``upgradable_read`` is never refused; another reader gets ``Taken`` when a thread waits
-    /// to write already. The wait looks for signals about 20 times a second (twice a second in a
-    /// thread that is not the main one), and lets new readers in each time: readers that overlap
-    /// without a gap for longer than that can starve it.
+    /// to write already. New readers wait meanwhile, also while a signal's handler runs.
     #[pyo3(signature = (timeout=None))]
     fn upgrade(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
         let thread = self.inside(py)?;
-        let got = match self.turn(thread, |given| given.upgrade(None)) {
-            Some(Err(UpgradeError::InUse(()))) => wait(py, until, |deadline| {
-                match self.turn(thread, |given| given.upgrade(Some(deadline))) {
-                    Some(Err(UpgradeError::TimedOut(()))) => None,
-                    got => Some(got),
-                }
-            })?,
+        let got = match self.turn(thread, Given::try_upgrade) {
+            Some(Err(UpgradeError::InUse(()))) => {
+                let got = wait(py, until, |deadline| {
+                    match self.turn(thread, |given| given.upgrade(deadline)) {
+                        Some(Err(UpgradeError::TimedOut(()))) => None,
+                        got => Some(got),
+                    }
+                });
+                // Also if a handler has raised. A writer, or one that has left, does not wait.
+                self.turn(thread, |given| (given.settled(), ()));
+                got?
+            }
             got => Some(got),
         };
         match got {
@@ -419,6 +448,8 @@ impl RwHold {
         self.with(py, |given| match given {
             Given::Read(guard) => **guard,
             Given::Upgradable(guard) => **guard,
+            Given::ReadUpgrading(begun) => **begun.guard(),
+            Given::UpgradableUpgrading(begun) => **begun.guard(),
             Given::Write(guard) => **guard,
         })
     }
@@ -426,11 +457,11 @@ impl RwHold {
     #[setter]
     fn set_value(&self, py: Python<'_>, value: u64) -> PyResult<()> {
         let written = self.with(py, |given| match given {
-            Given::Read(_) | Given::Upgradable(_) => false,
             Given::Write(guard) => {
                 **guard = value;
                 true
             }
+            _ => false,
         })?;
         if written {
             Ok(())

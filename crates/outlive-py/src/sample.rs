@@ -79,7 +79,8 @@ impl Sample {
     /// A message that was published as an array has that type and shape; one of another ``dtype``
     /// than a given one raises ``WrongKind``, and one of another ``shape`` a ``ValueError``. (To read
     /// the same bytes as another type: ``sample.numpy().view(dtype)``.) Of bytes, ``dtype`` and
-    /// ``shape`` say what they are.
+    /// ``shape`` say what they are. A message of a topic that describes them is a value of that
+    /// type: a record, a number, or an array of them.
     #[pyo3(signature = (dtype=None, shape=None))]
     fn numpy<'py>(
         slf: &Bound<'py, Self>,
@@ -90,7 +91,14 @@ impl Sample {
         // Of an object without a buffer numpy would make an array of one object.
         this.sample.get()?;
         if !this.is_array {
-            return shown_as_array(slf.as_any(), dtype, shape);
+            let whole = match (dtype, shape) {
+                (None, None) => this.gpus.described.shown(slf.as_any(), this.__len__())?,
+                _ => None,
+            };
+            return match whole {
+                Some(whole) => Ok(whole),
+                None => shown_as_array(slf.as_any(), dtype, shape),
+            };
         }
         let array = shown_as_array(slf.as_any(), None, None)?;
         if let Some(dtype) = dtype {
@@ -318,7 +326,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    const fn new(module: &'static str, name: &'static str) -> Function {
+    pub(crate) const fn new(module: &'static str, name: &'static str) -> Function {
         Function { module, name, found: pyo3::sync::PyOnceLock::new() }
     }
 

@@ -73,10 +73,15 @@ pub(crate) fn several(
         _ => semaphore.try_acquire_many_owned(count),
     };
     match (tried.transpose(), until) {
-        (None, Some(until)) => wait(py, until, |deadline| match count {
-            1 => semaphore.acquire_owned_until(deadline).map(|got| got.map(one)).transpose(),
-            _ => semaphore.acquire_many_owned_until(count, deadline).transpose(),
+        (None, Some(until)) if count == 1 => wait(py, until, |deadline| {
+            semaphore.acquire_owned_until(deadline).map(|got| got.map(one)).transpose()
         }),
+        (None, Some(until)) => {
+            // It keeps its turn and its permits between the slices, and gives them back when it is
+            // dropped: also when a signal's handler raises.
+            let mut begun = semaphore.begin_acquire_many(count).raised(py)?;
+            wait(py, until, |deadline| begun.acquire_until(deadline).transpose())
+        }
         (got, _) => Ok(got),
     }
 }
@@ -178,9 +183,8 @@ impl Semaphore {
 
     /// Acquires so many permits, all or none; returns False when too few were free
     /// (``blocking=False``), or the timeout passed. Threads that want several have their turns one
-    /// after the other. Such a wait looks for signals about 20 times a second (twice a second in a
-    /// thread that is not the main one), and gives back each time what it has: threads that want one
-    /// permit, and release it seldom, can starve it.
+    /// after the other, and keep what they have got while they wait for the rest; also while a
+    /// signal's handler runs.
     #[pyo3(signature = (blocking=true, timeout=None, *, n=1))]
     fn acquire(
         &self,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outlive::SendError;
+use outlive::describe::Description;
 use outlive::topic::{
     Header, Publisher as Core, PublisherOptions, SubscriberOptions, Topic as CoreTopic,
     TopicOptions,
@@ -13,6 +14,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::bytes::Given;
+use crate::described::{self, Described};
 use crate::domain;
 use crate::errors::{Raise, Raised, raise};
 use crate::gpu_library;
@@ -35,7 +37,14 @@ use crate::waiting::{Until, wait};
 /// file may take up to 64 KiB more for each 2 MiB of it. ``stamps``: whether publishers stamp each
 /// message with the time of day. ``reliable``: whether publishers wait for subscribers that ask for
 /// it. A new topic has 16 messages, stamps, no reliable delivery, and at most a quarter of the file
-/// system; an existing one that was made with another value than a given one raises ``BadOption``. In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
+/// system; an existing one that was made with another value than a given one raises ``BadOption``.
+///
+/// ``payload``: what a message is, for all languages: a class with ``@outlive.payload``, a type of
+/// numpy's (in a list: any number of them), or an encoding and a name, as in ``"json"`` or ``"cdr
+/// geometry_msgs/msg/Pose"``; a topic whose messages are others raises ``WrongKind``, which names
+/// the first field that differs.
+///
+/// In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
 /// bytes.
 ///
 /// >>> topic = Topic("lidar", folder)
@@ -60,8 +69,12 @@ fn options(
     max_bytes: Option<u64>,
     stamps: Option<bool>,
     reliable: Option<bool>,
+    payload: Option<Description>,
 ) -> TopicOptions {
     let mut options = CoreTopic::options();
+    if let Some(payload) = payload {
+        options = options.description(payload);
+    }
     if let Some(depth) = depth {
         options = options.depth(depth);
     }
@@ -78,9 +91,10 @@ fn options(
 }
 
 impl Topic {
-    fn of((topic, named): (CoreTopic, Named)) -> Topic {
-        let gpus = Arc::new(OnGpus::new(topic.clone(), named.clone()));
-        Topic { topic: Open::new(topic), named, gpus }
+    fn of(py: Python<'_>, (topic, named): (CoreTopic, Named)) -> PyResult<Topic> {
+        let described = Described::new(topic.description().raised(py)?);
+        let gpus = Arc::new(OnGpus::new(topic.clone(), named.clone(), described));
+        Ok(Topic { topic: Open::new(topic), named, gpus })
     }
 }
 
@@ -117,7 +131,7 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, payload=None))]
     fn new(
         py: Python<'_>,
         name: String,
@@ -126,9 +140,11 @@ impl Topic {
         max_bytes: Option<u64>,
         stamps: Option<bool>,
         reliable: Option<bool>,
+        payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Topic> {
-        let options = options(depth, max_bytes, stamps, reliable);
-        Named::make(py, name, domain, |d, n| options.open_or_create(d, n)).map(Topic::of)
+        let options = options(depth, max_bytes, stamps, reliable, described::given(payload)?);
+        let made = Named::make(py, name, domain, |d, n| options.open_or_create(d, n))?;
+        Topic::of(py, made)
     }
 
     /// Opens the existing topic of that name, whatever its messages are; raises ``NotFound`` if
@@ -136,13 +152,14 @@ impl Topic {
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Topic> {
-        Named::find(py, name, domain, CoreTopic::open_as_bytes).map(Topic::of)
+        let found = Named::find(py, name, domain, CoreTopic::open_as_bytes)?;
+        Topic::of(py, found)
     }
 
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, payload=None))]
     fn create_new(
         py: Python<'_>,
         name: String,
@@ -151,9 +168,11 @@ impl Topic {
         max_bytes: Option<u64>,
         stamps: Option<bool>,
         reliable: Option<bool>,
+        payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Topic> {
-        let options = options(depth, max_bytes, stamps, reliable);
-        Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(Topic::of)
+        let options = options(depth, max_bytes, stamps, reliable, described::given(payload)?);
+        let made = Named::make(py, name, domain, |d, n| options.create_new(d, n))?;
+        Topic::of(py, made)
     }
 
     /// The topic's name.
@@ -168,6 +187,19 @@ impl Topic {
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.named.domain()
+    }
+
+    /// numpy's type of a message's value, by the description that the topic has of its messages;
+    /// None if it has none.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.gpus.described.dtype(py)?.map(|dtype| dtype.clone().unbind()))
+    }
+
+    /// The description that the topic has of its messages, as text; None if it has none.
+    #[getter]
+    fn payload(&self) -> Option<String> {
+        self.gpus.described.text()
     }
 
     /// Makes a new publisher, of up to 62.
@@ -185,6 +217,7 @@ impl Topic {
             handle: Arc::new(HandleMutex::new(publisher)),
             last_type: Mutex::default(),
             of: self.named.clone(),
+            gpus: Arc::clone(&self.gpus),
         })
     }
 
@@ -340,6 +373,7 @@ pub(crate) struct Publisher {
     /// moment.
     last_type: Mutex<Option<(Py<PyAny>, Item)>>,
     of: Named,
+    gpus: Arc<OnGpus>,
 }
 
 impl Publisher {
@@ -414,8 +448,12 @@ impl Publisher {
         timeout: Option<f64>,
     ) -> PyResult<u64> {
         let until = Until::timeout(timeout)?;
+        let described = &self.gpus.described;
+        let data = &described.message(data)?;
         let given = Given::array_of(data)?;
-        let layout = given.layout()?;
+        // A described message is its value's bytes alone.
+        let layout = if described.raw().is_some() { None } else { given.layout()? };
+        described.check(given.len())?;
         let header = header(layout.as_ref(), key, frame, stamp, own)?;
         let (len, description) =
             (given.len(), layout.as_ref().map_or(&[][..], Layout::description));
@@ -491,9 +529,12 @@ impl Publisher {
         let len = layout
             .len()
             .ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
-        let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;
+        let is_described = self.gpus.described.raw().is_some();
+        self.gpus.described.check(len)?;
+        let said = dtype.filter(|_| !is_described).map(|_| &layout);
+        let header = header(said, key, frame, stamp, own)?;
         let inside = self.handle.lock(py)?;
-        let description = layout.description();
+        let description = if is_described { &[] } else { layout.description() };
         let mut loan = inside.loan(len.saturating_add(description.len())).raised(py)?;
         loan[len..].copy_from_slice(description);
         let (is_array, handle) = (dtype.is_some(), Arc::clone(&self.handle));

@@ -15,6 +15,7 @@ use crate::handle_mutex::HandleMutex;
 use crate::jobs::JobQueue;
 use crate::latch::Latch;
 use crate::named::{GivenDomain, counted};
+use crate::node::DomainWatch;
 use crate::open::{Left, closed};
 use crate::queue::Queue;
 use crate::service::Server;
@@ -22,7 +23,7 @@ use crate::subscriber::Subscriber;
 use crate::waiting::Until;
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes), job
-/// queues, servers, calls, events, latches, peers' ends, timers.
+/// queues, servers, calls, events, latches, peers' ends, timers, watches of a domain.
 ///
 /// >>> queue, event = Queue("jobs", folder), Event("stop", folder)
 /// >>> waiting = WaitSet(folder)
@@ -70,12 +71,14 @@ impl WaitSet {
             set.add(&peer.get().peer()).raised(py)?
         } else if let Ok(latch) = source.cast::<Latch>() {
             set.add(&*latch.get().latch.get()?).raised(py)?
+        } else if let Ok(watch) = source.cast::<DomainWatch>() {
+            set.add(&*watch.get().handle.lock(py)?).raised(py)?
         } else if let Ok(call) = source.cast::<Call>() {
             call.get().watch(py, &mut set)?
         } else if let Ok(server) = source.cast::<Server>() {
             set.add(&*server.get().handle.lock(py)?).raised(py)?
         } else {
-            let what = "a set waits for subscribers, queues, job queues, servers, calls, events, latches and peers";
+            let what = "a set waits for subscribers, queues, job queues, servers, calls, events, latches, peers and watches of a domain";
             return Err(PyTypeError::new_err(what));
         };
         self.push(key, source.clone().unbind());

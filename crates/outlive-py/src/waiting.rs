@@ -3,10 +3,10 @@
 //! A wait consists of slices: the thread detaches from the interpreter, waits in the core until the
 //! slice is over, attaches again, and runs the signal handlers that are due. Only the main thread
 //! runs handlers, so only its slices are short. A slice that ends has lost nothing: the core's
-//! waits are by deadline, and return what is there at the last moment. Two waits begin anew with
-//! each slice all the same, because the core's give back at their deadline what they have: for
-//! several permits (they give back the turn and a part of the permits), and to become the writer
-//! (new readers enter). Such a wait can be starved by others, which python.md says.
+//! waits are by deadline, and return what is there at the last moment. Some would give back at their
+//! deadline what they have: a wait for several permits (the turn, and the permits that it has by
+//! then), and one to become the writer (new readers would enter). These are begun once
+//! (`begin_acquire_many`, `begin_upgrade`), and keep between the slices what they have.
 
 use std::time::{Duration, Instant};
 

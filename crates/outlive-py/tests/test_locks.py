@@ -244,6 +244,35 @@ def test_a_recursive_lock(folder, start):
         assert held.value == 7
 
 
+def test_each_object_of_a_recursive_lock_knows_what_is_not_repaired(folder, start):
+    one, other = RLock("tree", folder), RLock("tree", folder)
+    program = start("lock = RLock('tree', folder); lock.acquire(); say('holds'); time.sleep(60)")
+    assert program.line() == "holds"
+    program.kill()
+    with one:
+        # This thread was told by the first, and nothing is repaired.
+        with other:
+            assert one.owner_died and other.owner_died
+            with pytest.raises(OwnerDied):
+                other.check()
+            other.mark_consistent()
+            assert not one.owner_died and not other.owner_died
+        one.check()
+        # What it gives up inside, it does not undo outside.
+        with other:
+            other.mark_not_recoverable()
+        one.mark_consistent()
+        assert one.owner_died
+        with pytest.raises(NotRecoverable):
+            other.acquire()
+    assert not one.owner_died
+    with pytest.raises(NotRecoverable):
+        one.acquire()
+    one.reset()
+    with one, other:
+        assert not one.owner_died and not other.owner_died
+
+
 def closed_by_another(thing):
     """Another thread is in its `with` block while this one closes it, and lives on after the block."""
     inside, closed, left, end = (threading.Event() for _ in range(4))

@@ -44,6 +44,7 @@
 //! | wait for several queues, topics, states, services, events, latches, timers or deaths at once, or with `async` | [`wait`] | the wait reports that end |
 //! | put locks into a structure of one's own | [`sync::Record`] | as above |
 //! | know whether a process lives, and wait for its end | [`Peer`] | the waiter is woken |
+//! | name a process, and follow what comes and goes | [`node`] | its name goes with it; watchers are woken |
 //!
 //! # The layers
 //! Each uses those below it, never one above (a test reads the `use` lines).
@@ -66,6 +67,7 @@
 //! | [`topic`] | messages to many processes |
 //! | [`state`] | the latest value under a name |
 //! | [`rpc`] | requests and replies: [`rpc::Service`], [`rpc::Client`], [`rpc::Server`] |
+//! | [`node`] | processes that have a name; what comes and goes in a domain |
 //! | [`wait`] | waiting for many things at once; descriptors, `async` |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
@@ -83,6 +85,7 @@
 mod claim;
 #[cfg(feature = "config")]
 pub mod config;
+pub mod describe;
 mod domain;
 mod error;
 pub mod futex;
@@ -92,6 +95,7 @@ mod kind;
 mod liveness;
 #[cfg(feature = "msgpack")]
 mod msgpack;
+pub mod node;
 mod payload;
 pub mod pool;
 pub mod queue;
@@ -106,15 +110,17 @@ pub mod wait;
 mod wake;
 
 pub use claim::{RecvError, SendError};
-pub use domain::{Domain, DomainOptions, DomainStats};
+pub use domain::{Domain, DomainOptions, DomainStats, WithAttributes};
 pub use error::Error;
 pub use inspect::{Blocked, Deadlock, Detail, Entry, SweepReport, Waiter};
 pub use kind::Kind;
 pub use liveness::{Peer, TokenId, TokenInfo, TokenKind};
 #[cfg(feature = "msgpack")]
 pub use msgpack::Msgpack;
+#[cfg(feature = "derive")]
+pub use outlive_derive::Payload;
 pub use payload::{Payload, Plain, Shareable};
-pub use segment::Opening;
+pub use segment::{Attributes, AttributesIter, Opening};
 pub use sys::clock::Deadline;
 pub use wake::{WaitError, WaitStrategy};
 

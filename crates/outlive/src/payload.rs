@@ -1,6 +1,8 @@
 //! What may lie in shared memory, and what may be a message: bytes, values of a plain type, or
 //! slices of one.
 
+use crate::describe::{Description, Encoding};
+
 /// Marks values that may live in shared memory: plain data without padding or pointers, of which
 /// every bit pattern is a value. Derive [`zerocopy`]'s `FromBytes`, `IntoBytes`, `Immutable` and
 /// `KnownLayout`; numbers and arrays of numbers are plain already.
@@ -140,6 +142,11 @@ pub struct Metadata {
 }
 
 impl Metadata {
+    /// Returns whether messages are bytes of which no more is known.
+    pub(crate) fn is_bytes(self) -> bool {
+        self.is_slice && self.size == 1 && (self.name)() == "u8"
+    }
+
     /// The name in the header; bytes have none.
     pub(crate) fn type_name(self) -> String {
         match (self.name)() {
@@ -179,6 +186,16 @@ impl Recorded {
         match of.type_name() {
             name if name.is_empty() => Recorded { name, size: 0, align: 1 },
             name => Recorded { name, size: of.size, align: of.align as u64 },
+        }
+    }
+
+    /// Of messages that have a description; those of one in an encoding of its own are bytes.
+    pub(crate) fn described(of: Metadata, description: Option<&Description>) -> Recorded {
+        match description {
+            Some(one) if of.is_bytes() && one.encoding() == Encoding::Raw => {
+                Recorded { name: one.header_name(), size: one.size(), align: one.align() }
+            }
+            _ => Recorded::one(of),
         }
     }
 

@@ -12,17 +12,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const LAYERS: [&str; 18] = [
+const LAYERS: [&str; 19] = [
     "shim", "sys", "futex", "segment", "liveness", "wake", "claim", "config", "domain", "sync",
-    "pool", "queue", "jobs", "topic", "state", "rpc", "wait", "inspect",
+    "pool", "queue", "jobs", "topic", "state", "rpc", "node", "wait", "inspect",
 ];
 
 /// Names at the crate's root, and the module of each. `Error` names a `Kind`, so it belongs to that
 /// layer.
-const AT_THE_ROOT: [(&str, &str); 24] = [
+const AT_THE_ROOT: [(&str, &str); 27] = [
+    ("WithAttributes", "domain"),
+    ("Attributes", "segment"),
     ("Deadline", "sys"),
     ("Error", "segment"),
     ("error", "segment"),
+    ("describe", "segment"),
     ("Kind", "segment"),
     ("kind", "segment"),
     ("Payload", "segment"),

@@ -15,6 +15,7 @@
 mod board;
 mod busy;
 mod corpus;
+mod descriptions;
 mod locks;
 mod operations;
 mod pools;

@@ -11,6 +11,7 @@ use outlive::sync::{LockError, Mutex, MutexGuard};
 use outlive::{Deadline, Domain, Plain};
 
 use crate::board::Board;
+use crate::descriptions;
 use crate::locks;
 use crate::pools;
 use crate::random::Random;
@@ -38,6 +39,7 @@ pub const ALL: &[(&str, Operation)] = &[
     ("take objects", pools::take),
     ("claim offers", pools::claim_offers),
     ("pool's gc", pools::collect),
+    ("read descriptions", descriptions::read),
     ("publish", topics::publish),
     ("subscribe", topics::subscribe),
     ("look at a topic", topics::look),

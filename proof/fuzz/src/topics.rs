@@ -4,6 +4,7 @@
 use std::hint::black_box;
 
 use outlive::Domain;
+use outlive::describe::{Description, Encoding};
 use outlive::topic::{Header, Publisher, Sample, Subscriber, Topic};
 
 use crate::operations::soon;
@@ -16,7 +17,9 @@ pub const NAME: &str = "messages";
 const LENS: [usize; 7] = [0, 48, 168, 200, 5_000, 100_000, 1 << 20];
 
 fn open(domain: &Domain) -> Result<Topic, outlive::Error> {
-    Topic::options().depth(8).max_bytes(16 << 20).reliable(true).open_or_create(domain, NAME)
+    let bytes = Description::encoded("messages", Encoding::Bytes)?;
+    let options = Topic::options().depth(8).max_bytes(16 << 20).reliable(true);
+    options.description(bytes).open_or_create(domain, NAME)
 }
 
 /// Opens it, made when it is not there.
@@ -123,6 +126,7 @@ pub fn subscribe(world: &World, random: &mut Random) {
 }
 
 pub fn look(world: &World, _: &mut Random) {
+    drop(black_box(world.topic.description()));
     black_box((world.topic.publishers(), world.topic.subscribers()));
     let mut presence = world.topic.watch();
     drop(black_box(presence.changed_until(soon())));

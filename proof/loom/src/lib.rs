@@ -26,6 +26,8 @@
 )]
 
 mod claim;
+#[path = "../../../crates/outlive/src/describe/mod.rs"]
+pub mod describe;
 #[path = "../../../crates/outlive/src/error.rs"]
 mod error;
 mod jobs;

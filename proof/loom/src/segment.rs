@@ -11,6 +11,8 @@ use crate::Error;
 
 /// Where a file's own words begin.
 pub(crate) const BODY: u64 = 12_288;
+/// The most bytes of a description.
+pub(crate) const MOST_PAGE_BYTES: usize = 4080;
 
 /// # Safety
 /// None: nothing is mapped here.

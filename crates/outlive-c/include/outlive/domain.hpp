@@ -5,6 +5,7 @@
 #include <climits>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "deadline.hpp"
 #include "payload.hpp"
@@ -61,6 +62,23 @@ public:
         char path[PATH_MAX];
         detail::done(outlive_domain_path(raw(), path, sizeof path)).value();
         return path;
+    }
+    /** Returns a domain by which things are made that carry those attributes (a map, or pairs of
+     * texts). */
+    template <class Pairs> expected<Domain> with_attributes(const Pairs &attributes) const {
+        std::vector<outlive_attribute_t> pairs;
+        for (const auto &pair : attributes) pairs.push_back({pair.first.c_str(), pair.second.c_str()});
+        outlive_domain_t *handle = nullptr;
+        if (int code = outlive_domain_with_attributes(raw(), pairs.data(), pairs.size(), &handle)) return Failure::last(code);
+        return Domain(handle);
+    }
+    /** Returns an attribute with which a thing was made; ENOENT: it has no such. */
+    expected<std::string> attribute(const std::string &name, const std::string &key) const {
+        std::string value(4096, '\0');
+        int code = outlive_domain_attribute(raw(), name.c_str(), key.c_str(), &value[0], value.size());
+        if (code != 0) return Failure::last(code);
+        value.resize(value.find('\0'));
+        return value;
     }
     /** Brings into memory what this process has open in the domain, so many bytes of the calling
      * thread's stack, and this library's code: the thread's later operations are no page faults. */

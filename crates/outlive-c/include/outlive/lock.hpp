@@ -171,6 +171,10 @@ public:
     expected<void> reset(Deadline deadline = never) {
         return done(outlive_reentrant_mutex_reset(ReentrantMutexCalls::raw(), deadline.raw()));
     }
+    /** Sets how this process waits: one of the OUTLIVE_WAIT numbers. */
+    expected<void> set_wait(uint32_t how) {
+        return done(outlive_reentrant_mutex_set_wait(ReentrantMutexCalls::raw(), how));
+    }
 };
 
 /** The calls of a reader-writer lock. */

@@ -168,6 +168,10 @@ public:
         if (int code = outlive_server_next(raw(), deadline.raw(), &handle)) return Failure::last(code);
         return Request(handle);
     }
+    /** Makes memory for so many requests and replies of up to so many bytes each, and brings it in. */
+    expected<void> prefault(size_t messages, size_t size) {
+        return detail::done(outlive_server_prefault(raw(), messages, size));
+    }
 
 private:
     using WithOptions::WithOptions;

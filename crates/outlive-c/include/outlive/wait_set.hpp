@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "jobs.hpp"
+#include "node.hpp"
 #include "rpc.hpp"
 #include "state.hpp"
 #include "sync.hpp"
@@ -34,6 +35,8 @@ public:
     expected<uint64_t> add(const Server &server) { return key(outlive_wait_set_add_server, server.raw()); }
     expected<uint64_t> add(const Call &call) { return key(outlive_wait_set_add_call, call.raw()); }
     expected<uint64_t> add(const Publisher &publisher) { return key(outlive_wait_set_add_publisher, publisher.raw()); }
+    /** Adds a watch of a domain: OUTLIVE_CHANGED, until `DomainWatch::changed`. */
+    expected<uint64_t> add(const DomainWatch &watch) { return key(outlive_wait_set_add_domain_watch, watch.raw()); }
     /** Adds a state: OUTLIVE_CHANGED, OUTLIVE_ENDED, until `take_state`. */
     template <class T> expected<uint64_t> add(const State<T> &state) { return key(outlive_wait_set_add_state, state.raw()); }
     expected<uint64_t> add(Event &event, uint32_t bits) { return key(outlive_wait_set_add_event, event.raw(), bits, 0u); }

@@ -45,6 +45,8 @@ static void reentrant(void) {
     struct tree *tree = open_tree();
     lock_thrice(tree);
     IS(EDEADLK, outlive_reentrant_mutex_reset(&tree->lock, SOON));
+    OK(outlive_reentrant_mutex_set_wait(&tree->lock, OUTLIVE_WAIT_BLOCK));
+    IS(EINVAL, outlive_reentrant_mutex_set_wait(&tree->lock, 9));
     for (int n = 0; n < 3; n++) {
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, try_tree, tree) == 0 && pthread_join(thread, NULL) == 0);
@@ -72,6 +74,9 @@ static void reentrant(void) {
     /* Not recoverable: the thread keeps what it has. */
     OK(outlive_reentrant_mutex_lock(&tree->lock, SOON));
     OK(outlive_reentrant_mutex_mark_not_recoverable(&tree->lock));
+    IS(ENOTRECOVERABLE, outlive_reentrant_mutex_lock(&tree->lock, SOON));
+    /* What it decided inside, it does not undo outside. */
+    OK(outlive_reentrant_mutex_consistent(&tree->lock));
     IS(ENOTRECOVERABLE, outlive_reentrant_mutex_lock(&tree->lock, SOON));
     OK(outlive_reentrant_mutex_unlock(&tree->lock));
     IS(ENOTRECOVERABLE, outlive_reentrant_mutex_lock(&tree->lock, SOON));
@@ -116,6 +121,52 @@ static void condvar_under_reentrant(void) {
     join(child);
     CHECK(tree->count == 2);
     outlive_record_close(tree);
+}
+
+static outlive_reentrant_mutex_t *open_named(const char *name) {
+    outlive_reentrant_mutex_t *mutex = NULL;
+    OK(outlive_reentrant_mutex_open(domain, name, OUTLIVE_OPEN_OR_CREATE, 0, NULL, &mutex));
+    return mutex;
+}
+
+static outlive_condvar_t *open_gone(void) {
+    outlive_condvar_t *gone = NULL;
+    OK(outlive_condvar_open(domain, "gone", OUTLIVE_OPEN_OR_CREATE, &gone));
+    return gone;
+}
+
+static void give_up_lost(void) {
+    outlive_reentrant_mutex_t *lost = open_named("lost");
+    OK(outlive_reentrant_mutex_lock(lost, SOON));
+    OK(outlive_reentrant_mutex_mark_not_recoverable(lost));
+    OK(outlive_condvar_notify_all(open_gone()));
+}
+
+static void try_lost(void) {
+    IS(EBUSY, outlive_reentrant_mutex_lock(open_named("lost"), OUTLIVE_TRY));
+}
+
+/* A wait that loses the mutex leaves the thread no lock of it, by no opening. */
+static void condvar_that_loses_its_reentrant(void) {
+    outlive_reentrant_mutex_t *one = open_named("lost"), *two = open_named("lost"), *other = open_named("other");
+    OK(outlive_reentrant_mutex_lock(one, SOON));
+    OK(outlive_reentrant_mutex_lock(two, SOON));
+    OK(outlive_reentrant_mutex_lock(two, SOON));
+    OK(outlive_reentrant_mutex_lock(other, SOON));
+    /* It gets the mutex when this thread waits. */
+    pid_t child = start(give_up_lost);
+    IS(ENOTRECOVERABLE, outlive_condvar_wait_reentrant_mutex(open_gone(), two, SOON));
+    join(child);
+    IS(EPERM, outlive_reentrant_mutex_unlock(two));
+    OK(outlive_reentrant_mutex_reset(two, SOON));
+    OK(outlive_reentrant_mutex_lock(two, SOON));
+    IS(EPERM, outlive_reentrant_mutex_unlock(one));
+    join(start(try_lost));
+    OK(outlive_reentrant_mutex_unlock(two));
+    OK(outlive_reentrant_mutex_lock(one, OUTLIVE_TRY));
+    OK(outlive_reentrant_mutex_unlock(one));
+    /* Of another mutex it keeps what it had. */
+    OK(outlive_reentrant_mutex_unlock(other));
 }
 
 static void wait_under_pi(void) {
@@ -172,4 +223,4 @@ static void condvar_under_ceiling(void) {
     outlive_record_close(tree);
 }
 
-TESTS(TEST(reentrant), TEST(condvar_under_reentrant), TEST(condvar_under_pi), TEST(condvar_under_ceiling))
+TESTS(TEST(reentrant), TEST(condvar_under_reentrant), TEST(condvar_that_loses_its_reentrant), TEST(condvar_under_pi), TEST(condvar_under_ceiling))

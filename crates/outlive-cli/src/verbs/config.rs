@@ -229,7 +229,7 @@ fn check(args: &CheckArgs, common: &Common) -> Result<(), Failure> {
         } else if faults.is_empty() {
             output::print(format_args!("{}: valid\n", path.display()))?;
         } else {
-            faults.iter().for_each(|fault| talk(fault));
+            faults.iter().for_each(talk);
         }
     }
     if !is_any {

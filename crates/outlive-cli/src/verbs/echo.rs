@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use outlive::TokenId;
+use outlive::describe::Description;
 use outlive::sync::Holder;
 use outlive::topic::{Sample, Subscriber};
 use serde::Serialize;
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use crate::array::Array;
 use crate::cli::Common;
+use crate::described;
 use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::framing::{Framing, write_record};
@@ -26,7 +28,7 @@ use crate::verbs::subscribing::{Came, Subscribing};
 /// before it had taken them.
 ///
 /// On a terminal and in a pipe each message is a line: text as it is, an array from Python as its
-/// type, shape and first items, anything else as hexadecimal, its first 64 bytes. In a file to
+/// type, shape and first items, a message of a described type as JSON, anything else as hexadecimal, its first 64 bytes. In a file to
 /// which standard output is redirected, text is a line, and any other message is its bytes and
 /// nothing else. With --output or --raw every message is its bytes and nothing else.
 #[derive(Args, Debug)]
@@ -135,7 +137,7 @@ struct Told<'a> {
     /// What is no UTF-8, two digits a byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
-    /// With --msgpack.
+    /// With --msgpack, or by the description that the topic has of its messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<Value>,
 }
@@ -166,7 +168,9 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
             Ok(Came::Sample(sample)) => {
                 let publisher =
                     if common.json { publishers.pid(&subscribing, &sample) } else { None };
-                result = write(&sample, &form, &output, common.json.then_some(publisher));
+                let description = subscribing.description();
+                let json = common.json.then_some(publisher);
+                result = write(&sample, description, &form, &output, json);
             }
             Ok(Came::Moment) => continue,
             Ok(Came::End) => break,
@@ -184,6 +188,7 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
 /// `json`: as JSON, with the process that published it.
 fn write(
     sample: &Sample<[u8]>,
+    description: Option<&Description>,
     form: &Form,
     output: &Output,
     json: Option<Option<u32>>,
@@ -197,8 +202,12 @@ fn write(
             )
         })
     };
+    let fields = match form {
+        Form::Shown | Form::Kept => description.and_then(|one| described::to_json(one, bytes)),
+        _ => None,
+    };
     if let Some(publisher) = json {
-        let value = if matches!(form, Form::Msgpack) { Some(value()?) } else { None };
+        let value = if matches!(form, Form::Msgpack) { Some(value()?) } else { fields };
         let text = std::str::from_utf8(bytes)
             .ok()
             .filter(|_| value.is_none() && !matches!(form, Form::Hex));
@@ -222,6 +231,7 @@ fn write(
     }
     let line = |text: &str| output.with(|out| write_record(out, Framing::Lines, text.as_bytes()));
     match form {
+        Form::Shown if fields.is_some() => line(&fields.unwrap_or_default().to_string()),
         Form::Framed(framing) => output.with(|out| write_record(out, *framing, bytes)),
         Form::Kept if is_text(bytes) => output.with(|out| write_record(out, Framing::Lines, bytes)),
         Form::Kept => output.with(|out| write_record(out, Framing::Raw, bytes)),

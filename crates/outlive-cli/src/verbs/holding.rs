@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use outlive::Domain;
 use outlive::sync::Holder;
 use serde::Serialize;
 
 use crate::output::counted;
 use crate::process;
 use crate::verbs::info::span;
+use crate::verbs::node;
 
 /// What a holder of a lock runs.
 #[derive(Debug, Serialize)]
@@ -59,8 +61,9 @@ impl Command {
 const NAMED: usize = 3;
 
 /// Returns which processes hold something, and what they run; `None` when none can be seen.
-pub fn held_by(holders: &[Holder]) -> Option<String> {
-    let mut named: Vec<String> = holders.iter().take(NAMED).map(holding).collect();
+pub fn held_by(holders: &[Holder], domain: Option<&Domain>) -> Option<String> {
+    let named = holders.iter().take(NAMED);
+    let mut named: Vec<String> = named.map(|holder| holding(holder, domain)).collect();
     if let more @ 1.. = holders.len().saturating_sub(NAMED) {
         named.push(counted(more as u64, "other thread"));
     }
@@ -69,12 +72,14 @@ pub fn held_by(holders: &[Holder]) -> Option<String> {
     Some(format!("held by {before}{last}"))
 }
 
-fn holding(holder: &Holder) -> String {
+fn holding(holder: &Holder, domain: Option<&Domain>) -> String {
+    let node = domain.and_then(|domain| domain.node_of(holder.token).ok().flatten());
+    let node = node.map_or_else(String::new, |node| format!("node '{}', ", node::name(&node)));
     match Command::of(holder) {
         Some(command) => {
-            format!("process {} ({}{})", holder.pid, command.command, command.since())
+            format!("{node}process {} ({}{})", holder.pid, command.command, command.since())
         }
-        None => format!("process {} ({})", holder.pid, holder.program.escape_debug()),
+        None => format!("{node}process {} ({})", holder.pid, holder.program.escape_debug()),
     }
 }
 
@@ -122,6 +127,6 @@ mod tests {
 
     #[test]
     fn nobody_is_not_named() {
-        assert_eq!(held_by(&[]), None);
+        assert_eq!(held_by(&[], None), None);
     }
 }

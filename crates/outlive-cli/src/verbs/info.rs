@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use outlive::node::NodeInfo;
 use outlive::queue::OnReceiverDeath;
 use outlive::sync::{Holder, LockOrder};
 use outlive::topic::{SubscriberUsage, TopicUsage};
@@ -16,8 +17,8 @@ use crate::output::{self, bytes, count};
 use crate::process;
 use crate::verbs::doctor::locks::cycle;
 use crate::verbs::holding::{Command, type_for_people};
-use crate::verbs::ls;
 use crate::verbs::topic::list;
+use crate::verbs::{ls, node};
 
 /// Show all that is known about one thing
 ///
@@ -44,6 +45,9 @@ pub struct Described {
     max_bytes: u64,
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     type_name: String,
+    /// Its fields, or its encoding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
     users: Vec<User>,
     dead_claims: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,6 +71,8 @@ pub struct Described {
     publishers: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     subscribers: Option<Vec<Owner>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: BTreeMap<String, String>,
 }
 
 /// What `info` adds to that.
@@ -74,6 +80,9 @@ pub struct Described {
 struct Alone {
     #[serde(flatten)]
     entry: Described,
+    /// The users that have a name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<node::Described>,
     /// What the holders of a lock run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<Command>,
@@ -205,6 +214,7 @@ impl Described {
             bytes: entry.bytes,
             max_bytes: entry.max_bytes,
             type_name: entry.type_name.clone(),
+            description: entry.description.as_ref().map(ToString::to_string),
             users: entry
                 .users
                 .iter()
@@ -212,6 +222,11 @@ impl Described {
                 .collect(),
             dead_claims: entry.dead_claims,
             waiters: entry.waiters.iter().map(Asleep::new).collect(),
+            attributes: entry
+                .attributes
+                .iter()
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect(),
             ..Described::default()
         };
         let owners = |holders: &[Holder]| holders.iter().map(Owner::new).collect();
@@ -301,6 +316,7 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     if common.json {
         return output::print_json(&Alone {
             entry: Described::new(&entry),
+            nodes: nodes(&domain, &entry).iter().map(node::Described::new).collect(),
             commands: holders(&entry).iter().filter_map(Command::of).collect(),
             deadlocks: cycles,
             lock_orders: orders,
@@ -313,6 +329,14 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     output::print(
         lines.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect::<String>(),
     )
+}
+
+/// Returns the users that have a name.
+fn nodes(domain: &Domain, entry: &Entry) -> Vec<NodeInfo> {
+    // What cannot be listed has no names: `outlive node list` says why.
+    let mut nodes = domain.nodes().unwrap_or_default();
+    nodes.retain(|node| node.same_namespace && entry.users.contains(&node.pid));
+    nodes
 }
 
 /// Returns the holders of locks.
@@ -335,8 +359,17 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
     if !entry.type_name.is_empty() {
         lines.push(("type", type_for_people(&entry.type_name).escape_debug().to_string()));
     }
+    if let Some(description) = &entry.description {
+        lines.push(("fields", description.to_string().escape_debug().to_string()));
+    }
     lines.push(("state", ls::state(entry)));
+    lines.extend(entry.attributes.iter().map(|pair| ("attribute", node::attribute(pair))));
     lines.extend(entry.users.iter().map(|&pid| ("user", user(pid))));
+    lines.extend(nodes(domain, entry).iter().map(|one| {
+        let version = one.version.escape_debug();
+        let space = if one.version.is_empty() { "" } else { " " };
+        ("node", format!("{}{space}{version}: process {}", node::name(one), one.pid))
+    }));
     if entry.dead_claims > 0 {
         lines.push((
             "dead",

@@ -76,7 +76,8 @@ pub fn run(args: &LockArgs, common: &Common) -> Result<(), Failure> {
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
     let domain = common.domain.open().map_err(own)?;
     let lock = open(args, common, &domain).map_err(own)?;
-    let under = Under::new(&args.name, &args.under);
+    let mut under = Under::new(&args.name, &args.under);
+    under.domain = Some(domain.clone());
     let held = acquire(args, &under, &lock)?;
     let status = under.run(held.running(), &[held.entry()]);
     drop(held);
@@ -155,7 +156,7 @@ fn settle<'a, G>(
     let mut result = take(false);
     if matches!(result, Ok(None)) && !under.is_nonblocking() {
         if is_watched() {
-            match in_the_way(lock) {
+            match in_the_way(under, lock) {
                 Some(held) => under.say(format_args!("waiting: it is {held}")),
                 None => under.say("waiting"),
             }
@@ -165,11 +166,11 @@ fn settle<'a, G>(
     match result {
         Ok(Some(guard)) => Ok(Got::Clean(guard)),
         Ok(None) if under.is_nonblocking() => {
-            let held = in_the_way(lock).unwrap_or_else(|| "not free".to_owned());
+            let held = in_the_way(under, lock).unwrap_or_else(|| "not free".to_owned());
             Err(under.gave_up(format_args!("the lock is {held}; wait for it, or try later")))
         }
         Ok(None) => {
-            let held = in_the_way(lock).unwrap_or_else(|| "not free".to_owned());
+            let held = in_the_way(under, lock).unwrap_or_else(|| "not free".to_owned());
             Err(under.gave_up(format_args!("the time is over, and the lock is {held}")))
         }
         Err(LockError::OwnerDied(mut guard)) => {
@@ -184,8 +185,8 @@ fn settle<'a, G>(
 }
 
 /// Returns by which processes the lock is held; `None` when none can be seen any more.
-fn in_the_way(lock: &RwLock<Running>) -> Option<String> {
-    held_by(&lock.holders())
+fn in_the_way(under: &Under<'_>, lock: &RwLock<Running>) -> Option<String> {
+    held_by(&lock.holders(), under.domain.as_ref())
 }
 
 /// Holders are dead, their commands perhaps not yet: they must not run beside this one's.

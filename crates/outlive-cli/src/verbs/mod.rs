@@ -23,6 +23,7 @@ pub mod lock;
 pub mod ls;
 pub mod man;
 pub mod measuring;
+pub mod node;
 pub mod pools;
 pub mod publish;
 pub mod recv;

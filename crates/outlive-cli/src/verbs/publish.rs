@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use outlive::config::Config;
+use outlive::describe::Description;
 use outlive::topic::{Header, LARGEST_PAYLOAD, Outgoing, Publisher, Topic};
 use outlive::{Deadline, Domain, Error, SendError};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::described;
 use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::framing::{Framing, Splitter};
@@ -25,7 +27,9 @@ use crate::verbs::subscribing::SLICE;
 
 /// Publish messages on a topic, for every subscriber
 ///
-/// Each line of standard input is a message; or each FILE is one, whole. pub does not wait for
+/// Each line of standard input is a message; or each FILE is one, whole. Where the topic has a
+/// description of its messages' fields, a message is given as JSON, unless an option says where
+/// messages end. pub does not wait for
 /// subscribers: one that is slow loses the oldest of the messages that it has not taken. Only a
 /// subscriber that asks for it ('outlive topic echo --reliable'), of a topic that was made with
 /// --reliable, makes pub wait until it has taken them, or is killed.
@@ -156,8 +160,13 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
         options = options.max_blocking(span);
     }
     let publisher = topic.publisher_with(options)?;
+    let description = match framing {
+        None => topic.description()?.filter(described::has_fields),
+        Some(_) => None,
+    };
+    let sum = Sum::default();
     let mut publishing =
-        Publishing { args, signals, publisher: &publisher, next: None, sum: Sum::default() };
+        Publishing { args, description, signals, publisher: &publisher, next: None, sum };
     let result = publishing.wait_for_subscribers(&topic).and_then(|()| publishing.all(framing));
     publishing.sum.subscribers = publisher.subscriber_count();
     let sum = publishing.sum;
@@ -220,6 +229,8 @@ impl From<Failure> for Stop {
 
 struct Publishing<'a> {
     args: &'a PublishArgs,
+    /// Of the topic's messages, which are given as JSON.
+    description: Option<Description>,
     signals: Signals,
     publisher: &'a Publisher<[u8]>,
     /// When the next message is due, with --rate.
@@ -245,7 +256,7 @@ impl Publishing<'_> {
                     Some(framing) => self.stream(File::open(path).map_err(reading)?, framing)?,
                     None => {
                         let contents = fs::read(path).map_err(reading)?;
-                        self.one(&contents)?;
+                        self.encoded(&contents)?;
                     }
                 }
             }
@@ -295,11 +306,16 @@ impl Publishing<'_> {
 
     /// A message as it is in the input.
     fn encoded(&mut self, message: &[u8]) -> Result<(), Stop> {
-        if !self.args.form.msgpack {
+        if !self.args.form.msgpack && self.description.is_none() {
             return self.one(message);
         }
         if message.trim_ascii().is_empty() {
             return Ok(());
+        }
+        if let Some(description) = &self.description {
+            let told =
+                |why| Failure::new(Code::BadInput, format!("a message is no {description}: {why}"));
+            return self.one(&described::of_json(description, message).map_err(told)?);
         }
         let told = |why| Failure::new(Code::BadInput, format!("a line is no JSON: {why}"));
         self.one(&msgpack::of_json(message).map_err(told)?)

@@ -66,13 +66,14 @@ outlive::record! {
 
 /// Runs the verb.
 pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
-    let under = Under::new(&args.name, &args.under);
+    let mut under = Under::new(&args.name, &args.under);
     if args.take > args.permits {
         let text = format!("--take {}: there are {} permits", args.take, args.permits);
         return Err(Failure::new(Code::Usage, text));
     }
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
     let domain = common.domain.open().map_err(own)?;
+    under.domain = Some(domain.clone());
     let (semaphore, commands) = open(args, common, &domain).map_err(own)?;
     let permits = acquire(args, &under, &semaphore, &commands.entries)?;
     let entries: Vec<usize> = permits.iter().map(Permit::index).collect();
@@ -121,12 +122,12 @@ fn acquire<'a>(
     if matches!(got, Ok(None)) && !under.is_nonblocking() {
         if is_watched() {
             let wanted = if args.take == 1 { "a permit" } else { "permits" };
-            under.say(format_args!("waiting for {wanted}: {}", shortage(args, semaphore)));
+            under.say(format_args!("waiting for {wanted}: {}", shortage(args, under, semaphore)));
         }
         got = take_until(args, semaphore, under.deadline());
     }
     let Some(mut offered) = got.map_err(own)? else {
-        let short = shortage(args, semaphore);
+        let short = shortage(args, under, semaphore);
         return Err(if under.is_nonblocking() {
             under.gave_up(format_args!("{short}; wait, or try later"))
         } else {
@@ -191,8 +192,9 @@ fn take_until<'a>(
 }
 
 /// Says why this process has not got what it wants.
-fn shortage(args: &SemArgs, semaphore: &Semaphore) -> String {
-    let held = held_by(&semaphore.holders()).unwrap_or_else(|| "held".to_owned());
+fn shortage(args: &SemArgs, under: &Under<'_>, semaphore: &Semaphore) -> String {
+    let held =
+        held_by(&semaphore.holders(), under.domain.as_ref()).unwrap_or_else(|| "held".to_owned());
     match semaphore.available_permits() {
         free if free > 0 && args.take > 1 => {
             let (free, all) = (counted(free as u64, "permit"), semaphore.max_permits());

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use outlive::describe::Description;
 use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain, Error, RecvError};
 
@@ -36,8 +37,8 @@ pub struct Subscribing {
     lost_told: (u64, Instant),
 }
 
-/// The topic, while it is there, and our end of it.
-type Here = (Topic<[u8]>, Subscriber<[u8]>);
+/// The topic, while it is there, our end of it, and the description of its messages.
+type Here = (Topic<[u8]>, Subscriber<[u8]>, Option<Description>);
 
 /// What came.
 pub enum Came {
@@ -90,7 +91,7 @@ impl Subscribing {
             if until.is_some_and(|until| now >= until) {
                 return Ok(Came::Moment);
             }
-            let Some((topic, subscriber)) = &mut self.here else {
+            let Some((topic, subscriber, _)) = &mut self.here else {
                 if !self.wait_for_topic(until)? {
                     return Ok(Came::End);
                 }
@@ -117,12 +118,17 @@ impl Subscribing {
 
     /// Returns how many messages were overwritten before they were taken.
     pub fn lost(&self) -> u64 {
-        self.lost_before + self.here.as_ref().map_or(0, |(_, subscriber)| subscriber.lost())
+        self.lost_before + self.here.as_ref().map_or(0, |(_, subscriber, _)| subscriber.lost())
     }
 
     /// Returns the topic, while it is there.
     pub fn topic(&self) -> Option<&Topic<[u8]>> {
-        self.here.as_ref().map(|(topic, _)| topic)
+        self.here.as_ref().map(|(topic, ..)| topic)
+    }
+
+    /// Returns the description of the topic's messages, if its maker gave one.
+    pub fn description(&self) -> Option<&Description> {
+        self.here.as_ref().and_then(|(.., description)| description.as_ref())
     }
 
     /// Says what was lost, at most once a second unless it is the end.
@@ -175,6 +181,7 @@ fn subscribe(
     move |domain, name| {
         let topic = Topic::open_as_bytes(domain, name)?;
         let subscriber = topic.subscriber_with(options.clone())?;
-        Ok((topic, subscriber))
+        let description = topic.description()?;
+        Ok((topic, subscriber, description))
     }
 }

@@ -25,7 +25,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use outlive::Deadline;
+use outlive::{Deadline, Domain};
 use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -72,13 +72,16 @@ pub struct Under<'a> {
     args: &'a UnderArgs,
     /// When to give up waiting.
     pub until: Option<Instant>,
+    /// The domain, once it is open: for the names of nodes.
+    pub domain: Option<Domain>,
 }
 
 impl<'a> Under<'a> {
     /// The time runs from now.
     pub fn new(name: &'a str, args: &'a UnderArgs) -> Under<'a> {
         let span = if args.nonblock { Some(Duration::ZERO) } else { args.timeout };
-        Under { name, args, until: span.map(|span| Instant::now() + span) }
+        let until = span.map(|span| Instant::now() + span);
+        Under { name, args, until, domain: None }
     }
 
     /// Returns whether it is not to wait at all.

@@ -93,7 +93,8 @@ pub struct Config {
 
 /// Holds the values that a configuration file gives to the topics whose names fit a pattern.
 ///
-/// [`TopicOptions::profile`](crate::topic::TopicOptions::profile) and
+/// [`TopicOptions::profile`](crate::topic::TopicOptions::profile),
+/// [`PublisherOptions::profile`](crate::topic::PublisherOptions::profile) and
 /// [`SubscriberOptions::profile`](crate::topic::SubscriberOptions::profile) take from it what
 /// concerns them. `None`: the file does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,6 +114,8 @@ pub struct Profile {
     pub wait_strategy: Option<WaitStrategy>,
     /// Whether a subscriber asks publishers to wait for it; where it does, a new topic offers that.
     pub reliable: Option<bool>,
+    /// How long a reliable subscriber may be in a publisher's way.
+    pub max_blocking: Option<Duration>,
     /// How many earlier messages of each publisher a subscriber receives.
     pub history: Option<u32>,
     /// A subscriber's maximum lag.

@@ -254,6 +254,10 @@ impl Reader<'_> {
             "stamps" => made.stamps = self.take(full, value, BOOL, boolean),
             "wait_strategy" => made.wait_strategy = self.take(full, value, STRATEGY, strategy),
             "reliable" => made.reliable = self.take(full, value, BOOL, boolean),
+            "max_blocking" => {
+                made.max_blocking =
+                    self.take(full, value, TIME, |value| value::time(value.as_str()?));
+            }
             "history" => made.history = self.take(full, value, WHOLE, |value| number(value, ANY)),
             "keep_last" => {
                 made.keep_last = self.take(full, value, WHOLE, |value| number(value, 1..=u32::MAX));
@@ -274,6 +278,7 @@ const PROFILE_KEYS: &[&str] = &[
     "stamps",
     "wait_strategy",
     "reliable",
+    "max_blocking",
     "history",
     "keep_last",
     "period",

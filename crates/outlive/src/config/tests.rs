@@ -41,6 +41,7 @@ max_bytes = "256M"
 stamps = false
 wait_strategy = "block"
 reliable = true
+max_blocking = "2s"
 history = 0
 keep_last = 2
 period = "100ms"
@@ -66,6 +67,7 @@ fn all_that_a_file_may_say_is_read() {
         stamps: Some(false),
         wait_strategy: Some(WaitStrategy::Block),
         reliable: Some(true),
+        max_blocking: Some(Duration::from_secs(2)),
         history: Some(0),
         keep_last: Some(2),
         period: Some(Duration::from_millis(100)),

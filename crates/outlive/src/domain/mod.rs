@@ -1,19 +1,24 @@
 //! The domain: a folder that holds named things.
 
+mod attributes;
+mod extension;
 mod group;
 mod options;
 mod resident;
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::liveness::{Me, Peer, REGISTRY_FILE, Registry, TokenId, TokenInfo};
-use crate::segment::{Folder, Opening, Segment, Spec, check_name};
+use crate::segment::{Attributes, Folder, Opening, Segment, Spec, check_name};
 use crate::wake::WaitError;
 use crate::{Deadline, Error};
 
+pub use attributes::WithAttributes;
+pub(crate) use extension::owner_of as owner_of_extension;
 pub(crate) use options::{agree, check_range, three_openings};
 
 /// The name of the domain that nothing names otherwise.
@@ -45,6 +50,8 @@ const DEFAULT: &str = "default";
 #[derive(Clone)]
 pub struct Domain {
     inner: Arc<Inner>,
+    /// What the things that are made by this handle carry.
+    attributes: Option<Arc<Attributes>>,
 }
 
 struct Inner {
@@ -291,7 +298,7 @@ impl DomainOptions {
         {
             registry.watch_order();
         }
-        Ok(Domain { inner: Arc::new(Inner { folder, registry }) })
+        Ok(Domain { inner: Arc::new(Inner { folder, registry }), attributes: None })
     }
 }
 
@@ -537,7 +544,25 @@ impl Domain {
         prepare: impl Fn(&Segment) -> Result<L, Error>,
     ) -> Result<(Segment, L), Error> {
         check_name(name)?;
-        Segment::open_as(self.folder(), name, opening, spec, init, prepare)
+        let bytes = match &self.attributes {
+            Some(attributes) => attributes.to_bytes()?,
+            None => Vec::new(),
+        };
+        let is_made = Cell::new(false);
+        let init = |segment: &Segment| {
+            is_made.set(true);
+            segment.write_attributes(&bytes)?;
+            init(segment)
+        };
+        let opened = Segment::open_as(self.folder(), name, opening, spec, init, prepare)?;
+        if let Some(wanted) = &self.attributes {
+            opened.0.check_attributes(wanted)?;
+        }
+        // Or another process was quicker, which the watchers need not know.
+        if is_made.get() {
+            self.registry().note_change();
+        }
+        Ok(opened)
     }
 
     /// Opens a named thing that must exist.

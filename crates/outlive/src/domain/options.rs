@@ -56,6 +56,14 @@ pub(crate) fn check_range<T: PartialOrd + Display>(
 /// `$errors` ends the list of errors of all three: what else this kind's opening can return.
 macro_rules! three_openings {
     ($made:ty, $thing:literal, $errors:literal) => {
+        #[doc = concat!("Sets an attribute that the ", $thing, " carries: any key, and any value.")]
+        /// It comes behind the other options; more attributes may follow.
+        ///
+        /// See [`Domain::with_attributes`](crate::Domain::with_attributes).
+        pub fn attribute(self, key: &str, value: &str) -> $crate::WithAttributes<Self, $made> {
+            $crate::WithAttributes::new(self, Self::open_as).attribute(key, value)
+        }
+
         #[doc = concat!("Opens the ", $thing, " of that name, or makes it with these options.")]
         ///
         /// # Errors

@@ -1,11 +1,12 @@
 //! What a domain contains.
 
 use crate::claim::Holder;
+use crate::describe::Description;
 use crate::jobs::JobsUsage;
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue, QueueConfig};
 use crate::rpc::Overview;
-use crate::segment::{Segment, check_name};
+use crate::segment::{Attributes, Segment, check_name};
 use crate::state::State;
 use crate::sync::{LockDetail, primitives};
 use crate::sys::file;
@@ -29,6 +30,8 @@ pub struct Entry {
     pub max_bytes: u64,
     /// The type of the values in it, as its maker named it.
     pub type_name: String,
+    /// What lies where in these values, if the maker said so.
+    pub description: Option<Description>,
     /// The processes that have it open, as far as the caller may know.
     pub users: Vec<u32>,
     /// Claims in it whose owners are dead: the next user is told, or a sweep clears them.
@@ -36,6 +39,8 @@ pub struct Entry {
     /// Threads that sleep until something in it changes, the longest waiting first: as far as the
     /// caller may know, which is its own user's threads in its own pid namespace.
     pub waiters: Vec<Waiter>,
+    /// The attributes that its maker gave it.
+    pub attributes: Attributes,
     /// Metadata that only its kind has.
     pub detail: Detail,
 }
@@ -131,7 +136,9 @@ impl Domain {
             Err(other) => return Err(other),
         }
         file::unlink(self.folder().fd()?, name)
-            .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))
+            .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))?;
+        self.registry().note_change();
+        Ok(())
     }
 
     /// Returns the names of things in the domain, without internal files.
@@ -157,7 +164,9 @@ impl Domain {
         entry.bytes = facts.allocated;
         entry.max_bytes = header.max_bytes();
         entry.type_name = header.type_name();
+        entry.description = segment.description()?;
         entry.users = users.of(facts.identity());
+        entry.attributes = segment.attributes()?;
         let waiters = |segment: &Segment, locks: &[(u64, LockDetail)]| {
             waits.of(self.registry(), segment, facts.identity(), locks)
         };
@@ -250,9 +259,11 @@ pub(super) fn empty(name: &str) -> Entry {
         bytes: 0,
         max_bytes: 0,
         type_name: String::new(),
+        description: None,
         users: Vec::new(),
         dead_claims: 0,
         waiters: Vec::new(),
+        attributes: Attributes::default(),
         detail: Detail::None,
     }
 }

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use crate::domain::owner_of_extension;
 use crate::queue::Queue;
 use crate::segment::{Folder, Segment};
 use crate::state::State;
@@ -90,21 +91,6 @@ impl Domain {
         Ok(report)
     }
 
-    /// Returns the name by which an extension of Outlive registers a file of that process in the
-    /// folder, as the sockets on which processes offer GPU memory: `.WORD-TOKEN`, the token in eight
-    /// hexadecimal digits (doc/protocols/segment.md). When the process is dead, a sweep removes the
-    /// file.
-    ///
-    /// # Panics
-    /// If `word` is not of small letters alone.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn extension_file(word: &str, owner: TokenId) -> String {
-        let name = format!(".{word}-{:08x}", owner.as_u32());
-        assert_eq!(owner_of_extension(&name), Some(owner), "a word of small letters: {word}");
-        name
-    }
-
     /// Removes the files of dead processes that extensions have registered by
     /// [`Domain::extension_file`]. A program that knows nothing of an extension removes them, too.
     ///
@@ -185,17 +171,6 @@ impl Domain {
     }
 }
 
-/// Returns the token in the name of an extension's file, `.WORD-TOKEN`: a word of small letters, and
-/// eight hexadecimal digits.
-fn owner_of_extension(name: &str) -> Option<TokenId> {
-    let (word, token) = name.strip_prefix('.')?.split_once('-')?;
-    let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
-    let is_token =
-        token.len() == 8 && token.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let token = u32::from_str_radix(token, 16).ok().filter(|_| is_word && is_token)?;
-    TokenId::from_u32(token)
-}
-
 /// Sweeps when many slots of a registry are in quarantine; called by the next thread that claims a
 /// token.
 #[cold]
@@ -203,36 +178,4 @@ pub(crate) fn sweep_quarantined(folder: &Path) {
     // Failed: the slots stay in quarantine, and the registry grows meanwhile.
     let options = Domain::options().group(Folder::group_of(folder));
     let _ = options.open_at(folder).and_then(|domain| domain.sweep(false));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_of_that_form_have_an_owner() {
-        let owner = |name| owner_of_extension(name).map(TokenId::as_u32);
-        assert_eq!(owner(".gpu-20010801"), Some(0x2001_0801));
-        assert_eq!(owner(".anything-2003c0de"), Some(0x2003_c0de));
-        let token = TokenId::from_u32(0x2001_0801).expect("a token");
-        assert_eq!(Domain::extension_file("gpu", token), ".gpu-20010801");
-        for name in [
-            "gpu-20010801",
-            ".20010801",
-            ".-20010801",
-            ".gpu-801",
-            ".gpu-020010801",
-            ".gpu-+2010801",
-            ".gpu-2003C0DE",
-            ".gpu-00000000",
-            ".Gpu-20010801",
-            ".gpu2-20010801",
-            ".gpu-20010801-1",
-            ".making-frames-12-0",
-            ".tokens",
-            ".lock-order",
-        ] {
-            assert_eq!(owner(name), None, "{name}");
-        }
-    }
 }

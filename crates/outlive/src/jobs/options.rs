@@ -135,6 +135,7 @@ impl<M: Payload + ?Sized> JobQueueOptions<M> {
             reserve: places.slot_at(made),
             max_bytes: places.slot_at(made),
             initial: places.slot_at(places.first_slots()),
+            description: None,
         };
         let segment = domain.open_as(name, opening, &spec, |segment| {
             let head: &JobsHead = segment.at(HEAD_AT)?;

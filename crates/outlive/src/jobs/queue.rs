@@ -58,6 +58,15 @@ impl<M: Payload + ?Sized> Clone for JobQueue<M> {
 }
 
 impl<M: Payload + ?Sized> JobQueue<M> {
+    /// Returns the attributes that its maker gave it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a process wrote over them, and errors of the
+    /// system.
+    pub fn attributes(&self) -> Result<crate::Attributes, crate::Error> {
+        self.inner.segment.attributes()
+    }
+
     /// Puts a job, waiting while the queue holds as many as it can. Returns the job's number, which
     /// no other job of this queue has.
     ///

@@ -14,7 +14,7 @@ use super::slot::Slot;
 use crate::segment::{BODY, Contents, Folder, Opening, Segment, SharedLayout, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::resident::Residency;
-use crate::sys::{barrier, identity, libc_mutex};
+use crate::sys::{barrier, futex, identity, libc_mutex};
 use crate::{Error, Kind};
 
 /// The registry's file name in its domain.
@@ -46,6 +46,9 @@ struct RegistryHeader {
     rescues: AtomicU64,
     sweeps: AtomicU64,
     owner_deaths: AtomicU64,
+    // Written by each process that makes or removes a name in the domain; watchers sleep on it.
+    changes: AtomicU32,
+    reserved_four: AtomicU32,
 }
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
@@ -93,6 +96,7 @@ impl Registry {
             reserve: SLOTS_AT + u64::from(MOST_SLOTS) * SLOT,
             max_bytes: SLOTS_AT + u64::from(MOST_SLOTS) * SLOT,
             initial: SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT,
+            description: None,
         };
         // What was a domain is not made anew when its registry has been removed meanwhile: the
         // tokens in its other files are of the old one.
@@ -320,6 +324,21 @@ impl Registry {
 
     pub(crate) fn rescues(&self) -> u64 {
         self.header().rescues.load(Ordering::Relaxed)
+    }
+
+    /// Returns the word that counts names made and removed: node/watch.rs sleeps on it.
+    pub(crate) fn changes(&self) -> &AtomicU32 {
+        &self.header().changes
+    }
+
+    /// Tells the watchers of the domain that a name has been made or removed. A process that dies or
+    /// stops before this is made up for: watchers find the name at their recheck.
+    pub(crate) fn note_change(&self) {
+        let changes = self.changes();
+        // Release: a watcher that sees it sees the name.
+        changes.fetch_add(1, Ordering::Release);
+        // Died or stopped here: watchers that are asleep find the change at their recheck.
+        futex::wake_all(changes);
     }
 
     pub(crate) fn count_owner_death(&self) {

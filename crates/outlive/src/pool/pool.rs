@@ -158,6 +158,7 @@ impl PoolOptions {
             reserve: plan.end,
             max_bytes,
             initial: Plan::INITIAL,
+            description: None,
         };
         let modes = self.modes.unwrap_or(Modes::NONE);
         let init = |segment: &Segment| plan.write(segment, modes);
@@ -325,6 +326,15 @@ impl Pool {
     /// other process finds it.
     pub fn is_removed(&self) -> bool {
         self.inner.file.segment.header().is_removed()
+    }
+
+    /// Returns the attributes that its maker gave it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a process wrote over them, and errors of the
+    /// system.
+    pub fn attributes(&self) -> Result<crate::Attributes, crate::Error> {
+        self.inner.file.segment.attributes()
     }
 }
 

@@ -13,6 +13,7 @@ use super::layout::{
 use super::plan::{Annex, Plan, first_slots_of_bound};
 use super::ring::Ring;
 use crate::claim::Holder;
+use crate::describe::{Described, Description};
 use crate::domain::{agree, check_range, three_openings};
 use crate::liveness::{Registry, TokenId};
 use crate::payload::Recorded;
@@ -86,6 +87,7 @@ pub struct QueueOptions<M: Payload + ?Sized = [u8]> {
     need_receiver: Option<bool>,
     on_receiver_death: Option<OnReceiverDeath>,
     wait: WaitStrategy,
+    description: Option<Description>,
     _message: PhantomData<fn(&M)>,
 }
 
@@ -206,7 +208,8 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     );
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<Queue<M>, Error> {
-        self.open_kind(domain, name, opening, Kind::Queue, Recorded::one(M::METADATA), Annex::NONE)
+        let types = Recorded::described(M::METADATA, self.description.as_ref());
+        self.open_kind(domain, name, opening, Kind::Queue, types, Annex::NONE)
     }
 
     /// Does the same for a file of that kind, with another layer's words in it.
@@ -251,6 +254,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
             reserve: plan.end,
             max_bytes,
             initial: CONTROL_AT + Heap::FIRST_CONTROL,
+            description: self.description.clone(),
         };
         let segment =
             domain.open_as(name, opening, &spec, |segment| plan.write(segment, made, annex))?;
@@ -296,7 +300,29 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     }
 }
 
+impl<M: Described + ?Sized> QueueOptions<M> {
+    /// Keeps the description of the messages' type in a new queue, and wants an existing queue to
+    /// have the same one: as [`TopicOptions::described`](crate::topic::TopicOptions::described).
+    pub fn described(mut self) -> Self {
+        self.description = Some(M::description());
+        self
+    }
+}
+
 impl QueueOptions {
+    /// Sets the description of the messages' type, of which they are the bytes: for types that
+    /// are known at run time alone.
+    pub fn description(mut self, description: Description) -> Self {
+        self.description = Some(description);
+        self
+    }
+
+    /// Sets the description of another layer's file.
+    pub(crate) fn maybe_description(mut self, description: Option<Description>) -> Self {
+        self.description = description;
+        self
+    }
+
     /// Opens the existing queue of that name as [`Queue::open_as_bytes`] does, with these options.
     ///
     /// # Errors
@@ -314,6 +340,10 @@ impl QueueOptions {
     ) -> Result<Queue, Error> {
         self.checked()?;
         let segment = domain.open_segment(name)?;
+        if let Some(wanted) = &self.description {
+            segment.expect(kind)?;
+            segment.check_description(wanted)?;
+        }
         let queue = Queue::finish_as(segment, domain.registry(), self.wait, kind)?;
         self.agreed(queue)
     }
@@ -337,6 +367,7 @@ impl<M: Payload + ?Sized> Queue<M> {
             need_receiver: None,
             on_receiver_death: None,
             wait: WaitStrategy::Adaptive,
+            description: None,
             _message: PhantomData,
         }
     }
@@ -376,6 +407,15 @@ impl<M: Payload + ?Sized> Queue<M> {
             Arc::new(Inner { ring, registry, spin_wait, need_receiver, keeps, annex_bytes });
         note_opened(registry.index, &inner);
         Ok(Queue { inner, _message: PhantomData })
+    }
+
+    /// Returns the description of the messages' type, if the queue's maker gave one. It is read
+    /// from the file.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a stray write hit it; errors of the system.
+    pub fn description(&self) -> Result<Option<Description>, Error> {
+        self.inner.ring.segment.description()
     }
 
     /// Returns what the queue was made with.
@@ -552,6 +592,15 @@ impl<M: Payload + ?Sized> Queue<M> {
     /// other process finds it.
     pub fn is_removed(&self) -> bool {
         self.inner.ring.segment.header().is_removed()
+    }
+
+    /// Returns the attributes that its maker gave it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a process wrote over them, and errors of the
+    /// system.
+    pub fn attributes(&self) -> Result<crate::Attributes, crate::Error> {
+        self.inner.ring.segment.attributes()
     }
 
     pub(crate) fn inner(&self) -> &Inner {

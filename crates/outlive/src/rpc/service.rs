@@ -7,6 +7,7 @@ use super::client::Client;
 use super::layout::{ANNEX, ServiceFile, Types};
 use super::server::Server;
 use crate::claim::Holder;
+use crate::describe::{Describe, Description};
 use crate::domain::three_openings;
 use crate::payload::Recorded;
 use crate::queue::Queue;
@@ -68,6 +69,7 @@ pub struct Service<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
 pub struct ServiceOptions<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     max_bytes: Option<u64>,
     wait: Option<WaitStrategy>,
+    description: Option<Description>,
     _types: PhantomData<Types<Q, R>>,
 }
 
@@ -116,8 +118,22 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
             options = options.max_bytes(bytes);
         }
         let types = Recorded::pair(Q::METADATA, R::METADATA);
+        let options = options.maybe_description(self.description);
         let queue = options.open_kind(domain, name, opening, Kind::Service, types, ANNEX)?;
         Ok(Service::of(ServiceFile::new(queue)?))
+    }
+}
+
+impl<Q: Describe, R: Describe> ServiceOptions<Q, R> {
+    /// Keeps the description of the requests' and the replies' types in a new service, and wants an
+    /// existing service to have the same one: as
+    /// [`TopicOptions::described`](crate::topic::TopicOptions::described).
+    ///
+    /// Together the two have at most 512 fields, whose names fit into 4 KiB; otherwise opening is
+    /// refused with [`Error::InvalidOption`].
+    pub fn described(mut self) -> Self {
+        self.description = Some(Description::of_pair::<Q, R>());
+        self
     }
 }
 
@@ -156,7 +172,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
 
     /// Returns options for opening a service or making one.
     pub fn options() -> ServiceOptions<Q, R> {
-        ServiceOptions { max_bytes: None, wait: None, _types: PhantomData }
+        ServiceOptions { max_bytes: None, wait: None, description: None, _types: PhantomData }
     }
 
     /// Opens the existing service of that name.
@@ -303,6 +319,15 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     #[must_use]
     pub fn is_removed(&self) -> bool {
         self.file.segment().header().is_removed()
+    }
+
+    /// Returns the attributes that its maker gave it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a process wrote over them, and errors of the
+    /// system.
+    pub fn attributes(&self) -> Result<crate::Attributes, crate::Error> {
+        self.file.segment().attributes()
     }
 }
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use super::hash::fnv_1a;
+use crate::describe::Description;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::map::PAGE;
 use crate::{Error, Kind};
@@ -24,7 +25,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// the objects: a program that does not know this would touch tags without pages. 14: a barrier's
 /// phase has a bit for "broken" for each parity, and one for a reset. 15: bodies begin two pages
 /// later, behind the attributes and the description of the payload's type (`segment::pages`).
-/// Topics say whether they offer reliable delivery, and which subscribers lag.
+/// Topics say whether they offer reliable delivery, and which subscribers lag. A reentrant mutex has
+/// a fourth state.
 const LAYOUT_VERSION: u32 = 15;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
@@ -44,6 +46,8 @@ pub(crate) struct Spec {
     pub(crate) type_name: String,
     pub(crate) type_size: u64,
     pub(crate) type_align: u64,
+    /// What lies where in the type, if the maker or opener says so.
+    pub(crate) description: Option<Description>,
     /// Bytes of address space to reserve for it.
     pub(crate) reserve: u64,
     /// The most bytes to which it may grow.
@@ -125,8 +129,8 @@ impl Header {
         })
     }
 
-    /// Checks that the values inside have the wanted type.
-    pub(crate) fn check_type(&self, path: &Path, spec: &Spec) -> Result<(), Error> {
+    /// Checks that the values inside have the wanted type, by its name, size and alignment.
+    pub(super) fn check_type(&self, path: &Path, spec: &Spec) -> Result<(), Error> {
         let size = self.type_size.load(Ordering::Relaxed);
         let align = u64::from(self.type_align.load(Ordering::Relaxed));
         let name = self.type_name();

@@ -1,5 +1,6 @@
 //! Shared files: checked folders, headers, creation without a race, growth without a move.
 
+mod attributes;
 mod copy;
 mod folder;
 mod hash;
@@ -10,11 +11,14 @@ mod resident;
 #[expect(clippy::module_inception, reason = "the folder's main thing")]
 mod segment;
 
+pub use attributes::{Attributes, AttributesIter};
+pub(crate) use attributes::{MOST_BYTES as MOST_ATTRIBUTES, put as put_pair, take as take_pair};
 pub(crate) use copy::{copy_in, copy_out};
 pub(crate) use folder::{Contents, Folder};
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
+pub(crate) use pages::MOST_PAGE_BYTES;
 pub(crate) use resident::{Resident, make_opened_resident, note_opened};
 pub use segment::Opening;
 pub(crate) use segment::{MOST_RESERVED, Segment, SharedLayout, View, lock_error};

@@ -11,11 +11,14 @@
 //! wrong was damaged later.
 
 use super::hash::fnv_1a;
-use super::header::{ATTRIBUTES_AT, DESCRIPTION_AT};
+use super::header::{ATTRIBUTES_AT, DESCRIPTION_AT, Spec};
 use super::segment::Segment;
 use crate::Error;
+use crate::describe::Description;
 use crate::sys::map::PAGE;
 
+/// What is damaged when the description is.
+const TYPE: &str = "the description of its type";
 /// Bytes before what the page holds.
 const HEAD: usize = 16;
 /// The most bytes that a page holds.
@@ -32,16 +35,49 @@ impl Segment {
         self.read_page(ATTRIBUTES_AT, "its attributes")
     }
 
-    /// Writes the description of the payload's type into a file that has no name yet: at most
-    /// [`MOST_PAGE_BYTES`].
-    pub(crate) fn write_description(&self, bytes: &[u8]) -> Result<(), Error> {
-        self.write_page(DESCRIPTION_AT, "description", bytes)
+    /// Returns the description of the payload's type, if the file's maker gave one.
+    pub(crate) fn description(&self) -> Result<Option<Description>, Error> {
+        let bytes = self.read_page(DESCRIPTION_AT, TYPE)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        Description::from_bytes(&bytes).map(Some).ok_or_else(|| self.damaged(TYPE))
     }
 
-    /// Returns the description of the payload's type that the file's maker wrote; nothing if it
-    /// wrote none.
-    pub(crate) fn read_description(&self) -> Result<Vec<u8>, Error> {
-        self.read_page(DESCRIPTION_AT, "the description of its type")
+    /// Checks that the values inside have the wanted type: by their descriptions if both sides have
+    /// one, otherwise by name, size and alignment.
+    pub(super) fn check_type(&self, spec: &Spec) -> Result<(), Error> {
+        let found = match &spec.description {
+            Some(wanted) => self.check_description(wanted)?,
+            None => false,
+        };
+        let header = self.header();
+        if !found {
+            return header.check_type(self.path(), spec);
+        }
+        // Both lie in the description, too, where an alignment of up to 8 does not count.
+        let places = [
+            (header.type_size(), header.type_align().max(8)),
+            (spec.type_size, spec.type_align.max(8)),
+        ];
+        if places[0] == places[1] { Ok(()) } else { Err(self.damaged(TYPE)) }
+    }
+
+    /// Refuses a file whose description is another one; returns whether it has one.
+    pub(crate) fn check_description(&self, wanted: &Description) -> Result<bool, Error> {
+        let Some(found) = self.description()? else { return Ok(false) };
+        match found.difference(wanted) {
+            None => Ok(true),
+            Some((found, wanted)) => {
+                Err(Error::OtherType { path: self.path().to_path_buf(), found, wanted })
+            }
+        }
+    }
+
+    /// Writes the description of the payload's type into a file that has no name yet: at most
+    /// [`MOST_PAGE_BYTES`].
+    pub(super) fn write_description(&self, bytes: &[u8]) -> Result<(), Error> {
+        self.write_page(DESCRIPTION_AT, "description", bytes)
     }
 
     fn write_page(&self, at: u64, what: &'static str, bytes: &[u8]) -> Result<(), Error> {

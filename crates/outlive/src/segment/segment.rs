@@ -109,7 +109,7 @@ impl Segment {
                 Err(other) => return Err(other),
                 Ok(segment) => {
                     segment.expect(spec.kind)?;
-                    segment.header().check_type(&segment.path, spec)?;
+                    segment.check_type(spec)?;
                     let prepared = prepare(&segment)?;
                     return Ok((segment, prepared));
                 }
@@ -150,6 +150,9 @@ impl Segment {
         let file = KeptFile::new(file, &facts);
         let segment = Segment { file, map, path, known: AtomicU64::new(initial) };
         segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
+        if let Some(description) = &spec.description {
+            segment.write_description(&description.clone().checked()?.to_bytes())?;
+        }
         Ok(segment)
     }
 

@@ -11,6 +11,7 @@ use super::layout::{
     buffer_bytes,
 };
 use super::state::State;
+use crate::describe::{Described, Description, Encoding};
 use crate::domain::{agree, three_openings};
 use crate::liveness::Registry;
 use crate::segment::{Opening, Segment, Spec, note_opened};
@@ -54,6 +55,7 @@ struct Asked {
     fixed_size: Option<usize>,
     initial: Option<Vec<u8>>,
     wait: Option<WaitStrategy>,
+    description: Option<Description>,
 }
 
 /// What a state was made with.
@@ -153,13 +155,34 @@ impl<T: Plain> StateOptions<[T]> {
     }
 }
 
+impl<M: Described + ?Sized> StateOptions<M> {
+    /// Keeps the description of the values' type in a new state, and wants an existing state to
+    /// have the same one: as [`TopicOptions::described`](crate::topic::TopicOptions::described).
+    pub fn described(mut self) -> StateOptions<M> {
+        self.asked.description = Some(M::description());
+        self
+    }
+}
+
 impl StateOptions<[u8]> {
+    /// Sets the description of the values' type, of which they are the bytes: for types that are
+    /// known at run time alone. Values of a type that is no slice have all its size.
+    pub fn description(mut self, description: Description) -> StateOptions<[u8]> {
+        self.asked.description = Some(description);
+        self
+    }
+
     /// Opens the existing state of that name as [`State::open_as_bytes`] does, with these options.
     ///
     /// # Errors
     /// As [`StateOptions::open`], without [`Error::OtherType`].
     pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<State<[u8]>, Error> {
-        let state = State::finish(domain.open_segment(name)?, domain.registry())?;
+        let segment = domain.open_segment(name)?;
+        if let Some(wanted) = &self.asked.description {
+            segment.expect(Kind::State)?;
+            segment.check_description(wanted)?;
+        }
+        let state = State::finish(segment, domain.registry())?;
         state.agreeing(self.asked.capacity, self.asked.wait)
     }
 
@@ -192,6 +215,7 @@ impl StateOptions<[u8]> {
 
 /// What a new state's file is made with.
 struct Shape {
+    description: Option<Description>,
     type_name: String,
     type_align: u64,
     capacity: u64,
@@ -204,8 +228,25 @@ impl Shape {
     fn of<M: Payload + ?Sized>(asked: &Asked) -> Shape {
         let metadata = M::METADATA;
         let (type_name, type_align) = (metadata.type_name(), metadata.align as u64);
+        let description = asked.description.clone();
+        let raw = description.as_ref().filter(|one| one.encoding() == Encoding::Raw);
+        if let Some(one) = raw.filter(|_| metadata.is_bytes()) {
+            let usual = asked.initial.as_ref().map_or(0, Vec::len).max(USUAL_CAPACITY);
+            return Shape {
+                type_name: one.header_name(),
+                type_align: one.align(),
+                capacity: match one.is_slice() {
+                    true => asked.capacity.unwrap_or(usual) as u64,
+                    false => one.size(),
+                },
+                is_fixed: !one.is_slice(),
+                unit: if one.is_slice() { one.size() as u32 } else { 0 },
+                description,
+            };
+        }
         match asked.fixed_size {
             Some(size) => Shape {
+                description,
                 type_name: format!("[u8; {size}]"),
                 type_align: 1,
                 capacity: size as u64,
@@ -213,14 +254,15 @@ impl Shape {
                 unit: 0,
             },
             None if !metadata.is_slice => {
-                Shape { type_name, type_align, capacity: metadata.size, is_fixed: true, unit: 0 }
+                let capacity = metadata.size;
+                Shape { description, type_name, type_align, capacity, is_fixed: true, unit: 0 }
             }
             None => {
                 let usual = asked.initial.as_ref().map_or(0, Vec::len).max(USUAL_CAPACITY);
                 let capacity = asked.capacity.unwrap_or(usual) as u64;
                 // No state is as large as a value whose size does not fit here.
                 let unit = u32::try_from(metadata.size).unwrap_or(u32::MAX);
-                Shape { type_name, type_align, capacity, is_fixed: false, unit }
+                Shape { description, type_name, type_align, capacity, is_fixed: false, unit }
             }
         }
     }
@@ -247,6 +289,7 @@ impl Shape {
             reserve: bytes(MOST_BUFFERS),
             max_bytes: bytes(MOST_BUFFERS),
             initial: bytes(count),
+            description: self.description.clone(),
         };
         domain.open_as(name, opening, &spec, |segment| {
             let head: &StateHead = segment.at(HEAD_AT)?;
@@ -296,6 +339,15 @@ impl<M: Payload + ?Sized> State<M> {
     /// If this process dies while it makes the state, nothing is left of it.
     pub fn open_or_create(domain: &Domain, name: &str) -> Result<State<M>, Error> {
         State::options().open_or_create(domain, name)
+    }
+
+    /// Returns the description of the values' type, if the state's maker gave one. It is read from
+    /// the file.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when a stray write hit it; errors of the system.
+    pub fn description(&self) -> Result<Option<Description>, Error> {
+        self.inner.buffers.segment.description()
     }
 
     /// Returns what the state was made with.

@@ -308,6 +308,15 @@ impl<M: Payload + ?Sized> State<M> {
     pub fn is_removed(&self) -> bool {
         self.inner.buffers.segment.header().is_removed()
     }
+
+    /// Returns the attributes that its maker gave it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a process wrote over them, and errors of the
+    /// system.
+    pub fn attributes(&self) -> Result<crate::Attributes, crate::Error> {
+        self.inner.buffers.segment.attributes()
+    }
 }
 
 impl State<[u8]> {

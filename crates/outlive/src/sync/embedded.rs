@@ -317,6 +317,7 @@ impl<T: RecordType, F: Fn(&mut T)> RecordOptions<T, F> {
             reserve: bytes,
             max_bytes: bytes,
             initial: bytes,
+            description: None,
         };
         let segment = domain.open_as(name, opening, &spec, |segment| {
             note_places(segment.header(), &places);

@@ -161,6 +161,15 @@ impl<G> UpgradeError<G> {
         }
     }
 
+    /// Exchanges the guard for what `with` makes of it.
+    pub(super) fn map<H>(self, with: impl FnOnce(G) -> H) -> UpgradeError<H> {
+        match self {
+            UpgradeError::InUse(guard) => UpgradeError::InUse(with(guard)),
+            UpgradeError::TimedOut(guard) => UpgradeError::TimedOut(with(guard)),
+            UpgradeError::Failed(guard, error) => UpgradeError::Failed(with(guard), error),
+        }
+    }
+
     /// Returns the reader's guard, and the reason without it.
     pub fn split(self) -> (G, UpgradeError<()>) {
         match self {

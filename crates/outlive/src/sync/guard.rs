@@ -103,8 +103,10 @@ fn leave<R: RawLock>(words: &R::Words, me: Me, held: R::Held<'_>, how: Leaving) 
         order::gives_back(words);
     }
     R::unlock(words, own, held, how);
-    if me.id.as_u32() & KEPT != 0 {
-        let (_file, relay) = resume_relay(own);
+    // Another guard may have taken the field over since, and kept it: then it goes on to have it.
+    if me.id.as_u32() & KEPT != 0
+        && let Some((_relayed, relay)) = resume_relay_of(words, own)
+    {
         if R::is_held_again(words, own) {
             // An outer guard goes on: if this thread dies with it, the next waiter is told.
             relay.hand_on();
@@ -127,13 +129,26 @@ pub(super) struct Relayed {
     /// Keeps it mapped.
     _file: Arc<Segment>,
     condvar: NonNull<RawCondvar>,
+    /// The words of the mutex whose guard keeps the relay. Only compared.
+    words: *const (),
     /// The thread's wait ended by a notification, which it has used.
     has_used: bool,
 }
 
 impl Relayed {
-    pub(super) fn new(file: &Arc<Segment>, condvar: &RawCondvar, has_used: bool) -> Relayed {
-        Relayed { _file: Arc::clone(file), condvar: NonNull::from(condvar), has_used }
+    pub(super) fn new<W>(
+        file: &Arc<Segment>,
+        condvar: &RawCondvar,
+        words: &W,
+        has_used: bool,
+    ) -> Relayed {
+        let (words, condvar) = (core::ptr::from_ref(words).cast(), NonNull::from(condvar));
+        Relayed { _file: Arc::clone(file), condvar, words, has_used }
+    }
+
+    /// Returns whether a guard of that mutex keeps the relay.
+    fn is_kept_by<W>(&self, words: &W) -> bool {
+        core::ptr::eq(self.words, core::ptr::from_ref(words).cast())
     }
 
     /// Hands the notification on that the thread has used, if it has used one: it is about to wait
@@ -146,9 +161,9 @@ impl Relayed {
     }
 }
 
-/// Keeps a relay that leads to a word of that condition variable until [`resume_relay`]. Returns
-/// false if it has ended instead.
-pub(super) fn keep_relay(relay: WakeRelay, to: Relayed) -> bool {
+/// Keeps a relay that leads to a word of that condition variable until it is resumed. Returns false
+/// if it has ended instead.
+fn keep_relay(relay: WakeRelay, to: Relayed) -> bool {
     let kept = relay.keep();
     if kept {
         RELAYED.set(Some(ManuallyDrop::new(to)));
@@ -156,9 +171,22 @@ pub(super) fn keep_relay(relay: WakeRelay, to: Relayed) -> bool {
     kept
 }
 
-/// Takes back the relay that this thread keeps, and what keeps its word mapped.
-pub(super) fn resume_relay(me: Me) -> (Option<Relayed>, WakeRelay) {
-    (RELAYED.take().map(ManuallyDrop::into_inner), WakeRelay::resume(me.list()))
+/// Takes back the relay that this thread keeps, and what keeps its word mapped; `None` if it keeps
+/// none.
+fn resume_relay(me: Me) -> Option<(Relayed, WakeRelay)> {
+    let relayed = ManuallyDrop::into_inner(RELAYED.take()?);
+    Some((relayed, WakeRelay::resume(me.list())))
+}
+
+/// Takes back the relay that this thread keeps for a guard of that mutex; `None` if it keeps none,
+/// or another guard's.
+fn resume_relay_of<W>(words: &W, me: Me) -> Option<(Relayed, WakeRelay)> {
+    let relayed = ManuallyDrop::into_inner(RELAYED.take()?);
+    if relayed.is_kept_by(words) {
+        return Some((relayed, WakeRelay::resume(me.list())));
+    }
+    RELAYED.set(Some(ManuallyDrop::new(relayed)));
+    None
 }
 
 /// Returns the token's own id.
@@ -183,6 +211,8 @@ fn without_bits(me: Me) -> Me {
 /// thread is already unwinding unlocks as usual. A reader's panic is told to no locker.
 pub struct Guard<'a, R: RawLock, T, K = ()> {
     pub(super) value: NonNull<T>,
+    /// A guard may give `&mut T`, so a `T` that lives longer does not do for one that lives shorter.
+    invariant: PhantomData<*mut T>,
     pub(super) hold: Hold<'a, R>,
     /// What keeps the words and the value mapped: nothing in a guard that borrows the lock, an
     /// `Arc` in one that owns it (`owned.rs`). Dropped after `hold`, which unlocks.
@@ -205,12 +235,12 @@ impl<'a, R: RawLock, T> Guard<'a, R, T> {
         me: Me,
         held: R::Held<'a>,
     ) -> Guard<'a, R, T> {
-        Guard { value, hold: Hold::new(words, me, held), keep: () }
+        Guard { value, invariant: PhantomData, hold: Hold::new(words, me, held), keep: () }
     }
 
     /// Makes it a guard that keeps that, too.
     pub(super) fn keeping<K>(self, keep: K) -> Guard<'a, R, T, K> {
-        Guard { value: self.value, hold: self.hold, keep }
+        Guard { value: self.value, invariant: PhantomData, hold: self.hold, keep }
     }
 }
 
@@ -260,21 +290,20 @@ impl<'a, R: CondvarLock, T, K> Guard<'a, R, T, K> {
         if !also_outer && R::has_outer_guards(self.hold.words) {
             return Err(LockError::Failed(AcquireError::Deadlock));
         }
-        let Guard { value, hold, keep } = self;
+        let Guard { value, hold, keep, .. } = self;
         let (words, held, bits) = (hold.words, hold.held, hold.me.id.as_u32());
         hold.forget();
-        let is_kept = bits & KEPT != 0;
-        let (before, mut relay) = if is_kept || R::TAKES_LIST {
-            resume_relay(me)
-        } else {
-            (None, WakeRelay::begin(me.list()))
-        };
-        if is_kept {
-            before.iter().for_each(|before| before.hand_on_unless(waits_on));
-        }
-        if R::TAKES_LIST {
+        let kept = resume_relay(me);
+        let is_own =
+            bits & KEPT != 0 && kept.as_ref().is_some_and(|(relayed, _)| relayed.is_kept_by(words));
+        // `before` stays mapped until the new wait has led the field elsewhere.
+        let (before, relay) = kept.unzip();
+        let mut relay = relay.unwrap_or_else(|| WakeRelay::begin(me.list()));
+        before.iter().filter(|_| is_own).for_each(|before| before.hand_on_unless(waits_on));
+        if R::TAKES_LIST || before.is_some() && !is_own {
             // libc's unlock takes the field, and this thread may die in it with a wake-up in hand: of
-            // an earlier wait under this guard, or under another one that it holds.
+            // an earlier wait under this guard, or under another one that it holds. Of another one
+            // in any case: from here on the field is this guard's, and is kept for it.
             relay.hand_on();
             relay = WakeRelay::begin(me.list());
         }
@@ -284,7 +313,7 @@ impl<'a, R: CondvarLock, T, K> Guard<'a, R, T, K> {
         }
         let kept = relay
             .zip(waits_on)
-            .is_some_and(|(relay, on)| keep_relay(relay, Relayed::new(file, on, notified)));
+            .is_some_and(|(relay, on)| keep_relay(relay, Relayed::new(file, on, words, notified)));
         let holder =
             if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
         // SAFETY: the old guard's promise holds for the new one: the same lock and value, which

@@ -1,6 +1,7 @@
 //! Guards of a part of what a lock guards.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -21,11 +22,40 @@ use super::rw_lock::{Reading, Writing};
 /// As while the [`Guard`] that it came from is held.
 pub struct MappedGuard<'a, R: RawLock, U: ?Sized, K = ()> {
     value: NonNull<U>,
+    /// As in a [`Guard`].
+    invariant: PhantomData<*mut U>,
     /// Unlocks when dropped.
     hold: Hold<'a, R>,
     /// As in a [`Guard`].
     keep: K,
 }
+
+/// A guard that gives `&mut` access to a reference is no guard of a shorter reference, through which
+/// one could store a reference that is gone when the guard is.
+///
+/// ```compile_fail
+/// use outlive::sync::MappedMutexGuard;
+/// type Part<'a, 'b> = MappedMutexGuard<'a, &'b u32>;
+/// fn shorter<'a>(part: Part<'a, 'static>) -> Part<'a, 'a> { part }
+/// ```
+///
+/// ```compile_fail
+/// use outlive::sync::MutexGuard;
+/// type Whole<'a, 'b> = MutexGuard<'a, &'b u32>;
+/// fn shorter<'a>(whole: Whole<'a, 'static>) -> Whole<'a, 'a> { whole }
+/// ```
+///
+/// The same without the shorter lifetime compiles:
+///
+/// ```
+/// use outlive::sync::{MappedMutexGuard, MutexGuard};
+/// type Part<'a, 'b> = MappedMutexGuard<'a, &'b u32>;
+/// type Whole<'a, 'b> = MutexGuard<'a, &'b u32>;
+/// fn same<'a>(part: Part<'a, 'static>) -> Part<'a, 'static> { part }
+/// fn same_whole<'a>(whole: Whole<'a, 'static>) -> Whole<'a, 'static> { whole }
+/// ```
+#[cfg(doctest)]
+struct Invariant;
 
 /// The [`MappedGuard`] of a [`Mutex`](super::Mutex).
 pub type MappedMutexGuard<'a, U, K = ()> = MappedGuard<'a, RawMutex, U, K>;
@@ -64,7 +94,7 @@ impl<'a, R: UniqueLock, T, K> Guard<'a, R, T, K> {
         part: impl FnOnce(&mut T) -> &mut U,
     ) -> MappedGuard<'a, R, U, K> {
         let value = NonNull::from(part(&mut guard));
-        MappedGuard { value, hold: guard.hold, keep: guard.keep }
+        MappedGuard::of(value, guard.hold, guard.keep)
     }
 
     /// Makes a guard of a part of the value, if there is such a part, as
@@ -97,7 +127,7 @@ impl<'a, R: UniqueLock, T, K> Guard<'a, R, T, K> {
         part: impl FnOnce(&mut T) -> Option<&mut U>,
     ) -> Result<MappedGuard<'a, R, U, K>, Guard<'a, R, T, K>> {
         match part(&mut guard).map(NonNull::from) {
-            Some(value) => Ok(MappedGuard { value, hold: guard.hold, keep: guard.keep }),
+            Some(value) => Ok(MappedGuard::of(value, guard.hold, guard.keep)),
             None => Err(guard),
         }
     }
@@ -122,7 +152,7 @@ impl<'a, T, K> Guard<'a, Reading, T, K> {
         part: impl FnOnce(&T) -> Option<&U>,
     ) -> Result<MappedGuard<'a, Reading, U, K>, Guard<'a, Reading, T, K>> {
         match part(&guard).map(NonNull::from) {
-            Some(value) => Ok(MappedGuard { value, hold: guard.hold, keep: guard.keep }),
+            Some(value) => Ok(MappedGuard::of(value, guard.hold, guard.keep)),
             None => Err(guard),
         }
     }
@@ -153,7 +183,7 @@ impl<'a, R: UniqueLock, U: ?Sized, K> MappedGuard<'a, R, U, K> {
         part: impl FnOnce(&mut U) -> &mut V,
     ) -> MappedGuard<'a, R, V, K> {
         let value = NonNull::from(part(&mut guard));
-        MappedGuard { value, hold: guard.hold, keep: guard.keep }
+        MappedGuard::of(value, guard.hold, guard.keep)
     }
 
     /// Makes a guard of a part of this part, if there is such a part.
@@ -168,9 +198,15 @@ impl<'a, R: UniqueLock, U: ?Sized, K> MappedGuard<'a, R, U, K> {
         part: impl FnOnce(&mut U) -> Option<&mut V>,
     ) -> Result<MappedGuard<'a, R, V, K>, MappedGuard<'a, R, U, K>> {
         match part(&mut guard).map(NonNull::from) {
-            Some(value) => Ok(MappedGuard { value, hold: guard.hold, keep: guard.keep }),
+            Some(value) => Ok(MappedGuard::of(value, guard.hold, guard.keep)),
             None => Err(guard),
         }
+    }
+}
+
+impl<'a, R: RawLock, U: ?Sized, K> MappedGuard<'a, R, U, K> {
+    fn of(value: NonNull<U>, hold: Hold<'a, R>, keep: K) -> MappedGuard<'a, R, U, K> {
+        MappedGuard { value, invariant: PhantomData, hold, keep }
     }
 }
 
@@ -181,7 +217,7 @@ impl<'a, U: ?Sized, K> MappedGuard<'a, Reading, U, K> {
         part: impl FnOnce(&U) -> &V,
     ) -> MappedGuard<'a, Reading, V, K> {
         let value = NonNull::from(part(&guard));
-        MappedGuard { value, hold: guard.hold, keep: guard.keep }
+        MappedGuard::of(value, guard.hold, guard.keep)
     }
 
     /// Makes a guard of a part of this part, if there is such a part.
@@ -193,7 +229,7 @@ impl<'a, U: ?Sized, K> MappedGuard<'a, Reading, U, K> {
         part: impl FnOnce(&U) -> Option<&V>,
     ) -> Result<MappedGuard<'a, Reading, V, K>, MappedGuard<'a, Reading, U, K>> {
         match part(&guard).map(NonNull::from) {
-            Some(value) => Ok(MappedGuard { value, hold: guard.hold, keep: guard.keep }),
+            Some(value) => Ok(MappedGuard::of(value, guard.hold, guard.keep)),
             None => Err(guard),
         }
     }
@@ -203,7 +239,7 @@ impl<'a, R: RawLock, T, K> Guard<'a, R, T, K> {
     /// Makes a guard of a part of the value that gives shared access to it, if `R` does.
     pub(super) fn mapped<U: ?Sized>(self, part: impl FnOnce(&T) -> &U) -> MappedGuard<'a, R, U, K> {
         let value = NonNull::from(part(&self));
-        MappedGuard { value, hold: self.hold, keep: self.keep }
+        MappedGuard::of(value, self.hold, self.keep)
     }
 }
 

@@ -21,6 +21,7 @@
 //! `raw/` holds the state machines and their shared words; the file of the same name here holds
 //! what users see of each.
 
+mod attributes;
 mod barrier;
 mod ceiling_mutex;
 mod condvar;
@@ -46,6 +47,7 @@ mod seat;
 mod semaphore;
 mod untyped;
 mod upgradable;
+mod upgrade;
 
 pub use crate::claim::Holder;
 pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, WhenOneDies};
@@ -68,6 +70,8 @@ pub use owned::{
     OwnedCeilingMutexGuard, OwnedGuard, OwnedMutexGuard, OwnedPermit, OwnedPiMutexGuard,
     OwnedReadGuard, OwnedReentrantMutexGuard, OwnedWriteGuard,
 };
+#[doc(hidden)]
+pub use permits::BegunAcquire;
 pub use permits::{OwnedPermits, Permits};
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 #[doc(hidden)]
@@ -81,6 +85,8 @@ pub use seat::{BarrierWaitResult, OwnedSeat, Seat};
 pub use semaphore::{EmbeddedSemaphore, Permit, Semaphore, SemaphoreOptions};
 pub use untyped::{Untyped, ValueType};
 pub use upgradable::{OwnedUpgradableReadGuard, UpgradableReadGuard};
+#[doc(hidden)]
+pub use upgrade::{BegunReadUpgrade, BegunUpgradableUpgrade, BegunUpgrade};
 
 #[cfg(test)]
 mod tests {

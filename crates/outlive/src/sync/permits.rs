@@ -1,14 +1,17 @@
 //! Several permits of a semaphore at once: all that a caller asks for, or none.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::AcquireError;
 use super::primitive::Sited;
+use super::raw::semaphore::Gathered;
 use super::semaphore::{Permit, Semaphore};
 use crate::Deadline;
+use crate::liveness::TokenId;
 
 /// Holds several permits of a semaphore, and gives them back when dropped:
 /// [`Semaphore::acquire_many`] returns it.
@@ -74,8 +77,9 @@ impl Semaphore {
     ///
     /// Callers that want several have their turns one after the other, in no particular order. The
     /// caller whose turn it is takes permits as they become free, beside the callers that want one,
-    /// and keeps them while it waits for the rest: so a stream of those does not starve it, and no
-    /// two callers wait for each other's part. A thread that holds a permit and asks for more may
+    /// and keeps them while it waits for the rest: so all that it wants need never be free at one
+    /// moment, and no two callers wait for each other's part. It competes for each permit: threads
+    /// that give one back and acquire it again at once may win every time. A thread that holds a permit and asks for more may
     /// wait for a caller that waits for it: acquire at once all that is needed.
     ///
     /// ```
@@ -218,5 +222,78 @@ impl Semaphore {
 
     fn own_all(self: &Arc<Self>, permits: Permits<'_>) -> OwnedPermits {
         permits.into_iter().map(|permit| self.own(permit)).collect()
+    }
+
+    /// Begins to acquire so many permits by parts, for bindings that look for signals in between. It
+    /// keeps the permits and the turn between the parts.
+    ///
+    /// # Errors
+    /// [`AcquireError::Full`].
+    #[doc(hidden)]
+    pub fn begin_acquire_many(
+        self: &Arc<Self>,
+        permits: usize,
+    ) -> Result<BegunAcquire, AcquireError> {
+        if permits > self.max_permits() {
+            return Err(AcquireError::Full);
+        }
+        Ok(BegunAcquire {
+            semaphore: Arc::clone(self),
+            permits,
+            gatherer: None,
+            gathered: Gathered::default(),
+            _thread: PhantomData,
+        })
+    }
+}
+
+/// A wait for several permits, of several parts. Dropping it gives back what it has.
+///
+/// # If a process dies
+/// As with [`Semaphore::acquire_many`].
+#[doc(hidden)]
+pub struct BegunAcquire {
+    semaphore: Arc<Semaphore>,
+    permits: usize,
+    /// The thread, from the first part on.
+    gatherer: Option<TokenId>,
+    gathered: Gathered,
+    /// Neither Send nor Sync: the permits name their thread.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl BegunAcquire {
+    /// Waits until the deadline; returns the permits once it has all of them.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_many`].
+    pub fn acquire_until(
+        &mut self,
+        deadline: Deadline,
+    ) -> Result<Option<OwnedPermits>, AcquireError> {
+        let me = self.semaphore.me()?;
+        if self.gatherer.replace(me.id) != Some(me.id) {
+            // The first part; or a forked child goes on with the wait, and what its parent has is its
+            // parent's.
+            self.gathered = Gathered::default();
+        }
+        let (raw, start) = (self.semaphore.raw(), self.semaphore.start(me));
+        let spin_wait = &self.semaphore.site().spin_wait;
+        let (wait, gathered) = (Some(deadline), &mut self.gathered);
+        let got = raw.gather(me, spin_wait, wait, start, self.permits, gathered);
+        Ok(AcquireError::settle(got, me)?.map(|()| {
+            let taken = core::mem::take(&mut self.gathered).into_permits().into_iter();
+            taken.map(|index| self.semaphore.own(self.semaphore.permit(me.id, index))).collect()
+        }))
+    }
+}
+
+impl Drop for BegunAcquire {
+    fn drop(&mut self) {
+        // A forked child has another token or none: the permits and the turn are its parent's.
+        let here = self.semaphore.current_bits();
+        if let Some(id) = self.gatherer.filter(|id| id.as_u32() == here) {
+            self.semaphore.raw().give_up(id, &mut self.gathered);
+        }
     }
 }

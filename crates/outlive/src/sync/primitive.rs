@@ -157,6 +157,7 @@ impl<S> Handle<S> {
             reserve: bytes,
             max_bytes: bytes,
             initial: bytes,
+            description: None,
         };
         let init = |segment: &Segment| {
             segment.at::<S>(BODY)?;

@@ -14,7 +14,7 @@ use super::raw_lock::{
     taken,
 };
 use crate::liveness::{Me, Registry};
-use crate::{Deadline, Kind};
+use crate::{Deadline, Kind, WaitStrategy};
 
 /// Guards a value, shared by name between processes; the thread that holds it may lock it again.
 ///
@@ -70,7 +70,9 @@ pub type ReentrantMutex<T> = Lock<RawReentrant, T>;
 /// A guard stays with its thread. In a forked child, a guard of the parent's has no effect.
 /// A thread waits on a condition variable only with its one guard.
 /// [`mark_not_recoverable`](Guard::mark_not_recoverable) refuses the lock to all lockers from then
-/// on, also to this thread, which keeps it by its other guards.
+/// on, also to this thread, which keeps it by its other guards. Their
+/// [`mark_consistent`](Guard::mark_consistent) has no effect then: only a guard of
+/// [`lock_to_reset`](ReentrantMutex::lock_to_reset) makes the lock usable again.
 ///
 /// # If a process dies
 /// The next locker gets [`LockError::OwnerDied`](super::LockError::OwnerDied) with a guard.
@@ -202,6 +204,11 @@ impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + Send + 'static> ReentrantMut
 }
 
 impl<T> ReentrantMutex<T> {
+    /// Sets how this handle waits.
+    pub fn set_wait_strategy(&self, wait: WaitStrategy) {
+        self.handle.site().spin_wait.set(wait);
+    }
+
     /// Returns how often the calling thread has locked it and not unlocked it yet; 0 if it does not
     /// hold it.
     ///

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use super::Holder;
 use super::embedded::Embedded;
-use super::error::{AcquireError, UpgradeError};
+use super::error::AcquireError;
 use super::guard::Guard;
 use super::lock::{Lock, LockOptions, Locked, MaybeLocked};
-use super::order;
 use super::primitive::{Inspect, LockDetail, Primitive};
 use super::raw::rw_lock::{Entered, RawRwLock};
 use super::raw_lock::{
@@ -104,9 +103,6 @@ impl LockWords for RawRwLock {
 // SAFETY: `Shareable`: any bytes are a value, and it is `Sync`, which readers need.
 unsafe impl<T: Shareable> Guards<T> for RawRwLock {}
 
-/// What upgrading returns: the writer's guard, or the reader's again and the reason.
-pub type Upgraded<'a, T, K> = Result<WriteGuard<'a, T, K>, UpgradeError<ReadGuard<'a, T, K>>>;
-
 /// A reader's way to hold an [`RwLock`].
 pub struct Reading(());
 
@@ -118,8 +114,8 @@ pub struct Writing(());
 pub struct ReadHold<'a> {
     /// The word that says that it reads: a reader's word, or the writers' if no reader's word was
     /// free.
-    word: &'a AtomicU32,
-    site: &'a Site,
+    pub(super) word: &'a AtomicU32,
+    pub(super) site: &'a Site,
 }
 
 impl<'a> ReadHold<'a> {
@@ -424,95 +420,6 @@ impl<T> RwLock<T> {
     }
 }
 
-impl<'a, T, K> ReadGuard<'a, T, K> {
-    /// Becomes a writer once the other readers have left, and waits for them as long as they live.
-    /// No thread writes in between, so what was read still holds. New readers wait meanwhile. A
-    /// reader that must not be refused reads by [`RwLock::upgradable_read`].
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-upgrade-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// use outlive::sync::RwLock;
-    /// use std::time::Duration;
-    ///
-    /// let table = RwLock::<[u32; 4]>::options([0; 4]).open_or_create(&domain, "table")?;
-    /// let reading = table.read().unwrap();
-    /// if reading[2] == 0 {
-    ///     match reading.upgrade_timeout(Duration::from_secs(1)) {
-    ///         Ok(mut writing) => writing[2] = 7,
-    ///         // Another thread wants to write, and waits for us to leave.
-    ///         Err(refused) => drop(refused),
-    ///     }
-    /// }
-    /// assert_eq!(table.read().unwrap()[2], 7);
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), outlive::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`UpgradeError`], with this guard inside, and why: [`UpgradeError::InUse`] when a writer
-    /// waits already (two upgrading readers would wait for each other), or another reader is the
-    /// upgradable one; or [`UpgradeError::Failed`] with [`AcquireError::Deadlock`] when this thread
-    /// reads a second time, [`AcquireError::NotHeld`] in a forked child, [`AcquireError::Damaged`],
-    /// or [`AcquireError::System`].
-    ///
-    /// # If a process dies
-    /// The death of another reader lets the caller go on at once; so does that of a waiting writer.
-    pub fn upgrade(self) -> Upgraded<'a, T, K> {
-        self.upgrade_by(Some(Deadline::NEVER))
-    }
-
-    /// Becomes a writer if no other reader is inside, as [`ReadGuard::upgrade`] does. Never waits.
-    ///
-    /// # Errors
-    /// As [`ReadGuard::upgrade`]; [`UpgradeError::InUse`] also when another thread reads.
-    pub fn try_upgrade(self) -> Upgraded<'a, T, K> {
-        self.upgrade_by(None)
-    }
-
-    /// Becomes a writer as [`ReadGuard::upgrade`] does, and waits for so long at most.
-    ///
-    /// # Errors
-    /// As [`ReadGuard::upgrade`], and [`UpgradeError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// As with [`ReadGuard::upgrade`].
-    pub fn upgrade_timeout(self, timeout: Duration) -> Upgraded<'a, T, K> {
-        self.upgrade_by(Some(Deadline::after(timeout)))
-    }
-
-    /// Becomes a writer as [`ReadGuard::upgrade`] does, and waits until the deadline.
-    ///
-    /// # Errors
-    /// As [`ReadGuard::upgrade`], and [`UpgradeError::TimedOut`].
-    ///
-    /// # If a process dies
-    /// As with [`ReadGuard::upgrade`].
-    pub fn upgrade_until(self, deadline: Deadline) -> Upgraded<'a, T, K> {
-        self.upgrade_by(Some(deadline))
-    }
-
-    fn upgrade_by(self, wait: Option<Deadline>) -> Upgraded<'a, T, K> {
-        let Some(me) = self.hold.owner() else {
-            return Err(UpgradeError::Failed(self, AcquireError::NotHeld));
-        };
-        let (words, ReadHold { word, site }) = (self.hold.words, self.hold.held);
-        if wait.is_some() {
-            order::wants_more(me, &site.segment, words);
-        }
-        match words.upgrade(word, me, &site.spin_wait, wait) {
-            Ok(()) => {
-                let Guard { value, hold, keep } = self;
-                hold.forget();
-                // SAFETY: this guard's promise holds for the new one, and the upgrade has made this
-                // thread the only holder.
-                Ok(unsafe { WriteGuard::new(words, value, me, site) }.keeping(keep))
-            }
-            Err(refused) => Err(UpgradeError::of(self, refused, me)),
-        }
-    }
-}
-
 impl<'a, T, K> WriteGuard<'a, T, K> {
     /// Returns the thread, if what the lock guards is whole, so that readers may see it.
     pub(super) fn may_downgrade(&self) -> Option<Me> {
@@ -531,7 +438,7 @@ impl<'a, T, K> WriteGuard<'a, T, K> {
         let Some(me) = self.may_downgrade() else {
             return Err(self);
         };
-        let Guard { value, hold, keep } = self;
+        let Guard { value, hold, keep, .. } = self;
         let (words, site) = (hold.words, hold.held);
         hold.forget();
         let word = words.downgrade(me);

@@ -424,6 +424,11 @@ impl Semaphore {
         self.handle.me().map_err(AcquireError::System)
     }
 
+    /// Returns the calling thread's id; 0 if it has none yet.
+    pub(super) fn current_bits(&self) -> u32 {
+        self.handle.registry().current_bits()
+    }
+
     /// Returns where this handle begins to look. Threads begin apart, so that they seldom meet.
     #[inline]
     pub(super) fn start(&self, me: Me) -> usize {

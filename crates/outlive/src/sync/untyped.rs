@@ -272,6 +272,7 @@ impl Untyped {
             reserve: bytes,
             max_bytes: bytes,
             initial: bytes,
+            description: None,
         };
         let segment = loop {
             if opening != Opening::CreateNew {

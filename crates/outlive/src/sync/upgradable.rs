@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::error::{AcquireError, UpgradeError};
 use super::guard::Guard;
 use super::lock::{Locked, MaybeLocked};
-use super::order;
 use super::owned::{MaybeOwned, Owned, OwnedGuard, owned};
 use super::raw::Acquired;
 use super::raw::rw_lock::RawRwLock;
@@ -205,76 +203,7 @@ impl<T: 'static> RwLock<T> {
     }
 }
 
-/// What upgrading returns: the writer's guard, or the upgradable reader's again and the reason.
-type Upgraded<'a, T, K> = Result<WriteGuard<'a, T, K>, UpgradeError<UpgradableReadGuard<'a, T, K>>>;
-
 impl<'a, T, K> UpgradableReadGuard<'a, T, K> {
-    /// Becomes the writer once the other readers have left, and waits for them as long as they live.
-    /// No thread writes in between, so what was read still holds. New readers wait meanwhile.
-    ///
-    /// # Errors
-    /// [`UpgradeError::Failed`], with this guard inside, and [`AcquireError::Deadlock`] when this
-    /// thread reads by another guard as well, [`AcquireError::NotHeld`] in a forked child,
-    /// [`AcquireError::Damaged`], or [`AcquireError::System`].
-    ///
-    /// # If a process dies
-    /// The death of another reader lets the caller go on at once. If the caller dies before it is
-    /// the writer, no locker is told; afterwards, the next one.
-    pub fn upgrade(self) -> Upgraded<'a, T, K> {
-        self.upgrade_by(Some(Deadline::NEVER))
-    }
-
-    /// Becomes the writer if no other reader is inside, as [`UpgradableReadGuard::upgrade`] does.
-    /// Never waits.
-    ///
-    /// # Errors
-    /// As [`UpgradableReadGuard::upgrade`]; [`UpgradeError::InUse`] when another thread reads.
-    pub fn try_upgrade(self) -> Upgraded<'a, T, K> {
-        self.upgrade_by(None)
-    }
-
-    /// Becomes the writer as [`UpgradableReadGuard::upgrade`] does, and waits for so long at most.
-    ///
-    /// # Errors
-    /// As [`UpgradableReadGuard::upgrade`], and [`UpgradeError::TimedOut`]: new readers enter again.
-    ///
-    /// # If a process dies
-    /// As with [`UpgradableReadGuard::upgrade`].
-    pub fn upgrade_timeout(self, timeout: Duration) -> Upgraded<'a, T, K> {
-        self.upgrade_by(Some(Deadline::after(timeout)))
-    }
-
-    /// Becomes the writer as [`UpgradableReadGuard::upgrade`] does, and waits until the deadline.
-    ///
-    /// # Errors
-    /// As [`UpgradableReadGuard::upgrade_timeout`].
-    ///
-    /// # If a process dies
-    /// As with [`UpgradableReadGuard::upgrade`].
-    pub fn upgrade_until(self, deadline: Deadline) -> Upgraded<'a, T, K> {
-        self.upgrade_by(Some(deadline))
-    }
-
-    fn upgrade_by(self, wait: Option<Deadline>) -> Upgraded<'a, T, K> {
-        let Some(me) = self.hold.owner() else {
-            return Err(UpgradeError::Failed(self, AcquireError::NotHeld));
-        };
-        let (words, site) = (self.hold.words, self.hold.held);
-        if wait.is_some() {
-            order::wants_more(me, &site.segment, words);
-        }
-        match words.upgrade_upgradable(me, &site.spin_wait, wait) {
-            Ok(()) => {
-                let Guard { value, hold, keep } = self;
-                hold.forget();
-                // SAFETY: this guard's promise holds for the new one, and the upgrade has made this
-                // thread the only holder.
-                Ok(unsafe { WriteGuard::new(words, value, me, site) }.keeping(keep))
-            }
-            Err(refused) => Err(UpgradeError::of(self, refused, me)),
-        }
-    }
-
     /// Becomes an ordinary reader: another reader may be the upgradable one then, or a writer wait
     /// for this one to leave. No thread writes in between.
     ///
@@ -287,7 +216,7 @@ impl<'a, T, K> UpgradableReadGuard<'a, T, K> {
         let Some(me) = self.hold.owner() else {
             return Err(self);
         };
-        let Guard { value, hold, keep } = self;
+        let Guard { value, hold, keep, .. } = self;
         let (words, site) = (hold.words, hold.held);
         hold.forget();
         let word = words.downgrade_upgradable(me);
@@ -311,7 +240,7 @@ impl<'a, T, K> WriteGuard<'a, T, K> {
         let Some(me) = self.may_downgrade() else {
             return Err(self);
         };
-        let Guard { value, hold, keep } = self;
+        let Guard { value, hold, keep, .. } = self;
         let (words, site) = (hold.words, hold.held);
         hold.forget();
         words.downgrade_to_upgradable(me);

@@ -359,6 +359,49 @@ pub(crate) fn read_ordinary(path: &Path, most: u64) -> Result<Option<Vec<u8>>, E
     Ok((bytes.len() as u64 <= most).then_some(bytes))
 }
 
+/// What tells that names in a folder have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FolderStamp {
+    seconds: i64,
+    nanoseconds: i64,
+    size: i64,
+}
+
+/// Returns when names in a folder changed last, and its size: of a tmpfs, that says how many there
+/// are, where two changes fall into one tick of its clock.
+pub(crate) fn folder_stamp(folder: BorrowedFd<'_>) -> Result<FolderStamp, Errno> {
+    let stat = fs::fstat(folder)?;
+    #[allow(clippy::unnecessary_cast, reason = "their types differ between architectures")]
+    Ok(FolderStamp {
+        seconds: stat.st_mtime as i64,
+        nanoseconds: stat.st_mtime_nsec as i64,
+        size: stat.st_size as i64,
+    })
+}
+
+/// Reads an ordinary file of the folder whole; `FBIG` when it is longer than `most`.
+pub(crate) fn read_small(
+    folder: BorrowedFd<'_>,
+    name: &str,
+    most: usize,
+) -> Result<Vec<u8>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = fs::openat(folder, name, flags, Mode::empty())?;
+    let facts = facts(file.as_fd())?;
+    if !facts.regular {
+        return Err(Errno::ISDIR);
+    }
+    if facts.len > most as u64 {
+        return Err(Errno::FBIG);
+    }
+    let mut bytes = vec![0; facts.len as usize];
+    match read(file.as_fd(), 0, &mut bytes) {
+        // It has become shorter meanwhile.
+        Err(Errno::NODATA) => Err(Errno::FBIG),
+        read => read.map(|()| bytes),
+    }
+}
+
 /// Reads exactly so many bytes; fails behind the file's end.
 pub(crate) fn read(file: BorrowedFd<'_>, mut from: u64, mut bytes: &mut [u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {

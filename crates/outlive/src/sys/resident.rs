@@ -50,7 +50,7 @@ pub(crate) unsafe fn make_resident(
     }
     match residency {
         Residency::Prefault => Ok(()),
-        // SAFETY: as above: a living mapping, of which no bytes change.
+        // SAFETY: the caller promises a living mapping; a lock changes no bytes.
         Residency::Lock => unsafe { mm::mlock(at.cast(), len) }.map_err(Failure::Lock),
     }
 }

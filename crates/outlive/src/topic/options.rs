@@ -6,7 +6,9 @@ use core::marker::PhantomData;
 use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan, RELIABLE};
 use super::mapping::Map;
 use super::topic::Topic;
+use crate::describe::{Described, Description};
 use crate::domain::{agree, three_openings};
+use crate::payload::Recorded;
 use crate::segment::{Opening, Segment, Spec};
 use crate::shim::Ordering;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
@@ -49,6 +51,7 @@ struct Asked {
     stamps: Option<bool>,
     reliable: Option<bool>,
     wait: Option<WaitStrategy>,
+    description: Option<Description>,
 }
 
 /// What a topic was made with; returned by [`Topic::config`].
@@ -160,14 +163,23 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         };
         let plan = Plan::new(depth.unwrap_or(USUAL_DEPTH), bytes);
         let metadata = M::METADATA;
+        let (type_name, type_size, type_align) = match &asked.description {
+            Some(_) if metadata.is_bytes() => {
+                let types = Recorded::described(metadata, asked.description.as_ref());
+                // Of bytes a topic has always recorded their size.
+                (types.name, types.size.max(1), types.align)
+            }
+            _ => (metadata.type_name(), metadata.size, metadata.align as u64),
+        };
         let spec = Spec {
             kind: Kind::Topic,
-            type_name: metadata.type_name(),
-            type_size: metadata.size,
-            type_align: metadata.align as u64,
+            type_name,
+            type_size,
+            type_align,
             reserve: plan.end,
             max_bytes: bytes,
             initial: Plan::INITIAL,
+            description: asked.description.clone(),
         };
         let options = u32::from(asked.stamps == Some(false)) * NO_STAMPS
             | u32::from(asked.reliable == Some(true)) * RELIABLE;
@@ -177,7 +189,24 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
     }
 }
 
+impl<M: Described + ?Sized> TopicOptions<M> {
+    /// Keeps the description of the messages' type in a new topic, and wants an existing topic to
+    /// have the same one, whatever language it comes from. An existing topic without any is compared
+    /// by the type's name, size and alignment.
+    pub fn described(mut self) -> TopicOptions<M> {
+        self.asked.description = Some(M::description());
+        self
+    }
+}
+
 impl TopicOptions<[u8]> {
+    /// Sets the description of the messages' type, of which they are the bytes: for types that
+    /// are known at run time alone. [`TopicOptions::described`] is for Rust's own.
+    pub fn description(mut self, description: Description) -> TopicOptions<[u8]> {
+        self.asked.description = Some(description);
+        self
+    }
+
     /// Opens the existing topic of that name as [`Topic::open_as_bytes`] does, with these options.
     ///
     /// # Errors
@@ -185,6 +214,9 @@ impl TopicOptions<[u8]> {
     pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
         let segment = domain.open_segment(name)?;
         segment.expect(Kind::Topic)?;
+        if let Some(wanted) = &self.asked.description {
+            segment.check_description(wanted)?;
+        }
         let map = Map::of(&segment)?;
         self.asked.finish(segment, map, domain)
     }
@@ -254,6 +286,15 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// The same as with [`TopicOptions::open_or_create`].
     pub fn open_or_create(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
         Topic::options().open_or_create(domain, name)
+    }
+
+    /// Returns the description of the messages' type, if the topic's maker gave one. It is read
+    /// from the file.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when a stray write hit it; errors of the system.
+    pub fn description(&self) -> Result<Option<Description>, Error> {
+        self.inner.segment.description()
     }
 
     /// Returns what the topic was made with.

@@ -48,4 +48,12 @@ impl PublisherOptions {
         self.max_blocking = Some(span);
         self
     }
+
+    /// Sets what a profile of the configuration file says of publishers, and leaves the rest as it
+    /// is; what is set later wins.
+    #[cfg(feature = "config")]
+    pub fn profile(mut self, profile: &crate::config::Profile) -> PublisherOptions {
+        self.max_blocking = profile.max_blocking.or(self.max_blocking);
+        self
+    }
 }

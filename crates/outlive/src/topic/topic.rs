@@ -162,6 +162,15 @@ impl<M: Payload + ?Sized> Topic<M> {
     pub fn is_removed(&self) -> bool {
         self.inner.segment.header().is_removed()
     }
+
+    /// Returns the attributes that its maker gave it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when a process wrote over them, and errors of the
+    /// system.
+    pub fn attributes(&self) -> Result<crate::Attributes, crate::Error> {
+        self.inner.segment.attributes()
+    }
 }
 
 impl Topic<[u8]> {

@@ -14,6 +14,7 @@ use super::reactor::{Registration, Whom};
 use super::set::{Ready, WaitSet};
 use super::timer::Timer;
 use crate::liveness::Registry;
+use crate::node::{DomainContents, DomainWatch};
 use crate::queue::Receiver;
 use crate::rpc::{Call, CallError, Reply, Request, Server};
 use crate::state::{Change, Watch};
@@ -262,6 +263,25 @@ impl Watch {
                 return Ok(change);
             }
             UntilReady::of_one(self, self.readiness().registry())?.await?;
+        }
+    }
+}
+
+impl DomainWatch {
+    /// Waits like [`DomainWatch::changed`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    ///
+    /// # Errors
+    /// The errors of [`DomainWatch::changed`], also when no thread can be started.
+    ///
+    /// # If a process dies
+    /// The same as with [`DomainWatch::changed`].
+    pub async fn changed_async(&mut self) -> Result<DomainContents, Error> {
+        loop {
+            if let Some(now) = self.try_changed()? {
+                return Ok(now);
+            }
+            UntilReady::of_one(self, self.registry())?.await?;
         }
     }
 }

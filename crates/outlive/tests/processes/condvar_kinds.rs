@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
-use outlive::sync::{AcquireError, CeilingMutex, Condvar, LockError, PiMutex};
+use outlive::sync::{AcquireError, CeilingMutex, Condvar, LockError, Mutex, PiMutex};
 
 use crate::asleep::{sleeps_of, wait_asleep};
 use crate::board::Board;
@@ -15,6 +15,8 @@ use crate::runner::World;
 crate::checks!(
     waiters_without_a_notification_let_each_other_sleep,
     a_pi_mutex_and_a_plain_one_at_one_condition,
+    a_waiter_under_two_mutexes_dies_with_the_second_in_hand,
+    the_first_conditions_next_waiter_is_told_too,
     the_most_urgent_waiter_is_woken_first,
     a_waiter_sleeps_with_its_own_priority_and_wakes_at_the_ceiling,
     a_waiter_that_has_come_above_the_ceiling_is_refused,
@@ -401,7 +403,7 @@ fn waiters_without_a_notification_let_each_other_sleep(world: &World) {
 fn a_pi_mutex_and_a_plain_one_at_one_condition(world: &World) {
     let domain = world.domain();
     let (valve, changed) = opened(&domain);
-    let plain = outlive::sync::Mutex::options(0u64).open_or_create(&domain, "plain");
+    let plain = Mutex::options(0u64).open_or_create(&domain, "plain");
     let plain = plain.expect("opens");
     let board = Board::new();
     let mut children = vec![Child::start(|| {
@@ -424,6 +426,95 @@ fn a_pi_mutex_and_a_plain_one_at_one_condition(world: &World) {
         board.get(0) == 2
     });
     children.into_iter().for_each(Child::finish);
+    assert_eq!(domain.stats().rescues, 0);
+}
+
+/// A thread holds two mutexes, each after a wait on a condition variable of its own. The field of the
+/// kernel's can lead to one of these only: it leads to the second, also when the first mutex has been
+/// given back.
+fn a_waiter_under_two_mutexes_dies_with_the_second_in_hand(world: &World) {
+    let domain = world.domain();
+    let mutex = |name| Mutex::options(0u64).open_or_create(&domain, name).expect("opens");
+    let condvar = |name| Condvar::open_or_create(&domain, name).expect("opens");
+    let (first, second) = (mutex("first"), mutex("second"));
+    let (changed, delivered) = (condvar("changed"), condvar("delivered"));
+    for gives_the_first_back in [false, true] {
+        let board = Board::new();
+        let mut victim = Child::start(|| {
+            let outer = changed.wait(first.lock().expect("free")).expect("well");
+            board.set(0, 1);
+            let inner = delivered.wait(second.lock().expect("free")).expect("well");
+            let outer = if gives_the_first_back { None } else { Some(outer) };
+            board.set(0, 2);
+            let _both = (outer, inner);
+            loop {
+                std::thread::park();
+            }
+        });
+        wait_asleep(victim.pid());
+        changed.notify_one();
+        board.reach(0, 1);
+        wait_asleep(victim.pid());
+        let next = Child::start(|| {
+            let told = delivered.wait(second.lock().expect("free"));
+            let Err(LockError::OwnerDied(mut guard)) = told else {
+                panic!("it was not notified, and no owner has died")
+            };
+            guard.mark_consistent();
+        });
+        wait_asleep(next.pid());
+        delivered.notify_one();
+        board.reach(0, 2);
+        victim.kill();
+        next.finish();
+        if !gives_the_first_back {
+            let Err(LockError::OwnerDied(mut guard)) = first.lock() else { panic!("it died") };
+            guard.mark_consistent();
+        }
+    }
+    assert_eq!(domain.stats().rescues, 0);
+}
+
+/// The waiter of the first condition variable that would have been woken by the death is woken when
+/// the field is led away from it: it queues for the mutex, and is told there.
+fn the_first_conditions_next_waiter_is_told_too(world: &World) {
+    let domain = world.domain();
+    let mutex = |name| Mutex::options(0u64).open_or_create(&domain, name).expect("opens");
+    let condvar = |name| Condvar::open_or_create(&domain, name).expect("opens");
+    let (first, second) = (mutex("first"), mutex("second"));
+    let (changed, delivered) = (condvar("changed"), condvar("delivered"));
+    // Also if both waits are on the same condition variable.
+    for other in [&delivered, &changed] {
+        let board = Board::new();
+        let mut victim = Child::start(|| {
+            let outer = changed.wait(first.lock().expect("free")).expect("well");
+            board.set(0, 1);
+            let inner = other.wait(second.lock().expect("free")).expect("well");
+            drop(inner);
+            board.set(0, 2);
+            let _outer = outer;
+            loop {
+                std::thread::park();
+            }
+        });
+        wait_asleep(victim.pid());
+        let next = Child::start(|| {
+            let told = changed.wait(first.lock().expect("free"));
+            let Err(LockError::OwnerDied(mut guard)) = told else {
+                panic!("it was not notified, and no owner has died")
+            };
+            guard.mark_consistent();
+        });
+        wait_asleep(next.pid());
+        changed.notify_one();
+        board.reach(0, 1);
+        wait_asleep(victim.pid());
+        // The next one sleeps in the queue of the first mutex.
+        other.notify_all();
+        board.reach(0, 2);
+        victim.kill();
+        next.finish();
+    }
     assert_eq!(domain.stats().rescues, 0);
 }
 

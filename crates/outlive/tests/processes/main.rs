@@ -9,6 +9,7 @@
 
 mod access;
 mod asleep;
+mod attributes;
 mod bad_files;
 mod barrier;
 mod batches;
@@ -53,6 +54,7 @@ mod mutex;
 mod mutex_deaths;
 mod mutex_stress;
 mod namespaces;
+mod nodes;
 mod onces;
 mod order;
 mod owned_guards;
@@ -158,6 +160,8 @@ const ALL: &[&[runner::Check]] = &[
     failing_calls::CHECKS,
     failing_services::CHECKS,
     closed_numbers::CHECKS,
+    nodes::CHECKS,
+    attributes::CHECKS,
     onces::CHECKS,
     order::CHECKS,
     owned_guards::CHECKS,

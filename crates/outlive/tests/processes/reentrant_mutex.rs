@@ -9,7 +9,7 @@ use outlive::sync::{
     AcquireError, Condvar, EmbeddedReentrantMutex, LockError, Mutex, Record, ReentrantMutex,
     ReentrantMutexGuard,
 };
-use outlive::{Deadline, Domain, Error};
+use outlive::{Deadline, Detail, Domain, Error};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -26,6 +26,7 @@ crate::checks!(
     a_forked_childs_guards_change_nothing,
     a_panic_under_an_inner_guard_is_told,
     not_recoverable_from_an_inner_guard,
+    an_outer_guard_does_not_undo_an_inner_ones_mark,
     embedded_in_a_record,
     it_guards_another_type_or_is_another_lock,
     the_order_of_locks_has_no_cycle_where_it_is_locked_again,
@@ -226,6 +227,51 @@ fn not_recoverable_from_an_inner_guard(world: &World) {
     guard.mark_consistent();
     drop(guard);
     assert_eq!(total.lock().expect("reset").get(), 3);
+}
+
+/// Code that repairs after a death calls a function that decides that there is no repair.
+fn an_outer_guard_does_not_undo_an_inner_ones_mark(world: &World) {
+    let domain = world.domain();
+    let total = open(&domain);
+    let refused = |got| matches!(got, Err(LockError::Failed(AcquireError::NotRecoverable)));
+    hold(&total, 1).kill();
+    let mut outer = told(&total);
+    let mut middle = total.lock().expect("its own");
+    total.lock().expect("its own").mark_not_recoverable();
+    middle.mark_consistent();
+    drop(middle);
+    outer.mark_consistent();
+    assert!(outer.owner_died() && refused(total.lock().map(drop)));
+    let entry = domain.entries().expect("read").remove(0);
+    assert!(matches!(entry.detail, Detail::Lock(lock) if lock.not_recoverable));
+    drop(outer);
+    assert!(refused(total.lock().map(drop)));
+    // A reset that is not finished, by a process that is killed or one that gives up, leaves it so.
+    let board = Board::new();
+    let mut resetting = Child::start(|| {
+        let guard = total.lock_to_reset().expect("free");
+        guard.abandon();
+        board.set(0, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(0, 1);
+    resetting.kill();
+    assert!(refused(total.lock().map(drop)));
+    drop(total.lock_to_reset().expect("free"));
+    assert!(refused(total.lock().map(drop)));
+    let mut guard = total.lock_to_reset().expect("free");
+    guard.mark_consistent();
+    let inner = total.lock().expect("its own");
+    assert!(!inner.owner_died());
+    // And again: that it was reset by this guard does not let the guard undo this.
+    inner.mark_not_recoverable();
+    guard.mark_consistent();
+    drop(guard);
+    assert!(refused(total.lock().map(drop)));
+    total.lock_to_reset().expect("free").mark_consistent();
+    assert!(is_free(&total));
 }
 
 outlive::record! {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use outlive::Domain;
 use outlive::sync::{AcquireError, Semaphore};
+use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -24,6 +24,8 @@ crate::checks!(
     a_deadline_midway_gives_all_back,
     a_stopped_process_in_its_turn_holds_up_others_that_want_several,
     a_forked_child_gives_nothing_back,
+    in_parts_it_keeps_what_it_has,
+    killed_between_two_parts_it_leaves_nothing_behind,
     they_keep_their_handle,
     a_sweep_knows_the_turn,
     killed_at_random: 120,
@@ -52,6 +54,63 @@ fn sleeper(semaphore: &Semaphore, count: usize) -> Child {
     let child = Child::start(|| drop(semaphore.acquire_many(count).expect("free at last")));
     wait_asleep(child.pid());
     child
+}
+
+/// What a binding does that looks for signals in between.
+fn in_parts_it_keeps_what_it_has(world: &World) {
+    let domain = world.domain();
+    let semaphore = Arc::new(open(&domain, 3));
+    let board = Board::new();
+    let child = holder(&semaphore, board, 1);
+    assert!(matches!(semaphore.begin_acquire_many(4), Err(AcquireError::Full)));
+    let mut begun = semaphore.begin_acquire_many(3).expect("there may be so many");
+    assert_eq!(semaphore.available_permits(), 2, "it has not waited yet");
+    for _ in 0..2 {
+        assert!(begun.acquire_until(Deadline::after(SOON)).expect("waits").is_none());
+        assert_eq!(semaphore.available_permits(), 0);
+        Child::start(|| {
+            assert!(semaphore.try_acquire().expect("looks").is_none());
+            // It waits for the turn.
+            assert!(semaphore.acquire_many_timeout(2, SOON).expect("waits").is_none());
+            // The fork goes on with the wait, and what its parent has is its parent's.
+            assert!(begun.acquire_until(Deadline::after(SOON)).expect("waits").is_none());
+        })
+        .finish();
+    }
+    drop(begun);
+    assert_eq!(semaphore.available_permits(), 2);
+    let mut begun = semaphore.begin_acquire_many(3).expect("there may be so many");
+    assert!(begun.acquire_until(Deadline::after(SOON)).expect("waits").is_none());
+    board.set(1, 1);
+    child.finish();
+    let got = begun.acquire_until(Deadline::NEVER).expect("waits").expect("all are free");
+    drop(begun);
+    // The turn is free, though the permits are held.
+    assert_eq!((got.len(), semaphore.available_permits()), (3, 0));
+    drop(got);
+    Child::start(|| drop(semaphore.try_acquire_many(3).expect("looks").expect("free"))).finish();
+}
+
+fn killed_between_two_parts_it_leaves_nothing_behind(world: &World) {
+    let domain = world.domain();
+    let semaphore = Arc::new(open(&domain, 3));
+    let one = semaphore.acquire().expect("free");
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        let mut begun = semaphore.begin_acquire_many(3).expect("there may be so many");
+        assert!(begun.acquire_until(Deadline::after(SOON)).expect("waits").is_none());
+        board.set(0, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(0, 1);
+    assert_eq!(semaphore.available_permits(), 0);
+    let next = sleeper(&semaphore, 2);
+    child.kill();
+    next.finish();
+    drop(one);
+    assert_eq!(semaphore.acquire_many(3).expect("free").len(), 3);
 }
 
 fn all_or_none(world: &World) {

@@ -58,7 +58,7 @@ fn a_stopped_subscriber_is_waited_for_no_longer_than_agreed(world: &World) {
         let domain = world.domain();
         let topic = open(&domain, 2);
         let board = Board::new();
-        let mut child = Child::start(|| {
+        let child = Child::start(|| {
             let mut subscriber = topic.subscriber_with(reliable()).expect("a slot");
             board.add(0, 1);
             board.reach(0, 2);

@@ -7,7 +7,7 @@ use outlive::sync::{
     AcquireError, LockError, OwnedUpgradableReadGuard, ReadGuard, RwLock, UpgradableReadGuard,
     UpgradeError,
 };
-use outlive::{Detail, Domain};
+use outlive::{Deadline, Detail, Domain};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -21,6 +21,8 @@ crate::checks!(
     no_writer_comes_before_an_upgrade,
     of_all_readers_only_the_upgradable_one_is_not_refused,
     an_upgrade_that_gives_up_lets_readers_in,
+    in_parts_it_keeps_new_readers_out,
+    killed_between_two_parts_it_was_no_writer,
     back_to_upgradable_it_lets_sleeping_readers_in,
     down_to_reading_it_lets_the_next_one_in,
     a_thread_does_not_wait_for_itself,
@@ -113,6 +115,82 @@ fn an_upgrade_waits_for_readers_and_keeps_new_ones_out(world: &World) {
     assert_eq!(board.get(2), 0);
     board.set(1, 1);
     [reader, upgrade, late].into_iter().for_each(Child::finish);
+}
+
+/// What a binding does that looks for signals in between, with either kind of reader.
+macro_rules! in_parts {
+    ($lock:ident, $board:ident, $read:expr) => {
+        let reader = holder(&$lock, $board, |lock| lock.read().expect("free"));
+        let mut begun = $read.begin_upgrade().expect("nobody else wants to write");
+        for _ in 0..2 {
+            let Err(UpgradeError::TimedOut(again)) = begun.upgrade_until(Deadline::after(SOON))
+            else {
+                panic!("another process reads")
+            };
+            begun = again;
+            assert_eq!(begun.guard()[0], 5);
+            let no_reader = || assert!(matches!($lock.try_read(), Ok(None)));
+            Child::start(no_reader).finish();
+        }
+        // It gives up, and reads on.
+        let reading = begun.end();
+        assert_eq!(reading[0], 5);
+        Child::start(|| drop($lock.try_read().expect("well").expect("it reads again"))).finish();
+        let begun = reading.begin_upgrade().expect("nobody else wants to write");
+        let Err(refused) = begun.upgrade_until(Deadline::after(SOON)) else {
+            panic!("another process reads")
+        };
+        $board.set(1, 1);
+        reader.finish();
+        let mut writing = refused.into_guard().upgrade_until(Deadline::NEVER).ok().expect("free");
+        writing[1] += 1;
+        drop(writing);
+        // One that is dropped gives everything back.
+        drop($read.begin_upgrade().expect("nobody else wants to write"));
+        drop($lock.try_write().expect("well").expect("free"));
+    };
+}
+
+fn in_parts_it_keeps_new_readers_out(world: &World) {
+    let domain = world.domain();
+    let lock = open(&domain);
+    lock.write().expect("free")[0] = 5;
+    let board = Board::new();
+    in_parts!(lock, board, upgradable(&lock));
+    let board = Board::new();
+    in_parts!(lock, board, lock.read().expect("free"));
+    assert_eq!(lock.read().expect("free")[1], 2);
+}
+
+fn killed_between_two_parts_it_was_no_writer(world: &World) {
+    let domain = world.domain();
+    let lock = open(&domain);
+    for ordinary in [false, true] {
+        let reading = lock.read().expect("free");
+        let board = Board::new();
+        let mut child = Child::start(|| {
+            let (mut one, mut other) = (None, None);
+            let soon = Deadline::after(SOON);
+            if ordinary {
+                let begun = lock.read().expect("free").begin_upgrade().expect("free");
+                one = begun.upgrade_until(soon).err();
+            } else {
+                let begun = upgradable(&lock).begin_upgrade().expect("free");
+                other = begun.upgrade_until(soon).err();
+            }
+            assert!(one.is_some() || other.is_some());
+            board.set(0, 1);
+            loop {
+                std::thread::park();
+            }
+        });
+        board.reach(0, 1);
+        let late = sleeper(|| drop(lock.read().expect("no writer has died")));
+        child.kill();
+        late.finish();
+        drop(reading);
+        drop(lock.write().expect("no writer has died"));
+    }
 }
 
 fn no_writer_comes_before_an_upgrade(world: &World) {

@@ -24,8 +24,9 @@ struct verb {
 #define V(family, verb, words) {#family "." #verb, words, family##_##verb}
 #define END {NULL, 0, NULL}
 
-extern const struct verb lock_verbs[], rw_verbs[], sync_verbs[], real_time_verbs[], record_verbs[], pool_verbs[],
-    queue_verbs[], job_verbs[], topic_verbs[], state_verbs[], service_verbs[], wait_verbs[], opening_verbs[];
+extern const struct verb lock_verbs[], rw_verbs[], sync_verbs[], real_time_verbs[], record_verbs[],
+    pool_verbs[], queue_verbs[], job_verbs[], topic_verbs[], state_verbs[], service_verbs[],
+    wait_verbs[], opening_verbs[];
 
 /* --- the line */
 
@@ -116,9 +117,10 @@ void say_holder(int code, const outlive_peer_info_t *holder);
         it()->value = outlive_##type##_value(opened);                                        \
         OK();                                                                                \
     }
-#define MUTEX_VERBS(family)                                                    \
-    V(family, open, 2), V(family, lock, 2), V(family, set, 2), V(family, consistent, 1), \
-        V(family, mark_not_recoverable, 1), V(family, unlock, 1), V(family, reset, 3), V(family, holder, 1)
+#define MUTEX_VERBS(family)                                                                       \
+    V(family, open, 2), V(family, lock, 2), V(family, set, 2), V(family, consistent, 1),          \
+        V(family, mark_not_recoverable, 1), V(family, unlock, 1), V(family, reset, 3),            \
+        V(family, holder, 1)
 
 /* Writes what the line's lock guards. */
 void set_value(const char *word);

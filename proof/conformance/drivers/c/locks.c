@@ -13,7 +13,8 @@ static void lock_open(void) {
 static void lock_lock(void) {
     outlive_mutex_t *mutex = it()->main;
     int is_try = strcmp(words[2], "try") == 0;
-    got(is_try ? outlive_mutex_trylock(mutex) : outlive_mutex_lock_until(mutex, until(words[2])), it()->value);
+    got(is_try ? outlive_mutex_trylock(mutex) : outlive_mutex_lock_until(mutex, until(words[2])),
+        it()->value);
 }
 
 static void lock_reset(void) {

@@ -14,7 +14,9 @@
 TOKEN(token, outlive_domain_token)
 TOKEN(process_token, outlive_domain_process_token)
 
-static void peer_alive(void) { puts(outlive_peer_is_alive(domain, small_number(words[1])) ? "ok yes" : "ok no"); }
+static void peer_alive(void) {
+    puts(outlive_peer_is_alive(domain, small_number(words[1])) ? "ok yes" : "ok no");
+}
 
 CALL(peer_wait_dead, outlive_peer_wait_dead(domain, small_number(words[1]), until(words[2])))
 
@@ -44,13 +46,14 @@ static void hang(void) {
 }
 
 static const struct verb own_verbs[] = {
-    {"token", 0, token}, {"process_token", 0, process_token}, V(peer, alive, 1), V(peer, wait_dead, 2),
-    V(domain, find, 1), V(domain, create, 1), {"exit", 0, leave}, {"crash", 0, abort}, {"hang", 0, hang}, END,
+    {"token", 0, token}, {"process_token", 0, process_token}, V(peer, alive, 1),
+    V(peer, wait_dead, 2), V(domain, find, 1), V(domain, create, 1), {"exit", 0, leave},
+    {"crash", 0, abort}, {"hang", 0, hang}, END,
 };
 
 static const struct verb *const all[] = {
-    lock_verbs, rw_verbs, sync_verbs, real_time_verbs, record_verbs, pool_verbs, queue_verbs, job_verbs, topic_verbs,
-    state_verbs, service_verbs, wait_verbs, opening_verbs, own_verbs,
+    lock_verbs, rw_verbs, sync_verbs, real_time_verbs, record_verbs, pool_verbs, queue_verbs,
+    job_verbs, topic_verbs, state_verbs, service_verbs, wait_verbs, opening_verbs, own_verbs,
 };
 
 static void act(void) {
@@ -72,7 +75,9 @@ void serve(const char *last) {
         line[strcspn(line, "\n")] = 0;
         if (last != NULL && strcmp(line, last) == 0) return;
         word_count = 0;
-        for (char *word = strtok(line, " "); word != NULL && word_count < 32; word = strtok(NULL, " ")) words[word_count++] = word;
+        char *word = strtok(line, " ");
+        for (; word != NULL && word_count < 32; word = strtok(NULL, " "))
+            words[word_count++] = word;
         if (word_count == 0) usage("an empty line");
         else act();
         fflush(stdout);

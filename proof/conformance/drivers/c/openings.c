@@ -88,8 +88,9 @@ static void misuse_unlock(void) {
 #define O(kind) V(open, kind, AT_LEAST(2))
 
 const struct verb opening_verbs[] = {
-    O(mutex), O(rwlock), O(pi_mutex), O(reentrant_mutex), O(ceiling_mutex), O(condvar), O(once), O(event), O(latch),
-    O(semaphore), O(barrier), O(state), O(queue), O(topic), O(pool), O(service), O(record),
-    V(misuse, name, 0), V(misuse, message, 0), V(misuse, handle, 0), V(misuse, number, 0), V(misuse, timeout, 0),
-    V(misuse, unlock, 0), END,
+    O(mutex), O(rwlock), O(pi_mutex), O(reentrant_mutex), O(ceiling_mutex), O(condvar), O(once),
+    O(event), O(latch), O(semaphore), O(barrier), O(state), O(queue), O(topic), O(pool), O(service),
+    O(record),
+    V(misuse, name, 0), V(misuse, message, 0), V(misuse, handle, 0), V(misuse, number, 0),
+    V(misuse, timeout, 0), V(misuse, unlock, 0), END,
 };

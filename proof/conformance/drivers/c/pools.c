@@ -1,4 +1,5 @@
-/* `pool.` An object's `in` is its pool, `value` where it is, `sent` its size, `out` a share of it. */
+/* `pool.` An object's `in` is its pool, `value` where it is, `sent` its size, `out` a share of
+ * it. */
 #include "driver.h"
 
 static void pool_open(void) {
@@ -78,6 +79,7 @@ static void pool_count(void) {
 }
 
 const struct verb pool_verbs[] = {
-    V(pool, open, AT_LEAST(1)), V(pool, alloc, 3), V(pool, show, 1), V(pool, offer, 1), V(pool, offer_to, 2),
-    V(pool, claim, 3), V(pool, share, 1), V(pool, join, 3), V(pool, free, 1), V(pool, gc, 1), V(pool, count, 2), END,
+    V(pool, open, AT_LEAST(1)), V(pool, alloc, 3), V(pool, show, 1), V(pool, offer, 1),
+    V(pool, offer_to, 2), V(pool, claim, 3), V(pool, share, 1), V(pool, join, 3), V(pool, free, 1),
+    V(pool, gc, 1), V(pool, count, 2), END,
 };

@@ -87,8 +87,8 @@ static struct thing *field(const char *name, void *words_of_it) {
 static void record_open(void) {
     uint64_t value = number(words[2]);
     void *data = NULL;
-    TRY(outlive_record_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof(struct line), places, PLACES, fill_line,
-                            &value, &data));
+    TRY(outlive_record_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof(struct line), places,
+        PLACES, fill_line, &value, &data));
     struct line *line = it()->main = data;
     field("lock", &line->lock)->value = &line->value;
     field("moved", &line->moved);
@@ -107,8 +107,8 @@ static void record_other(void) {
     void *data = NULL;
     memcpy(other, places, sizeof places);
     other[6].number = 3;
-    TRY(outlive_record_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof(struct line), other, PLACES, NULL, NULL,
-                            &data));
+    TRY(outlive_record_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, sizeof(struct line), other,
+        PLACES, NULL, NULL, &data));
     OK();
 }
 

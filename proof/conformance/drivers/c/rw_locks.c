@@ -12,7 +12,9 @@ static void rw_open(void) {
 
 static void rw_read(void) { got(outlive_rwlock_read(it()->main, until(words[2])), it()->value); }
 static void rw_write(void) { got(outlive_rwlock_write(it()->main, until(words[2])), it()->value); }
-static void rw_upgradable(void) { got(outlive_rwlock_upgradable_read(it()->main, until(words[2])), it()->value); }
+static void rw_upgradable(void) {
+    got(outlive_rwlock_upgradable_read(it()->main, until(words[2])), it()->value);
+}
 
 CALL(rw_upgrade, outlive_rwlock_upgrade(it()->main, until(words[2])))
 CALL(rw_downgrade, outlive_rwlock_downgrade(it()->main))
@@ -27,7 +29,7 @@ static void rw_reset(void) {
 }
 
 const struct verb rw_verbs[] = {
-    V(rw, open, 2), V(rw, read, 2), V(rw, write, 2), V(rw, upgradable, 2), V(rw, upgrade, 2), V(rw, downgrade, 1),
-    V(rw, downgrade_to_upgradable, 1), V(rw, set, 2), V(rw, consistent, 1), V(rw, mark_not_recoverable, 1),
-    V(rw, unlock, 1), V(rw, reset, 3), END,
+    V(rw, open, 2), V(rw, read, 2), V(rw, write, 2), V(rw, upgradable, 2), V(rw, upgrade, 2),
+    V(rw, downgrade, 1), V(rw, downgrade_to_upgradable, 1), V(rw, set, 2), V(rw, consistent, 1),
+    V(rw, mark_not_recoverable, 1), V(rw, unlock, 1), V(rw, reset, 3), END,
 };

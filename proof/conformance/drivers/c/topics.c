@@ -31,6 +31,45 @@ static int check(outlive_sample_t *taken) {
     return whole ? 0 : -1;
 }
 
+/* What all languages describe. */
+struct point {
+    double x, y;
+};
+struct track {
+    struct point corners[4];
+    uint32_t kind;
+    float grid[2][3];
+};
+struct other {
+    struct point corners[4];
+    int32_t kind;
+    float grid[2][3];
+};
+OUTLIVE_PAYLOAD(point_payload, struct point, "Point", OUTLIVE_FIELD(struct point, x), OUTLIVE_FIELD(struct point, y));
+OUTLIVE_PAYLOAD(track_payload, struct track, "Track",
+                OUTLIVE_STRUCT_ARRAY_FIELD(struct track, corners, point_payload),
+                OUTLIVE_FIELD(struct track, kind), OUTLIVE_MATRIX_FIELD(struct track, grid));
+OUTLIVE_PAYLOAD(other_payload, struct other, "Track",
+                OUTLIVE_STRUCT_ARRAY_FIELD(struct other, corners, point_payload),
+                OUTLIVE_FIELD(struct other, kind), OUTLIVE_MATRIX_FIELD(struct other, grid));
+
+static void topic_publish_track(void) {
+    struct track track = {0};
+    uint64_t sequence = 0;
+    track.kind = (uint32_t)number(words[2]);
+    track.corners[3].y = track.kind * 2.0;
+    TRY(outlive_publisher_publish_copy(it()->in, &track, sizeof track, NULL, OUTLIVE_NEVER, &sequence));
+    printf("ok %llu\n", (unsigned long long)sequence);
+}
+
+static void topic_recv_track(void) {
+    outlive_sample_t *taken = NULL;
+    TRY(outlive_subscriber_recv(it()->out, &taken, until(words[2])));
+    const struct track *track = outlive_sample_data(taken);
+    printf("ok %u %.0f\n", track->kind, track->corners[3].y);
+    outlive_sample_release(taken);
+}
+
 static void topic_open(void) {
     outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
     outlive_topic_t *topic = NULL;
@@ -38,6 +77,8 @@ static void topic_open(void) {
     option(2, "max", &options.max_bytes);
     if (option(2, "depth", &depth)) options.depth = (uint32_t)depth;
     options.reliable = (uint32_t)flag(2, "reliable");
+    if (flag(2, "track")) options.payload = &track_payload;
+    if (flag(2, "other")) options.payload = &other_payload;
     TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &topic));
     it()->main = topic;
     OK();
@@ -207,6 +248,7 @@ const struct verb topic_verbs[] = {
     V(topic, unsubscribe, 1), V(topic, publish, AT_LEAST(3)), V(topic, publish_many, 3), V(topic, flood, 3),
     V(topic, loan, 2), V(topic, publish_loan, 1), V(topic, publish_msgpack, AT_LEAST(1)),
     V(topic, recv_msgpack, AT_LEAST(1)), V(topic, recv, 2), V(topic, latest, 1), V(topic, recv_hex, 2),
+    V(topic, publish_track, 2), V(topic, recv_track, 2),
     V(topic, drain, 3), V(topic, drain_all, 1), V(topic, consume, 2), V(topic, lost, 1), V(topic, lag, 1),
     V(topic, publishers, 1), V(topic, subscribers, 1),
     V(sample, show, 0), V(sample, sequence, 0), V(sample, order, 0), V(sample, key, 0), V(sample, frame, 0),

@@ -27,7 +27,8 @@ static void set_open(void) {
     }
 
 ADD(topic, outlive_wait_set_add_subscriber(it()->main, find(words[2])->out, &key))
-ADD(event, outlive_wait_set_add_event(it()->main, find(words[2])->main, small_number(words[3]), 0, &key))
+ADD(event, outlive_wait_set_add_event(it()->main, find(words[2])->main, small_number(words[3]), 0,
+    &key))
 ADD(peer, outlive_wait_set_add_peer(it()->main, domain, small_number(words[3]), &key))
 
 static void set_add_queue(void) {
@@ -55,6 +56,6 @@ static void set_wait(void) {
 }
 
 const struct verb wait_verbs[] = {
-    V(set, open, 1), V(set, add_queue, 2), V(set, add_topic, 2), V(set, add_event, 3), V(set, add_peer, 3),
-    V(set, wait, 2), END,
+    V(set, open, 1), V(set, add_queue, 2), V(set, add_topic, 2), V(set, add_event, 3),
+    V(set, add_peer, 3), V(set, wait, 2), END,
 };

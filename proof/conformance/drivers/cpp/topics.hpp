@@ -2,6 +2,24 @@
 #pragma once
 #include "driver.hpp"
 
+/* What all languages describe. */
+struct Point {
+    double x, y;
+};
+struct Track {
+    std::array<Point, 4> corners;
+    uint32_t kind;
+    float grid[2][3];
+};
+struct Other {
+    Point corners[4];
+    int32_t kind;
+    float grid[2][3];
+};
+OUTLIVE_DESCRIBE(Point, "Point", x, y);
+OUTLIVE_DESCRIBE(Track, "Track", corners, kind, grid);
+OUTLIVE_DESCRIBE(Other, "Track", corners, kind, grid);
+
 struct Topic {
     outlive::Topic topic;
     std::optional<outlive::Publisher> out{};
@@ -32,6 +50,8 @@ public:
             options.max_bytes = option(args, "max", 0);
             options.depth = static_cast<uint32_t>(option(args, "depth", 0));
             options.reliable = flag(args, "reliable");
+            if (flag(args, "track")) options.payload = &outlive::description_of<Track>();
+            if (flag(args, "other")) options.payload = &outlive::description_of<Other>();
             auto open = verb == "find" ? outlive::Topic::open : outlive::Topic::open_or_create;
             topics_.insert_or_assign(name, Topic{open(domain_, name, options).value()});
             return ok();
@@ -56,6 +76,12 @@ public:
             return topic.in.emplace(topic.topic.subscriber(options).value()), ok();
         }
         if (verb == "unsubscribe") return topic.in.reset(), ok();
+        if (verb == "publish_track") {
+            Track track{};
+            track.kind = static_cast<uint32_t>(number(args.at(1)));
+            track.corners[3].y = track.kind * 2.0;
+            return ok(topic.out->publish(track).value());
+        }
         if (verb == "publish") {
             outlive::Header header{};
             header.key = option(args, "key", 0);
@@ -84,6 +110,11 @@ public:
         outlive::Subscriber &subscriber = topic.in.value();
         if (verb == "recv") return take(subscriber.recv(until(args.at(1))).value());
         if (verb == "latest") return take(subscriber.latest().value());
+        if (verb == "recv_track") {
+            auto sample = subscriber.recv(until(args.at(1))).value();
+            const Track &track = sample.as<Track>();
+            return ok(std::to_string(track.kind) + " " + std::to_string(static_cast<int>(track.corners[3].y)));
+        }
         if (verb == "recv_hex") {
             auto sample = subscriber.recv(until(args.at(1))).value();
             string hex;

@@ -5,9 +5,31 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
 import outlive
 from line import Refused, Verbs, Wrong, counts, done, end_of, family, folder, keep, last, left, message, named, pattern
 from line import seconds, show, thing, things
+
+
+POINT = np.dtype([("x", "f8"), ("y", "f8")], align=True)
+TRACK = np.dtype([("corners", POINT, 4), ("kind", "u4"), ("grid", "f4", (2, 3))], align=True)
+OTHER = np.dtype([("corners", POINT, 4), ("kind", "i4"), ("grid", "f4", (2, 3))], align=True)
+
+
+def payload(options: tuple[str, ...]) -> Any:
+    """What all languages describe; a type of numpy's has no name, and takes theirs."""
+    return TRACK if "track" in options else OTHER if "other" in options else None
+
+
+def publish_track(name: str, kind: str) -> int:
+    track = np.zeros((), TRACK)
+    track["kind"], track["corners"]["y"][3] = int(kind), 2 * int(kind)
+    return publisher(name).publish(track)
+
+
+def recv_track(name: str, span: str) -> str:
+    track = subscriber(name).recv(timeout=seconds(span)).numpy()
+    return f"{track['kind']} {track['corners']['y'][3]:.0f}"
 
 
 def publisher(name: str) -> Any:
@@ -122,6 +144,7 @@ VERBS: Verbs = {
                 name,
                 folder,
                 reliable=True if "reliable" in options else None,
+                payload=payload(options),
                 **named(options, depth="depth", max="max_bytes"),
             ),
         ),
@@ -136,6 +159,8 @@ VERBS: Verbs = {
         publish_loan=lambda name: last.pop("loan").publish(),
         publish_msgpack=lambda name, who, age: publisher(name).publish_msgpack({"name": who, "age": int(age)}),
         recv_msgpack=recv_msgpack,
+        publish_track=publish_track,
+        recv_track=recv_track,
         recv_hex=lambda name, span: bytes(subscriber(name).recv(timeout=seconds(span))).hex(),
         recv=recv,
         latest=lambda name: taken(subscriber(name).latest()),

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use outlive::describe::Description;
 use outlive::topic::{Header, Loan, Publisher, Sample, Subscriber, Topic};
-use outlive::{Deadline, Domain};
+use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use outlive::{Deadline, Domain, Payload};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, refused, said};
@@ -18,6 +20,39 @@ pub(crate) struct Topics {
     published: u64,
     loan: Option<Loan>,
     sample: Option<Sample>,
+}
+
+/// What all languages describe.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[zerocopy(crate = "outlive::zerocopy")]
+#[repr(C)]
+struct Point {
+    x: f64,
+    y: f64,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[zerocopy(crate = "outlive::zerocopy")]
+#[repr(C)]
+struct Track {
+    corners: [Point; 4],
+    kind: u32,
+    grid: [[f32; 3]; 2],
+    _unused: [u8; 4],
+}
+
+mod other {
+    use super::{FromBytes, Immutable, IntoBytes, KnownLayout, Payload, Point};
+
+    #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+    #[zerocopy(crate = "outlive::zerocopy")]
+    #[repr(C)]
+    pub(super) struct Track {
+        corners: [Point; 4],
+        kind: i32,
+        grid: [[f32; 3]; 2],
+        _unused: [u8; 4],
+    }
 }
 
 /// What goes as msgpack.
@@ -45,6 +80,12 @@ impl Topics {
                 }
                 if let Some(bytes) = answer::option(options, "max")? {
                     plan = plan.max_bytes(bytes);
+                }
+                if options.contains(&"track") {
+                    plan = plan.description(Description::of::<Track>());
+                }
+                if options.contains(&"other") {
+                    plan = plan.description(Description::of::<other::Track>());
                 }
                 if options.contains(&"reliable") {
                     plan = plan.reliable(true);
@@ -139,6 +180,22 @@ impl Topics {
                     .ok_or_else(nothing_came)?;
                 let Person { name, age } = sample.msgpack()?;
                 said(format!("{name} {age}"))
+            }
+            ("publish_track", [name, kind]) => {
+                let kind: u32 = answer::number(kind)?;
+                let mut corners = [Point { x: 0.0, y: 0.0 }; 4];
+                corners[3].y = f64::from(kind) * 2.0;
+                let track = Track { corners, kind, grid: [[0.0; 3]; 2], _unused: [0; 4] };
+                said(self.publisher(name)?.publish(track.as_bytes())?.sequence())
+            }
+            ("recv_track", [name, span]) => {
+                let sample = self
+                    .subscriber(name)?
+                    .recv_timeout(answer::span(span)?)?
+                    .ok_or_else(nothing_came)?;
+                let track = Track::read_from_bytes(&sample);
+                let track = track.map_err(|_| Refusal::new("OtherType", "another length"))?;
+                said(format!("{} {}", track.kind, track.corners[3].y))
             }
             ("recv_hex", [name, span]) => {
                 let sample = self

@@ -39,6 +39,7 @@ impl World {
             reserve: first_span + u64::from(spans) * SPAN,
             max_bytes: 1 << 30,
             initial: CONTROL + Heap::FIRST_CONTROL,
+            description: None,
         };
         let segment = domain.open_as("pool", Opening::CreateNew, &spec, |_| Ok(())).expect("made");
         World {

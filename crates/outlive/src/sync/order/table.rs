@@ -95,6 +95,7 @@ impl Table {
             reserve: bytes,
             max_bytes: bytes,
             initial: bytes,
+            description: None,
         };
         Table::checked(Segment::create_or_open(domain.folder(), FILE, &spec, |_| Ok(()))?)
     }

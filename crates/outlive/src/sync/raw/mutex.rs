@@ -10,6 +10,7 @@
 //! | 0 | inconsistent | a holder that was told, or that panicked, did not mark it consistent | the next locker is told |
 //! | id | not recoverable | its holder marks it so, or is about to be refused | taken over, refused |
 //! | 0 | not recoverable | free, and no process may have it | every locker is refused until `reset` |
+//! | id or 0 | marked inside | the same, of a reentrant mutex whose holder marked it so inside other guards of its own, which cannot make it consistent (`reentrant.rs`) | the same |
 //!
 //! claim/word.rs takes the word, takes it over and leaves it. Only the holder writes `state`, so
 //! plain stores suffice, ordered by the word. proof/models/mutex.pml checks it with deaths at any
@@ -30,6 +31,9 @@ pub(crate) const CONSISTENT: u32 = 0;
 pub(crate) const INCONSISTENT: u32 = 1;
 /// A holder marked the lock so.
 pub(crate) const NOT_RECOVERABLE: u32 = 2;
+/// A holder of a reentrant mutex marked the lock not recoverable while it had other guards of it:
+/// they cannot undo that. To lockers it is the same as `NOT_RECOVERABLE`.
+pub(crate) const MARKED_INSIDE: u32 = 3;
 
 /// See the file's head. `MARKS` are those of its word: a mutex has none, a reader-writer lock's
 /// writers' half has one.
@@ -133,7 +137,10 @@ impl<const MARKS: u32> RawMutex<MARKS> {
             return Ok(Acquired::OwnerDied);
         }
         self.release(me.id);
-        Err(if state == NOT_RECOVERABLE { Refused::NotRecoverable } else { Refused::Damaged })
+        Err(match state {
+            NOT_RECOVERABLE | MARKED_INSIDE => Refused::NotRecoverable,
+            _ => Refused::Damaged,
+        })
     }
 
     /// Decides what a claim on the word means to the caller.
@@ -198,16 +205,30 @@ impl<const MARKS: u32> RawMutex<MARKS> {
     /// resets it. The caller holds the lock.
     #[cold]
     pub(crate) fn mark_not_recoverable(&self, id: TokenId) {
-        self.note_not_recoverable(id);
+        self.note_refusal(id, NOT_RECOVERABLE);
         self.release(id);
     }
 
-    /// Does the first step of [`RawMutex::mark_not_recoverable`].
+    /// Marks the lock not recoverable for a holder that keeps it by other guards, whose
+    /// [`RawMutex::mark_consistent`] has no effect from then on.
     #[cold]
-    pub(crate) fn note_not_recoverable(&self, id: TokenId) {
+    pub(crate) fn mark_inside(&self, id: TokenId) {
+        self.note_refusal(id, MARKED_INSIDE);
+    }
+
+    fn note_refusal(&self, id: TokenId, state: u32) {
         if self.is_held_by(id) {
             // Relaxed: ordered by the word. Died just after: the next locker takes over, and is
             // refused.
+            self.state.store(state, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the holder, which took the lock to reset it, make it consistent, also if a guard
+    /// inside another one marked it.
+    pub(crate) fn allow_recovery(&self) {
+        if self.state.load(Ordering::Relaxed) == MARKED_INSIDE {
+            // Relaxed: ordered by the word. Died just before or after: every locker is refused.
             self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
         }
     }
@@ -225,9 +246,12 @@ impl<const MARKS: u32> RawMutex<MARKS> {
         self.word.release(id, 0);
     }
 
-    /// Notes that the holder has repaired what the lock guards.
+    /// Notes that the holder has repaired what the lock guards; has no effect if the holder itself has
+    /// marked the lock not recoverable, by a guard inside the present one.
     pub(crate) fn mark_consistent(&self) {
-        self.state.store(CONSISTENT, Ordering::Relaxed);
+        if self.state.load(Ordering::Relaxed) != MARKED_INSIDE {
+            self.state.store(CONSISTENT, Ordering::Relaxed);
+        }
     }
 
     /// Does a sweep's part: takes a dead owner's name out, so that no claim of the dead remains.
@@ -281,7 +305,7 @@ impl<const MARKS: u32> RawMutex<MARKS> {
 
     /// Returns whether a holder has marked the lock not recoverable.
     pub(crate) fn is_not_recoverable(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == NOT_RECOVERABLE
+        matches!(self.state.load(Ordering::Relaxed), NOT_RECOVERABLE | MARKED_INSIDE)
     }
 }
 

@@ -8,8 +8,9 @@
 //!
 //! Only the owner reads or writes `depth`, and each new owner stores 1 before it reads it. So a
 //! death leaves nothing to repair there, and plain stores suffice: the mutex's word orders them.
-//! The other states are the mutex's own (`mutex.rs`). doc/protocols/reentrant_mutex.md has the
-//! argument.
+//! The other states are the mutex's own (`mutex.rs`). One is for this lock alone, "marked inside": its
+//! owner marked it not recoverable and keeps it by outer guards, which cannot undo that.
+//! doc/protocols/reentrant_mutex.md has the argument.
 
 use super::mutex::RawMutex;
 use super::relock::Relock;
@@ -91,6 +92,7 @@ impl RawReentrant {
     ) -> Result<(), Refused> {
         self.mutex.take_to_reset(me, spin_wait, wait)?;
         self.set_depth(1);
+        self.mutex.allow_recovery();
         Ok(())
     }
 
@@ -133,7 +135,8 @@ impl RawReentrant {
         if self.is_last_of(id) {
             self.mutex.mark_not_recoverable(id);
         } else {
-            self.mutex.note_not_recoverable(id);
+            // The owner goes on with the outer guards, none of which undoes this.
+            self.mutex.mark_inside(id);
         }
     }
 
@@ -267,6 +270,41 @@ mod loom_tests {
     }
 
     #[test]
+    fn loom_reentrant_an_outer_guard_does_not_undo_that_an_inner_one_marked() {
+        explore(3, || {
+            let world = world(2);
+            let giving_up = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let (mut list, id) = (ListHead::new(), TokenId::new(0, 0));
+                    assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
+                    assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
+                    raise(&world);
+                    world.lock.mark_not_recoverable(id);
+                    world.lock.mutex.mark_consistent();
+                    assert_eq!(lock(&world, 0, &mut list), Err(Refused::NotRecoverable));
+                    world.lock.release(id);
+                })
+            };
+            let (mut list, id) = (ListHead::new(), TokenId::new(1, 0));
+            match lock(&world, 1, &mut list) {
+                Ok(got) => {
+                    assert_eq!(got, Acquired::Clean);
+                    world.lock.release(id);
+                }
+                Err(refused) => assert_eq!(refused, Refused::NotRecoverable),
+            }
+            giving_up.join().unwrap();
+            assert_eq!(lock(&world, 1, &mut list), Err(Refused::NotRecoverable));
+            let me = Me { registry: &world.registry, id, list: &mut list };
+            world.lock.take_to_reset(me, &SpinWait::new(), None).unwrap();
+            world.lock.mutex.mark_consistent();
+            world.lock.release(id);
+            assert_eq!(lock(&world, 1, &mut list), Ok(Acquired::Clean));
+        });
+    }
+
+    #[test]
     fn loom_reentrant_a_death_at_depth_two_is_told_once_at_depth_one() {
         explore(3, || {
             let world = world(2);
@@ -301,6 +339,26 @@ mod loom_tests {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    /// What an inner guard decided, outer ones cannot undo.
+    #[test]
+    fn marked_inside_it_stays_not_recoverable() {
+        // SAFETY: atomics: zeroes are a value.
+        let lock: RawReentrant = unsafe { core::mem::zeroed() };
+        let id = TokenId::new(1, 0);
+        assert!(lock.acquire(id) && lock.acquire_again(id) == Some(Ok(())));
+        lock.mark_not_recoverable(id);
+        assert!(lock.depth() == 1 && lock.mutex.is_not_recoverable());
+        lock.mutex.mark_consistent();
+        lock.release_unfinished(id);
+        assert!(lock.mutex.owner().is_none() && lock.mutex.is_not_recoverable());
+        // A holder that came to reset it may, by however many steps.
+        assert!(lock.mutex.acquire(id));
+        lock.mutex.allow_recovery();
+        assert!(lock.mutex.is_not_recoverable());
+        lock.mutex.mark_consistent();
+        assert!(lock.mutex.is_consistent());
+    }
 
     #[test]
     fn as_often_as_can_be_counted_and_no_more() {

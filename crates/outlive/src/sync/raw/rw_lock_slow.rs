@@ -159,7 +159,7 @@ impl RawRwLock {
         };
         let got = self.judge(got);
         if got == Acquired::OwnerDied {
-            self.drain(me, spin_wait, wait, None)?;
+            self.drain(me, spin_wait, wait)?;
             self.begin();
         }
         Ok(Some(got))
@@ -187,7 +187,7 @@ impl RawRwLock {
             let got = self.writer.entered(me)?;
             let got = self.judge(got);
             if got == Acquired::OwnerDied {
-                self.drain(me, spin_wait, wait, None)?;
+                self.drain(me, spin_wait, wait)?;
                 self.begin();
                 return Ok(got);
             }
@@ -199,7 +199,7 @@ impl RawRwLock {
     }
 
     /// Lets readers in beside the caller, which owns `writer` and goes on as the upgradable reader.
-    fn share(&self, me: Me) {
+    pub(crate) fn share(&self, me: Me) {
         self.writer.claim().set_mark(me.id, SHARED_BIT);
     }
 
@@ -237,7 +237,7 @@ impl RawRwLock {
             self.acquire_slow(me, spin_wait, wait)?
         };
         let got = self.judge(got);
-        self.drain(me, spin_wait, wait, None)?;
+        self.drain(me, spin_wait, wait)?;
         self.begin();
         Ok(got)
     }
@@ -272,24 +272,17 @@ impl RawRwLock {
         Ok(())
     }
 
-    /// Waits until no reader but `own` is inside, while the caller holds `writer`; unlocks if that
-    /// fails.
-    fn drain(
-        &self,
-        me: Me,
-        spin_wait: &SpinWait,
-        wait: Option<Deadline>,
-        own: Option<&AtomicU32>,
-    ) -> Result<(), Refused> {
-        let drained = self.drain_words(me, spin_wait, wait, own);
-        let kept = own.is_some_and(|own| self.is_writers(own));
-        if drained.is_err() && !kept {
+    /// Waits until no reader is inside, while the caller holds `writer`; unlocks if that fails.
+    fn drain(&self, me: Me, spin_wait: &SpinWait, wait: Option<Deadline>) -> Result<(), Refused> {
+        let drained = self.drain_words(me, spin_wait, wait, None);
+        if drained.is_err() {
             // An owner's death that we were to be told of is left for the next locker.
             self.writer.release(me.id);
         }
         drained
     }
 
+    /// Waits until no reader but `own` is inside, while the caller holds `writer`.
     #[cold]
     fn drain_words(
         &self,
@@ -379,7 +372,7 @@ impl RawRwLock {
             return Err(Refused::Deadlock);
         }
         self.writer.take_to_reset(me, spin_wait, wait)?;
-        self.drain(me, spin_wait, wait, None)?;
+        self.drain(me, spin_wait, wait)?;
         self.begin();
         Ok(())
     }
@@ -418,63 +411,88 @@ impl RawRwLock {
         }
     }
 
+    /// Keeps new readers out, for an upgradable reader that is about to become the writer. `waits`:
+    /// it waits for the readers that are inside. If refused, the caller is the upgradable reader as
+    /// before; afterwards it goes on by [`RawRwLock::finish_upgrade_upgradable`] or
+    /// [`RawRwLock::share`].
+    pub(crate) fn begin_upgrade_upgradable(&self, me: Me, waits: bool) -> Result<(), Refused> {
+        if !waits {
+            // Looked at first, so that a try which must fail keeps no reader out.
+            self.look_at_readers(me)?;
+        } else if self.has_reader(me.id) {
+            // And no other reader is waited for either: this thread would never come to its turn.
+            return Err(Refused::Deadlock);
+        }
+        // From here on new readers wait. Died or stopped from here on, until `begin`: as a writer
+        // that waits for readers, of whose death no locker is told.
+        if self.writer.claim().clear_mark(me.id, SHARED_BIT) {
+            Ok(())
+        } else {
+            // Another thread owns the lock: a process declared this one dead, or wrote over it.
+            Err(Refused::Damaged)
+        }
+    }
+
     /// Goes from upgradable reading to writing, once no other reader is inside. No thread writes in
-    /// between, because the caller owns `writer` all the time. If refused, the caller is the
-    /// upgradable reader as before.
-    pub(crate) fn upgrade_upgradable(
+    /// between, because the caller owns `writer` all the time. If refused, new readers stay out.
+    pub(crate) fn finish_upgrade_upgradable(
         &self,
         me: Me,
         spin_wait: &SpinWait,
         wait: Option<Deadline>,
     ) -> Result<(), Refused> {
-        match wait {
-            // Looked at first, so that a try which must fail keeps no reader out.
-            None => self.look_at_readers(me)?,
-            // And no other reader is waited for either: this thread would never come to its turn.
-            Some(_) if self.has_reader(me.id) => return Err(Refused::Deadlock),
-            Some(_) => {}
+        self.drain_words(me, spin_wait, wait, None)?;
+        self.begin();
+        Ok(())
+    }
+
+    /// Keeps new readers out, for a reader that is about to become the writer, as `word` says.
+    /// `waits`: it waits for the readers that are inside. If refused, the caller reads as before;
+    /// afterwards it goes on by [`RawRwLock::finish_upgrade`] or [`RawRwLock::end_upgrade`].
+    pub(crate) fn begin_upgrade(
+        &self,
+        word: &AtomicU32,
+        me: Me,
+        waits: bool,
+    ) -> Result<(), Refused> {
+        // Relaxed: only this thread writes its own id.
+        let reads = |by: &AtomicU32| TokenId::from_word(by.load(Ordering::Relaxed)) == Some(me.id);
+        // Looked at before it waits for another reader, which may wait for this thread.
+        if waits && self.words().any(|by| !core::ptr::eq(by, word) && reads(by)) {
+            return Err(Refused::Deadlock);
         }
-        // From here on new readers wait. Died or stopped from here on, until `begin`: as a writer
-        // that waits for readers, of whose death no locker is told.
-        if !self.writer.claim().clear_mark(me.id, SHARED_BIT) {
-            // Another thread owns the lock: a process declared this one dead, or wrote over it.
+        // From here on new readers wait. Died or stopped from here on, until `begin`: as a reader,
+        // and a writer that waits for readers, of whose death no locker is told.
+        if !self.is_writers(word) && self.judge(self.writer.try_lock(me)?) == Acquired::OwnerDied {
+            // While we read, no writer was inside: a stray write changed the words.
+            self.writer.release(me.id);
             return Err(Refused::Damaged);
         }
-        let drained = self.drain_words(me, spin_wait, wait, None);
-        match drained {
-            Ok(()) => self.begin(),
-            Err(_) => self.share(me),
-        }
-        drained
+        Ok(())
     }
 
     /// Goes from reading, as `word` says, to writing, once no other reader is inside. If refused,
-    /// the caller still reads.
-    pub(crate) fn upgrade(
+    /// the caller still reads, and new readers stay out.
+    pub(crate) fn finish_upgrade(
         &self,
         word: &AtomicU32,
         me: Me,
         spin_wait: &SpinWait,
         wait: Option<Deadline>,
     ) -> Result<(), Refused> {
-        let by_word = !self.is_writers(word);
-        // Relaxed: only this thread writes its own id.
-        let reads = |by: &AtomicU32| TokenId::from_word(by.load(Ordering::Relaxed)) == Some(me.id);
-        // Looked at before it waits for another reader, which may wait for this thread.
-        if wait.is_some() && self.words().any(|by| !core::ptr::eq(by, word) && reads(by)) {
-            return Err(Refused::Deadlock);
-        }
-        if by_word && self.judge(self.writer.try_lock(me)?) == Acquired::OwnerDied {
-            // While we read, no writer was inside: a stray write changed the words.
-            self.writer.release(me.id);
-            return Err(Refused::Damaged);
-        }
-        self.drain(me, spin_wait, wait, Some(word))?;
+        self.drain_words(me, spin_wait, wait, Some(word))?;
         self.begin();
-        if by_word {
+        if !self.is_writers(word) {
             // Died just before: as a writer, and the next locker is told; just after: the same.
             self.vacate(word, me.id);
         }
         Ok(())
+    }
+
+    /// Lets new readers in again, for a reader that has not become the writer.
+    pub(crate) fn end_upgrade(&self, word: &AtomicU32, me: Me) {
+        if !self.is_writers(word) {
+            self.writer.release(me.id);
+        }
     }
 }

@@ -289,7 +289,9 @@ fn loom_rw_of_two_who_upgrade_one_does() {
             else {
                 panic!("nobody dies");
             };
-            match lock.upgrade(word, me, spin_wait, Some(Deadline::NEVER)) {
+            let begun = lock.begin_upgrade(word, me, true);
+            let wait = Some(Deadline::NEVER);
+            match begun.and_then(|()| lock.finish_upgrade(word, me, spin_wait, wait)) {
                 Ok(()) => {
                     // SAFETY: loom's cell panics if another thread is inside.
                     reader.world.value.with_mut(|value| unsafe { *value += 1 });
@@ -326,7 +328,9 @@ impl Actor {
     /// Becomes the writer.
     fn upgrade(&self) {
         let (lock, me, spin_wait) = self.lock();
-        lock.upgrade_upgradable(me, spin_wait, Some(Deadline::NEVER)).expect("others leave");
+        lock.begin_upgrade_upgradable(me, true).expect("it reads by no other word");
+        let wait = Some(Deadline::NEVER);
+        lock.finish_upgrade_upgradable(me, spin_wait, wait).expect("others leave");
     }
 }
 

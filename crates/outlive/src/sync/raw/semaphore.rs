@@ -77,6 +77,21 @@ impl<'a> Records<'a> {
     }
 }
 
+/// What a thread that acquires several permits has by now. Dropping it gives nothing back:
+/// [`RawSemaphore::give_up`] does.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    has_turn: bool,
+    taken: Vec<usize>,
+}
+
+impl Gathered {
+    /// Returns the permits, once all have been gathered.
+    pub(crate) fn into_permits(self) -> Vec<usize> {
+        self.taken
+    }
+}
+
 /// What a look at all records found.
 enum Look {
     /// A permit, taken.
@@ -210,50 +225,68 @@ impl RawSemaphore<'_> {
         start: usize,
         count: usize,
     ) -> Result<Vec<usize>, Refused> {
-        if count == 0 {
-            // Without the turn: the thread that has it may wait for a permit of the caller's.
-            return Ok(Vec::new());
-        }
-        match wait {
-            // Looked at first, so that a try which must fail takes nothing from others.
-            None if self.within_reach(me) < count => return Err(Refused::WouldBlock),
-            None => self.turn.try_claim(me)?,
-            // The others' permits, all of them, would not be enough.
-            Some(_) if self.held_by(me.id) + count > self.records.len() => {
-                return Err(Refused::Deadlock);
-            }
-            Some(deadline) => self.turn.claim(me, spin_wait, deadline)?,
-        };
-        // Died or stopped from here on: others wait for the turn, or take it over; the permits that
-        // we have by then are a dead or a living holder's, as any.
-        let mut taken = Vec::new();
-        let got = self.gather(me, spin_wait, wait, start, count, &mut taken);
+        let mut gathered = Gathered::default();
+        let got = self.gather(me, spin_wait, wait, start, count, &mut gathered);
         if got.is_err() {
-            taken.drain(..).for_each(|index| self.release(index));
+            self.give_up(me.id, &mut gathered);
         }
-        self.turn.release(me.id, 0);
-        got.map(|()| taken)
+        got.map(|()| gathered.into_permits())
     }
 
-    fn gather(
+    /// Does the same, and keeps in `gathered` what it has, and the turn, if it is refused: the caller
+    /// goes on by another call, or gives up.
+    ///
+    /// Died or stopped between two calls: as in the middle of one.
+    #[cold]
+    pub(crate) fn gather(
         self,
         me: Me,
         spin_wait: &SpinWait,
         wait: Option<Deadline>,
         start: usize,
         count: usize,
-        taken: &mut Vec<usize>,
+        gathered: &mut Gathered,
     ) -> Result<(), Refused> {
-        let mut from = start;
+        if count == 0 {
+            // Without the turn: the thread that has it may wait for a permit of the caller's.
+            return Ok(());
+        }
+        if !gathered.has_turn {
+            match wait {
+                // Looked at first, so that a try which must fail takes nothing from others.
+                None if self.within_reach(me) < count => return Err(Refused::WouldBlock),
+                None => self.turn.try_claim(me)?,
+                // The others' permits, all of them, would not be enough.
+                Some(_) if self.held_by(me.id) + count > self.records.len() => {
+                    return Err(Refused::Deadlock);
+                }
+                Some(deadline) => self.turn.claim(me, spin_wait, deadline)?,
+            };
+            // Died or stopped from here on: others wait for the turn, or take it over; the permits
+            // that we have by then are a dead or a living holder's, as any.
+            gathered.has_turn = true;
+        }
+        let taken = &mut gathered.taken;
         while taken.len() < count {
+            let from = taken.last().map_or(start, |last| last + 1);
             let index = match wait {
                 None => self.try_acquire(me, from)?,
                 Some(deadline) => self.acquire_slow(me, spin_wait, deadline, from)?,
             };
             taken.push(index);
-            from = index + 1;
         }
+        self.turn.release(me.id, 0);
+        gathered.has_turn = false;
         Ok(())
+    }
+
+    /// Gives back what a thread with that id has gathered, and its turn.
+    #[cold]
+    pub(crate) fn give_up(self, id: TokenId, gathered: &mut Gathered) {
+        gathered.taken.drain(..).for_each(|index| self.release(index));
+        if core::mem::take(&mut gathered.has_turn) {
+            self.turn.release(id, 0);
+        }
     }
 
     /// Returns how many permits no living thread holds.

@@ -25,6 +25,17 @@ pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
                     .join(" ")),
             }
         }
+        // How many nodes there are, if all of them are whole.
+        ["nodes"] => {
+            let nodes = domain.nodes().map_err(|error| error.to_string())?;
+            let is_whole = |node: &outlive::node::NodeInfo| {
+                node.name == "victim" && node.attributes.get("key") == Some("value")
+            };
+            match nodes.iter().all(is_whole) {
+                true => Ok(nodes.len().to_string()),
+                false => Err(format!("a node in parts: {nodes:?}")),
+            }
+        }
         ["remove", name] => {
             domain.remove(name).map(|()| String::new()).map_err(|error| error.to_string())
         }

@@ -1,0 +1,105 @@
+/* Descriptions of payloads' types, the same for all languages. */
+#ifndef OUTLIVE_DESCRIBED_HPP
+#define OUTLIVE_DESCRIBED_HPP
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+
+#include <outlive.h>
+
+namespace outlive {
+
+/** The description of a `T`: `get()`. OUTLIVE_DESCRIBE makes it. */
+template <class T> struct Description;
+
+/** Returns the description of a `T`, for the options of a topic: `options.payload =
+ * &outlive::description_of<Pose>()`. */
+template <class T> const outlive_payload_t &description_of() { return Description<T>::get(); }
+
+namespace detail {
+
+template <class T> struct Items {
+    using Item = T;
+    static constexpr void extents(uint32_t *) {}
+};
+template <class T, size_t N> struct Items<T[N]> {
+    using Item = typename Items<T>::Item;
+    static constexpr void extents(uint32_t *to) {
+        *to = N;
+        Items<T>::extents(to + 1);
+    }
+};
+template <class T, size_t N> struct Items<std::array<T, N>> : Items<T[N]> {};
+
+template <class T> constexpr uint32_t type_number() {
+    if constexpr (std::is_same_v<T, bool>) return OUTLIVE_TYPE_BOOL;
+    else if constexpr (std::is_same_v<T, char> || std::is_same_v<T, std::byte>) return OUTLIVE_TYPE_U8;
+    else if constexpr (std::is_enum_v<T>) return type_number<std::underlying_type_t<T>>();
+    else if constexpr (std::is_floating_point_v<T>) {
+        static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a floating-point number has 32 or 64 bits");
+        return sizeof(T) == 4 ? OUTLIVE_TYPE_F32 : OUTLIVE_TYPE_F64;
+    } else if constexpr (std::is_integral_v<T>) {
+        constexpr uint32_t base = sizeof(T) == 1   ? OUTLIVE_TYPE_U8
+                                  : sizeof(T) == 2 ? OUTLIVE_TYPE_U16
+                                  : sizeof(T) == 4 ? OUTLIVE_TYPE_U32
+                                                   : OUTLIVE_TYPE_U64;
+        return base + (std::is_signed_v<T> ? 1 : 0);
+    } else return OUTLIVE_TYPE_STRUCT;
+}
+
+template <class M> outlive_field_t field(const char *name, size_t offset) {
+    using Item = typename Items<std::remove_cv_t<M>>::Item;
+    outlive_field_t field{name, static_cast<uint32_t>(offset), type_number<Item>(), {0, 0, 0, 0}, nullptr};
+    uint32_t extents[8] = {};
+    Items<std::remove_cv_t<M>>::extents(extents);
+    for (size_t at = 0; at < 4; ++at) field.extents[at] = extents[at];
+    if constexpr (type_number<Item>() == OUTLIVE_TYPE_STRUCT) field.nested = &Description<Item>::get();
+    return field;
+}
+
+} // namespace detail
+} // namespace outlive
+
+/* At most 16 fields. */
+#define OUTLIVE_EACH_1(m, t, a) m(t, a)
+#define OUTLIVE_EACH_2(m, t, a, ...) m(t, a), OUTLIVE_EACH_1(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_3(m, t, a, ...) m(t, a), OUTLIVE_EACH_2(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_4(m, t, a, ...) m(t, a), OUTLIVE_EACH_3(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_5(m, t, a, ...) m(t, a), OUTLIVE_EACH_4(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_6(m, t, a, ...) m(t, a), OUTLIVE_EACH_5(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_7(m, t, a, ...) m(t, a), OUTLIVE_EACH_6(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_8(m, t, a, ...) m(t, a), OUTLIVE_EACH_7(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_9(m, t, a, ...) m(t, a), OUTLIVE_EACH_8(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_10(m, t, a, ...) m(t, a), OUTLIVE_EACH_9(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_11(m, t, a, ...) m(t, a), OUTLIVE_EACH_10(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_12(m, t, a, ...) m(t, a), OUTLIVE_EACH_11(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_13(m, t, a, ...) m(t, a), OUTLIVE_EACH_12(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_14(m, t, a, ...) m(t, a), OUTLIVE_EACH_13(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_15(m, t, a, ...) m(t, a), OUTLIVE_EACH_14(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_16(m, t, a, ...) m(t, a), OUTLIVE_EACH_15(m, t, __VA_ARGS__)
+#define OUTLIVE_EACH_OF(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, name, ...) name
+#define OUTLIVE_EACH(m, t, ...)                                                                                        \
+    OUTLIVE_EACH_OF(__VA_ARGS__, OUTLIVE_EACH_16, OUTLIVE_EACH_15, OUTLIVE_EACH_14, OUTLIVE_EACH_13, OUTLIVE_EACH_12,  \
+                    OUTLIVE_EACH_11, OUTLIVE_EACH_10, OUTLIVE_EACH_9, OUTLIVE_EACH_8, OUTLIVE_EACH_7, OUTLIVE_EACH_6,  \
+                    OUTLIVE_EACH_5, OUTLIVE_EACH_4, OUTLIVE_EACH_3, OUTLIVE_EACH_2, OUTLIVE_EACH_1, )                  \
+    (m, t, __VA_ARGS__)
+#define OUTLIVE_DESCRIBED_FIELD(type, member)                                                                          \
+    ::outlive::detail::field<decltype(type::member)>(#member, offsetof(type, member))
+
+/** Describes a struct by its members, in the order of their places, at most 16: numbers, structs
+ * that are described, and arrays of both. Outside of all namespaces, once:
+ * OUTLIVE_DESCRIBE(robot::Pose, "Pose", position, heading) */
+#define OUTLIVE_DESCRIBE(type, type_name, ...)                                                                         \
+    template <> struct outlive::Description<type> {                                                                    \
+        static const outlive_payload_t &get() {                                                                        \
+            static_assert(std::is_standard_layout_v<type> && std::is_trivially_copyable_v<type>,                       \
+                          "a payload is trivially copyable and of standard layout");                                   \
+            static const outlive_field_t fields[] = {OUTLIVE_EACH(OUTLIVE_DESCRIBED_FIELD, type, __VA_ARGS__)};        \
+            static const outlive_payload_t payload = {type_name, sizeof(type), alignof(type), OUTLIVE_ENCODING_RAW,    \
+                                                      0, fields, sizeof fields / sizeof fields[0]};                    \
+            return payload;                                                                                            \
+        }                                                                                                              \
+    }
+
+#endif

@@ -1,0 +1,87 @@
+/* Nodes, attributes, and following what comes and goes in a domain. */
+#include "testing.h"
+
+static outlive_attribute_t host = {"host", "arm"};
+
+static void named(void) {
+    outlive_node_t *node = NULL, *again = NULL;
+    OK(outlive_node_open(domain, "planner", "1.4", &host, 1, &node));
+    IS(EEXIST, outlive_node_open(domain, "again", NULL, NULL, 0, &again));
+    CHECK(again == NULL);
+    uint32_t tokens[4] = {0}, me = 0;
+    size_t count = 0;
+    OK(outlive_domain_nodes(domain, tokens, 4, &count));
+    OK(outlive_domain_process_token(domain, &me));
+    CHECK(count == 1 && tokens[0] == me);
+    OK(outlive_domain_token(domain, &me));
+    char name[16], version[8];
+    OK(outlive_node_name(domain, me, name, sizeof name, version, sizeof version));
+    CHECK(strcmp(name, "planner") == 0 && strcmp(version, "1.4") == 0);
+    IS(EMSGSIZE, outlive_node_name(domain, me, name, 4, NULL, 0));
+    OK(outlive_node_attribute(domain, me, "host", name, sizeof name));
+    CHECK(strcmp(name, "arm") == 0);
+    IS(ENOENT, outlive_node_attribute(domain, me, "none", name, sizeof name));
+    outlive_node_close(node);
+    outlive_node_close(NULL);
+    IS(ESRCH, outlive_node_name(domain, me, name, sizeof name, NULL, 0));
+    IS(EINVAL, outlive_node_open(domain, "", NULL, NULL, 0, &node));
+    IS(EINVAL, outlive_node_open(domain, "a", NULL, NULL, 1, &node));
+}
+
+static void take_a_name(void) {
+    outlive_node_t *node = NULL;
+    OK(outlive_node_open(domain, "victim", NULL, NULL, 0, &node));
+    CHECK(write(news[1], "!", 1) == 1);
+    for_ever();
+}
+
+static void killed(void) {
+    outlive_domain_watch_t *watch = NULL;
+    outlive_wait_set_t *set = NULL;
+    outlive_ready_t ready;
+    uint64_t key = 0;
+    size_t things = 9, nodes = 9, count = 0;
+    char byte;
+    OK(outlive_domain_watch_open(domain, &watch));
+    OK(outlive_domain_watch_changed(watch, SOON, &things, &nodes));
+    CHECK(things == 0 && nodes == 0);
+    IS(ETIMEDOUT, outlive_domain_watch_changed(watch, outlive_after_ms(5), &things, &nodes));
+    OK(outlive_wait_set_open(domain, &set));
+    OK(outlive_wait_set_add_domain_watch(set, watch, &key));
+    pid_t child = start(take_a_name);
+    CHECK(read(news[0], &byte, 1) == 1);
+    close(news[0]);
+    OK(outlive_wait_set_wait(set, &ready, 1, &count, SOON));
+    CHECK(count == 1 && ready.key == key && ready.what == OUTLIVE_CHANGED);
+    OK(outlive_domain_watch_changed(watch, SOON, &things, &nodes));
+    CHECK(things == 0 && nodes == 1);
+    CHECK(kill(child, SIGKILL) == 0);
+    OK(outlive_wait_set_wait(set, &ready, 1, &count, SOON));
+    OK(outlive_domain_watch_changed(watch, SOON, &things, &nodes));
+    CHECK(things == 0 && nodes == 0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    outlive_wait_set_close(set);
+    outlive_domain_watch_close(watch);
+    outlive_domain_watch_close(NULL);
+}
+
+static void attributes(void) {
+    outlive_domain_t *with = NULL;
+    outlive_event_t *event = NULL;
+    char value[8];
+    OK(outlive_domain_with_attributes(domain, &host, 1, &with));
+    OK(outlive_event_open(with, "stop", OUTLIVE_CREATE_NEW, 0, &event));
+    outlive_event_close(event);
+    OK(outlive_domain_attribute(domain, "stop", "host", value, sizeof value));
+    CHECK(strcmp(value, "arm") == 0);
+    IS(ENOENT, outlive_domain_attribute(domain, "stop", "none", value, sizeof value));
+    IS(ENOENT, outlive_domain_attribute(domain, "none", "host", value, sizeof value));
+    outlive_domain_close(with);
+    outlive_attribute_t other = {"host", "leg"};
+    OK(outlive_domain_with_attributes(domain, &other, 1, &with));
+    IS(EINVAL, outlive_event_open(with, "stop", OUTLIVE_OPEN, 0, &event));
+    outlive_domain_close(with);
+    OK(outlive_domain_remove(domain, "stop"));
+}
+
+TESTS(TEST(named), TEST(killed), TEST(attributes))

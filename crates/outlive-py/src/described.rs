@@ -1,0 +1,185 @@
+//! Descriptions of messages: from what Python calls a type, and as numpy's types.
+//!
+//! `outlive/_payload.py` reads numpy's types and classes, because numpy alone knows them.
+
+use outlive::describe::{Description, Encoding, Field, Item, Number, Struct};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::errors::Raised;
+use crate::sample::{DTYPE, Function, shown_as_array};
+
+/// What a topic says of its messages.
+pub(crate) struct Described {
+    description: Option<Description>,
+    dtype: PyOnceLock<Py<PyAny>>,
+}
+
+static SPEC: Function = Function::new("outlive._payload", "spec");
+static MESSAGE: Function = Function::new("outlive._payload", "message");
+static NDARRAY: Function = Function::new("numpy", "ndarray");
+
+/// Reads `payload=`, which is of any type that `outlive/_payload.py` knows.
+pub(crate) fn given(payload: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Description>> {
+    let Some(payload) = payload else { return Ok(None) };
+    let py = payload.py();
+    let spec = SPEC.get(py)?.call1((payload,))?;
+    let (encoding, name, is_slice, shape): (String, String, bool, Option<Bound<'_, PyTuple>>) =
+        spec.extract()?;
+    let encoding = Encoding::of_name(&encoding).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "'{encoding}' is no encoding: raw, msgpack, cdr, protobuf, json and bytes are"
+        ))
+    })?;
+    let description = match shape {
+        Some(shape) => Description::raw(&name, read_struct(&shape, 0)?).raised(py)?,
+        None => Description::encoded(&name, encoding).raised(py)?,
+    };
+    if is_slice { description.slice().raised(py).map(Some) } else { Ok(Some(description)) }
+}
+
+fn read_struct(spec: &Bound<'_, PyTuple>, depth: usize) -> PyResult<Struct> {
+    if depth > outlive::describe::MOST_DEPTH {
+        return Err(PyValueError::new_err("types are nested at most 8 deep"));
+    }
+    let (size, align, fields): (u32, u32, Vec<Bound<'_, PyTuple>>) = spec.extract()?;
+    let fields = fields.iter().map(|field| {
+        let (name, offset, extents, of): (String, u32, Vec<u32>, Bound<'_, PyAny>) =
+            field.extract()?;
+        let item = match of.cast::<PyTuple>() {
+            Ok(nested) => Item::Struct(read_struct(nested, depth + 1)?),
+            Err(_) => {
+                let number = of.extract::<String>()?;
+                Item::Number(Number::of_name(&number).ok_or_else(|| {
+                    PyTypeError::new_err(format!("'{number}' is no number of a description"))
+                })?)
+            }
+        };
+        Ok(Field { name, offset, extents, item })
+    });
+    Ok(Struct { size, align, fields: fields.collect::<PyResult<_>>()? })
+}
+
+impl Described {
+    pub(crate) fn new(description: Option<Description>) -> Described {
+        Described { description, dtype: PyOnceLock::new() }
+    }
+
+    /// Returns the description, if values lie in messages as they lie in memory.
+    pub(crate) fn raw(&self) -> Option<&Description> {
+        self.description.as_ref().filter(|one| one.encoding() == Encoding::Raw)
+    }
+
+    /// Returns numpy's type of a value, if messages are described.
+    pub(crate) fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<&Bound<'py, PyAny>>> {
+        let Some(description) = self.raw() else { return Ok(None) };
+        let make = || {
+            let spec = match description.single() {
+                Some(field) => numpy_of_field(py, field)?,
+                None => numpy_of_struct(py, description.shape())?,
+            };
+            Ok::<_, PyErr>(DTYPE.get(py)?.call1((spec,))?.unbind())
+        };
+        Ok(Some(self.dtype.get_or_try_init(py, make)?.bind(py)))
+    }
+
+    /// Returns the messages' text, as `Pose { x: f64 }`; `None` if they are not described.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.description.as_ref().map(ToString::to_string)
+    }
+
+    /// Returns the value in an object's buffer of so many bytes: an array of values of a slice.
+    /// `None`: messages are not described.
+    pub(crate) fn shown<'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+        len: usize,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = object.py();
+        let (Some(description), Some(dtype)) = (self.raw(), self.dtype(py)?) else {
+            return Ok(None);
+        };
+        if !description.fits(len) {
+            // Bytes that a program without the description has published.
+            return shown_as_array(object, None, None).map(Some);
+        }
+        if description.is_slice() {
+            let count = len as u64 / description.size().max(1);
+            return NDARRAY.get(py)?.call1(((count,), dtype, object)).map(Some);
+        }
+        // Of a structured type this is a view, too, and keeps the object.
+        let empty = PyTuple::empty(py);
+        NDARRAY.get(py)?.call1((&empty, dtype, object))?.get_item(empty).map(Some)
+    }
+
+    /// Returns the bytes of a value that is to be published: of what numpy takes for one, of a
+    /// dictionary, or of an object that has the fields.
+    pub(crate) fn message<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = value.py();
+        let (Some(description), Some(dtype)) = (self.raw(), self.dtype(py)?) else {
+            return Ok(value.clone());
+        };
+        MESSAGE.get(py)?.call1((value, dtype, description.is_slice()))
+    }
+
+    /// Refuses a message of another length than the type's.
+    pub(crate) fn check(&self, len: usize) -> PyResult<()> {
+        match self.raw() {
+            Some(description) if !description.fits(len) => Err(PyValueError::new_err(format!(
+                "a message is {description} of {} bytes, not of {len}",
+                description.size()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn numpy_of_struct<'py>(py: Python<'py>, shape: &Struct) -> PyResult<Bound<'py, PyAny>> {
+    let spec = PyDict::new(py);
+    let (names, formats, offsets) = (PyList::empty(py), PyList::empty(py), PyList::empty(py));
+    for field in &shape.fields {
+        names.append(&field.name)?;
+        formats.append(numpy_of_field(py, field)?)?;
+        offsets.append(field.offset)?;
+    }
+    spec.set_item("names", names)?;
+    spec.set_item("formats", formats)?;
+    spec.set_item("offsets", offsets)?;
+    spec.set_item("itemsize", shape.size)?;
+    Ok(spec.into_any())
+}
+
+fn numpy_of_field<'py>(py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyAny>> {
+    let item = match &field.item {
+        Item::Number(number) => {
+            let format = match number {
+                Number::Bool => "?",
+                Number::U8 => "u1",
+                Number::I8 => "i1",
+                Number::U16 => "u2",
+                Number::I16 => "i2",
+                Number::U32 => "u4",
+                Number::I32 => "i4",
+                Number::U64 => "u8",
+                Number::I64 => "i8",
+                Number::F32 => "f4",
+                Number::F64 => "f8",
+                other => return Err(unknown(other.name())),
+            };
+            format.into_pyobject(py)?.into_any()
+        }
+        Item::Struct(nested) => DTYPE.get(py)?.call1((numpy_of_struct(py, nested)?,))?,
+        _ => return Err(unknown("another kind")),
+    };
+    if field.extents.is_empty() {
+        return Ok(item);
+    }
+    let extents = PyTuple::new(py, &field.extents)?;
+    Ok((item, extents).into_pyobject(py)?.into_any())
+}
+
+fn unknown(what: &str) -> PyErr {
+    PyTypeError::new_err(format!("numpy has no type for fields of {what}"))
+}

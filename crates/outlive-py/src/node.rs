@@ -1,0 +1,166 @@
+//! Nodes: processes that have a name in a domain; and what comes and goes there.
+
+use std::collections::BTreeMap;
+
+use outlive::node::{DomainContents, DomainWatch as Core, Node as CoreNode, NodeInfo as CoreInfo};
+use pyo3::prelude::*;
+
+use crate::errors::Raised;
+use crate::handle_mutex::HandleMutex;
+use crate::open::{Left, Open};
+use crate::waiting::Until;
+
+/// The name that this process has in a domain, until it is closed or the process ends:
+/// ``Domain.node`` makes it.
+///
+/// >>> domain = Domain(folder)
+/// >>> with domain.node("planner", version="1.4", attributes={"host": "arm-7"}):
+/// ...     [(node.name, node.version, node.attributes) for node in domain.nodes()]
+/// [('planner', '1.4', {'host': 'arm-7'})]
+/// >>> domain.nodes()
+/// []
+#[pyclass(module = "outlive._outlive", frozen)]
+pub(crate) struct Node {
+    node: Open<CoreNode>,
+}
+
+impl Node {
+    pub(crate) fn register(
+        py: Python<'_>,
+        domain: &outlive::Domain,
+        name: &str,
+        version: &str,
+        attributes: Option<BTreeMap<String, String>>,
+    ) -> PyResult<Node> {
+        let mut options = domain.node(name).version(version);
+        for (key, value) in attributes.iter().flatten() {
+            options = options.attribute(key, value);
+        }
+        Ok(Node { node: Open::new(options.register().raised(py)?) })
+    }
+}
+
+#[pymethods]
+impl Node {
+    /// This process's token.
+    #[getter]
+    fn token(&self) -> PyResult<u32> {
+        Ok(self.node.get()?.token().as_u32())
+    }
+
+    /// Returns what other processes see of it.
+    fn info(&self, py: Python<'_>) -> PyResult<NodeInfo> {
+        self.node.get()?.info().raised(py).map(NodeInfo)
+    }
+
+    /// Gives the name up.
+    fn close(&self) {
+        self.node.close();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().node.get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
+        let _ = (exc_type, exc_value, traceback);
+        self.close();
+    }
+}
+
+/// A process that has a name in a domain, as ``Domain.nodes`` found it.
+#[pyclass(module = "outlive._outlive", frozen, eq)]
+#[derive(PartialEq)]
+pub(crate) struct NodeInfo(pub(crate) CoreInfo);
+
+#[pymethods]
+impl NodeInfo {
+    /// Its name; empty if a process wrote over its file.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The version of its program, as the process gave it.
+    #[getter]
+    fn version(&self) -> &str {
+        &self.0.version
+    }
+
+    /// Its attributes.
+    #[getter]
+    fn attributes(&self) -> BTreeMap<String, String> {
+        pairs(&self.0.attributes)
+    }
+
+    /// Its process's token.
+    #[getter]
+    fn token(&self) -> u32 {
+        self.0.token.as_u32()
+    }
+
+    /// Its process, in that process's pid namespace.
+    #[getter]
+    fn pid(&self) -> u32 {
+        self.0.pid
+    }
+
+    /// Its program's short name.
+    #[getter]
+    fn program(&self) -> &str {
+        &self.0.program
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<NodeInfo {:?}: process {}>", self.0.name, self.0.pid)
+    }
+}
+
+/// Returns attributes as a dictionary.
+pub(crate) fn pairs(attributes: &outlive::Attributes) -> BTreeMap<String, String> {
+    attributes.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Follows what appears in a domain and what vanishes from it: ``Domain.watch`` makes it. A
+/// ``WaitSet`` waits for it among others. The death of a process that has a name is a change.
+///
+/// >>> domain = Domain(folder)
+/// >>> watch = domain.watch()
+/// >>> watch.changed()
+/// ([], [])
+/// >>> lock = Lock("total", domain)
+/// >>> watch.changed()
+/// (['total'], [])
+/// >>> watch.changed(timeout=0) is None
+/// True
+#[pyclass(module = "outlive._outlive", frozen)]
+pub(crate) struct DomainWatch {
+    pub(crate) handle: HandleMutex<Core>,
+}
+
+impl DomainWatch {
+    pub(crate) fn of(domain: &outlive::Domain) -> DomainWatch {
+        DomainWatch { handle: HandleMutex::new(domain.watch()) }
+    }
+}
+
+#[pymethods]
+impl DomainWatch {
+    /// Waits until the contents differ from those returned last, and returns them: the names of all
+    /// things, and the nodes; the first call returns at once. None when the timeout passed first.
+    #[pyo3(signature = (timeout=None))]
+    fn changed(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<(Vec<String>, Vec<NodeInfo>)>> {
+        let until = Until::timeout(timeout)?;
+        let Some(mut watch) = self.handle.lock_until(py, until)? else { return Ok(None) };
+        let changed =
+            watch.wait(py, until, |watch, deadline| watch.changed_until(deadline).transpose())?;
+        let contents: Option<DomainContents> = changed.transpose().raised(py)?;
+        Ok(contents.map(|now| (now.names, now.nodes.into_iter().map(NodeInfo).collect())))
+    }
+}

@@ -1,0 +1,147 @@
+"""Topics that describe their messages: numpy's types, classes, the first field that differs."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+
+import numpy as np
+import pytest
+
+import outlive
+from outlive import Topic, WrongKind
+
+POINT = np.dtype([("x", "f8"), ("y", "f8")])
+TRACK = np.dtype([("corners", POINT, 4), ("label", "S12"), ("class", "u4"), ("grid", "f4", (2, 3))])
+
+
+@outlive.payload
+class Point:
+    x: "f64"
+    y: float
+
+
+@outlive.payload(name="Track")
+class Lorry:
+    corners: "Point[4]"
+    label: "u8[12]"
+    kind: np.uint32
+    grid: "f32[2][3]"
+
+
+class Pose(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_double), ("frame", ctypes.c_uint32)]
+
+
+def test_records_come_as_they_were(folder):
+    topic = Topic("track", folder, payload=TRACK)
+    text = "{ corners: { x: f64, y: f64 }[4], label: u8[12], class: u32, grid: f32[2][3] }"
+    assert topic.payload == text
+    publisher, subscriber = topic.publisher(), topic.subscriber()
+    one = np.zeros((), TRACK)
+    one["corners"]["y"][3] = 2.5
+    one["label"], one["class"] = b"lorry", 7
+    publisher.publish(one)
+    sample = subscriber.recv(timeout=5)
+    assert len(sample) == 104 and sample.shape == (104,)
+    got = sample.numpy()
+    assert got["corners"][3]["y"] == 2.5 and got["class"] == 7
+    assert bytes(got["label"]).rstrip(b"\0") == b"lorry"
+    # Where it lies: it keeps its sample.
+    del sample, subscriber
+    assert got["class"] == 7
+    again = Topic.open("track", domain=folder)
+    assert again.dtype.names == TRACK.names and again.dtype.itemsize == 104
+    assert Topic("track", folder, payload=TRACK).payload == text
+
+
+def test_values_of_all_forms_are_published(folder):
+    topic = Topic("track", folder, payload=Lorry)
+    assert topic.payload.startswith("Track { corners: { x: f64")
+    publisher, subscriber = topic.publisher(), topic.subscriber()
+    points = [Point(n, -n) for n in range(4)]
+    lorry = Lorry(points, list(range(12)), 7, [[1, 2, 3], [4, 5, 6]])
+    publisher.publish(lorry)
+    publisher.publish(dataclasses.asdict(lorry))
+    for _ in range(2):
+        got = subscriber.recv(timeout=5).numpy()
+        assert got["corners"]["y"].tolist() == [0, -1, -2, -3] and got["kind"] == 7
+        assert got["grid"].tolist() == [[1, 2, 3], [4, 5, 6]]
+    with pytest.raises(ValueError, match="104 bytes, not of 5"):
+        publisher.publish(b"hello")
+    with pytest.raises(TypeError, match="messages are"):
+        publisher.publish(np.zeros(26, "f4"))
+    with pytest.raises(ValueError, match="'z'"):
+        publisher.publish({"z": 1})
+    with pytest.raises(ValueError, match="'label' is missing"):
+        publisher.publish({"corners": points})
+    with publisher.loan((), topic.dtype) as loan:
+        loan["kind"] = 9
+    assert subscriber.recv(timeout=5).numpy()["kind"] == 9
+
+
+def test_another_description_is_refused_by_its_first_field(folder):
+    Topic("track", folder, payload=TRACK)
+    other = np.dtype([("corners", [("x", "f8"), ("y", "i8")], 4), *[(n, TRACK[n]) for n in TRACK.names[1:]]])
+    with pytest.raises(WrongKind, match="corners.y: f64' at byte 8.*corners.y: i64' at byte 8"):
+        Topic("track", folder, payload=other)
+    with pytest.raises(WrongKind, match="class: u32.*kind: u32"):
+        Topic("track", folder, payload=Lorry)
+    with pytest.raises(WrongKind, match="raw messages.*json messages"):
+        Topic("track", folder, payload="json")
+    with pytest.raises(WrongKind):
+        Topic("track", folder)
+    # Of the same fields another name; a type of numpy's has none, and takes every name.
+    Topic("pose", folder, payload=Pose)
+    assert Topic("pose", folder, payload=np.dtype(Pose)).payload == "Pose { x: f64, frame: u32 }"
+    with pytest.raises(WrongKind, match="'Pose'.*'Position'"):
+        Topic("pose", folder, payload=outlive.payload(name="Position")(type("P", (Pose,), {})))
+
+
+def test_slices_numbers_and_encodings(folder):
+    topic = Topic("points", folder, payload=[Point])
+    subscriber = topic.subscriber()
+    publisher = topic.publisher()
+    publisher.publish([Point(1, 2), Point(3, 4)])
+    publisher.publish(np.zeros(3, topic.dtype))
+    publisher.publish([])
+    assert subscriber.recv(timeout=5).numpy()["y"].tolist() == [2, 4]
+    assert subscriber.recv(timeout=5).numpy().shape == (3,)
+    assert subscriber.recv(timeout=5).numpy().shape == (0,)
+    for payload, text in [("f64[3]", "f64[3]"), (("f4", 2), "f32[2]"), ("u8", "u8"), (np.int16, "i16")]:
+        assert Topic(f"of {text}", folder, payload=payload).payload == text
+    topic = Topic.open("of f64[3]", domain=folder)
+    subscriber = topic.subscriber()
+    topic.publisher().publish([1, 2, 3])
+    assert subscriber.recv(timeout=5).numpy().tolist() == [1, 2, 3]
+    assert Topic("cdr", folder, payload="cdr geometry_msgs/msg/Pose").payload == "geometry_msgs/msg/Pose (cdr)"
+    assert Topic("cdr", folder).dtype is None
+    with pytest.raises(TypeError):
+        Topic("no", folder, payload=np.dtype([("x", "c16")]))
+    with pytest.raises(TypeError):
+        Topic("no", folder, payload=np.dtype([("x", ">f8")]))
+
+
+@outlive.payload
+class Scan:
+    name: "text[32]"
+    ranges: "list[f32][6]"
+    corners: "list[Point][2]"
+
+
+def test_texts_and_lists_lie_in_place(folder):
+    topic = Topic("scan", folder, payload=Scan)
+    publisher, subscriber = topic.publisher(), topic.subscriber()
+    publisher.publish(Scan("größe", [0.5, 1.5], [Point(1, 2)]))
+    got = subscriber.recv(timeout=5).numpy()
+    assert outlive.text(got["name"]) == "größe"
+    assert outlive.items(got["ranges"]).tolist() == [0.5, 1.5]
+    assert outlive.items(got["corners"])["y"].tolist() == [2]
+    with pytest.raises(ValueError, match="32 bytes"):
+        publisher.publish(Scan("x" * 33, [], []))
+    with pytest.raises(ValueError, match="2 items"):
+        publisher.publish(Scan("", [], [Point(1, 2)] * 3))
+    # Lengths of a publisher that keeps to nothing.
+    publisher.publish(b"\xff" * topic.dtype.itemsize)
+    got = subscriber.recv(timeout=5).numpy()
+    assert len(outlive.text(got["name"])) == 32 and len(outlive.items(got["ranges"])) == 6

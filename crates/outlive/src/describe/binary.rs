@@ -1,0 +1,175 @@
+//! A description as bytes: doc/memory-layout.md has the table.
+//!
+//! What is read may be of any program, so each length is checked, and nesting and the number of
+//! fields are bounded before memory is taken for them. `Description::flaw` checks what the numbers
+//! mean.
+
+use super::{
+    Description, ENCODINGS, Field, Item, MOST_DEPTH, MOST_EXTENTS, MOST_FIELDS, MOST_NAME, NUMBERS,
+    Struct,
+};
+
+const VERSION: u8 = 1;
+const SLICE: u8 = 1;
+/// The code of a nested type; numbers have those of `NUMBERS`.
+const NESTED: u8 = 64;
+
+pub(super) fn written(description: &Description) -> Vec<u8> {
+    let encoding =
+        ENCODINGS.iter().find(|known| known.0 == description.encoding).map_or(0, |known| known.1);
+    let mut bytes = vec![VERSION, encoding, u8::from(description.is_slice) * SLICE, 0];
+    write_name(&mut bytes, &description.name);
+    write_struct(&mut bytes, &description.shape);
+    bytes
+}
+
+fn write_name(bytes: &mut Vec<u8>, name: &str) {
+    // `Description::checked` has refused a longer one.
+    let name = &name.as_bytes()[..name.len().min(255)];
+    bytes.push(name.len() as u8);
+    bytes.extend_from_slice(name);
+}
+
+fn write_struct(bytes: &mut Vec<u8>, shape: &Struct) {
+    bytes.extend_from_slice(&shape.size.to_le_bytes());
+    bytes.extend_from_slice(&shape.align.to_le_bytes());
+    bytes.extend_from_slice(&(shape.fields.len() as u16).to_le_bytes());
+    for field in &shape.fields {
+        write_name(bytes, &field.name);
+        bytes.extend_from_slice(&field.offset.to_le_bytes());
+        bytes.push(field.extents.len() as u8);
+        field.extents.iter().for_each(|extent| bytes.extend_from_slice(&extent.to_le_bytes()));
+        match &field.item {
+            Item::Number(number) => bytes.push(number.known().1),
+            Item::Struct(nested) => {
+                bytes.push(NESTED);
+                write_struct(bytes, nested);
+            }
+        }
+    }
+}
+
+pub(super) fn read(bytes: &[u8]) -> Option<Description> {
+    let mut reader = Reader { rest: bytes, fields: 0 };
+    let [version, encoding, flags, reserved] = reader.take()?;
+    if version != VERSION || flags & !SLICE != 0 || reserved != 0 {
+        return None;
+    }
+    let encoding = ENCODINGS.iter().find(|known| known.1 == encoding)?.0;
+    let name = reader.name()?;
+    let shape = reader.shape(1)?;
+    let description = Description { name, encoding, is_slice: flags & SLICE != 0, shape };
+    reader.rest.is_empty().then_some(description)
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    fields: usize,
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(*taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take().map(|[byte]| byte)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let len = usize::from(self.byte()?);
+        let (name, rest) = self.rest.split_at_checked(len).filter(|_| len <= MOST_NAME)?;
+        self.rest = rest;
+        String::from_utf8(name.to_vec()).ok()
+    }
+
+    fn shape(&mut self, depth: usize) -> Option<Struct> {
+        if depth > MOST_DEPTH {
+            return None;
+        }
+        let (size, align) = (self.word()?, self.word()?);
+        let count = usize::from(u16::from_le_bytes(self.take()?));
+        self.fields += count;
+        if self.fields > MOST_FIELDS {
+            return None;
+        }
+        let fields = (0..count).map(|_| self.field(depth)).collect::<Option<_>>()?;
+        Some(Struct { size, align, fields })
+    }
+
+    fn field(&mut self, depth: usize) -> Option<Field> {
+        let name = self.name()?;
+        let offset = self.word()?;
+        let extents = usize::from(self.byte()?);
+        if extents > MOST_EXTENTS {
+            return None;
+        }
+        let extents = (0..extents).map(|_| self.word()).collect::<Option<_>>()?;
+        let item = match self.byte()? {
+            NESTED => Item::Struct(self.shape(depth + 1)?),
+            code => Item::Number(NUMBERS.iter().find(|known| known.1 == code)?.0),
+        };
+        Some(Field { name, offset, extents, item })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::describe::{Encoding, Number};
+
+    fn pose() -> Description {
+        let number = |name: &str, offset, extents: &[u32], number| Field {
+            name: name.into(),
+            offset,
+            extents: extents.to_vec(),
+            item: Item::Number(number),
+        };
+        let point = Struct {
+            size: 16,
+            align: 8,
+            fields: vec![number("x", 0, &[], Number::F64), number("y", 8, &[], Number::F64)],
+        };
+        let corners = Field {
+            name: "corners".into(),
+            offset: 8,
+            extents: vec![2, 4],
+            item: Item::Struct(point),
+        };
+        let fields = vec![number("id", 0, &[], Number::U32), corners];
+        Description::raw("Pose", Struct { size: 136, align: 8, fields }).expect("possible")
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let encoded = Description::encoded("a/b", Encoding::Cdr).expect("possible");
+        for one in [pose(), pose().slice().expect("possible"), encoded] {
+            assert_eq!(Description::from_bytes(&one.to_bytes()), Some(one));
+        }
+    }
+
+    /// Every byte changed to every value: it is refused, or means something that can be written.
+    #[test]
+    fn changed_bytes_are_refused_or_mean_something_else() {
+        let bytes = pose().to_bytes();
+        for at in 0..bytes.len() {
+            assert_eq!(Description::from_bytes(&bytes[..at]), None, "cut at {at}");
+            for value in 0..=255 {
+                let mut changed = bytes.clone();
+                changed[at] = value;
+                if let Some(read) = Description::from_bytes(&changed) {
+                    assert_eq!(read.to_bytes(), changed, "byte {at} is {value}");
+                }
+            }
+        }
+        let mut longer = bytes;
+        longer.push(0);
+        assert_eq!(Description::from_bytes(&longer), None, "bytes behind it");
+    }
+}

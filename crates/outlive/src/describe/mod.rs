@@ -1,0 +1,573 @@
+//! The description of a payload's type, the same for all languages: what lies where in a message.
+//!
+//! A thing whose maker gave a description keeps it in its file, and opens for the same description
+//! alone, whatever language it comes from; [`Error::OtherType`] names the first field that differs.
+//! Where either side has none, the name, size and alignment of the type are compared, as ever.
+//!
+//! ```
+//! # let folder = std::env::temp_dir().join(format!("outlive-doc-describe-{}", std::process::id()));
+//! # let domain = outlive::Domain::open_or_create_at(&folder)?;
+//! use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+//! use outlive::{Error, Payload, topic::Topic};
+//!
+//! #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+//! #[repr(C)]
+//! struct Pose {
+//!     position: [f64; 3],
+//!     heading: f32,
+//!     frame: u32,
+//! }
+//!
+//! let topic = Topic::<Pose>::options().described().open_or_create(&domain, "pose")?;
+//! let description = topic.description()?.expect("its maker gave one");
+//! assert_eq!(description.to_string(), "Pose { position: f64[3], heading: f32, frame: u32 }");
+//! # std::fs::remove_dir_all(&folder).ok();
+//! # Ok::<(), Error>(())
+//! ```
+
+mod binary;
+mod compare;
+mod inline;
+mod of_rust;
+
+use std::fmt;
+
+pub use inline::{InlineString, InlineVec};
+pub use of_rust::{Describe, Described};
+
+use crate::Error;
+
+/// The most bytes that a description takes in a file.
+pub const MOST_DESCRIPTION_BYTES: usize = crate::segment::MOST_PAGE_BYTES;
+/// The most fields of a type, those of nested types included.
+pub const MOST_FIELDS: usize = 512;
+/// How deeply types may be nested.
+pub const MOST_DEPTH: usize = 8;
+/// The most extents of an array.
+pub const MOST_EXTENTS: usize = 4;
+/// The most bytes of a name of a type or field.
+pub const MOST_NAME: usize = 120;
+/// The largest value that a description can be of.
+const MOST_BYTES: u64 = 1 << 30;
+const MOST_ALIGN: u32 = 4096;
+
+/// The description of a payload's type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    name: String,
+    encoding: Encoding,
+    is_slice: bool,
+    shape: Struct,
+}
+
+/// In what form a payload has its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// As they lie in memory; the description has their fields.
+    Raw,
+    /// msgpack.
+    Msgpack,
+    /// CDR, as DDS and ROS 2 have it.
+    Cdr,
+    /// Protocol Buffers.
+    Protobuf,
+    /// JSON.
+    Json,
+    /// Bytes of which no more is known than the name.
+    Bytes,
+}
+
+/// Encodings, each with its number in files and its name.
+const ENCODINGS: [(Encoding, u8, &str); 6] = [
+    (Encoding::Raw, 1, "raw"),
+    (Encoding::Msgpack, 2, "msgpack"),
+    (Encoding::Cdr, 3, "cdr"),
+    (Encoding::Protobuf, 4, "protobuf"),
+    (Encoding::Json, 5, "json"),
+    (Encoding::Bytes, 6, "bytes"),
+];
+
+impl Encoding {
+    /// Returns the encoding of that name: `raw`, `msgpack`, `cdr`, `protobuf`, `json` or `bytes`.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Encoding> {
+        ENCODINGS.iter().find(|known| known.2 == name).map(|known| known.0)
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ENCODINGS.iter().find(|known| known.0 == self).map_or("", |known| known.2)
+    }
+}
+
+/// A field of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name; the one field of a type that is no struct has none.
+    pub name: String,
+    /// Where it begins, in bytes from the beginning of the type that it belongs to.
+    pub offset: u32,
+    /// Of an array its extents, the outermost first; of a single item none.
+    pub extents: Vec<u32>,
+    /// What it consists of.
+    pub item: Item,
+}
+
+/// What a field consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Item {
+    /// A number in native byte order.
+    Number(Number),
+    /// A nested type.
+    Struct(Struct),
+}
+
+/// The fields of a type, and its place in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Struct {
+    /// Its size in bytes.
+    pub size: u32,
+    /// Its alignment in bytes.
+    pub align: u32,
+    /// Its fields, in the order of their places.
+    pub fields: Vec<Field>,
+}
+
+/// A type of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Number {
+    /// A byte that is 0 or 1 where its writer keeps to that.
+    Bool,
+    /// 8 bits, without a sign.
+    U8,
+    /// 8 bits.
+    I8,
+    /// 16 bits, without a sign.
+    U16,
+    /// 16 bits.
+    I16,
+    /// 32 bits, without a sign.
+    U32,
+    /// 32 bits.
+    I32,
+    /// 64 bits, without a sign.
+    U64,
+    /// 64 bits.
+    I64,
+    /// A floating-point number of 32 bits.
+    F32,
+    /// A floating-point number of 64 bits.
+    F64,
+}
+
+/// Numbers, each with its number in files, its name and its size.
+const NUMBERS: [(Number, u8, &str, u32); 11] = [
+    (Number::Bool, 1, "bool", 1),
+    (Number::U8, 2, "u8", 1),
+    (Number::I8, 3, "i8", 1),
+    (Number::U16, 4, "u16", 2),
+    (Number::I16, 5, "i16", 2),
+    (Number::U32, 6, "u32", 4),
+    (Number::I32, 7, "i32", 4),
+    (Number::U64, 8, "u64", 8),
+    (Number::I64, 9, "i64", 8),
+    (Number::F32, 10, "f32", 4),
+    (Number::F64, 11, "f64", 8),
+];
+
+impl Number {
+    fn known(self) -> (Number, u8, &'static str, u32) {
+        // Each is in the table.
+        NUMBERS.into_iter().find(|known| known.0 == self).unwrap_or(NUMBERS[0])
+    }
+
+    /// Returns the numbers' type of that name: `bool`, `u8` to `i64`, `f32` or `f64`.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Number> {
+        NUMBERS.iter().find(|known| known.2 == name).map(|known| known.0)
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.known().2
+    }
+
+    /// Returns its bytes, which are also its alignment.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        self.known().3
+    }
+}
+
+impl Item {
+    /// Returns the bytes of one item.
+    #[must_use]
+    pub fn bytes(&self) -> u32 {
+        match self {
+            Item::Number(number) => number.bytes(),
+            Item::Struct(nested) => nested.size,
+        }
+    }
+
+    /// Returns the alignment of an item.
+    #[must_use]
+    pub fn align(&self) -> u32 {
+        match self {
+            Item::Number(number) => number.bytes(),
+            Item::Struct(nested) => nested.align,
+        }
+    }
+}
+
+impl Field {
+    /// Returns a field of a Rust type: for [`Payload`](macro@crate::Payload).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of<T: Describe>(name: &str, offset: usize) -> Field {
+        let (item, extents) = T::describe();
+        Field { name: name.to_owned(), offset: offset as u32, extents, item }
+    }
+
+    /// Returns how many items it has: 1 if it is no array.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.extents.iter().fold(1, |count: u64, extent| count.saturating_mul((*extent).into()))
+    }
+
+    /// Returns its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.count().saturating_mul(self.item.bytes().into())
+    }
+}
+
+impl Description {
+    /// Returns the description of a Rust type.
+    ///
+    /// ```
+    /// use outlive::describe::Description;
+    /// assert_eq!(Description::of::<[f64; 3]>().to_string(), "f64[3]");
+    /// ```
+    #[must_use]
+    pub fn of<T: Describe>() -> Description {
+        let (item, extents) = T::describe();
+        let shape = match item {
+            Item::Struct(shape) if extents.is_empty() => shape,
+            item => Struct {
+                size: size_of::<T>() as u32,
+                align: align_of::<T>() as u32,
+                fields: vec![Field { name: String::new(), offset: 0, extents, item }],
+            },
+        };
+        let name = T::NAME.to_owned();
+        Description { name, encoding: Encoding::Raw, is_slice: false, shape }
+    }
+
+    /// Makes the description of a type whose values lie in messages as they lie in memory. The name
+    /// may be empty, and then matches every name. A type that is no struct has one field without a
+    /// name.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`], which says what is wrong with the fields.
+    pub fn raw(name: &str, shape: Struct) -> Result<Description, Error> {
+        let name = name.to_owned();
+        Description { name, encoding: Encoding::Raw, is_slice: false, shape }.checked()
+    }
+
+    /// Makes the description of messages in an encoding of their own; the name says of what, as
+    /// `geometry_msgs/msg/Pose`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] for [`Encoding::Raw`], whose fields are to be described, and for a
+    /// name that is too long.
+    pub fn encoded(name: &str, encoding: Encoding) -> Result<Description, Error> {
+        if encoding == Encoding::Raw {
+            return Err(refused(encoding.name(), "raw values are described by their fields"));
+        }
+        let shape = Struct { size: 0, align: 1, fields: Vec::new() };
+        Description { name: name.to_owned(), encoding, is_slice: false, shape }.checked()
+    }
+
+    /// Returns the description of a slice of such values: a message has any number of them.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] when it is one of a slice already, or not of raw values.
+    pub fn slice(mut self) -> Result<Description, Error> {
+        self.is_slice = !self.is_slice;
+        if self.is_slice { self.checked() } else { Err(refused(&self.name, "a slice of slices")) }
+    }
+
+    /// Returns it, unless there is something wrong with it. Descriptions of Rust types are checked
+    /// when a file is made with one.
+    pub(crate) fn checked(self) -> Result<Description, Error> {
+        match self.flaw() {
+            Some((what, why)) => Err(refused(&what, why)),
+            None if self.to_bytes().len() > MOST_DESCRIPTION_BYTES => {
+                Err(refused(&self.name, "the description takes more than 4,080 bytes"))
+            }
+            None => Ok(self),
+        }
+    }
+
+    /// Returns the description of a service's requests and replies.
+    pub(crate) fn of_pair<Q: Describe, R: Describe>() -> Description {
+        let reply_at = size_of::<Q>().next_multiple_of(align_of::<R>());
+        let align = align_of::<Q>().max(align_of::<R>());
+        let size = (reply_at + size_of::<R>()).next_multiple_of(align) as u32;
+        let fields = vec![Field::of::<Q>("request", 0), Field::of::<R>("reply", reply_at)];
+        let shape = Struct { size, align: align as u32, fields };
+        let mut name = format!("{} -> {}", Q::NAME, R::NAME);
+        if name.len() > MOST_NAME {
+            name.clear();
+        }
+        Description { name, encoding: Encoding::Raw, is_slice: false, shape }
+    }
+
+    /// Returns the type's name; it may be empty.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns in what form messages have their values.
+    #[must_use]
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Returns whether a message has any number of such values.
+    #[must_use]
+    pub fn is_slice(&self) -> bool {
+        self.is_slice
+    }
+
+    /// Returns the bytes of a value; of a slice, of one of its values; 0 if values are not raw.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.shape.size.into()
+    }
+
+    /// Returns the alignment of a value.
+    #[must_use]
+    pub fn align(&self) -> u64 {
+        self.shape.align.into()
+    }
+
+    /// Returns the fields of raw values, in the order of their places.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.shape.fields
+    }
+
+    /// Returns the fields with the place of the whole.
+    #[must_use]
+    pub fn shape(&self) -> &Struct {
+        &self.shape
+    }
+
+    /// Returns the one field of a type that is no struct: a number, or an array.
+    #[must_use]
+    pub fn single(&self) -> Option<&Field> {
+        match &self.shape.fields[..] {
+            [field] if field.name.is_empty() => Some(field),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a message can have so many bytes.
+    #[must_use]
+    pub fn fits(&self, len: usize) -> bool {
+        match (self.encoding, self.is_slice) {
+            (Encoding::Raw, true) => (len as u64).is_multiple_of(self.size()),
+            (Encoding::Raw, false) => len as u64 == self.size(),
+            _ => true,
+        }
+    }
+
+    /// Returns how it lies in a file: doc/memory-layout.md.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        binary::written(self)
+    }
+
+    /// Reads a description as it lies in a file; `None` if these bytes are none.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Description> {
+        let read = binary::read(bytes)?;
+        read.flaw().is_none().then_some(read)
+    }
+
+    /// Returns `None` if both are the same; otherwise what each of them has where they differ
+    /// first. Two names differ only where both have one.
+    #[must_use]
+    pub fn difference(&self, other: &Description) -> Option<(String, String)> {
+        compare::difference(self, other)
+    }
+
+    /// Returns the type's name as the header of a file has it: for programs that open it without a
+    /// description. What has no name here is called as in Rust.
+    pub(crate) fn header_name(&self) -> String {
+        let name = match self.single() {
+            _ if !self.name.is_empty() => self.name.clone(),
+            Some(Field { item: Item::Number(number), extents, .. }) => extents
+                .iter()
+                .rev()
+                .fold(number.name().to_owned(), |inner, extent| format!("[{inner}; {extent}]")),
+            _ => self.shape.to_string(),
+        };
+        if self.is_slice { format!("[{name}]") } else { name }
+    }
+
+    /// Says what is wrong with it, and with which part.
+    fn flaw(&self) -> Option<(String, &'static str)> {
+        let whole = |why| Some((self.name.clone(), why));
+        if !is_name(&self.name, true) {
+            return whole("a name has at most 120 bytes, none of them a control character");
+        }
+        if self.encoding != Encoding::Raw {
+            let is_bare = self.shape == Struct { size: 0, align: 1, fields: Vec::new() };
+            return if is_bare && !self.is_slice {
+                None
+            } else {
+                whole("only raw values have fields")
+            };
+        }
+        if self.is_slice && self.shape.size == 0 {
+            return whole("a slice of values without bytes has no length");
+        }
+        let mut fields = 0;
+        if let Some(field) = self.single() {
+            return flaw_of_field(field, &self.shape, &mut fields, 1);
+        }
+        flaw_of_struct(&self.name, &self.shape, &mut fields, 1)
+    }
+}
+
+fn flaw_of_struct(
+    name: &str,
+    shape: &Struct,
+    fields: &mut usize,
+    depth: usize,
+) -> Option<(String, &'static str)> {
+    let whole = |why| Some((name.to_owned(), why));
+    if depth > MOST_DEPTH {
+        return whole("types are nested at most 8 deep");
+    }
+    if !shape.align.is_power_of_two() || shape.align > MOST_ALIGN {
+        return whole("an alignment is a power of two up to 4,096");
+    }
+    if u64::from(shape.size) > MOST_BYTES || !shape.size.is_multiple_of(shape.align) {
+        return whole("a size is a multiple of the alignment, at most 1 GiB");
+    }
+    let mut end = 0;
+    for (at, field) in shape.fields.iter().enumerate() {
+        if field.name.is_empty() {
+            return whole("each field of a struct has a name");
+        }
+        if shape.fields[..at].iter().any(|other| other.name == field.name) {
+            return Some((field.name.clone(), "two fields have the same name"));
+        }
+        if u64::from(field.offset) < end {
+            return Some((
+                field.name.clone(),
+                "fields come in the order of their places, and apart",
+            ));
+        }
+        if let Some(flaw) = flaw_of_field(field, shape, fields, depth) {
+            return Some(flaw);
+        }
+        end = u64::from(field.offset) + field.bytes();
+    }
+    None
+}
+
+fn flaw_of_field(
+    field: &Field,
+    of: &Struct,
+    fields: &mut usize,
+    depth: usize,
+) -> Option<(String, &'static str)> {
+    let this = |why| Some((field.name.clone(), why));
+    *fields += 1;
+    if *fields > MOST_FIELDS {
+        return this("a type has at most 512 fields");
+    }
+    if !is_name(&field.name, true) {
+        return this("a name has at most 120 bytes, none of them a control character");
+    }
+    if field.extents.len() > MOST_EXTENTS {
+        return this("an array has at most 4 extents");
+    }
+    if u64::from(field.offset).saturating_add(field.bytes()) > u64::from(of.size) {
+        return this("it does not lie inside its type");
+    }
+    if !of.size.is_multiple_of(of.align.max(1)) || of.align == 0 || of.align > MOST_ALIGN {
+        return this("its type has no possible alignment");
+    }
+    match &field.item {
+        Item::Number(_) => None,
+        Item::Struct(nested) => flaw_of_struct(&field.name, nested, fields, depth + 1),
+    }
+}
+
+fn is_name(name: &str, may_be_empty: bool) -> bool {
+    name.len() <= MOST_NAME
+        && (may_be_empty || !name.is_empty())
+        && !name.chars().any(char::is_control)
+}
+
+fn refused(what: &str, why: &'static str) -> Error {
+    Error::InvalidOption { what: "a payload's description", wanted: what.into(), why }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.encoding != Encoding::Raw {
+            let name = self.encoding.name();
+            return if self.name.is_empty() {
+                f.write_str(name)
+            } else {
+                write!(f, "{} ({name})", self.name)
+            };
+        }
+        let (open, close) = if self.is_slice { ("[", "]") } else { ("", "") };
+        f.write_str(open)?;
+        match self.single() {
+            Some(field) => fmt::Display::fmt(field, f)?,
+            None => {
+                if !self.name.is_empty() {
+                    write!(f, "{} ", self.name)?;
+                }
+                fmt::Display::fmt(&self.shape, f)?;
+            }
+        }
+        f.write_str(close)
+    }
+}
+
+impl fmt::Display for Struct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (at, field) in self.fields.iter().enumerate() {
+            f.write_str(if at == 0 { " " } else { ", " })?;
+            write!(f, "{}: {field}", field.name)?;
+        }
+        f.write_str(" }")
+    }
+}
+
+/// Writes the field's type, without its name.
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.item {
+            Item::Number(number) => f.write_str(number.name())?,
+            Item::Struct(nested) => fmt::Display::fmt(nested, f)?,
+        }
+        self.extents.iter().try_for_each(|extent| write!(f, "[{extent}]"))
+    }
+}

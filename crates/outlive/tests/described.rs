@@ -1,0 +1,269 @@
+//! Descriptions of payloads: the same description opens, another one is refused with the first
+//! field that differs.
+
+use outlive::describe::{
+    Description, Encoding, Field, InlineString, InlineVec, Item, Number, Struct,
+};
+use outlive::queue::Queue;
+use outlive::rpc::Service;
+use outlive::state::State;
+use outlive::topic::Topic;
+use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use outlive::{Domain, Error, Payload};
+
+#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[repr(C)]
+struct Point {
+    x: f64,
+    y: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[repr(C)]
+struct Track {
+    corners: [Point; 4],
+    label: [u8; 12],
+    class: u32,
+    grid: [[f32; 3]; 2],
+}
+
+/// The same bytes and the same name, but for one field deep inside.
+mod other {
+    use super::*;
+
+    #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+    #[repr(C)]
+    pub struct Point {
+        x: f64,
+        y: i64,
+    }
+
+    #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+    #[repr(C)]
+    pub struct Track {
+        corners: [Point; 4],
+        label: [u8; 12],
+        class: u32,
+        grid: [[f32; 3]; 2],
+    }
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[repr(transparent)]
+#[payload(name = "Heading")]
+struct Radians(f32);
+
+struct Stage(Domain);
+
+impl Stage {
+    fn new(name: &str) -> Stage {
+        let pid = std::process::id();
+        let folder = std::env::temp_dir().join(format!("outlive-described-{name}-{pid}"));
+        Stage(Domain::open_or_create_at(folder).expect("opens"))
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(self.0.path()).expect("removed");
+    }
+}
+
+/// Returns what is found and what is wanted of an opening that was refused.
+fn refused<T>(opened: Result<T, Error>) -> (String, String) {
+    match opened {
+        Err(Error::OtherType { found, wanted, .. }) => (found, wanted),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was opened"),
+    }
+}
+
+#[test]
+fn a_struct_is_described_field_by_field() {
+    let track = Description::of::<Track>();
+    assert_eq!(
+        track.to_string(),
+        "Track { corners: { x: f64, y: f64 }[4], label: u8[12], class: u32, grid: f32[2][3] }"
+    );
+    assert_eq!((track.size(), track.align(), track.encoding()), (104, 8, Encoding::Raw));
+    assert_eq!(track.fields()[3].offset, 80);
+    assert_eq!(Description::from_bytes(&track.to_bytes()), Some(track));
+    assert_eq!(Description::of::<Radians>().to_string(), "Heading { 0: f32 }");
+    assert_eq!(Description::of::<[[u16; 3]; 2]>().to_string(), "u16[2][3]");
+}
+
+#[test]
+fn the_same_description_opens_and_another_is_refused_by_its_field() {
+    let stage = Stage::new("topic");
+    let domain = &stage.0;
+    let track = Topic::<Track>::options().described().create_new(domain, "track").expect("made");
+    assert_eq!(track.description().expect("read"), Some(Description::of::<Track>()));
+    // As another language has it: the same fields, at run time.
+    let described = Topic::<[u8]>::options().description(Description::of::<Track>());
+    let mut bytes =
+        described.open(domain, "track").and_then(|topic| topic.subscriber()).expect("opens");
+    let publisher = track.publisher().expect("a ring");
+    let one = Track {
+        corners: [Point { x: 1.0, y: 2.0 }; 4],
+        label: *b"a lorry\0\0\0\0\0",
+        class: 7,
+        grid: [[0.5; 3]; 2],
+    };
+    publisher.publish(&one).expect("published");
+    assert_eq!(&*bytes.recv().expect("received"), one.as_bytes());
+    // A nested field of another type.
+    let (found, wanted) =
+        refused(Topic::<other::Track>::options().described().open(domain, "track"));
+    assert_eq!(found, "'Track' with field 'corners.y: f64' at byte 8");
+    assert_eq!(wanted, "'Track' with field 'corners.y: i64' at byte 8");
+    // Another type altogether.
+    let (found, wanted) = refused(Topic::<Point>::options().described().open(domain, "track"));
+    assert_eq!((found.as_str(), wanted.as_str()), ("'Track'", "'Point'"));
+    // Without a description on this side: the name, the size and the alignment, as ever.
+    Topic::<Track>::open(domain, "track").expect("the same type of Rust's");
+    refused(Topic::<Point>::open(domain, "track"));
+    refused(Topic::<[u8]>::open(domain, "track"));
+    // Without one on the other side: the same.
+    Topic::<Track>::options().create_new(domain, "bare").expect("made");
+    let described = Topic::<Track>::options().described().open(domain, "bare").expect("opens");
+    assert_eq!(described.description().expect("read"), None);
+}
+
+#[test]
+fn bytes_stay_bytes() {
+    let stage = Stage::new("bytes");
+    let domain = &stage.0;
+    let cdr = Description::encoded("geometry_msgs/msg/Pose", Encoding::Cdr).expect("possible");
+    let options = || Topic::<[u8]>::options();
+    options().description(cdr.clone()).create_new(domain, "cdr").expect("made");
+    let bytes = Topic::<[u8]>::open(domain, "cdr").expect("messages are bytes for all");
+    assert_eq!(bytes.description().expect("read"), Some(cdr));
+    let json = Description::encoded("geometry_msgs/msg/Pose", Encoding::Json).expect("possible");
+    let (found, wanted) = refused(options().description(json).open(domain, "cdr"));
+    assert_eq!((found.as_str(), wanted.as_str()), ("cdr messages", "json messages"));
+    options().described().create_new(domain, "bytes").expect("made");
+    Topic::<[u8]>::open(domain, "bytes").expect("opens");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let field = |name: &str, offset| Field {
+        name: name.into(),
+        offset,
+        extents: Vec::new(),
+        item: Item::Number(Number::F64),
+    };
+    let shape = |fields| Struct { size: 16, align: 8, fields };
+    let why = |fields| match Description::raw("T", shape(fields)) {
+        Err(Error::InvalidOption { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(vec![field("x", 16)]), "it does not lie inside its type");
+    assert_eq!(why(vec![field("x", u32::MAX)]), "it does not lie inside its type");
+    assert_eq!(why(vec![field("x", 0), field("x", 8)]), "two fields have the same name");
+    let apart = "fields come in the order of their places, and apart";
+    assert_eq!(why(vec![field("x", 0), field("y", 4)]), apart);
+    assert_eq!(why(vec![field("x", 8), field("y", 0)]), apart);
+    // Padding between is no flaw: C has it.
+    Description::raw("T", shape(vec![field("x", 8)])).expect("possible");
+}
+
+/// The page with the description is damaged: an opening that compares it is told, another one is not.
+#[test]
+fn a_damaged_description_is_told() {
+    use std::os::unix::fs::FileExt;
+    let stage = Stage::new("damage");
+    let domain = &stage.0;
+    Topic::<Point>::options().described().create_new(domain, "p").expect("made");
+    let file = std::fs::File::options().read(true).write(true).open(domain.path().join("p"));
+    let file = file.expect("there");
+    let mut page = [0; 4096];
+    file.read_exact_at(&mut page, 8192).expect("read");
+    for at in [0, 5, 9, 16, 30] {
+        let mut damaged = page;
+        damaged[at] ^= 0x40;
+        file.write_all_at(&damaged, 8192).expect("written");
+        let opened = Topic::<Point>::options().described().open(domain, "p");
+        assert!(matches!(opened, Err(Error::Damaged { .. })), "byte {at}");
+        Topic::<Point>::open(domain, "p").expect("it does not look there");
+    }
+}
+
+#[test]
+fn queues_states_and_services_have_descriptions_too() {
+    let stage = Stage::new("others");
+    let domain = &stage.0;
+    let point = || Description::of::<Point>();
+    let queue = Queue::<Point>::options().described().create_new(domain, "q").expect("made");
+    assert_eq!(queue.description().expect("read"), Some(point()));
+    let bytes = Queue::<[u8]>::options().description(point()).open(domain, "q").expect("opens");
+    bytes
+        .sender()
+        .and_then(|sender| Ok(sender.send(Point { x: 1.0, y: 2.0 }.as_bytes())))
+        .expect("open")
+        .expect("sent");
+    let mut receiver = queue.receiver().expect("none yet");
+    assert_eq!(receiver.recv().expect("received"), Point { x: 1.0, y: 2.0 });
+    let (found, _) = refused(Queue::<other::Point>::options().described().open(domain, "q"));
+    assert_eq!(found, "'Point' with field 'y: f64' at byte 8");
+
+    // A state that another language makes has values of the type's size.
+    let state =
+        State::<[u8]>::options().description(point()).create_new(domain, "s").expect("made");
+    assert_eq!(state.config().capacity, 16);
+    let typed = State::<Point>::options().described().open(domain, "s").expect("opens");
+    state.writer().expect("none yet").set(Point { x: 3.0, y: 4.0 }.as_bytes()).expect("set");
+    assert_eq!(typed.get().expect("there"), Point { x: 3.0, y: 4.0 });
+    refused(State::<other::Point>::options().described().open(domain, "s"));
+    let many = Description::of::<Point>().slice().expect("possible");
+    State::<[u8]>::options().description(many).create_new(domain, "many").expect("made");
+    State::<[Point]>::options().described().open(domain, "many").expect("opens");
+
+    Service::<Point, u32>::options().described().create_new(domain, "r").expect("made");
+    Service::<Point, u32>::options().described().open(domain, "r").expect("opens");
+    let (found, wanted) = refused(Service::<Point, i32>::options().described().open(domain, "r"));
+    assert!(found.contains("'reply: u32' at byte 16") && wanted.contains("'reply: i32'"));
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[repr(C)]
+struct Scan {
+    name: InlineString<32>,
+    _unused: [u8; 4],
+    ranges: InlineVec<f32, 6>,
+    corners: InlineVec<Point, 2>,
+}
+
+#[test]
+fn texts_and_lists_lie_in_place() {
+    let scan = Description::of::<Scan>();
+    let text = "Scan { name: { length: u32, bytes: u8[32] }, ranges: { length: u64, items: f32[6] }, \
+                corners: { length: u64, items: { x: f64, y: f64 }[2] } }";
+    assert_eq!(scan.to_string(), text);
+    let offsets: Vec<u32> = scan.fields().iter().map(|field| field.offset).collect();
+    assert_eq!((offsets, scan.size()), (vec![0, 40, 72], 112));
+    assert_eq!(Description::from_bytes(&scan.to_bytes()), Some(scan.clone()));
+    // As C declares it, whose texts are aligned to 4 and lists to 8: where fields lie decides.
+    let mut fields = scan.fields().to_vec();
+    for (field, align) in fields.iter_mut().zip([4, 8, 8]) {
+        let Item::Struct(nested) = &mut field.item else { panic!("{field}") };
+        assert!(nested.is_text() || nested.is_list());
+        nested.align = align;
+    }
+    let of_c = Description::raw("Scan", Struct { size: 112, align: 8, fields }).expect("possible");
+    let stage = Stage::new("inline");
+    let options = Topic::<[u8]>::options().description(of_c);
+    let topic = options.create_new(&stage.0, "scan").expect("made");
+    let typed = Topic::<Scan>::options().described().open(&stage.0, "scan").expect("the same");
+    let mut subscriber = typed.subscriber().expect("made");
+    let one = Scan {
+        name: InlineString::new("größe").expect("room"),
+        _unused: [0; 4],
+        ranges: InlineVec::from_slice(&[0.5, 1.5]).expect("room"),
+        corners: InlineVec::from_slice(&[Point { x: 1.0, y: 2.0 }]).expect("room"),
+    };
+    topic.publisher().expect("a ring").publish(one.as_bytes()).expect("published");
+    let sample = subscriber.recv().expect("received");
+    assert_eq!((sample.name.to_str(), &sample.ranges[..]), (Ok("größe"), &[0.5, 1.5][..]));
+    assert_eq!(sample.corners[..], [Point { x: 1.0, y: 2.0 }]);
+}
