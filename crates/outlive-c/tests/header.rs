@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 24] = [
+const SOURCES: [&str; 25] = [
     "code",
     "opening",
     "deadline",
