@@ -5,26 +5,39 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
 import outlive
 from line import Refused, Verbs, Wrong, counts, done, end_of, family, folder, keep, last, left, message, named, pattern
 from line import seconds, show, thing, things
 
 
-POINT = np.dtype([("x", "f8"), ("y", "f8")], align=True)
-TRACK = np.dtype([("corners", POINT, 4), ("kind", "u4"), ("grid", "f4", (2, 3))], align=True)
-OTHER = np.dtype([("corners", POINT, 4), ("kind", "i4"), ("grid", "f4", (2, 3))], align=True)
+@outlive.payload
+class Point:
+    x: "f64"
+    y: "f64"
+
+
+@outlive.payload
+class Track:
+    corners: "Point[4]"
+    kind: "u32"
+    grid: "f32[2][3]"
+
+
+@outlive.payload(name="Track")
+class Other:
+    corners: "Point[4]"
+    kind: "i32"
+    grid: "f32[2][3]"
 
 
 def payload(options: tuple[str, ...]) -> Any:
-    """What all languages describe; a type of numpy's has no name, and takes theirs."""
-    return TRACK if "track" in options else OTHER if "other" in options else None
+    """What all languages describe."""
+    return Track if "track" in options else Other if "other" in options else None
 
 
 def publish_track(name: str, kind: str) -> int:
-    track = np.zeros((), TRACK)
-    track["kind"], track["corners"]["y"][3] = int(kind), 2 * int(kind)
-    return publisher(name).publish(track)
+    corners = [Point(0, 0)] * 3 + [Point(0, 2 * int(kind))]
+    return publisher(name).publish(Track(corners, int(kind), [[0] * 3] * 2))
 
 
 def recv_track(name: str, span: str) -> str:
