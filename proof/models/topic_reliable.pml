@@ -233,6 +233,7 @@ proctype Pub() {
 					/* max_blocking has passed, or has not */
 					if
 					:: atomic {
+						skip;	/* so that no option hides an `else` */
 #ifdef MARKANY
 						if :: cp[line-1]==slow && cs[line-1]==RELIABLE -> relying[slow]=0; base[slow]=0; next[slow]=0 :: else fi;
 						cs[line-1]=LAGGING

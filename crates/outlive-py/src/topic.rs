@@ -132,6 +132,7 @@ pub(crate) fn subscriber_options(
 impl Topic {
     #[new]
     #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, payload=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
         name: String,
@@ -160,6 +161,7 @@ impl Topic {
     /// if the name is in use.
     #[staticmethod]
     #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, payload=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
         name: String,

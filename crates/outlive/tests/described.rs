@@ -199,7 +199,7 @@ fn queues_states_and_services_have_descriptions_too() {
     let bytes = Queue::<[u8]>::options().description(point()).open(domain, "q").expect("opens");
     bytes
         .sender()
-        .and_then(|sender| Ok(sender.send(Point { x: 1.0, y: 2.0 }.as_bytes())))
+        .map(|sender| sender.send(Point { x: 1.0, y: 2.0 }.as_bytes()))
         .expect("open")
         .expect("sent");
     let mut receiver = queue.receiver().expect("none yet");

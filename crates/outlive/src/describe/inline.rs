@@ -196,16 +196,18 @@ impl<T: Plain, const N: usize> InlineVec<T, N> {
     /// The room for items, of which all are values.
     fn room(&self) -> &[T; N] {
         let () = Self::ROOM;
+        let items = &raw const self.items;
         // SAFETY: the items lie in `self`, and are aligned: at an offset of 8 in a struct whose
         // alignment is that of `T`, which is at most 8 (`ROOM`).
-        unsafe { &*(&raw const self.items) }
+        unsafe { &*items }
     }
 
     fn room_mut(&mut self) -> &mut [T; N] {
         let () = Self::ROOM;
+        let items = &raw mut self.items;
         // SAFETY: the items lie in `self`, which is borrowed mutably for as long, and are aligned,
         // because their offset is 8 and `T` is aligned to at most 8 (`ROOM`).
-        unsafe { &mut *(&raw mut self.items) }
+        unsafe { &mut *items }
     }
 }
 

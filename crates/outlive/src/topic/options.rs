@@ -181,8 +181,8 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
             initial: Plan::INITIAL,
             description: asked.description.clone(),
         };
-        let options = u32::from(asked.stamps == Some(false)) * NO_STAMPS
-            | u32::from(asked.reliable == Some(true)) * RELIABLE;
+        let without_stamps = u32::from(asked.stamps == Some(false)) * NO_STAMPS;
+        let options = without_stamps | (u32::from(asked.reliable == Some(true)) * RELIABLE);
         let init = |segment: &Segment| plan.write(segment, options);
         let (segment, map) = domain.open_prepared(name, opening, &spec, init, Map::of)?;
         asked.finish(segment, map, domain)
