@@ -22,6 +22,7 @@ __all__ = [
     "DeviceSubscriber",
     "DeviceTopic",
     "Domain",
+    "DomainWatch",
     "Event",
     "GpuArray",
     "GpuLoan",
@@ -30,6 +31,8 @@ __all__ = [
     "Latch",
     "Loan",
     "Lock",
+    "Node",
+    "NodeInfo",
     "Peeked",
     "Peer",
     "Pool",
@@ -1148,11 +1151,24 @@ class Call:
 
 @final
 class Server:
-    def __new__(cls, name: str, domain: _Place = None, *, max_bytes: int | None = None) -> Self: ...
+    def __new__(
+        cls,
+        name: str,
+        domain: _Place = None,
+        *,
+        max_bytes: int | None = None,
+        timeout: float | None = 0.0,
+    ) -> Self: ...
     @staticmethod
-    def open(name: str, *, domain: _Place = None) -> Server: ...
+    def open(name: str, *, domain: _Place = None, timeout: float | None = 0.0) -> Server: ...
     @staticmethod
-    def create_new(name: str, domain: _Place = None, *, max_bytes: int | None = None) -> Server: ...
+    def create_new(
+        name: str,
+        domain: _Place = None,
+        *,
+        max_bytes: int | None = None,
+        timeout: float | None = 0.0,
+    ) -> Server: ...
     @property
     def name(self) -> str: ...
     def next(self, timeout: float | None = None) -> Request: ...
