@@ -80,7 +80,7 @@ pub(crate) fn several(
             // It keeps its turn and its permits between the slices, and gives them back when it is
             // dropped: also when a signal's handler raises.
             let mut begun = semaphore.begin_acquire_many(count).raised(py)?;
-            wait(py, until, |deadline| begun.acquire_until(deadline).transpose())
+            wait(py, until, |deadline| begun.continue_acquire(deadline).transpose())
         }
         (got, _) => Ok(got),
     }

@@ -267,7 +267,7 @@ impl BegunAcquire {
     ///
     /// # Errors
     /// As [`Semaphore::acquire_many`].
-    pub fn acquire_until(
+    pub fn continue_acquire(
         &mut self,
         deadline: Deadline,
     ) -> Result<Option<OwnedPermits>, AcquireError> {
