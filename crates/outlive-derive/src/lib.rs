@@ -4,7 +4,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Fields, LitStr, Meta, parse_macro_input};
+use syn::{Attribute, Data, DeriveInput, Error, LitStr, Meta, parse_macro_input};
 
 /// Describes a struct field by field, so that programs in all languages see what a message has.
 ///
@@ -60,7 +60,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         }
     });
     let fields: Vec<_> = fields.collect();
-    if matches!(data.fields, Fields::Unit) {
+    // A struct of no bytes has another size in C and in Python.
+    if fields.is_empty() {
         return Err(Error::new(this.span(), "a payload has at least one field"));
     }
     Ok(quote! {

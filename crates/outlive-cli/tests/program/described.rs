@@ -38,8 +38,8 @@ fn fields_are_json() {
     assert!(info.contains("Pose { place: f64[3], frame: u32 }"), "{info}");
     // What is wrong with a message.
     let wrong = stage.feed(&["topic", "pub", "pose"], b"{\"place\": [1, 2], \"frame\": 7}\n");
-    wrong.expect(11).says("'place' is an array of 3");
-    stage.feed(&["topic", "pub", "pose"], b"hello\n").expect(11).says("Pose");
+    wrong.expect(16).says("'place' is an array of 3");
+    stage.feed(&["topic", "pub", "pose"], b"hello\n").expect(16).says("Pose");
 }
 
 #[test]

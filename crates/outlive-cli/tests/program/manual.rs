@@ -5,7 +5,7 @@ use std::fs;
 use crate::stage::Stage;
 
 /// What the help of the program lists, in its order.
-const LISTED: [&str; 18] = [
+const LISTED: [&str; 19] = [
     "topic",
     "queue",
     "job",
@@ -15,6 +15,7 @@ const LISTED: [&str; 18] = [
     "semaphore",
     "pool",
     "domain",
+    "node",
     "config",
     "top",
     "doctor",

@@ -42,6 +42,8 @@ const LOOKS: &[&[&str]] = &[
     &["domain", "wait", "4194305"],
     &["domain", "waiters"],
     &["domain", "remove", "t"],
+    &["node", "list"],
+    &["node", "info", "t"],
     &["domain", "gc"],
     &["top", "--once"],
     &["doctor"],

@@ -267,7 +267,7 @@ impl Struct {
     pub fn text(bytes: u32) -> Struct {
         let item = Item::Number(Number::U8);
         let text = Field { name: "bytes".into(), offset: 4, extents: vec![bytes], item };
-        Struct { size: 4 + bytes, align: 1, fields: vec![length(Number::U32), text] }
+        Struct { size: bytes.saturating_add(4), align: 1, fields: vec![length(Number::U32), text] }
     }
 
     /// Returns whether it is a text, whatever language has declared it: a `length` of 32 bits and

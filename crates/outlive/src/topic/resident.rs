@@ -74,7 +74,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
         }
         inner.writable()?;
         if bytes > INLINE || M::METADATA.align > 8 {
-            let wanted = inner.plan.depth as usize + held + objects_in_turn(held, bytes as u64);
+            let wanted = (inner.plan.depth as usize)
+                .saturating_add(held)
+                .saturating_add(objects_in_turn(held, bytes as u64));
             self.ring(|ring| {
                 self.lender().take_back(|object| ring.free_list.put_back(object));
                 let there = ring.places.iter().flatten();
