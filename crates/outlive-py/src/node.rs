@@ -22,6 +22,8 @@ use crate::waiting::Until;
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Node {
     node: Open<CoreNode>,
+    name: String,
+    place: String,
 }
 
 impl Node {
@@ -36,7 +38,9 @@ impl Node {
         for (key, value) in attributes.iter().flatten() {
             options = options.attribute(key, value);
         }
-        Ok(Node { node: Open::new(options.register().raised(py)?) })
+        let node = Open::new(options.register().raised(py)?);
+        let place = domain.path().display().to_string();
+        Ok(Node { node, name: name.to_owned(), place })
     }
 }
 
@@ -67,6 +71,12 @@ impl Node {
     fn __exit__(&self, exc_type: Left<'_, '_>, exc_value: Left<'_, '_>, traceback: Left<'_, '_>) {
         let _ = (exc_type, exc_value, traceback);
         self.close();
+    }
+
+    fn __repr__(&self) -> String {
+        let Node { node, name, place } = self;
+        let state = if node.get().is_ok() { "" } else { ": closed" };
+        format!("<Node '{name}' in '{place}'{state}>")
     }
 }
 
@@ -138,11 +148,13 @@ pub(crate) fn pairs(attributes: &outlive::Attributes) -> BTreeMap<String, String
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct DomainWatch {
     pub(crate) handle: HandleMutex<Core>,
+    place: String,
 }
 
 impl DomainWatch {
     pub(crate) fn of(domain: &outlive::Domain) -> DomainWatch {
-        DomainWatch { handle: HandleMutex::new(domain.watch()) }
+        let place = domain.path().display().to_string();
+        DomainWatch { handle: HandleMutex::new(domain.watch()), place }
     }
 }
 
@@ -162,5 +174,8 @@ impl DomainWatch {
             watch.wait(py, until, |watch, deadline| watch.changed_until(deadline).transpose())?;
         let contents: Option<DomainContents> = changed.transpose().raised(py)?;
         Ok(contents.map(|now| (now.names, now.nodes.into_iter().map(NodeInfo).collect())))
+    }
+    fn __repr__(&self) -> String {
+        format!("<DomainWatch in '{}'>", self.place)
     }
 }

@@ -92,7 +92,7 @@ def everything(folder):
         "Publisher": publisher, "Queue": queue, "Request": request, "RwHold": rw_lock.read(), "RwLock": rw_lock,
         "Sample": subscriber.recv(timeout=5), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
         "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": server.next(timeout=5).stream(),
-        "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder),
+        "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder), "Node": domain.node("node"), "DomainWatch": domain.watch(),
     }
     for name, options in LATER.items():
         things[name] = getattr(outlive, name)(name.lower(), *options, folder)
@@ -103,7 +103,8 @@ def everything(folder):
 def test_repr_says_class_name_domain_and_state(folder):
     things = everything(folder)
     second = things.pop("_second")
-    assert set(things) | OF_GPUS >= {thing.__name__ for thing in OURS}
+    # What a node's info says is a copy.
+    assert set(things) | OF_GPUS | {"NodeInfo"} >= {thing.__name__ for thing in OURS}
     for name, thing in things.items():
         text = repr(thing)
         assert text.startswith(f"<{name} ") and folder in text, text
@@ -126,6 +127,7 @@ USES = {
     "Event": lambda it: it.set(),
     "JobQueue": lambda it: it.try_take(),
     "Latch": lambda it: it.arrive(),
+    "Node": lambda it: it.info(),
     "Lock": lambda it: it.acquire(),
     "Pool": lambda it: it.alloc(3),
     "Publisher": lambda it: it.publish(b"x"),
@@ -176,8 +178,8 @@ def test_with_closes(folder, name):
 @pytest.mark.parametrize("name", sorted({thing.__name__ for thing in OURS} - OF_GPUS))
 def test_every_handle_can_be_closed_or_ends_by_with(folder, name):
     thing = getattr(outlive, name)
-    # Neither has anything to close: a name for a process, and a copy.
-    assert name in USES or hasattr(thing, "__exit__") or name in {"Peer", "SetAside"}
+    # These have nothing to close: a name for a process, copies, and what a watch has told.
+    assert name in USES or hasattr(thing, "__exit__") or name in {"Peer", "SetAside", "NodeInfo", "DomainWatch"}
 
 
 def test_closing_gives_back_what_it_had(folder):

@@ -53,7 +53,7 @@ def test_a_killed_process_has_no_name_and_watchers_are_told(folder: str) -> None
     assert watch.changed(timeout=0.01) is None
 
 
-@pytest.mark.parametrize("made", [Lock, Queue, State, Topic])
+@pytest.mark.parametrize("made", [Lock, Queue, lambda name, domain: State(name, 8, domain), Topic])
 def test_things_carry_attributes(folder: str, made: Any) -> None:
     domain = Domain(folder)
     made("thing", domain.with_attributes({"unit": "m/s", "from": "arm"}))

@@ -117,9 +117,10 @@ with lock.write(timeout=10):
 def test_a_handler_may_use_what_it_interrupts(folder, start):
     """It becomes an ordinary reader, or waits for the same: the interrupted wait goes on."""
     lock = RwLock("lock", folder)
-    program = start(
-        AT_ONCE
-        + """
+    with lock.read():
+        program = start(
+            AT_ONCE
+            + """
 lock = RwLock("lock", folder)
 asked = []
 def handler(*_):
@@ -131,19 +132,18 @@ def handler(*_):
             hold.upgrade(timeout=0.01)
         except Timeout:
             pass
+    elif len(asked) == 7:
+        say("asked seven times")
 with lock.upgradable_read() as hold:
     every(0.05, handler)
-    say("upgrades")
     hold.upgrade()
     hold.value = 9
     signal.setitimer(signal.ITIMER_REAL, 0)
-say(len(asked) > 6)
+say("upgraded")
 """
-    )
-    assert program.line() == "upgrades"
-    with lock.read():
-        time.sleep(1.0)
-    assert program.line() == "True"
+        )
+        assert program.line() == "asked seven times"
+    assert program.line() == "upgraded"
     with lock.read() as held:
         assert held.value == 9
     assert program.end() == 0

@@ -1,4 +1,5 @@
 /* After prefault, a loop makes no page fault and no system call: a filter kills it at the first one. */
+#define _GNU_SOURCE /* RUSAGE_THREAD */
 #include "testing.h"
 
 #include <linux/filter.h>
@@ -63,7 +64,7 @@ static void loop(void) {
     OK(outlive_topic_open(domain, "topic", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
     OK(outlive_queue_open(domain, "queue", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     OK(outlive_pool_open(domain, "pool", OUTLIVE_OPEN_OR_CREATE, NULL, &pool));
-    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
     OK(outlive_queue_sender(queue, &sender));
     OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
