@@ -104,10 +104,12 @@ impl<T> RwLock<T> {
     /// # Errors
     /// [`LockError::OwnerDied`](super::LockError::OwnerDied) with a write guard inside: a writer
     /// died, and the caller has the lock as a writer, to repair what it left.
-    /// [`LockError::Failed`](super::LockError::Failed) with [`AcquireError::NotRecoverable`](super::AcquireError::NotRecoverable);
-    /// [`AcquireError::Deadlock`](super::AcquireError::Deadlock) when this thread writes or is the upgradable reader already, or
-    /// reads while another thread writes, waits to, or is the upgradable reader;
-    /// [`AcquireError::Damaged`](super::AcquireError::Damaged), [`AcquireError::System`](super::AcquireError::System).
+    /// [`LockError::Failed`](super::LockError::Failed) with
+    /// [`AcquireError::NotRecoverable`](super::AcquireError::NotRecoverable);
+    /// [`AcquireError::Deadlock`](super::AcquireError::Deadlock) when this thread writes or is the
+    /// upgradable reader already, or reads while another thread writes, waits to, or is the
+    /// upgradable reader; [`AcquireError::Damaged`](super::AcquireError::Damaged),
+    /// [`AcquireError::System`](super::AcquireError::System).
     ///
     /// # If a process dies
     /// The death of the writer or of the other upgradable reader ends the wait at once.
