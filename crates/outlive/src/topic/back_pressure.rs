@@ -13,7 +13,7 @@
 //!
 //! | a publisher dies, or is stopped | what becomes of the marked subscriber |
 //! | --- | --- |
-//! | just after the mark | nothing was overwritten; after its next take it is reliable again |
+//! | just after the mark | nothing was overwritten; after its next take it is reliable again. Other publishers that sleep behind it look again at their next recheck |
 //! | later | it is told how many messages were overwritten before it took them |
 //!
 //! A wait set sleeps on the same words and the same end: room.rs.
@@ -91,6 +91,12 @@ pub(super) fn mark(inner: &Inner, index: u32, subscriber: InTheWay) -> bool {
         // Relaxed: a count that only this publisher writes, and no process relies on.
         let count = &inner.ring(index).marked;
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        // Other publishers need not wait for it either. If this process died or was stopped just
+        // before, each of them sleeps on until its next recheck.
+        for ring in 0..inner.rings() {
+            let words = inner.ring(ring);
+            words.space.notify_all_if(|| words.is_awaited(subscriber.slot));
+        }
     }
     marked.is_ok()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use outlive::topic::{Publisher, Topic};
 use outlive::{Error, RecvError, SendError};
 
+use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::order::{message, read_message};
@@ -17,6 +18,7 @@ crate::checks!(
     a_stopped_subscriber_is_waited_for_no_longer_than_agreed,
     one_that_lags_is_waited_for_again,
     a_publisher_dies_after_its_mark,
+    who_waits_for_a_marked_one_waits_no_more,
     nothing_is_lost_unseen: 120,
 );
 
@@ -160,6 +162,27 @@ fn a_publisher_dies_after_its_mark(world: &World) {
     }
     let full = publisher.try_publish(&message(2, 2, 60)).map(drop);
     assert!(matches!(full, Err(SendError::Full { .. })), "it is waited for: {full:?}");
+}
+
+/// One publisher has no limit and sleeps behind the subscriber that another one marks.
+fn who_waits_for_a_marked_one_waits_no_more(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 1);
+    let mut slow = topic.subscriber_with(reliable()).expect("a slot");
+    let patient = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for number in 0..2 {
+            publisher.publish(&message(1, number, 60)).expect("room");
+        }
+    });
+    wait_asleep(patient.pid());
+    let options = Publisher::options().max_blocking(Duration::ZERO);
+    let publisher = topic.publisher_with(options).expect("another ring");
+    for number in 0..2 {
+        publisher.publish(&message(2, number, 60)).expect("it waits for none");
+    }
+    patient.finish();
+    assert_eq!(slow.try_recv().map(drop), Err(RecvError::Lagged { lost: 1 }));
 }
 
 /// Publishers that never wait, and a reliable subscriber: what it gets and what it is told it lost
