@@ -20,8 +20,10 @@
 
 use super::layout::{Claim, State};
 use super::mapping::Inner;
+use super::ring;
+use super::slot::MessageState;
 use crate::claim::Holder;
-use crate::liveness::Me;
+use crate::liveness::{Ends, Me};
 use crate::shim::{Ordering, fence};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep};
@@ -66,6 +68,30 @@ fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
         counts.then(|| InTheWay { slot, process: claim.process, cursor: cursor() })
     });
     reliable.min_by_key(|subscriber| subscriber.cursor)
+}
+
+/// Returns a reliable subscriber that keeps a publisher from giving up messages, and their memory: of
+/// its own ring, or of one that it may look after. The last message of a ring is never given up.
+pub(super) fn keeps_memory(
+    inner: &Inner,
+    own: u32,
+    ends: &Ends,
+) -> Result<Option<InTheWay>, Error> {
+    let others = (0..inner.rings()).filter(|&ring| ring != own && ring::is_left(inner, ring, ends));
+    for index in [own].into_iter().chain(others) {
+        let Some(subscriber) = slowest(inner, index) else { continue };
+        let (slots, published) = (inner.slots(index)?, inner.published(index));
+        let depth = slots.len() as u64;
+        let from = published.saturating_sub(depth).max(subscriber.cursor);
+        let has_object = |position: u64| {
+            let slot = &slots[(position & (depth - 1)) as usize];
+            slot.look(position) == MessageState::There && slot.metadata().object.is_some()
+        };
+        if (from..published.saturating_sub(1)).any(has_object) {
+            return Ok(Some(subscriber));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the first message that a reliable subscriber has still to take.
