@@ -45,7 +45,13 @@ fn time_of_day(nanoseconds: u64) -> Deadline {
 /// Returns the deadline for functions without a form that does not wait: one that has passed.
 #[inline]
 pub(crate) fn moment_or_past(deadline: outlive_deadline_t) -> Deadline {
-    moment(deadline).unwrap_or(Deadline::at_nanos(1))
+    moment(deadline).unwrap_or(past())
+}
+
+/// Returns a deadline that has passed: the call does not wait.
+#[inline]
+pub(crate) fn past() -> Deadline {
+    Deadline::at_nanos(1)
 }
 
 /// Returns what a wait until that deadline found. `None`: the deadline passed first, or, with

@@ -8,7 +8,7 @@ use outlive::queue::{OnReceiverDeath, Peeked, Queue, Receiver, Sender};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none};
 use crate::code::{Failure, entry};
-use crate::deadline::{OUTLIVE_TRY, moment, outlive_deadline_t};
+use crate::deadline::{OUTLIVE_TRY, moment, outlive_deadline_t, past};
 use crate::domain::{close, outlive_domain_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::owned::outlasting;
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn outlive_queue_sender(
 /// Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
 ///
 /// Errors: EBUSY: another receiver is alive. EAGAIN: the last one is dead, and one of its threads
-/// has not ended within two seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+/// has not ended yet. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
 ///
 /// If a process dies while it takes over, the next caller takes over.
 #[unsafe(no_mangle)]
@@ -318,7 +318,7 @@ pub unsafe extern "C" fn outlive_queue_receiver(
             None => None,
         };
         // In the end the error names the process that has it.
-        let receiver = in_turn.map_or_else(|| queue.0.receiver(), Ok)?;
+        let receiver = in_turn.map_or_else(|| queue.0.receiver_by(past()), Ok)?;
         let receiver = outlive_receiver_t { peeked: None, receiver };
         out.put(Box::into_raw(Box::new(receiver)));
         Ok(())

@@ -10,7 +10,7 @@ use outlive::rpc::{Call, CallError, Client, Reply, Request, Server, Service, Str
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out, text};
 use crate::code::{Failure, entry, entry_or};
-use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
+use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t, past};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::opening::{Naming, naming, open_as, outlive_opening_t};
 use crate::owned::Owned;
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn outlive_reply_release(reply: *mut outlive_reply_t) {
 ///
 /// Errors: see `outlive_opening_t`; EBUSY: another server is alive, perhaps of the very service that
 /// this call made: then another process was quicker to serve it, and it stays. EAGAIN: the last
-/// server is dead, and one of its threads has not ended within two seconds.
+/// server is dead, and one of its threads has not ended yet.
 ///
 /// If a process dies while it takes over, the next caller takes over. When a server dies, the calls
 /// that it had begun end at once, and the next server takes over those that it had not.
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn outlive_server_open(
             None => None,
         };
         // In the end the error names the process that serves.
-        let server = in_turn.map_or_else(|| service.server(), Ok)?;
+        let server = in_turn.map_or_else(|| service.server_by(past()), Ok)?;
         naming.out.put(Box::into_raw(Box::new(outlive_server_t(server))));
         Ok(())
     })

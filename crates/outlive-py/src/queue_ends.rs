@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::errors::Raised;
 use crate::handle_mutex::{HandleGuard, HandleMutex, process};
 use crate::named::Named;
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, detached, wait};
 
 /// An end, once it is needed, and the process that has it.
 pub(crate) type End<T> = Option<(u32, T)>;
@@ -117,7 +117,8 @@ impl Ends {
         if inside.as_ref().is_none_or(|(of, _)| *of != process()) {
             // A forked child's copy is dropped first.
             *inside = None;
-            let receiver = self.queue.receiver().raised(py)?;
+            // It may wait for the last thread of a dead receiver.
+            let receiver = detached(py, || self.queue.receiver()).raised(py)?;
             receiver.end_when_senders_gone(self.end_when_senders_gone);
             *inside = Some((process(), receiver));
             self.taken.fetch_add(1, Ordering::Relaxed);
@@ -202,7 +203,7 @@ impl Ends {
             Ok(guard) | Err(LockError::OwnerDied(guard)) => guard,
             Err(other) => return Err(other).raised(py),
         };
-        let mut receiver = self.queue.receiver().raised(py)?;
+        let mut receiver = detached(py, || self.queue.receiver()).raised(py)?;
         self.receive_by(py, &mut receiver, Some(&tasks), until)
     }
 

@@ -455,8 +455,9 @@ impl<M: Payload + ?Sized> Queue<M> {
     }
 
     /// Makes this process the receiver; waits for the last thread of a dead receiver until the
-    /// deadline, and two seconds at most.
-    fn receiver_by(&self, deadline: Deadline) -> Result<Receiver<M>, Error> {
+    /// deadline, and two seconds at most. For bindings, whose errors say which process is in the way.
+    #[doc(hidden)]
+    pub fn receiver_by(&self, deadline: Deadline) -> Result<Receiver<M>, Error> {
         Receiver::new(Arc::clone(&self.inner), deadline)
     }
 

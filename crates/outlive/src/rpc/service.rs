@@ -228,8 +228,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     }
 
     /// Makes this process the server; waits for the last thread of a dead server until the deadline,
-    /// and two seconds at most.
-    fn server_by(&self, deadline: Deadline) -> Result<Server<Q, R>, Error> {
+    /// and two seconds at most. For bindings, whose errors say which process is in the way.
+    #[doc(hidden)]
+    pub fn server_by(&self, deadline: Deadline) -> Result<Server<Q, R>, Error> {
         Server::new(self.file.clone(), deadline)
     }
 

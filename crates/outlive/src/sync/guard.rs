@@ -291,11 +291,11 @@ impl<'a, R: CondvarLock, T, K> Guard<'a, R, T, K> {
             return Err(LockError::Failed(AcquireError::Deadlock));
         }
         let Guard { value, hold, keep, .. } = self;
-        let (words, held, bits) = (hold.words, hold.held, hold.me.id.as_u32());
+        let (words, held) = (hold.words, hold.held);
         hold.forget();
         let kept = resume_relay(me);
-        let is_own =
-            bits & KEPT != 0 && kept.as_ref().is_some_and(|(relayed, _)| relayed.is_kept_by(words));
+        // Also that of an outer guard of the same mutex, which the wait gives up as well.
+        let is_own = kept.as_ref().is_some_and(|(relayed, _)| relayed.is_kept_by(words));
         // `before` stays mapped until the new wait has led the field elsewhere.
         let (before, relay) = kept.unzip();
         let mut relay = relay.unwrap_or_else(|| WakeRelay::begin(me.list()));

@@ -13,15 +13,17 @@
 //!
 //! | a publisher dies, or is stopped | what becomes of the marked subscriber |
 //! | --- | --- |
-//! | just after the mark | nothing was overwritten; after its next take it is reliable again |
+//! | just after the mark | nothing was overwritten; after its next take it is reliable again. Other publishers that sleep behind it look again at their next recheck |
 //! | later | it is told how many messages were overwritten before it took them |
 //!
 //! A wait set sleeps on the same words and the same end: room.rs.
 
 use super::layout::{Claim, State};
 use super::mapping::Inner;
+use super::ring;
+use super::slot::MessageState;
 use crate::claim::Holder;
-use crate::liveness::Me;
+use crate::liveness::{Ends, Me};
 use crate::shim::{Ordering, fence};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep};
@@ -68,6 +70,30 @@ fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
     reliable.min_by_key(|subscriber| subscriber.cursor)
 }
 
+/// Returns a reliable subscriber that keeps a publisher from giving up messages, and their memory: of
+/// its own ring, or of one that it may look after. The last message of a ring is never given up.
+pub(super) fn keeps_memory(
+    inner: &Inner,
+    own: u32,
+    ends: &Ends,
+) -> Result<Option<InTheWay>, Error> {
+    let others = (0..inner.rings()).filter(|&ring| ring != own && ring::is_left(inner, ring, ends));
+    for index in [own].into_iter().chain(others) {
+        let Some(subscriber) = slowest(inner, index) else { continue };
+        let (slots, published) = (inner.slots(index)?, inner.published(index));
+        let depth = slots.len() as u64;
+        let from = published.saturating_sub(depth).max(subscriber.cursor);
+        let has_object = |position: u64| {
+            let slot = &slots[(position & (depth - 1)) as usize];
+            slot.look(position) == MessageState::There && slot.metadata().object.is_some()
+        };
+        if (from..published.saturating_sub(1)).any(has_object) {
+            return Ok(Some(subscriber));
+        }
+    }
+    Ok(None)
+}
+
 /// Returns the first message that a reliable subscriber has still to take.
 pub(super) fn needed_from(inner: &Inner, index: u32) -> u64 {
     slowest(inner, index).map_or(u64::MAX, |subscriber| subscriber.cursor)
@@ -91,6 +117,12 @@ pub(super) fn mark(inner: &Inner, index: u32, subscriber: InTheWay) -> bool {
         // Relaxed: a count that only this publisher writes, and no process relies on.
         let count = &inner.ring(index).marked;
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        // Other publishers need not wait for it either. If this process died or was stopped just
+        // before, each of them sleeps on until its next recheck.
+        for ring in 0..inner.rings() {
+            let words = inner.ring(ring);
+            words.space.notify_all_if(|| words.is_awaited(subscriber.slot));
+        }
     }
     marked.is_ok()
 }

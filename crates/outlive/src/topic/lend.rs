@@ -1,6 +1,7 @@
 //! Lending memory for messages: from the publisher's own free list, else from the topic's heap,
 //! else by freeing what is not needed any more.
 
+use super::back_pressure;
 use super::layout::LARGEST_PAYLOAD;
 use super::loan::Loan;
 use super::publisher::Publisher;
@@ -9,7 +10,7 @@ use super::slot::INLINE;
 use super::subscriber_slot;
 use crate::liveness::Me;
 use crate::pool::{Message as Still, ObjectRef};
-use crate::{Error, Payload, Plain, SendError};
+use crate::{Deadline, Error, Payload, Plain, SendError};
 
 impl<T: Plain> Publisher<[T]> {
     /// Lends memory for a message of so many values, to be written in place. Its contents are
@@ -183,11 +184,19 @@ impl<M: Payload + ?Sized> Publisher<M> {
         if let Some(block) = try_again()? {
             return Ok(block);
         }
-        if let Some(block) = ring.give_up_oldest(inner, try_again)? {
-            return Ok(block);
-        }
-        if let Some(block) = ring::give_up_left(inner, ring.process, &ends, try_again)? {
-            return Ok(block);
+        loop {
+            if let Some(block) = ring.give_up_oldest(inner, try_again)? {
+                return Ok(block);
+            }
+            if let Some(block) = ring::give_up_left(inner, ring.process, &ends, try_again)? {
+                return Ok(block);
+            }
+            // Else a reliable subscriber that is stopped would keep the memory for ever.
+            let Some(subscriber) = back_pressure::keeps_memory(inner, index, &ends)? else { break };
+            if !self.mark_at(ring.published).is_some_and(Deadline::has_passed) {
+                break;
+            }
+            back_pressure::mark(inner, index, subscriber);
         }
         Err(SendError::NoSpace {
             wanted: len,

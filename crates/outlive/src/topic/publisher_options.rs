@@ -36,6 +36,10 @@ impl PublisherOptions {
     /// publisher never waits. Default: it waits for ever, as the topic's maker has
     /// [agreed to](super::TopicOptions::reliable).
     ///
+    /// In the way are also messages that the subscriber has not taken, if there is no memory for
+    /// another one: a call that finds none fails with [`SendError::NoSpace`](crate::SendError), and
+    /// the first such call after that span gives those messages up. [`Duration::ZERO`]: each call.
+    ///
     /// The subscriber is told how many messages it lost
     /// ([`RecvError::Lagged`](crate::RecvError::Lagged)), and publishers wait for it again once it
     /// has taken a message. A wait set that waits for [room](super::Publisher::writable) does not

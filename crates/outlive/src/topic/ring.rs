@@ -31,6 +31,12 @@ enum Purpose {
     LookAfter,
 }
 
+/// Returns whether that ring may be looked after: no living process publishes in it.
+pub(super) fn is_left(inner: &Inner, index: u32, ends: &Ends) -> bool {
+    let words = inner.ring(index);
+    is_free(words, words.owner.load(Ordering::Acquire), ends)
+}
+
 /// A ring that this process owns.
 pub(super) struct Ring {
     pub(super) index: u32,

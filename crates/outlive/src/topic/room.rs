@@ -162,7 +162,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// Returns when subscribers that are in the way of the message at that position are marked as
     /// lagging, counted from the first call that found one in its way.
     #[cold]
-    fn mark_at(&self, position: u64) -> Option<Deadline> {
+    pub(super) fn mark_at(&self, position: u64) -> Option<Deadline> {
         let span = self.options.max_blocking?;
         let since = match self.blocked.get() {
             Some((blocked, since)) if blocked == position => since,

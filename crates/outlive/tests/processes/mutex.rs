@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use outlive::sync::{AcquireError, LockError, Mutex};
+use outlive::sync::{AcquireError, LockError, Mutex, RwLock};
 use outlive::{Deadline, Error};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::Child;
+use crate::forge::{BODY, Bytes};
 use crate::runner::World;
 
 crate::checks!(
@@ -19,6 +20,7 @@ crate::checks!(
     a_holder_is_described,
     values_of_any_plain_type,
     another_type_is_refused,
+    a_reset_undoes_any_state,
     processes_count_together: 60,
 );
 
@@ -158,6 +160,22 @@ fn another_type_is_refused(world: &World) {
         Mutex::<[u8; 4]>::options([0; 4]).open_or_create(&domain, "m"),
         Err(Error::OtherType { .. })
     ));
+}
+
+/// Also one that only a reentrant mutex has, and that a stray write has left here.
+fn a_reset_undoes_any_state(world: &World) {
+    // Where the states lie: see doc/memory-layout.md.
+    const STATE: u64 = BODY + 4;
+    let domain = world.domain();
+    let mutex = Mutex::<u64>::options(0).open_or_create(&domain, "m").expect("opens");
+    let lock = RwLock::<u64>::options(0).open_or_create(&domain, "rw").expect("opens");
+    for state in 1..5 {
+        ["m", "rw"].iter().for_each(|name| Bytes::of(&domain, name).set_word(STATE, state));
+        mutex.reset(state.into()).expect("free");
+        assert_eq!(*mutex.lock().expect("reset"), state.into());
+        lock.reset(state.into()).expect("free");
+        assert_eq!(*lock.read().expect("reset"), state.into());
+    }
 }
 
 fn processes_count_together(world: &World) {

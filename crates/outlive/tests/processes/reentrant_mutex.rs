@@ -34,6 +34,7 @@ crate::checks!(
     a_wait_with_an_outer_guard_is_refused,
     a_wait_of_a_binding_gives_all_levels_up,
     whom_a_wait_leaves_without_the_lock_unlocks_nothing,
+    an_inner_guard_that_waits_on_hands_on_what_an_outer_one_has_used,
     swept_after_a_death,
 );
 
@@ -419,6 +420,32 @@ fn whom_a_wait_leaves_without_the_lock_unlocks_nothing(world: &World) {
     assert_eq!(total.depth(), 1);
     waiter.finish();
     drop(held);
+}
+
+/// The wait of the inner guard gives the mutex up for the outer one too, which has a notification.
+fn an_inner_guard_that_waits_on_hands_on_what_an_outer_one_has_used(world: &World) {
+    let domain = world.domain();
+    let total = open(&domain);
+    let changed = Condvar::open_or_create(&domain, "changed").expect("opens");
+    let other = Condvar::open_or_create(&domain, "other").expect("opens");
+    let board = Board::new();
+    let first = Child::start(|| {
+        let outer = changed.wait(total.lock().expect("free")).expect("notified");
+        let inner = total.lock().expect("its own");
+        board.set(0, 1);
+        // SAFETY: no reference of another guard is in use.
+        let waited = unsafe { other.wait_with_outer_guards(inner, Deadline::NEVER) };
+        drop((waited.expect("notified"), outer));
+    });
+    wait_asleep(first.pid());
+    let second = Child::start(|| drop(changed.wait(total.lock().expect("free")).expect("woken")));
+    wait_asleep(second.pid());
+    changed.notify_one();
+    board.reach(0, 1);
+    // Whichever of both the notification woke, the other one gets it, or the next.
+    second.finish();
+    other.notify_one();
+    first.finish();
 }
 
 fn swept_after_a_death(world: &World) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use outlive::topic::{Publisher, Topic};
 use outlive::{Error, RecvError, SendError};
 
+use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::order::{message, read_message};
@@ -17,6 +18,8 @@ crate::checks!(
     a_stopped_subscriber_is_waited_for_no_longer_than_agreed,
     one_that_lags_is_waited_for_again,
     a_publisher_dies_after_its_mark,
+    who_waits_for_a_marked_one_waits_no_more,
+    one_that_keeps_the_memory_is_waited_for_no_longer_than_agreed,
     nothing_is_lost_unseen: 120,
 );
 
@@ -160,6 +163,71 @@ fn a_publisher_dies_after_its_mark(world: &World) {
     }
     let full = publisher.try_publish(&message(2, 2, 60)).map(drop);
     assert!(matches!(full, Err(SendError::Full { .. })), "it is waited for: {full:?}");
+}
+
+/// One publisher has no limit and sleeps behind the subscriber that another one marks.
+fn who_waits_for_a_marked_one_waits_no_more(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 1);
+    let mut slow = topic.subscriber_with(reliable()).expect("a slot");
+    let patient = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for number in 0..2 {
+            publisher.publish(&message(1, number, 60)).expect("room");
+        }
+    });
+    wait_asleep(patient.pid());
+    let options = Publisher::options().max_blocking(Duration::ZERO);
+    let publisher = topic.publisher_with(options).expect("another ring");
+    for number in 0..2 {
+        publisher.publish(&message(2, number, 60)).expect("it waits for none");
+    }
+    patient.finish();
+    assert_eq!(slow.try_recv().map(drop), Err(RecvError::Lagged { lost: 1 }));
+}
+
+/// There are slots for more messages, and no memory.
+fn one_that_keeps_the_memory_is_waited_for_no_longer_than_agreed(world: &World) {
+    let span = Duration::from_millis(30);
+    for span in [Some(span), Some(Duration::ZERO), None] {
+        let domain = world.domain();
+        let options = Topic::<[u8]>::options().depth(64).max_bytes(1 << 20).reliable(true);
+        let topic = options.open_or_create(&domain, "topic").expect("made");
+        let mut slow = topic.subscriber_with(reliable()).expect("a slot");
+        let limit =
+            span.map_or(Publisher::options(), |span| Publisher::options().max_blocking(span));
+        let publisher = topic.publisher_with(limit).expect("a ring");
+        let publish = |number| publisher.publish(&message(1, number, 100_000)).map(drop);
+        let count = (0..64).take_while(|&number| publish(number).is_ok()).count() as u64;
+        if span == Some(Duration::ZERO) {
+            assert_eq!(count, 64, "it never waits");
+        } else {
+            assert!((2..20).contains(&count), "{count} messages have room");
+            std::thread::sleep(span.unwrap_or_default());
+            let late = publish(count);
+            match span {
+                Some(_) => late.expect("long enough"),
+                None => assert!(matches!(late, Err(SendError::NoSpace { .. })), "{late:?}"),
+            }
+        }
+        assert_eq!(publisher.stopped_waiting(), u64::from(span.is_some()));
+        let (mut next, mut told) = (0, 0);
+        loop {
+            match slow.try_recv() {
+                Ok(Some(sample)) => {
+                    let (_, number) = read_message(&sample);
+                    assert_eq!(number, next + std::mem::take(&mut told));
+                    next = number + 1;
+                }
+                Ok(None) => break,
+                Err(RecvError::Lagged { lost }) => told += lost,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert_eq!(slow.lost() > 0, span.is_some(), "the oldest, and it was told");
+        publish(next).expect("its memory is free");
+        assert_eq!(publisher.stopped_waiting(), u64::from(span.is_some()), "it is reliable again");
+    }
 }
 
 /// Publishers that never wait, and a reliable subscriber: what it gets and what it is told it lost

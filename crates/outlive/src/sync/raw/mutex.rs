@@ -284,6 +284,8 @@ impl<const MARKS: u32> RawMutex<MARKS> {
                 Err(other) => return Err(other),
             }
         }
+        // In a lock that is not reentrant it is a stray write's, and does not outlast a reset either.
+        self.allow_recovery();
         Ok(())
     }
 

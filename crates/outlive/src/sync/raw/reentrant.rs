@@ -92,7 +92,6 @@ impl RawReentrant {
     ) -> Result<(), Refused> {
         self.mutex.take_to_reset(me, spin_wait, wait)?;
         self.set_depth(1);
-        self.mutex.allow_recovery();
         Ok(())
     }
 
