@@ -66,24 +66,24 @@ fn in_parts_it_keeps_what_it_has(world: &World) {
     let mut begun = semaphore.begin_acquire_many(3).expect("there may be so many");
     assert_eq!(semaphore.available_permits(), 2, "it has not waited yet");
     for _ in 0..2 {
-        assert!(begun.acquire_until(Deadline::after(SOON)).expect("waits").is_none());
+        assert!(begun.continue_acquire(Deadline::after(SOON)).expect("waits").is_none());
         assert_eq!(semaphore.available_permits(), 0);
         Child::start(|| {
             assert!(semaphore.try_acquire().expect("looks").is_none());
             // It waits for the turn.
             assert!(semaphore.acquire_many_timeout(2, SOON).expect("waits").is_none());
             // The fork goes on with the wait, and what its parent has is its parent's.
-            assert!(begun.acquire_until(Deadline::after(SOON)).expect("waits").is_none());
+            assert!(begun.continue_acquire(Deadline::after(SOON)).expect("waits").is_none());
         })
         .finish();
     }
     drop(begun);
     assert_eq!(semaphore.available_permits(), 2);
     let mut begun = semaphore.begin_acquire_many(3).expect("there may be so many");
-    assert!(begun.acquire_until(Deadline::after(SOON)).expect("waits").is_none());
+    assert!(begun.continue_acquire(Deadline::after(SOON)).expect("waits").is_none());
     board.set(1, 1);
     child.finish();
-    let got = begun.acquire_until(Deadline::NEVER).expect("waits").expect("all are free");
+    let got = begun.continue_acquire(Deadline::NEVER).expect("waits").expect("all are free");
     drop(begun);
     // The turn is free, though the permits are held.
     assert_eq!((got.len(), semaphore.available_permits()), (3, 0));
@@ -98,7 +98,7 @@ fn killed_between_two_parts_it_leaves_nothing_behind(world: &World) {
     let board = Board::new();
     let mut child = Child::start(|| {
         let mut begun = semaphore.begin_acquire_many(3).expect("there may be so many");
-        assert!(begun.acquire_until(Deadline::after(SOON)).expect("waits").is_none());
+        assert!(begun.continue_acquire(Deadline::after(SOON)).expect("waits").is_none());
         board.set(0, 1);
         loop {
             std::thread::park();
