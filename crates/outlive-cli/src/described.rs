@@ -32,6 +32,7 @@ fn value_of(description: &Description, bytes: &[u8]) -> Option<Value> {
 fn struct_of(shape: &Struct, bytes: &[u8]) -> Option<Value> {
     if shape.is_text() {
         let (length, text) = bytes.split_first_chunk()?;
+        let text = text.get(..room_of(shape) as usize)?;
         let length = (u32::from_ne_bytes(*length) as usize).min(text.len());
         return Some(String::from_utf8_lossy(&text[..length]).into());
     }
@@ -100,7 +101,7 @@ pub fn of_json(description: &Description, line: &[u8]) -> Result<Vec<u8>, String
     let value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let size = description.size() as usize;
     let write = |value: &Value, to: &mut [u8]| match description.single() {
-        Some(field) => write_items("the value", &field.extents, &field.item, value, to),
+        Some(field) => write_field("the value", field, value, to),
         None => write_struct("", description.shape(), value, to),
     };
     if !description.is_slice() {
@@ -120,7 +121,9 @@ fn write_struct(path: &str, shape: &Struct, value: &Value, to: &mut [u8]) -> Res
     let what = if path.is_empty() { "the value" } else { path.trim_end_matches('.') };
     if let (true, Some(text)) = (shape.is_text(), value.as_str()) {
         let (length, bytes) = to.split_at_mut_checked(4).ok_or("a text lies outside")?;
-        let room = bytes.len();
+        // Behind the bytes a struct may have padding, which is none of the text's.
+        let room = room_of(shape);
+        let bytes = bytes.get_mut(..room as usize).ok_or("a text lies outside")?;
         let place = bytes.get_mut(..text.len());
         let place = place.ok_or_else(|| format!("'{what}' has room for {room} bytes"))?;
         place.copy_from_slice(text.as_bytes());
@@ -135,9 +138,12 @@ fn write_struct(path: &str, shape: &Struct, value: &Value, to: &mut [u8]) -> Res
         }
         let (length, bytes) = to.split_at_mut_checked(8).ok_or("a list lies outside")?;
         length.copy_from_slice(&(values.len() as u64).to_ne_bytes());
-        let each = bytes.len().checked_div(*room as usize).unwrap_or(0).max(1);
-        for (at, (value, to)) in values.iter().zip(bytes.chunks_exact_mut(each)).enumerate() {
-            write_items(&format!("{what}[{at}]"), inner, &items.item, value, to)?;
+        // Of the items that are given, not of the bytes: behind the room there may be padding.
+        let one = Field { extents: inner.to_vec(), offset: 0, ..items.clone() };
+        let each = usize::try_from(one.bytes()).map_err(|_| "a list lies outside")?;
+        for (at, value) in values.iter().enumerate() {
+            let to = bytes.get_mut(at * each..).ok_or("an item lies outside")?;
+            write_field(&format!("{what}[{at}]"), &one, value, to)?;
         }
         return Ok(());
     }
@@ -148,11 +154,21 @@ fn write_struct(path: &str, shape: &Struct, value: &Value, to: &mut [u8]) -> Res
     for field in &shape.fields {
         let path = format!("{path}{}", field.name);
         let value = given.get(&field.name).ok_or_else(|| format!("field '{path}' is missing"))?;
-        let end = u64::from(field.offset) + field.bytes();
-        let to = to.get_mut(field.offset as usize..end as usize).ok_or("a field lies outside")?;
-        write_items(&path, &field.extents, &field.item, value, to)?;
+        write_field(&path, field, value, to)?;
     }
     Ok(())
+}
+
+/// Returns how many bytes a text has room for, or items a list.
+fn room_of(shape: &Struct) -> u32 {
+    shape.fields.get(1).and_then(|field| field.extents.first()).copied().unwrap_or(0)
+}
+
+/// Writes a field into the bytes of the type that it belongs to.
+fn write_field(path: &str, field: &Field, value: &Value, to: &mut [u8]) -> Result<(), String> {
+    let end = u64::from(field.offset) + field.bytes();
+    let to = to.get_mut(field.offset as usize..end as usize).ok_or("a field lies outside")?;
+    write_items(path, &field.extents, &field.item, value, to)
 }
 
 fn write_items(
@@ -267,6 +283,44 @@ mod tests {
         assert_eq!(of_json(&scan, long.as_bytes()), Err("'ranges' has room for 4 items".into()));
         let long = r#"{"name":"0123456789abc","ranges":[]}"#;
         assert_eq!(of_json(&scan, long.as_bytes()), Err("'name' has room for 12 bytes".into()));
+    }
+
+    /// A C struct is padded behind its bytes or items, and an item can be a struct or an array.
+    #[test]
+    fn padding_behind_a_text_or_list_is_none_of_it() {
+        let one = |name: &str, offset, item| Field {
+            name: name.into(),
+            offset,
+            extents: Vec::new(),
+            item: Item::Struct(item),
+        };
+        let list = |size, items: Field| Struct {
+            size,
+            align: 8,
+            fields: vec![number("length", 0, &[], Number::U64), items],
+        };
+        let point = Struct { size: 12, align: 4, fields: vec![number("at", 0, &[3], Number::F32)] };
+        let points = Field { extents: vec![3], ..one("items", 8, point) };
+        let fields =
+            vec![number("length", 0, &[], Number::U32), number("bytes", 4, &[5], Number::U8)];
+        let fields = vec![
+            one("name", 0, Struct { size: 12, align: 4, fields }),
+            one("ranges", 16, list(24, number("items", 8, &[3], Number::F32))),
+            one("points", 40, list(48, points)),
+            one("pairs", 88, list(24, number("items", 8, &[3, 2], Number::I16))),
+        ];
+        let scan = Description::raw("Scan", Struct { size: 112, align: 8, fields });
+        let scan = scan.expect("possible");
+        let line = concat!(
+            r#"{"name":"abcde","pairs":[[1,2],[3,4],[5,6]],"points":[{"at":[1.0,2.0,3.0]},"#,
+            r#"{"at":[4.0,5.0,6.0]},{"at":[7.0,8.0,9.0]}],"ranges":[0.5,1.5,2.5]}"#
+        );
+        let bytes = of_json(&scan, line.as_bytes()).expect("a message");
+        assert_eq!(bytes[32..36], 2.5_f32.to_ne_bytes(), "the third of the ranges");
+        assert_eq!(to_json(&scan, &bytes).expect("JSON").to_string(), line);
+        assert_eq!(to_json(&scan, &[b'x'; 112]).expect("JSON")["name"], "xxxxx");
+        let long = line.replace("abcde", "abcdef");
+        assert_eq!(of_json(&scan, long.as_bytes()), Err("'name' has room for 5 bytes".into()));
     }
 
     #[test]

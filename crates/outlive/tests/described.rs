@@ -166,6 +166,32 @@ fn what_cannot_be_is_refused() {
     assert_eq!(why(vec![field("x", 8), field("y", 0)]), apart);
     // Padding between is no flaw: C has it.
     Description::raw("T", shape(vec![field("x", 8)])).expect("possible");
+    // What is no struct has the same limits.
+    for (size, align) in [(16, 3), (1 << 31, 8), (12, 8), (0x4000, 0x2000), (16, 0)] {
+        let single = Struct { size, align, fields: vec![field("", 0)] };
+        assert!(Description::raw("", single).is_err(), "{size} aligned to {align}");
+    }
+}
+
+/// Of bytes, short messages lie in a slot: aligned to 8, whatever language publishes them.
+#[test]
+fn bytes_are_not_described_as_what_does_not_lie_so() {
+    let stage = Stage::new("aligned");
+    let of = |size, align| {
+        let item = Item::Number(Number::U8);
+        let field = Field { name: "x".into(), offset: 0, extents: vec![size], item };
+        Description::raw("T", Struct { size, align, fields: vec![field] }).expect("possible")
+    };
+    let open = |name: &str, description: Description| {
+        Topic::<[u8]>::options().description(description).open_or_create(&stage.0, name).map(drop)
+    };
+    open("short", of(16, 8)).expect("made");
+    open("long", of(192, 64)).expect("never in a slot");
+    let slice = of(192, 64).slice().expect("possible");
+    for refused in [of(16, 16), of(160, 32), of(256, 128), slice] {
+        let error = open("refused", refused).expect_err("refused");
+        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+    }
 }
 
 /// The page with the description is damaged: an opening that compares it is told, another one is not.

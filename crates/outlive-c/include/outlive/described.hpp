@@ -21,10 +21,12 @@ namespace detail {
 
 template <class T> struct Items {
     using Item = T;
+    static constexpr size_t rank = 0;
     static constexpr void extents(uint32_t *) {}
 };
 template <class T, size_t N> struct Items<T[N]> {
     using Item = typename Items<T>::Item;
+    static constexpr size_t rank = Items<T>::rank + 1;
     static constexpr void extents(uint32_t *to) {
         *to = N;
         Items<T>::extents(to + 1);
@@ -51,9 +53,8 @@ template <class T> constexpr uint32_t type_number() {
 template <class M> outlive_field_t field(const char *name, size_t offset) {
     using Item = typename Items<std::remove_cv_t<M>>::Item;
     outlive_field_t field{name, static_cast<uint32_t>(offset), type_number<Item>(), {0, 0, 0, 0}, nullptr};
-    uint32_t extents[8] = {};
-    Items<std::remove_cv_t<M>>::extents(extents);
-    for (size_t at = 0; at < 4; ++at) field.extents[at] = extents[at];
+    static_assert(Items<std::remove_cv_t<M>>::rank <= 4, "an array has at most 4 extents");
+    Items<std::remove_cv_t<M>>::extents(field.extents);
     if constexpr (type_number<Item>() == OUTLIVE_TYPE_STRUCT) field.nested = &Description<Item>::get();
     return field;
 }

@@ -9,6 +9,10 @@ struct Pose {
 struct Named {
     std::string name;
 };
+struct Deep {
+    uint8_t cells[2][2][2][2];
+    uint8_t deeper[2][2][2][2][2];
+};
 
 static_assert(outlive::Payload<Pose> && outlive::Message<Pose> && outlive::Message<std::vector<Pose>>);
 static_assert(outlive::Message<std::string> && outlive::Message<const char *> && outlive::Message<std::span<const std::byte>>);
@@ -22,6 +26,7 @@ void use(outlive::Domain &domain, outlive::Sender &sender, outlive::Sample &samp
     (void)outlive::Mutex<Pose>::open_or_create(domain, "pose");
     (void)sender.send(Pose{});
     (void)sample.as<Pose>();
+    (void)outlive::detail::field<decltype(Deep::cells)>("cells", 0);
 #elif CASE == 1
     (void)outlive::Mutex<Named>::open_or_create(domain, "named");
 #elif CASE == 2
@@ -31,6 +36,8 @@ void use(outlive::Domain &domain, outlive::Sender &sender, outlive::Sample &samp
 #elif CASE == 4
     /* The range would hold a receiver that is gone. */
     for (auto message : outlive::Queue::open_or_create(domain, "log").value().receiver().value().until(outlive::at_once)) (void)message;
+#elif CASE == 5
+    (void)outlive::detail::field<decltype(Deep::deeper)>("deeper", 0);
 #endif
     (void)domain, (void)sender, (void)sample;
 }

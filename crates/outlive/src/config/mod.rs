@@ -13,7 +13,8 @@
 //! | `/etc/outlive/outlive.toml` | the system's |
 //!
 //! Each value is that of the first file that sets it. A file with `root = true` is the last that is
-//! read. A key that is not known is an error, with its line and column.
+//! read. A group counts only for the domain of its own file: not if a file before names another. A
+//! key that is not known is an error, with its line and column.
 //!
 //! ```toml
 //! domain = "robot"                 # a name, or a path with a '/'
@@ -159,6 +160,16 @@ fn first_is_demanded() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty())
 }
 
+/// Returns whether a user's file lies where this user cannot even see whether it is there: in
+/// another's home, which `HOME` still names after `su` or `setpriv`. What another has chosen there
+/// does not concern this user. A file that can be seen and not read was meant, so it is an error:
+/// without it the program would use another domain than its siblings. So is a closed `/etc/outlive`.
+fn is_in_anothers_home(path: &Path) -> bool {
+    let denied = std::io::ErrorKind::PermissionDenied;
+    path != Path::new(OF_THE_SYSTEM)
+        && std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == denied)
+}
+
 impl Config {
     /// Reads the files of `$OUTLIVE_CONFIG`, of the user and of the system, as far as they exist:
     /// see [the module](self).
@@ -166,7 +177,8 @@ impl Config {
     /// # Errors
     /// [`Error::InvalidConfig`] when a file is no TOML, has an unknown key or an impossible value,
     /// is no ordinary file, or is the one of `$OUTLIVE_CONFIG` and is not there.
-    /// [`Error::Permission`], and errors of the system.
+    /// [`Error::Permission`] when a file is there and may not be read (a user's file in a folder that
+    /// the caller may not enter is passed over), and errors of the system.
     pub fn load() -> Result<Config, Error> {
         let mut config = Config::default();
         let mut is_demanded = first_is_demanded();
@@ -186,6 +198,7 @@ impl Config {
                         return Err(read::refused(&path, (0, 0), why));
                     }
                 }
+                Err(Error::Permission { .. }) if !is_demanded && is_in_anothers_home(&path) => {}
                 Err(error) => return Err(error),
             }
             is_demanded = false;
@@ -206,18 +219,22 @@ impl Config {
     /// Takes what the files before have left open.
     fn add(&mut self, parsed: read::Parsed, path: &Path) {
         let known: Vec<String> = self.settings.iter().map(|one| one.key.clone()).collect();
+        // A group shares the domain that its own file means, and no other that a file before has
+        // named: a user's own domain is not opened to the system's group.
+        let of_file = parsed.domain.as_deref().unwrap_or(crate::domain::DEFAULT);
+        let has_group = self.domain.as_deref().is_none_or(|domain| domain == of_file);
         for setting in parsed.settings {
             // A profile is taken whole, or not at all.
             let is_hidden = match setting.profile() {
                 Some(name) => self.profile(name).is_some(),
-                None => known.contains(&setting.key),
+                None => known.contains(&setting.key) || setting.key == "group" && !has_group,
             };
             if !is_hidden {
                 self.settings.push(setting);
             }
         }
         self.domain = self.domain.take().or(parsed.domain);
-        self.group = self.group.take().or(parsed.group);
+        self.group = self.group.take().or(parsed.group.filter(|_| has_group));
         self.budget = self.budget.or(parsed.budget);
         self.wait_strategy = self.wait_strategy.or(parsed.wait_strategy);
         for profile in parsed.profiles {

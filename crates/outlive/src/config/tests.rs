@@ -159,7 +159,8 @@ fn the_first_file_that_sets_a_value_wins() {
     );
     let mut config = Config::load_file(&first).expect("valid");
     config.add(read::file(&then).expect("valid"), &then);
-    assert_eq!((config.domain(), config.group()), (Some("mine"), Some("robots")));
+    // The group is of the other file's domain, not of this user's own.
+    assert_eq!((config.domain(), config.group()), (Some("mine"), None));
     // A profile is one file's, whole.
     assert_eq!(config.profile("p").map(|p| (p.depth, p.history)), Some((Some(1), None)));
     assert_eq!(config.profile_for("b").map(|profile| &*profile.name), Some("q"));
@@ -168,9 +169,25 @@ fn the_first_file_that_sets_a_value_wins() {
         ("domain", true),
         ("profile.p.topics", true),
         ("profile.p.depth", true),
-        ("group", false),
         ("profile.q.topics", false),
     ];
     assert_eq!(from, wanted);
     assert_eq!(config.files(), [first, then]);
+}
+
+#[test]
+fn a_group_shares_the_domain_of_its_own_file_alone() {
+    let folder = Folder::new("groups");
+    for (first, then, wanted) in [
+        ("domain = 'mine'", "group = 'robots'", None),
+        ("domain = 'mine'", "domain = 'mine'\ngroup = 'robots'", Some("robots")),
+        ("domain = 'default'", "group = 'robots'", Some("robots")),
+        ("", "domain = 'other'\ngroup = 'robots'", Some("robots")),
+        ("group = 'a'", "domain = 'other'\ngroup = 'b'", Some("a")),
+    ] {
+        let mut config = Config::load_file(folder.file("a.toml", first)).expect("valid");
+        let then = folder.file("b.toml", then);
+        config.add(read::file(&then).expect("valid"), &then);
+        assert_eq!(config.group(), wanted, "{first}");
+    }
 }

@@ -442,7 +442,8 @@ impl Description {
         }
         let mut fields = 0;
         if let Some(field) = self.single() {
-            return flaw_of_field(field, &self.shape, &mut fields, 1);
+            return flaw_of_place(&self.name, &self.shape)
+                .or_else(|| flaw_of_field(field, &self.shape, &mut fields, 1));
         }
         flaw_of_struct(&self.name, &self.shape, &mut fields, 1)
     }
@@ -458,11 +459,8 @@ fn flaw_of_struct(
     if depth > MOST_DEPTH {
         return whole("types are nested at most 8 deep");
     }
-    if !shape.align.is_power_of_two() || shape.align > MOST_ALIGN {
-        return whole("an alignment is a power of two up to 4,096");
-    }
-    if u64::from(shape.size) > MOST_BYTES || !shape.size.is_multiple_of(shape.align) {
-        return whole("a size is a multiple of the alignment, at most 1 GiB");
+    if let Some(flaw) = flaw_of_place(name, shape) {
+        return Some(flaw);
     }
     let mut end = 0;
     for (at, field) in shape.fields.iter().enumerate() {
@@ -486,6 +484,18 @@ fn flaw_of_struct(
     None
 }
 
+/// Says what is wrong with a type's size or alignment.
+fn flaw_of_place(name: &str, shape: &Struct) -> Option<(String, &'static str)> {
+    let whole = |why| Some((name.to_owned(), why));
+    if !shape.align.is_power_of_two() || shape.align > MOST_ALIGN {
+        return whole("an alignment is a power of two up to 4,096");
+    }
+    if u64::from(shape.size) > MOST_BYTES || !shape.size.is_multiple_of(shape.align) {
+        return whole("a size is a multiple of the alignment, at most 1 GiB");
+    }
+    None
+}
+
 fn flaw_of_field(
     field: &Field,
     of: &Struct,
@@ -505,9 +515,6 @@ fn flaw_of_field(
     }
     if u64::from(field.offset).saturating_add(field.bytes()) > u64::from(of.size) {
         return this("it does not lie inside its type");
-    }
-    if !of.size.is_multiple_of(of.align.max(1)) || of.align == 0 || of.align > MOST_ALIGN {
-        return this("its type has no possible alignment");
     }
     match &field.item {
         Item::Number(_) => None,

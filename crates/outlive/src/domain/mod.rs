@@ -22,7 +22,7 @@ pub(crate) use extension::owner_of as owner_of_extension;
 pub(crate) use options::{agree, check_range, three_openings};
 
 /// The name of the domain that nothing names otherwise.
-const DEFAULT: &str = "default";
+pub(crate) const DEFAULT: &str = "default";
 
 /// A folder on a memory file system in which processes meet: every named thing is a file in it.
 ///
@@ -554,10 +554,14 @@ impl Domain {
             segment.write_attributes(&bytes)?;
             init(segment)
         };
+        // Before a new file has its name, as all that can fail: its attributes are right then.
+        let prepare = |segment: &Segment| {
+            if let Some(wanted) = &self.attributes {
+                segment.check_attributes(wanted)?;
+            }
+            prepare(segment)
+        };
         let opened = Segment::open_as(self.folder(), name, opening, spec, init, prepare)?;
-        if let Some(wanted) = &self.attributes {
-            opened.0.check_attributes(wanted)?;
-        }
         // Or another process was quicker, which the watchers need not know.
         if is_made.get() {
             self.registry().note_change();

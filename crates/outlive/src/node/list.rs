@@ -17,7 +17,7 @@ const HEAD: usize = FORM.len() + 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeInfo {
-    /// Its name; empty if its file is damaged.
+    /// Its name; empty if its file is damaged or cannot be read.
     pub name: String,
     /// The version of its program, as the process gave it.
     pub version: String,
@@ -32,7 +32,8 @@ pub struct NodeInfo {
     /// Whether it is known to belong to the caller's pid namespace, so that `pid` means something
     /// here.
     pub same_namespace: bool,
-    /// Whether a process wrote over its file, so that only the token is known.
+    /// Whether a process wrote over its file or took away the right to read it, so that only the
+    /// token is known.
     pub is_damaged: bool,
 }
 
@@ -98,9 +99,13 @@ impl Domain {
             }
             match self.read_node(token) {
                 Ok(node) => nodes.push(node),
-                Err(Error::Damaged { .. }) => nodes.push(self.damaged_node(token)),
                 // It has gone meanwhile.
                 Err(Error::NotFound { .. }) => {}
+                // Written over, or without the right to be read: of one such file nobody is to lose
+                // sight of all the others.
+                Err(Error::Damaged { .. } | Error::Permission { .. }) => {
+                    nodes.push(self.damaged_node(token));
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -171,9 +171,9 @@ impl Segment {
         if !facts.regular {
             return Err(Error::NotASegment { path, why: "it is no ordinary file" });
         }
-        // A file of exactly its header has no body; no file of a domain is that short.
-        if facts.len <= BODY {
-            return Err(Error::NotASegment { path, why: "it is too short" });
+        let short = |path| Error::NotASegment { path, why: "it is too short" };
+        if facts.len < PAGE {
+            return Err(short(path));
         }
         let look = Mapping::reserve(file.as_fd(), PAGE, PAGE)
             .map_err(|errno| mapping_error(&path, PAGE, errno))?;
@@ -181,6 +181,11 @@ impl Segment {
         // Header may be shared.
         let header = unsafe { look.base().cast::<Header>().as_ref() };
         header.check(&path)?;
+        // A file of exactly its header has no body; no file of a domain is that short. Only now: one
+        // of another version says so, and may have had a shorter header.
+        if facts.len <= BODY {
+            return Err(short(path));
+        }
         // A damaged size must not make us map a huge range, nor less than exists.
         let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
         let map = Mapping::reserve(file.as_fd(), reserve, facts.len)

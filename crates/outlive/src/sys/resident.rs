@@ -109,7 +109,7 @@ pub(crate) fn prefault_stack(bytes: usize) -> Result<bool, Errno> {
     if bytes.saturating_add(STACK_MARGIN) > room {
         return Ok(false);
     }
-    touch_stack(bytes);
+    touch_stack(here - bytes);
     Ok(true)
 }
 
@@ -141,14 +141,16 @@ fn end_of_stack() -> Result<usize, Errno> {
     Ok(lowest.addr())
 }
 
-/// Touches the stack page by page, each in a frame of its own.
+/// Touches the stack down to that address, each half page in a frame of its own. It ends by the
+/// address and not by a count, because a frame is longer than what it declares; it declares half a
+/// page, so that none is longer than a page and passes one over.
 #[inline(never)]
-fn touch_stack(bytes: usize) {
-    let mut frame = [core::mem::MaybeUninit::<u8>::uninit(); PAGE as usize];
+fn touch_stack(until: usize) {
+    let mut frame = [core::mem::MaybeUninit::<u8>::uninit(); PAGE as usize / 2];
     // SAFETY: the frame's own byte.
     unsafe { frame.as_mut_ptr().cast::<u8>().write_volatile(0) };
-    if bytes > PAGE as usize {
-        touch_stack(bytes - PAGE as usize);
+    if frame.as_ptr().addr() > until {
+        touch_stack(until);
     }
     // Keeps the call above from being the frame's last act, whose frame a compiler may give up first.
     core::hint::black_box(&frame);
@@ -245,5 +247,17 @@ mod tests {
             .join()
             .expect("no overflow");
         assert_eq!(told, (Ok(true), Ok(false)));
+    }
+
+    /// Some thousand frames, each longer than what it declares.
+    #[test]
+    fn nearly_all_of_a_long_stack_can_be_touched() {
+        let told = std::thread::Builder::new()
+            .stack_size(16 << 20)
+            .spawn(|| prefault_stack((16 << 20) - (128 << 10)))
+            .expect("started")
+            .join()
+            .expect("no overflow");
+        assert_eq!(told, Ok(true));
     }
 }

@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 
 use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan, RELIABLE};
 use super::mapping::Map;
+use super::slot::INLINE;
 use super::topic::Topic;
 use crate::describe::{Described, Description};
 use crate::domain::{agree, three_openings};
@@ -163,6 +164,9 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         };
         let plan = Plan::new(depth.unwrap_or(USUAL_DEPTH), bytes);
         let metadata = M::METADATA;
+        if metadata.is_bytes() {
+            asked.check_alignment()?;
+        }
         let (type_name, type_size, type_align) = match &asked.description {
             Some(_) if metadata.is_bytes() => {
                 let types = Recorded::described(metadata, asked.description.as_ref());
@@ -212,6 +216,7 @@ impl TopicOptions<[u8]> {
     /// # Errors
     /// As [`TopicOptions::open`], without [`Error::OtherType`].
     pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
+        self.asked.check_alignment()?;
         let segment = domain.open_segment(name)?;
         segment.expect(Kind::Topic)?;
         if let Some(wanted) = &self.asked.description {
@@ -223,6 +228,23 @@ impl TopicOptions<[u8]> {
 }
 
 impl Asked {
+    /// Refuses a description of bytes which would not lie as it says: short messages are aligned to
+    /// 8 in a slot, long ones to 64 (a Rust type that is aligned to more than 8 is never in a slot,
+    /// but of bytes a publisher sees no alignment).
+    fn check_alignment(&self) -> Result<(), Error> {
+        let Some(description) = &self.description else { return Ok(()) };
+        let may_be_short = description.is_slice() || description.size() <= INLINE as u64;
+        let most = if may_be_short { 8 } else { 64 };
+        if description.align() <= most {
+            return Ok(());
+        }
+        Err(Error::InvalidOption {
+            what: "a payload's description",
+            wanted: format!("aligned to {} bytes", description.align()).into(),
+            why: "aligned to at most 8 bytes, or to 64 if each message has more than 168",
+        })
+    }
+
     /// Returns the topic in that file, unless it was made with other options.
     fn finish<M: Payload + ?Sized>(
         self,

@@ -31,6 +31,8 @@ crate::checks!(
     nobody_finds_a_folder_half_made: 60,
     makers_killed_at_random: 60,
     a_groups_domain_by_name,
+    a_node_that_cannot_be_read_hides_no_other,
+    a_configuration_in_anothers_home,
     no_member_takes_another_members_domain_away,
 );
 
@@ -477,4 +479,66 @@ fn no_member_takes_another_members_domain_away(world: &World) {
         fs::remove_file(base.join("theirs/.tokens")).expect("any member's");
         refused(fs::remove_dir(base.join("theirs")));
     });
+}
+
+fn open_up_the_way_to(folder: &Path) {
+    for folder in [Some(folder), folder.parent()].into_iter().flatten() {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+}
+
+fn a_node_that_cannot_be_read_hides_no_other(world: &World) {
+    skip_unless_root(world);
+    open_up_the_way_to(world.folder());
+    let path = world.folder().join("domain");
+    let open = || Domain::options().group(Some(STRANGER)).open_or_create_at(&path).expect("opens");
+    let domain = open();
+    let _closed = domain.node("closed").register().expect("registered");
+    let files = fs::read_dir(&path).expect("readable").flatten().map(|file| file.path());
+    let file = files.into_iter().find(|file| file.to_string_lossy().contains(".node-"));
+    let nobody = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(file.expect("there"), nobody).expect("ours");
+    as_stranger(STRANGER, || {
+        let domain = open();
+        let _mine = domain.node("mine").register().expect("registered");
+        let nodes = domain.nodes().expect("listed");
+        let names: Vec<_> = nodes.iter().map(|node| (&*node.name, node.is_damaged)).collect();
+        assert_eq!(names, [("", true), ("mine", false)]);
+        assert_eq!(domain.contents().expect("listed").nodes.len(), 2);
+    });
+}
+
+/// `HOME` names another's home after `su`: what cannot even be seen there is passed over, what can
+/// be seen and not read is an error.
+#[cfg(feature = "config")]
+fn a_configuration_in_anothers_home(world: &World) {
+    use outlive::config::Config;
+    skip_unless_root(world);
+    open_up_the_way_to(world.folder());
+    let home = world.folder().join("home");
+    let file = home.join(".config/outlive/outlive.toml");
+    fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+    fs::write(&file, "domain = 'theirs'").expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("ours");
+    for (mode, is_seen) in [(0o700, false), (0o755, true)] {
+        fs::set_permissions(&home, fs::Permissions::from_mode(mode)).expect("ours");
+        as_stranger(STRANGER, || {
+            for name in ["OUTLIVE_CONFIG", "XDG_CONFIG_HOME"] {
+                // SAFETY: a child of a single thread.
+                unsafe { std::env::remove_var(name) };
+            }
+            // SAFETY: a child of a single thread.
+            unsafe { std::env::set_var("HOME", &home) };
+            match Config::load() {
+                Err(Error::Permission { path, .. }) => assert!(is_seen && path == file),
+                Err(error) => panic!("{error}"),
+                Ok(config) => assert!(!is_seen && !config.files().contains(&file)),
+            }
+        });
+    }
+}
+
+#[cfg(not(feature = "config"))]
+fn a_configuration_in_anothers_home(world: &World) {
+    world.skip("built without the configuration file");
 }
