@@ -8,22 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#ifdef __cplusplus
-extern "C" {
-#endif
-/* A thread's cache of a pool hangs on a page of its own, which a fork wipes and the leak sanitizer
- * does not read. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return "leak:outlive::pool"; }
-/* Frames of the library are seen whatever it was compiled with. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
-#ifdef __cplusplus
-}
-#endif
-#endif
-
 /* `SIZE*SEED`: byte i is (SEED + i) % 251. */
 static inline void pattern(unsigned char *to, size_t size, uint64_t seed) {
     unsigned byte = (unsigned)(seed % 251);

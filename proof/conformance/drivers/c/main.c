@@ -1,6 +1,7 @@
 /* C's driver: does what each line of its input says, by outlive.h alone, and answers with a line.
  * doc/conformance.md has the commands; the drivers of the other languages do the same, each with
  * its own means. */
+#include "../sanitizers.h"
 #include "driver.h"
 
 /* A token of the domain's, by that call. */

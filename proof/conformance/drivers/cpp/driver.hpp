@@ -115,6 +115,7 @@ inline string name_of(const std::error_code &code) {
     case OUTLIVE_OTHER_TYPE: return "OUTLIVE_OTHER_TYPE";
     case OUTLIVE_BROKEN: return "OUTLIVE_BROKEN";
     case OUTLIVE_FAILED: return "OUTLIVE_FAILED";
+    case OUTLIVE_LAGGED: return "OUTLIVE_LAGGED";
     default: return std::to_string(code.value());
     }
 }

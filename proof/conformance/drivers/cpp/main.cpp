@@ -1,6 +1,7 @@
 /* C++'s driver: does what each line of its input says, by outlive.hpp alone, and answers with a
  * line. Failures come as exceptions. doc/conformance.md has the commands; the drivers of the other
  * languages do the same, each with its own means. */
+#include "../sanitizers.h"
 #include "driver.hpp"
 #include "jobs.hpp"
 #include "locks.hpp"
