@@ -42,7 +42,8 @@ impl PublisherOptions {
     ///
     /// The subscriber is told how many messages it lost
     /// ([`RecvError::Lagged`](crate::RecvError::Lagged)), and publishers wait for it again once it
-    /// has taken a message. A wait set that waits for [room](super::Publisher::writable) does not
+    /// has taken a message: until then no publisher of the topic does, also one without a limit. A
+    /// wait set that waits for [room](super::Publisher::writable) does not
     /// know of this limit: add a [`Timer`](crate::wait::Timer).
     ///
     /// # If a process dies

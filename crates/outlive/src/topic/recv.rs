@@ -137,7 +137,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     fn skip(&mut self, ring: usize) -> Result<(), RecvError> {
         let published = self.inner.published(ring as u32);
         let oldest = published.saturating_sub(u64::from(self.inner.plan.depth));
-        let next = oldest.max(self.cursors[ring] + 1);
+        let mut next = oldest.max(self.cursors[ring] + 1);
+        // Those that were given up for memory as well: the subscriber is told of them at once.
+        while next < published && self.slot(ring, next).look(next) != MessageState::There {
+            next += 1;
+        }
         self.lose(next - self.cursors[ring]);
         let promised = self.promised.get(ring).copied().unwrap_or(0).max(self.cursors[ring]);
         self.advance(ring, next);

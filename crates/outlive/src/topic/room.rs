@@ -155,8 +155,15 @@ impl<M: Payload + ?Sized> Publisher<M> {
                 back_pressure::wait(&self.inner, me, index, position, limits)?
             }
         };
-        self.room_until.set(until);
+        self.found_room(until);
         Ok(())
+    }
+
+    /// Notes up to which message there is room. Who is in the way of this one later has not been
+    /// there all the time.
+    fn found_room(&self, until: u64) {
+        self.room_until.set(until);
+        self.blocked.set(None);
     }
 
     /// Returns when subscribers that are in the way of the message at that position are marked as
@@ -202,7 +209,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         let until = self.look_and_mark(index, position).map_err(|slowest| SendError::Full {
             slowest: Some(Holder::of(self.inner.registry, slowest.process)),
         })?;
-        self.room_until.set(until);
+        self.found_room(until);
         Ok(())
     }
 }

@@ -130,6 +130,43 @@ fn look_after_orphans() {
     orphans.retain_mut(|orphan| !orphan.is_released());
 }
 
+/// A subscriber that has a slot and does not count yet.
+struct Joining {
+    me: Me,
+    process: TokenId,
+    owner: u64,
+    subscriber_slot: u32,
+    cursors: Vec<u64>,
+}
+
+impl Joining {
+    /// Takes a slot, and writes the cursors of all rings that there are.
+    fn begin(inner: &Inner, history: u32) -> Result<Joining, Error> {
+        let me = inner.registry.me()?;
+        let process = inner.registry.process_token()?;
+        let owner = identity::this_process()
+            .map_err(|errno| Error::from_errno("subscribe to", inner.segment.path(), errno))?;
+        let subscriber_slot = subscriber_slot::take(inner, me, process)?;
+        let words = inner.subscriber_slot(subscriber_slot)?;
+        let depth = u64::from(inner.plan.depth);
+        let history = u64::from(history).min(depth);
+        let mut cursors = Vec::with_capacity(MOST_RINGS);
+        for ring in 0..inner.rings() {
+            if let Err(error) = inner.slots(ring) {
+                // The slot is this process's, which may live long.
+                subscriber_slot::let_go_if_unused(words);
+                return Err(error);
+            }
+            let published = inner.published(ring);
+            cursors.push(published.saturating_sub(history));
+        }
+        for (ring, cursor) in words.cursors.iter().enumerate() {
+            cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
+        }
+        Ok(Joining { me, process, owner, subscriber_slot, cursors })
+    }
+}
+
 /// How long a receive waits.
 struct Pause {
     deadline: Deadline,
@@ -150,7 +187,7 @@ impl Subscriber {
 impl<M: Payload + ?Sized> Subscriber<M> {
     pub(super) fn new(
         inner: Arc<Inner>,
-        mut options: SubscriberOptions,
+        options: SubscriberOptions,
     ) -> Result<Subscriber<M>, Error> {
         look_after_orphans();
         if options.reliable && !inner.offers_reliable() {
@@ -161,34 +198,26 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 wanted: "reliable".into(),
             });
         }
-        let me = inner.registry.me()?;
-        let process = inner.registry.process_token()?;
-        let owner = identity::this_process()
-            .map_err(|errno| Error::from_errno("subscribe to", inner.segment.path(), errno))?;
-        let subscriber_slot = subscriber_slot::take(&inner, me, process)?;
+        let joining = Joining::begin(&inner, options.history)?;
+        Subscriber::join(inner, options, joining)
+    }
+
+    /// Joins, once the cursors are written.
+    fn join(
+        inner: Arc<Inner>,
+        mut options: SubscriberOptions,
+        joining: Joining,
+    ) -> Result<Subscriber<M>, Error> {
+        let Joining { me, owner, process, subscriber_slot, cursors } = joining;
         let words = inner.subscriber_slot(subscriber_slot)?;
-        let depth = u64::from(inner.plan.depth);
-        let history = u64::from(options.history).min(depth);
-        let mut cursors = Vec::with_capacity(MOST_RINGS);
-        for ring in 0..inner.rings() {
-            if let Err(error) = inner.slots(ring) {
-                // The slot is this process's, which may live long.
-                subscriber_slot::let_go_if_unused(words);
-                return Err(error);
-            }
-            let published = inner.published(ring);
-            cursors.push(published.saturating_sub(history));
-        }
-        for (ring, cursor) in words.cursors.iter().enumerate() {
-            cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
-        }
         subscriber_slot::join(&inner, words, process, options.reliable);
         // Joins first, then looks at what is published: pairs with the fence in
         // `back_pressure::slowest`. A publisher that has not seen this subscriber has published all
         // that it may overwrite without waiting for it; this subscriber receives what comes after.
         fence(Ordering::SeqCst);
         let promised = match options.reliable {
-            true => (0..cursors.len()).map(|ring| inner.published(ring as u32)).collect(),
+            // Also of a ring that has come since the cursors were written.
+            true => (0..inner.rings()).map(|ring| inner.published(ring)).collect(),
             false => Vec::new(),
         };
         options.keys.sort_unstable();
@@ -481,5 +510,34 @@ impl<'s> WakeWords<'s> {
 
     pub(super) fn watches(&self) -> &[Watch<'s>] {
         &self.watches[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Domain;
+    use crate::topic::Topic;
+
+    /// Its cursors name no message of it, and what was overwritten before it joined is not lost.
+    #[test]
+    fn a_ring_that_comes_while_it_joins_has_promised_nothing_before() {
+        let folder = std::env::temp_dir().join(format!("outlive-joining-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let topic = Topic::<u64>::options().depth(2).reliable(true);
+        let topic = topic.open_or_create(&domain, "topic").expect("made");
+        let joining = Joining::begin(&topic.inner, 0).expect("a slot");
+        let publisher = topic.publisher().expect("a ring");
+        for number in 0..5 {
+            publisher.publish(&number).expect("none is in the way");
+        }
+        let options = Subscriber::options().reliable(true);
+        let mut subscriber: Subscriber<u64> =
+            Subscriber::join(Arc::clone(&topic.inner), options, joining).expect("joins");
+        std::fs::remove_dir_all(&folder).expect("removed");
+        for wanted in 3..5 {
+            assert_eq!(*subscriber.try_recv().expect("nothing is lost").expect("there"), wanted);
+        }
+        assert!(subscriber.try_recv().expect("readable").is_none());
     }
 }

@@ -220,7 +220,10 @@ fn one_that_keeps_the_memory_is_waited_for_no_longer_than_agreed(world: &World) 
                     next = number + 1;
                 }
                 Ok(None) => break,
-                Err(RecvError::Lagged { lost }) => told += lost,
+                Err(RecvError::Lagged { lost }) => {
+                    assert!(told == 0 && lost > 0, "told once of all");
+                    told = lost;
+                }
                 Err(other) => panic!("{other}"),
             }
         }
