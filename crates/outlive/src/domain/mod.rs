@@ -572,7 +572,11 @@ impl Domain {
     /// Opens a named thing that must exist.
     pub(crate) fn open_segment(&self, name: &str) -> Result<Segment, Error> {
         check_name(name)?;
-        Segment::open(self.folder(), name)
+        let segment = Segment::open(self.folder(), name)?;
+        if let Some(wanted) = &self.attributes {
+            segment.check_attributes(wanted)?;
+        }
+        Ok(segment)
     }
 }
 

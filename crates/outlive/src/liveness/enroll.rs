@@ -287,8 +287,6 @@ impl Registry {
             && self.ask(slot) != Answer::Gone
     }
 
-    /// Returns whether pid and tid of that slot mean anything to this process. Without `/proc` they
-    /// do not: all namespaces of unknown number share one.
     /// Returns whether two tokens are of one pid namespace, so that their pids may be compared.
     pub(crate) fn are_of_one_namespace(&self, one: TokenId, other: TokenId) -> bool {
         let namespace = |id| {
@@ -298,6 +296,8 @@ impl Registry {
         namespace(one).is_some() && namespace(one) == namespace(other)
     }
 
+    /// Returns whether pid and tid of that slot mean anything to this process. Without `/proc` they
+    /// do not: all namespaces of unknown number share one.
     pub(super) fn is_of_my_namespace(&self, slot: &Slot) -> bool {
         let namespace = slot.binding.load(Ordering::Relaxed) >> 32;
         namespace != u64::from(identity::NAMELESS)

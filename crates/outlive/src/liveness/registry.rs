@@ -234,7 +234,6 @@ impl Registry {
         self.all_slots().iter().for_each(Slot::wake_behind_shared_relay);
     }
 
-    /// Returns the slots that exist now.
     /// Makes the registry's words and all its slots resident: later tokens of other processes are
     /// looked at, too.
     pub(crate) fn make_resident(&self, residency: Residency) -> Result<(), Error> {
@@ -242,6 +241,7 @@ impl Registry {
         self.segment.make_part_resident(0, bytes, residency)
     }
 
+    /// Returns the slots that exist now.
     fn all_slots(&self) -> &'static [Slot] {
         // SAFETY: `slots()` slots exist in the file and are mapped, as in `slot_at`; all their
         // fields are atomics.

@@ -54,7 +54,7 @@ impl Pool {
     /// # If a process dies
     /// If this process dies during the call, the objects that it had are free; their pages stay.
     pub fn prefault(&self, objects: usize, bytes: usize) -> Result<(), PoolError> {
-        // Grows as objects come: more than there is memory for ends by an error of `alloc`.
+        // Not of so many at once: a number that no memory has room for is an error of the pool.
         let mut held = Vec::new();
         // A cache learns from what it lacks how many objects it should keep.
         for _ in 0..4 {

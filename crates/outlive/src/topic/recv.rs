@@ -229,12 +229,13 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             // between the two loads.
             None if taken.len > INLINE && !slot.is_still(position) => Took::No,
             None if taken.len > INLINE => Took::Damaged("a message's length"),
-            // SAFETY: `Taken` has as many bytes as were copied, aligned to 8; a type of a larger
-            // alignment is refused before it is looked at. A publisher of bytes may have put one
-            // there.
-            None if M::METADATA.align > 8 && taken.len > 0
-                || unsafe { M::at(taken.data(), taken.len) }.is_none() =>
-            {
+            // Asked first: no reference may be made to a value that is not aligned.
+            None if M::METADATA.align > 8 && taken.len > 0 => {
+                Took::Damaged("a value of another size")
+            }
+            // SAFETY: `Taken` has as many bytes as were copied, aligned to 8; types with a larger
+            // alignment do not come here but for a slice of none.
+            None if unsafe { M::at(taken.data(), taken.len) }.is_none() => {
                 Took::Damaged("a value of another size")
             }
             None => Took::Yes(free.keep()),
