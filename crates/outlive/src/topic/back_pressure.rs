@@ -103,8 +103,14 @@ pub(super) fn needed_from(inner: &Inner, index: u32) -> u64 {
 /// whether it was reliable until now; the caller looks again in any case.
 pub(super) fn mark(inner: &Inner, index: u32, subscriber: InTheWay) -> bool {
     let Ok(words) = inner.subscriber_slot(subscriber.slot) else { return false };
-    let of = |state| Claim { process: subscriber.process, state }.word();
-    let (reliable, lagging) = (of(State::Reliable), of(State::Lagging));
+    let of = |state| Claim { process: subscriber.process, state };
+    // The word as it is, not as it should be: bits that mean nothing would let each exchange fail,
+    // and the publisher would look again for ever.
+    let reliable = words.claim.load(Ordering::Relaxed);
+    if Claim::of(reliable) != Some(of(State::Reliable)) {
+        return false;
+    }
+    let lagging = of(State::Lagging).word();
     // A compare-exchange: the subscriber may have left meanwhile, or another publisher have marked
     // it. If a later subscriber of the same process has the slot by now, it is marked in place of
     // the former one, and is reliable again after its next take.
