@@ -120,14 +120,14 @@ fn show_says_where_each_value_comes_from() {
     let mine = configured.users().display().to_string();
     let wanted = format!(
         r#"{{"key":"domain","value":"\"there\"","source":"file","from":"{other}","line":1}}
-{{"key":"group","value":"7","source":"file","from":"{mine}","line":1}}
+{{"key":"group","value":"none","source":"default"}}
 {{"key":"limits.budget","value":"none","source":"default"}}
 {{"key":"wait.strategy","value":"\"spin\"","source":"file","from":"{mine}","line":3}}
 {{"key":"profile.p.q.topics","value":"[\"*\"]","source":"file","from":"{other}","line":5}}
 "#
     );
+    // A file's group is of that file's domain.
     assert_eq!(show(&[], None), wanted);
-    // The file's group is of the file's domain.
     let lines = show(&[], Some("here"));
     assert!(lines.contains(
         r#"{"key":"domain","value":"\"here\"","source":"environment","from":"OUTLIVE_DOMAIN"}"#

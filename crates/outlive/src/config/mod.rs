@@ -221,7 +221,7 @@ impl Config {
         let known: Vec<String> = self.settings.iter().map(|one| one.key.clone()).collect();
         // A group shares the domain that its own file means, and no other that a file before has
         // named: a user's own domain is not opened to the system's group.
-        let of_file = parsed.domain.as_deref().unwrap_or(crate::domain::DEFAULT);
+        let of_file = parsed.domain.as_deref().unwrap_or(crate::segment::DEFAULT_DOMAIN);
         let has_group = self.domain.as_deref().is_none_or(|domain| domain == of_file);
         for setting in parsed.settings {
             // A profile is taken whole, or not at all.

@@ -13,16 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::liveness::{Me, Peer, REGISTRY_FILE, Registry, TokenId, TokenInfo};
-use crate::segment::{Attributes, Folder, Opening, Segment, Spec, check_name};
+use crate::segment::{Attributes, DEFAULT_DOMAIN, Folder, Opening, Segment, Spec, check_name};
 use crate::wake::WaitError;
 use crate::{Deadline, Error};
 
 pub use attributes::WithAttributes;
 pub(crate) use extension::owner_of as owner_of_extension;
 pub(crate) use options::{agree, check_range, three_openings};
-
-/// The name of the domain that nothing names otherwise.
-pub(crate) const DEFAULT: &str = "default";
 
 /// A folder on a memory file system in which processes meet: every named thing is a file in it.
 ///
@@ -262,12 +259,12 @@ impl DomainOptions {
             Some(group) if self.group.is_none() => self.group_named(group)?,
             _ => self,
         };
-        Ok((options, config.domain().unwrap_or(DEFAULT).to_owned()))
+        Ok((options, config.domain().unwrap_or(DEFAULT_DOMAIN).to_owned()))
     }
 
     #[cfg(not(feature = "config"))]
     fn configured_place(self) -> Result<(DomainOptions, String), Error> {
-        Ok((self, DEFAULT.to_owned()))
+        Ok((self, DEFAULT_DOMAIN.to_owned()))
     }
 
     fn open_named(&self, name: &str, opening: Opening) -> Result<Domain, Error> {

@@ -17,7 +17,7 @@ pub(crate) use copy::{copy_in, copy_out};
 pub(crate) use folder::{Contents, Folder};
 pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
-pub(crate) use name::check_name;
+pub(crate) use name::{DEFAULT_DOMAIN, check_name};
 pub(crate) use pages::MOST_PAGE_BYTES;
 pub(crate) use resident::{Resident, make_opened_resident, note_opened};
 pub use segment::Opening;

@@ -6,6 +6,9 @@ use crate::Error;
 /// may add.
 pub(crate) const LONGEST: usize = 200;
 
+/// The name of the domain that nothing names otherwise.
+pub(crate) const DEFAULT_DOMAIN: &str = "default";
+
 /// Checks a name that a user gave. Names become file names unchanged, so that `ls` and `rm` work as
 /// expected.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {

@@ -20,10 +20,9 @@
 
 use super::layout::{Claim, State};
 use super::mapping::Inner;
-use super::ring;
 use super::slot::MessageState;
 use crate::claim::Holder;
-use crate::liveness::{Ends, Me};
+use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep};
@@ -71,13 +70,14 @@ fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
 }
 
 /// Returns a reliable subscriber that keeps a publisher from giving up messages, and their memory: of
-/// its own ring, or of one that it may look after. The last message of a ring is never given up.
+/// its own ring, or of one that it may look after (`is_left`). The last message of a ring is never
+/// given up.
 pub(super) fn keeps_memory(
     inner: &Inner,
     own: u32,
-    ends: &Ends,
+    is_left: impl Fn(u32) -> bool,
 ) -> Result<Option<InTheWay>, Error> {
-    let others = (0..inner.rings()).filter(|&ring| ring != own && ring::is_left(inner, ring, ends));
+    let others = (0..inner.rings()).filter(|&ring| ring != own && is_left(ring));
     for index in [own].into_iter().chain(others) {
         let Some(subscriber) = slowest(inner, index) else { continue };
         let (slots, published) = (inner.slots(index)?, inner.published(index));

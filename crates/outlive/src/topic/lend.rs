@@ -192,7 +192,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
                 return Ok(block);
             }
             // Else a reliable subscriber that is stopped would keep the memory for ever.
-            let Some(subscriber) = back_pressure::keeps_memory(inner, index, &ends)? else { break };
+            let is_left = |index| ring::is_left(inner, index, &ends);
+            let keeping = back_pressure::keeps_memory(inner, index, is_left)?;
+            let Some(subscriber) = keeping else { break };
             if !self.mark_at(ring.published).is_some_and(Deadline::has_passed) {
                 break;
             }
