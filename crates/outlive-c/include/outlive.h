@@ -2576,7 +2576,8 @@ int outlive_queue_sender(const struct outlive_queue_t *queue, struct outlive_sen
  * Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
  *
  * Errors: EBUSY: another receiver is alive. EAGAIN: the last one is dead, and one of its threads
- * has not ended yet. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+ * has not ended, for which OUTLIVE_TRY, too, waits up to two seconds. EINVAL, EUSERS, ENOSPC,
+ * OUTLIVE_DAMAGED.
  *
  * If a process dies while it takes over, the next caller takes over.
  */
@@ -3278,7 +3279,8 @@ void outlive_reply_release(struct outlive_reply_t *reply);
  *
  * Errors: see `outlive_opening_t`; EBUSY: another server is alive, perhaps of the very service that
  * this call made: then another process was quicker to serve it, and it stays. EAGAIN: the last
- * server is dead, and one of its threads has not ended yet.
+ * server is dead, and one of its threads has not ended, for which OUTLIVE_TRY, too, waits up to two
+ * seconds.
  *
  * If a process dies while it takes over, the next caller takes over. When a server dies, the calls
  * that it had begun end at once, and the next server takes over those that it had not.

@@ -301,7 +301,8 @@ pub unsafe extern "C" fn outlive_queue_sender(
 /// Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
 ///
 /// Errors: EBUSY: another receiver is alive. EAGAIN: the last one is dead, and one of its threads
-/// has not ended yet. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+/// has not ended, for which OUTLIVE_TRY, too, waits up to two seconds. EINVAL, EUSERS, ENOSPC,
+/// OUTLIVE_DAMAGED.
 ///
 /// If a process dies while it takes over, the next caller takes over.
 #[unsafe(no_mangle)]
@@ -313,12 +314,15 @@ pub unsafe extern "C" fn outlive_queue_receiver(
     entry(|| {
         // SAFETY: the C caller passes a place for `receiver` and a live queue.
         let (out, queue) = unsafe { (handle_out(receiver)?, borrow(queue, "a queue")?) };
-        let in_turn = match moment(deadline) {
-            Some(moment) => queue.0.wait_to_receive_until(moment)?,
-            None => None,
+        let receiver = match moment(deadline) {
+            Some(moment) => match queue.0.wait_to_receive_until(moment)? {
+                Some(receiver) => receiver,
+                // In the end the error names the process that has it.
+                None => queue.0.receiver_by(past())?,
+            },
+            // Waits for no living receiver, but for the last thread of a dead one.
+            None => queue.0.receiver()?,
         };
-        // In the end the error names the process that has it.
-        let receiver = in_turn.map_or_else(|| queue.0.receiver_by(past()), Ok)?;
         let receiver = outlive_receiver_t { peeked: None, receiver };
         out.put(Box::into_raw(Box::new(receiver)));
         Ok(())

@@ -291,7 +291,8 @@ pub unsafe extern "C" fn outlive_reply_release(reply: *mut outlive_reply_t) {
 ///
 /// Errors: see `outlive_opening_t`; EBUSY: another server is alive, perhaps of the very service that
 /// this call made: then another process was quicker to serve it, and it stays. EAGAIN: the last
-/// server is dead, and one of its threads has not ended yet.
+/// server is dead, and one of its threads has not ended, for which OUTLIVE_TRY, too, waits up to two
+/// seconds.
 ///
 /// If a process dies while it takes over, the next caller takes over. When a server dies, the calls
 /// that it had begun end at once, and the next server takes over those that it had not.
@@ -309,12 +310,15 @@ pub unsafe extern "C" fn outlive_server_open(
         let naming = unsafe { naming(domain, name, how, server) }?;
         // SAFETY: the C caller passes NULL or options of the size that they say.
         let (service, given) = unsafe { service(&naming, options) }?;
-        let in_turn = match moment(given.serve_by) {
-            Some(moment) => service.wait_to_serve_until(moment)?,
-            None => None,
+        let server = match moment(given.serve_by) {
+            Some(moment) => match service.wait_to_serve_until(moment)? {
+                Some(server) => server,
+                // In the end the error names the process that serves.
+                None => service.server_by(past())?,
+            },
+            // Waits for no living server, but for the last thread of a dead one.
+            None => service.server()?,
         };
-        // In the end the error names the process that serves.
-        let server = in_turn.map_or_else(|| service.server_by(past()), Ok)?;
         naming.out.put(Box::into_raw(Box::new(outlive_server_t(server))));
         Ok(())
     })

@@ -17,7 +17,7 @@ use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open, closed};
 use crate::stream::{Replies, Stream};
 use crate::wait_set::descriptor;
-use crate::waiting::{Until, passed, wait};
+use crate::waiting::{Until, detached, passed, wait};
 
 /// Calls a service. A service has any number of clients; any thread may use one, one at a time.
 /// ``max_bytes``: the most bytes that requests and replies may take together, 1 GiB in a new
@@ -265,11 +265,17 @@ impl Server {
         (service, named): (rpc::Service, Named),
         timeout: Option<f64>,
     ) -> PyResult<Server> {
-        let until = Until::timeout(timeout)?;
-        let in_turn =
-            wait(py, until, |deadline| service.wait_to_serve_until(deadline).transpose())?;
-        // In the end the error names the process that serves.
-        let server = in_turn.unwrap_or_else(|| service.server_by(passed())).raised(py)?;
+        let server = if timeout == Some(0.0) {
+            // Waits for no living server, but for the last thread of a dead one.
+            detached(py, || service.server())
+        } else {
+            let until = Until::timeout(timeout)?;
+            let in_turn =
+                wait(py, until, |deadline| service.wait_to_serve_until(deadline).transpose())?;
+            // In the end the error names the process that serves.
+            in_turn.unwrap_or_else(|| service.server_by(passed()))
+        };
+        let server = server.raised(py)?;
         Ok(Server { handle: HandleMutex::new(server), set: HandleMutex::new(None), named })
     }
 
