@@ -15,6 +15,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::exit::Failure;
 
+/// The library's waits are not interrupted by a signal: so verbs cut them into slices of this length,
+/// and notice between two that they were asked to end.
+pub const SLICE: Duration = Duration::from_millis(100);
+
 /// A signal that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Came {

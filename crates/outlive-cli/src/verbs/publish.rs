@@ -21,9 +21,8 @@ use crate::framing::{Framing, Splitter};
 use crate::msgpack;
 use crate::output::{self, talk};
 use crate::progress::Progress;
-use crate::signals::{Signals, wait_readable};
+use crate::signals::{SLICE, Signals, wait_readable};
 use crate::size;
-use crate::verbs::subscribing::SLICE;
 
 /// Publish messages on a topic, for every subscriber
 ///

@@ -20,7 +20,7 @@ use crate::framing::{Framing, FramingArgs, write_record};
 use crate::output::{self, talk};
 use crate::payload::{Output, OutputArgs, Stdout};
 use crate::progress::Progress;
-use crate::signals::Signals;
+use crate::signals::{SLICE, Signals};
 use crate::verbs::awaited::{Awaited, Found};
 use crate::verbs::role;
 use crate::verbs::send::MakeArgs;
@@ -87,10 +87,6 @@ struct Told<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
 }
-
-/// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
-/// and an end that was asked for is noticed between two.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs the verb.
 pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use outlive::{Deadline, Error};
 
 use crate::exit::Failure;
-use crate::signals::Signals;
+use crate::signals::{SLICE, Signals};
 
 /// How long a verb waits for the process that has the role. Help texts say so.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -28,10 +28,6 @@ pub fn take<T>(take: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         }
     }
 }
-
-/// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
-/// and an end that was asked for is noticed between two.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// Takes a role by `wait`, which waits until a deadline for the process that has it. `None`: a
 /// signal has told this process to end.

@@ -15,7 +15,6 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
 
 use clap::Args;
 use outlive::rpc::{Request, Server, Service};
@@ -24,7 +23,7 @@ use outlive::{Error, SendError};
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::talk;
-use crate::signals::Signals;
+use crate::signals::{SLICE, Signals};
 use crate::verbs::role;
 
 /// Answer the requests of a service, running a command for each
@@ -66,10 +65,6 @@ pub struct ServeArgs {
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
-
-/// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
-/// and an end that was asked for is noticed between two.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs the verb.
 pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {

@@ -14,11 +14,7 @@ use super::awaited::{Awaited, Found};
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{counted, talk};
-use crate::signals::Signals;
-
-/// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
-/// and an end that was asked for is noticed between two.
-pub const SLICE: Duration = Duration::from_millis(100);
+use crate::signals::{SLICE, Signals};
 
 /// A subscriber, and the signals that end it.
 pub struct Subscribing {

@@ -11,6 +11,6 @@ mod transfer;
 mod word;
 
 pub use holder::Holder;
-pub(crate) use role::{HeldRole, Role, RoleState, RoleWords, Standing};
+pub(crate) use role::{HeldRole, Role, RoleState, RoleWords, Standing, unless_taken};
 pub use transfer::{RecvError, SendError};
 pub(crate) use word::{Claimed, DIED, Heed, Unclaimed, Word};

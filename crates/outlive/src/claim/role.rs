@@ -173,6 +173,15 @@ impl HeldRole {
 /// How long the last thread of a dead holder has to exit. The kernel has killed it already.
 const LONGEST_END: Duration = Duration::from_secs(2);
 
+/// Returns what a try to take a role has brought: `None` while another process has it, or while the
+/// last thread of a dead one has not exited.
+pub(crate) fn unless_taken<H>(taken: Result<H, Error>) -> Result<Option<H>, Error> {
+    match taken {
+        Err(Error::Taken { .. } | Error::Ending { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// Why a thread did not get into `inside`.
 enum NotInside {
     /// Another process, of that pid, took the role, as this one seemed dead.

@@ -28,7 +28,7 @@ pub(super) struct Parsed {
     pub(super) settings: Vec<Setting>,
 }
 
-/// A key, or a value, and where it stands.
+/// A key or a value, with its place in the file.
 type Key<'a> = Spanned<std::borrow::Cow<'a, str>>;
 type Value<'a> = Spanned<DeValue<'a>>;
 

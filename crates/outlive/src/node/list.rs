@@ -101,8 +101,8 @@ impl Domain {
                 Ok(node) => nodes.push(node),
                 // It has gone meanwhile.
                 Err(Error::NotFound { .. }) => {}
-                // Written over, or without the right to be read: of one such file nobody is to lose
-                // sight of all the others.
+                // Its bytes are no node's, or this process may not read it: the other nodes are to be
+                // found all the same.
                 Err(Error::Damaged { .. } | Error::Permission { .. }) => {
                     nodes.push(self.damaged_node(token));
                 }

@@ -38,6 +38,7 @@ mod room;
 mod send;
 mod senders;
 mod sweep;
+mod taking;
 mod task_table;
 mod tasks;
 mod unread;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::client::Client;
 use super::layout::{ANNEX, ServiceFile, Types};
 use super::server::Server;
-use crate::claim::Holder;
+use crate::claim::{Holder, unless_taken};
 use crate::describe::{Describe, Description};
 use crate::domain::three_openings;
 use crate::payload::Recorded;
@@ -273,10 +273,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// # If a process dies
     /// The same as with [`Service::server`].
     pub fn try_wait_to_serve(&self) -> Result<Option<Server<Q, R>>, Error> {
-        match self.server_by(Deadline::at_nanos(0)) {
-            Err(Error::Taken { .. } | Error::Ending { .. }) => Ok(None),
-            other => other.map(Some),
-        }
+        unless_taken(self.server_by(Deadline::at_nanos(0)))
     }
 
     /// Makes this process the server, waiting for a living server as long as `span`; `None` when

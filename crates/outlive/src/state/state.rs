@@ -9,7 +9,7 @@ use super::inner::Inner;
 use super::wait::{Change, Told};
 use super::watch::{Followed, Watch};
 use super::write::RawWriter;
-use crate::claim::Holder;
+use crate::claim::{Holder, unless_taken};
 use crate::shim::Ordering;
 use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 
@@ -181,10 +181,7 @@ impl<M: Payload + ?Sized> State<M> {
     /// # If a process dies
     /// The same as with [`State::writer`].
     pub fn try_wait_to_write(&self) -> Result<Option<Writer<M>>, Error> {
-        match self.writer_by(Deadline::at_nanos(0)) {
-            Err(Error::Taken { .. } | Error::Ending { .. }) => Ok(None),
-            other => other.map(Some),
-        }
+        unless_taken(self.writer_by(Deadline::at_nanos(0)))
     }
 
     /// Makes this process the writer, waiting for a living writer as long as `span`; `None` when

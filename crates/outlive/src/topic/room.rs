@@ -159,8 +159,8 @@ impl<M: Payload + ?Sized> Publisher<M> {
         Ok(())
     }
 
-    /// Notes up to which message there is room. Who is in the way of this one later has not been
-    /// there all the time.
+    /// Notes up to which message there is room. A subscriber that is in the way of this message
+    /// later has not been in its way all the time.
     fn found_room(&self, until: u64) {
         self.room_until.set(until);
         self.blocked.set(None);

@@ -1,5 +1,5 @@
-//! Processes with names: who sees them, whatever ends them; and watchers of a domain, whatever comes
-//! and goes there.
+//! Processes with names: others see them until they end, in whatever way; and watchers of a domain
+//! learn what comes and goes there.
 
 use std::fs;
 use std::os::fd::AsRawFd;

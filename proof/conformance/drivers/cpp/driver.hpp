@@ -26,7 +26,7 @@ void serve(const string &last);
 struct Unsupported {
     string what = "";
 };
-/* A line that makes no sense, or bytes that are not what was sent. */
+/* A line that the driver cannot read, or bytes that differ from those that were sent. */
 struct Wrong {
     string name, message;
 };

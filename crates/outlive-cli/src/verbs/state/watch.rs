@@ -1,7 +1,5 @@
 //! `outlive state watch`.
 
-use std::time::Duration;
-
 use clap::Args;
 use outlive::Domain;
 use outlive::state::{Change, State, Watch};
@@ -11,7 +9,7 @@ use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output::talk;
 use crate::payload::Output;
-use crate::signals::Signals;
+use crate::signals::{SLICE, Signals};
 use crate::verbs::awaited::{Awaited, Found};
 
 /// Print the value whenever it changes
@@ -36,10 +34,6 @@ pub struct WatchArgs {
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
 }
-
-/// The library's waits are not interrupted by a signal: so they are cut into slices of this length,
-/// and an end that was asked for is noticed between two.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs it.
 pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
