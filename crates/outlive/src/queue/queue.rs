@@ -24,7 +24,7 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 
 /// A queue, open in this process; makes its senders and its receiver.
 ///
-/// A queue has any number of [`Sender`]s and one [`Receiver`] at a time. Messages are bytes
+/// A queue has any number of [`Sender`]s and one [`Receiver`](super::Receiver) at a time. Messages are bytes
 /// (`Queue<[u8]>`), values of a [`Plain`](crate::Plain) type, or slices of one, of any length from
 /// 0 bytes to 1 GiB; the messages of one sender arrive in the order in which it sent them. The
 /// queue begins with 32 KiB of memory and doubles as needed, in steps of at most 2 MiB, up to
@@ -57,7 +57,7 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 /// last process that has the queue open has ended, or until the machine restarts.
 ///
 /// # If a process dies
-/// Sent messages stay in the queue; see [`Sender`] and [`Receiver`]. If the receiver dies, sends
+/// Sent messages stay in the queue; see [`Sender`] and [`Receiver`](super::Receiver). If the receiver dies, sends
 /// fail or go on: [`OnReceiverDeath`] chooses.
 pub struct Queue<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
