@@ -87,6 +87,7 @@
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, NULL, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
+#define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
@@ -266,6 +267,11 @@
  * In `max_attempts`: a job may be taken for ever.
  */
 #define OUTLIVE_NO_LIMIT UINT32_MAX
+
+/**
+ * How many numbers of notices there are: 0 to 63.
+ */
+#define OUTLIVE_NOTICES 64
 
 /**
  * In an `outlive_field_t`: a byte that is 0 or 1.
@@ -452,6 +458,11 @@ typedef struct outlive_job_queue_t outlive_job_queue_t;
 typedef struct outlive_job_t outlive_job_t;
 
 /**
+ * An end that is told. One thread at a time may use it.
+ */
+typedef struct outlive_listener_t outlive_listener_t;
+
+/**
  * Memory that a publisher has lent for a message, to be written in place.
  */
 typedef struct outlive_loan_t outlive_loan_t;
@@ -460,6 +471,11 @@ typedef struct outlive_loan_t outlive_loan_t;
  * The name that this process has in a domain.
  */
 typedef struct outlive_node_t outlive_node_t;
+
+/**
+ * An end that notifies. All threads may use it at once.
+ */
+typedef struct outlive_notifier_t outlive_notifier_t;
 
 /**
  * A pool, open in this process: memory objects of 0 bytes to 1 GiB. All threads may use it at
@@ -1027,6 +1043,52 @@ typedef struct outlive_set_aside_t {
    */
   uint64_t reserved2[2];
 } outlive_set_aside_t;
+
+/**
+ * Options for opening a notifier or a listener, or for making what both share. Begin with
+ * `OUTLIVE_NOTIFIER_OPTIONS_INIT`. A notice is named by its bit: `1ull << number`; 0: not set.
+ */
+typedef struct outlive_notifier_options_t {
+  /**
+   * `sizeof(outlive_notifier_options_t)`.
+   */
+  size_t size;
+  /**
+   * The notice that all listeners get when a notifier comes. A new one's default: none.
+   */
+  uint64_t on_created;
+  /**
+   * The notice that all listeners get when a notifier is closed. A new one's default: none.
+   */
+  uint64_t on_left;
+  /**
+   * The notice that all listeners get when a notifier's process has died. A new one's default:
+   * none.
+   */
+  uint64_t on_died;
+  /**
+   * How a listener waits: one of the OUTLIVE_WAIT numbers.
+   */
+  uint32_t wait;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} outlive_notifier_options_t;
+
+/**
+ * How many notices of each number a listener has been told. Its size never changes.
+ */
+typedef struct outlive_notices_t {
+  /**
+   * The numbers of which there are notices, as bits.
+   */
+  uint64_t bits;
+  /**
+   * By number, how many there are.
+   */
+  uint64_t counts[64];
+} outlive_notices_t;
 
 /**
  * A field of a type: OUTLIVE_FIELD(type, member) and the macros beside it.
@@ -2819,6 +2881,71 @@ int outlive_job_set_aside(struct outlive_job_t *job);
 void outlive_job_release(struct outlive_job_t *job);
 
 /**
+ * Opens a notifier of that name, and makes what notifiers and listeners share if there is none.
+ * `options` NULL: none is set. A name has up to 64 notifiers at a time.
+ *
+ * Owner: `*notifier` is the caller's, until `outlive_notifier_close`.
+ *
+ * Errors: see `outlive_opening_t`; EUSERS: there are 64.
+ *
+ * If a process dies, listeners are told, if that was made with `on_died`.
+ */
+int outlive_notifier_open(const struct outlive_domain_t *domain,
+                          const char *name,
+                          enum outlive_opening_t how,
+                          const struct outlive_notifier_options_t *options,
+                          struct outlive_notifier_t **notifier);
+
+/**
+ * Closes a notifier: listeners are told, if that was made with `on_left`. Passing NULL has no
+ * effect.
+ */
+void outlive_notifier_close(struct outlive_notifier_t *notifier);
+
+/**
+ * Adds a notice of that number, 0 to 63, to the counts of each listener, and wakes those that
+ * sleep. `*listeners` (may be NULL): how many living listeners there were.
+ *
+ * Errors: EINVAL: the number; EPERM: a forked child's copy.
+ *
+ * If a process dies during the call, some listeners may have the notice, and others not.
+ */
+int outlive_notifier_notify(const struct outlive_notifier_t *notifier, uint32_t number, uint32_t *listeners);
+
+/**
+ * Opens a listener of that name, and makes what notifiers and listeners share if there is none.
+ * `options` NULL: none is set. It counts what is notified from now on. A name has up to 64
+ * listeners at a time.
+ *
+ * Owner: `*listener` is the caller's, until `outlive_listener_close`.
+ *
+ * Errors: see `outlive_opening_t`; EUSERS: there are 64.
+ *
+ * If a process dies, the notices that it had not taken are lost with it.
+ */
+int outlive_listener_open(const struct outlive_domain_t *domain,
+                          const char *name,
+                          enum outlive_opening_t how,
+                          const struct outlive_notifier_options_t *options,
+                          struct outlive_listener_t **listener);
+
+/**
+ * Closes a listener. Passing NULL has no effect.
+ */
+void outlive_listener_close(struct outlive_listener_t *listener);
+
+/**
+ * Waits until there are notices, or until the deadline, and takes all that are there.
+ *
+ * Errors: ETIMEDOUT, EAGAIN; EPERM: a forked child's copy; EINVAL.
+ *
+ * If a notifier's process dies, that is a notice, if there is an `on_died`.
+ */
+int outlive_listener_wait(struct outlive_listener_t *listener,
+                          outlive_deadline_t deadline,
+                          struct outlive_notices_t *notices);
+
+/**
  * Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: none is
  * set. With OUTLIVE_OPEN the messages may be of any type, and are bytes here.
  *
@@ -3593,6 +3720,16 @@ int outlive_wait_set_add_receiver(struct outlive_wait_set_t *set,
 int outlive_wait_set_add_job_queue(struct outlive_wait_set_t *set,
                                    const struct outlive_job_queue_t *queue,
                                    uint64_t *key);
+
+/**
+ * Adds a listener: OUTLIVE_READABLE. Once in a while `outlive_listener_wait` with OUTLIVE_TRY finds
+ * nothing then.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_listener(struct outlive_wait_set_t *set,
+                                  const struct outlive_listener_t *listener,
+                                  uint64_t *key);
 
 /**
  * Adds a topic's subscriber: OUTLIVE_READABLE.

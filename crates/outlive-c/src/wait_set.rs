@@ -16,6 +16,7 @@ use crate::domain::{outlive_domain_t, peer};
 use crate::event::{EventHandle, LatchHandle, outlive_event_t, outlive_latch_t};
 use crate::jobs::outlive_job_queue_t;
 use crate::node::outlive_domain_watch_t;
+use crate::notifier::outlive_listener_t;
 use crate::place::find;
 use crate::queue::outlive_receiver_t;
 use crate::rpc::{outlive_call_t, outlive_server_t};
@@ -149,6 +150,23 @@ pub unsafe extern "C" fn outlive_wait_set_add_job_queue(
         let queue = unsafe { borrow(queue, "a job queue") }?;
         // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &queue.0, key) }.map(drop)
+    })
+}
+
+/// Adds a listener: OUTLIVE_READABLE. Once in a while `outlive_listener_wait` with OUTLIVE_TRY finds
+/// nothing then.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_listener(
+    set: *mut outlive_wait_set_t,
+    listener: *const outlive_listener_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live listener, a live set that no other thread uses, and a
+        // place for `key`.
+        unsafe { add(set, &borrow(listener, "a listener")?.0, key) }.map(drop)
     })
 }
 

@@ -29,10 +29,12 @@ __all__ = [
     "Job",
     "JobQueue",
     "Latch",
+    "Listener",
     "Loan",
     "Lock",
     "Node",
     "NodeInfo",
+    "Notifier",
     "Peeked",
     "Peer",
     "Pool",
@@ -163,6 +165,82 @@ class NodeInfo:
 @final
 class DomainWatch:
     def changed(self, timeout: float | None = None) -> tuple[list[str], list[NodeInfo]] | None: ...
+
+@final
+class Notifier:
+    def __new__(
+        cls,
+        name: str,
+        domain: _Place = None,
+        *,
+        on_created: int | None = None,
+        on_left: int | None = None,
+        on_died: int | None = None,
+    ) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> Notifier: ...
+    @staticmethod
+    def create_new(
+        name: str,
+        domain: _Place = None,
+        *,
+        on_created: int | None = None,
+        on_left: int | None = None,
+        on_died: int | None = None,
+    ) -> Notifier: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def domain(self) -> Domain: ...
+    def notify(self, number: int) -> int: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None: ...
+
+@final
+class Listener:
+    def __new__(
+        cls,
+        name: str,
+        domain: _Place = None,
+        *,
+        on_created: int | None = None,
+        on_left: int | None = None,
+        on_died: int | None = None,
+    ) -> Self: ...
+    @staticmethod
+    def open(name: str, *, domain: _Place = None) -> Listener: ...
+    @staticmethod
+    def create_new(
+        name: str,
+        domain: _Place = None,
+        *,
+        on_created: int | None = None,
+        on_left: int | None = None,
+        on_died: int | None = None,
+    ) -> Listener: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def domain(self) -> Domain: ...
+    def wait(self, timeout: float | None = None) -> dict[int, int]: ...
+    def try_wait(self) -> dict[int, int] | None: ...
+    def wait_async(self) -> Coroutine[Any, Any, dict[int, int]]: ...
+    def fileno(self) -> int: ...
+    def is_ready(self) -> bool: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None: ...
 
 @final
 class Lock:
@@ -1226,9 +1304,9 @@ class Stream:
 @final
 class WaitSet:
     def __new__(cls, domain: _Place = None) -> Self: ...
-    def add(self, source: Subscriber | Queue | JobQueue | Server | Call | Event | Latch | Peer, *, bits: int | None = None) -> None: ...
+    def add(self, source: Subscriber | Queue | JobQueue | Server | Call | Event | Latch | Listener | Peer, *, bits: int | None = None) -> None: ...
     def every(self, seconds: float, name: object = None) -> None: ...
-    def remove(self, source: Subscriber | Queue | JobQueue | Server | Call | Event | Latch | Peer) -> None: ...
+    def remove(self, source: Subscriber | Queue | JobQueue | Server | Call | Event | Latch | Listener | Peer) -> None: ...
     def wait(self, timeout: float | None = None) -> list[Any]: ...
     def try_wait(self) -> list[Any]: ...
     def fileno(self) -> int: ...

@@ -16,6 +16,7 @@ use crate::jobs::JobQueue;
 use crate::latch::Latch;
 use crate::named::{GivenDomain, counted};
 use crate::node::DomainWatch;
+use crate::notifier::Listener;
 use crate::open::{Left, closed};
 use crate::queue::Queue;
 use crate::service::Server;
@@ -65,6 +66,8 @@ impl WaitSet {
             queue.get().watch(py, &mut set)?
         } else if let Ok(jobs) = source.cast::<JobQueue>() {
             set.add(&jobs.get().queue).raised(py)?
+        } else if let Ok(listener) = source.cast::<Listener>() {
+            set.add(&*listener.get().handle.lock(py)?).raised(py)?
         } else if let Ok(event) = source.cast::<Event>() {
             set.add(&event.get().event.any_of(bits.unwrap_or(u32::MAX))).raised(py)?
         } else if let Ok(peer) = source.cast::<Peer>() {
@@ -78,7 +81,7 @@ impl WaitSet {
         } else if let Ok(server) = source.cast::<Server>() {
             set.add(&*server.get().handle.lock(py)?).raised(py)?
         } else {
-            let what = "a set waits for subscribers, queues, job queues, servers, calls, events, latches, peers and watches of a domain";
+            let what = "a set waits for subscribers, queues, job queues, servers, calls, events, latches, listeners, peers and watches of a domain";
             return Err(PyTypeError::new_err(what));
         };
         self.push(key, source.clone().unbind());

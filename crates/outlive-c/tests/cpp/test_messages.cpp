@@ -245,6 +245,27 @@ static void calls() {
     THROWS(ECONNRESET, for (auto reply : lost)(void) reply);
 }
 
+static void notices() {
+    auto domain = open_domain();
+    outlive_notifier_options_t options = OUTLIVE_NOTIFIER_OPTIONS_INIT;
+    options.on_left = 1ull << 62;
+    auto listener = outlive::Listener::open_or_create(domain, "doors", options).value();
+    auto set = outlive::WaitSet::open(domain).value();
+    auto key = set.add(listener).value();
+    CHECK(outlive::Notifier::create_new(domain, "doors").code() == EEXIST);
+    {
+        auto notifier = outlive::Notifier::open(domain, "doors").value();
+        CHECK(notifier.notify(3).value() == 1 && notifier.notify(3).value() == 1 && notifier.notify(64).code() == EINVAL);
+    }
+    auto ready = set.wait(soon).value();
+    CHECK(ready.size() == 1 && ready[0].key == key && ready[0].what == OUTLIVE_READABLE);
+    auto told = listener.wait().value();
+    CHECK(told.count(3) == 2 && told.count(4) == 0 && told.bits() == (1ull << 3 | 1ull << 62));
+    auto all = told.all();
+    CHECK(all.size() == 2 && all[0].first == 3 && all[0].second == 2 && all[1].first == 62 && all[1].second == 1);
+    CHECK(listener.wait(outlive::at_once).code() == EAGAIN && listener.wait(1ms).code() == ETIMEDOUT);
+}
+
 static void wait_sets() {
     auto domain = open_domain();
     auto queue = outlive::Queue::open_or_create(domain, "log").value();
@@ -264,4 +285,4 @@ static void wait_sets() {
 }
 
 TESTS(TEST(jobs_are_done_or_come_back), TEST(a_stray_number_ends_the_list), TEST(a_damaged_job_is_shown), TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
-      TEST(wait_sets))
+      TEST(notices), TEST(wait_sets))

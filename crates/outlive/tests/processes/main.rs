@@ -55,6 +55,7 @@ mod mutex_deaths;
 mod mutex_stress;
 mod namespaces;
 mod nodes;
+mod notifiers;
 mod onces;
 mod order;
 mod owned_guards;
@@ -161,6 +162,7 @@ const ALL: &[&[runner::Check]] = &[
     failing_services::CHECKS,
     closed_numbers::CHECKS,
     nodes::CHECKS,
+    notifiers::CHECKS,
     attributes::CHECKS,
     onces::CHECKS,
     order::CHECKS,
