@@ -13,7 +13,7 @@ use crate::segment::SharedLayout;
 use crate::shim::{AtomicU32, Pad32};
 
 /// Numbers of notices.
-pub(super) const IDS: usize = if cfg!(loom) { 2 } else { 64 };
+pub(super) const IDS: usize = 64;
 /// The most notifiers at a time.
 pub(super) const MOST_NOTIFIERS: usize = 64;
 /// The most listeners at a time.

@@ -103,10 +103,10 @@ impl Followed {
         self.slot().is_some_and(ListenerSlot::is_pending) || self.untold_death()
     }
 
-    /// Adds the living notifiers.
+    /// Adds the living notifiers of other processes.
     pub(super) fn owners(&self, into: &mut Vec<TokenId>) {
         for living in self.inner.seen().filter_map(|seen| seen.owner) {
-            if !into.contains(&living) {
+            if living != self.process && !into.contains(&living) {
                 into.push(living);
             }
         }
@@ -284,7 +284,7 @@ impl Drop for Listener {
         // Before the slot is free: see `Followed::slot`.
         self.followed.told.left.store(true, StdOrdering::Relaxed);
         if let Ok(slot) = self.followed.inner.listener(self.followed.index) {
-            slot.leave();
+            slot.leave(self.followed.process);
         }
     }
 }

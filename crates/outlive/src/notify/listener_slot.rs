@@ -89,9 +89,11 @@ impl ListenerSlot {
     }
 
     /// Frees the slot: its owner leaves.
-    pub(super) fn leave(&self) {
+    pub(super) fn leave(&self, process: TokenId) {
+        let own = LISTENING | u64::from(process.as_u32());
         // Release pairs with the Acquire in `take`. Died just before: the slot has a dead owner.
-        self.claim.store(0, Ordering::Release);
+        // Failed: this process was taken for dead, and the slot is another's.
+        let _ = self.claim.compare_exchange(own, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Frees the slot of an owner that has ended, for a sweep.
@@ -148,5 +150,58 @@ impl ListenerSlot {
             notices.add(id as u32, count.load(Ordering::Relaxed));
         }
         notices
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+    use crate::shim::explore;
+
+    fn slot() -> Arc<ListenerSlot> {
+        Arc::new(ListenerSlot {
+            claim: AtomicU64::new(0),
+            pending: AtomicU64::new(0),
+            notifications: EventCount::default(),
+            reserved: [0; 5],
+            counts: std::array::from_fn(|_| AtomicU64::new(0)),
+        })
+    }
+
+    /// Two notifiers of one number: one's count may go with the other's bit, and none is lost.
+    #[test]
+    fn loom_all_notices_are_taken() {
+        explore(3, || {
+            let slot = slot();
+            let notifiers = [(0, 1), (0, 2)].map(|(id, count)| {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || slot.add(id, count))
+            });
+            let mut told = Notices::default();
+            slot.take_notices(&mut told);
+            slot.take_notices(&mut told);
+            notifiers.into_iter().for_each(|one| one.join().unwrap());
+            slot.take_notices(&mut told);
+            assert_eq!((told.count(0), told.count(1)), (3, 0));
+        });
+    }
+
+    /// A notifier that is slow means the slot's last owner.
+    #[test]
+    fn loom_a_count_that_a_new_listener_finds_has_its_bit() {
+        explore(3, || {
+            let slot = slot();
+            let late = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || slot.add(1, 1))
+            };
+            slot.join(TokenId::new(0, 0));
+            late.join().unwrap();
+            let count = slot.counts[1].load(Ordering::Relaxed);
+            assert!(count == 0 || slot.is_pending());
+        });
     }
 }

@@ -107,3 +107,42 @@ mod tests {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+    use crate::liveness::Slot;
+    use crate::shim::explore_all;
+
+    /// A thread of the dead process leaves while a listener looks and the next notifier comes.
+    #[test]
+    fn loom_a_death_or_a_leaving_is_counted_once() {
+        explore_all(|| {
+            let registry: &'static Registry = Box::leak(Box::new(Registry::new(vec![
+                Slot::held_by(100),
+                Slot::held_by(101),
+            ])));
+            let (dead, next) = (TokenId::new(0, 0), TokenId::new(1, 0));
+            let slot = Arc::new(NotifierSlot(AtomicU64::new(0)));
+            assert!(slot.take(registry, dead));
+            registry.slots[0].mark_died();
+            let leaving = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || slot.leave(dead))
+            };
+            let coming = {
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || slot.take(registry, next))
+            };
+            let told = slot.look(registry).deaths;
+            leaving.join().unwrap();
+            coming.join().unwrap();
+            let seen = slot.look(registry);
+            assert!(told <= seen.deaths && seen.deaths <= 1);
+            assert_ne!(seen.owner, Some(dead));
+        });
+    }
+}

@@ -88,7 +88,7 @@ impl Notices {
         world.survivor("second")?.tell_and_see_asleep(&format!("notifier wait-in-set {name}"))
     }
 
-    fn has_sleepers(self) -> bool {
+    fn others_sleep(self) -> bool {
         matches!(self, Notices::Come | Notices::ComeAfterDead | Notices::Notify | Notices::Leave)
     }
 
@@ -192,7 +192,7 @@ impl Scenario for Notices {
             // One that died before it had told that it came was not watched.
             world.ask("next", &format!("notifier notify {name} {BY_OTHERS}"))?;
         }
-        if self.has_sleepers() || matches!(self, Notices::Wait | Notices::WaitInSet) {
+        if self.others_sleep() || matches!(self, Notices::Wait | Notices::WaitInSet) {
             for survivor in SLEEPERS {
                 world.answer(survivor)?;
             }
@@ -246,7 +246,7 @@ impl Scenario for Notices {
                 world.passes("next", &format!("notifier notify {name} 3"))?;
             }
         }
-        if self.has_sleepers() || matches!(self, Notices::Wait | Notices::WaitInSet) {
+        if self.others_sleep() || matches!(self, Notices::Wait | Notices::WaitInSet) {
             world.all_get_past()?;
         }
         if *self == Notices::Told {
