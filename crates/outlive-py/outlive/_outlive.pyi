@@ -70,6 +70,7 @@ class _CupyStream(Protocol):
     @property
     def ptr(self) -> int: ...
 
+_Durability = Literal["volatile", "transient_local", "persistent"]
 _Stream = int | _CudaStream | _TorchStream | _CupyStream | None
 
 class _Tensor(Protocol):
@@ -433,6 +434,7 @@ class Topic:
         max_bytes: int | None = None,
         stamps: bool | None = None,
         reliable: bool | None = None,
+        durability: _Durability | None = None,
     ) -> Self: ...
     @staticmethod
     def open(name: str, *, domain: _Place = None) -> Topic: ...
@@ -445,6 +447,7 @@ class Topic:
         max_bytes: int | None = None,
         stamps: bool | None = None,
         reliable: bool | None = None,
+        durability: _Durability | None = None,
     ) -> Topic: ...
     @property
     def name(self) -> str: ...
@@ -459,6 +462,8 @@ class Topic:
         keep_last: int | None = None,
         keys: Sequence[int] | None = None,
         period: float | None = None,
+        durability: _Durability | None = None,
+        sessions: bool = False,
     ) -> Subscriber: ...
     def loan_gpu(
         self,
@@ -564,6 +569,12 @@ class DeviceSample:
     def order(self) -> int: ...
     @property
     def publisher(self) -> int | None: ...
+    @property
+    def session(self) -> int: ...
+    @property
+    def publisher_alive(self) -> bool: ...
+    @property
+    def age(self) -> float | None: ...
     @property
     def stamp(self) -> int: ...
     @property

@@ -286,7 +286,7 @@ impl DeviceTopic {
         period: Option<f64>,
     ) -> PyResult<DeviceSubscriber> {
         let options: SubscriberOptions =
-            subscriber_options(reliable, history, keep_last, keys, period)?;
+            subscriber_options(reliable, history, keep_last, keys, period, None, false)?;
         let end = self.end.get()?;
         on_gpu(py, end.on.number)?;
         let subscriber = end.topic.subscriber_with(options).raised(py)?;

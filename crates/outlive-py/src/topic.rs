@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outlive::SendError;
 use outlive::topic::{
-    Header, Publisher as Core, PublisherOptions, SubscriberOptions, Topic as CoreTopic,
+    Durability, Header, Publisher as Core, PublisherOptions, SubscriberOptions, Topic as CoreTopic,
     TopicOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -34,8 +34,10 @@ use crate::waiting::{Until, wait};
 /// topic may take, messages included; where memory of short messages is reused for long ones, the
 /// file may take up to 64 KiB more for each 2 MiB of it. ``stamps``: whether publishers stamp each
 /// message with the time of day. ``reliable``: whether publishers wait for subscribers that ask for
-/// it. A new topic has 16 messages, stamps, no reliable delivery, and at most a quarter of the file
-/// system; an existing one that was made with another value than a given one raises ``BadOption``. In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
+/// it. ``durability``: what it keeps for later subscribers: nothing (``"volatile"``), messages of
+/// living publishers (``"transient_local"``), or messages as long as they are not overwritten
+/// (``"persistent"``). A new topic has 16 messages, stamps, no reliable delivery, what living
+/// publishers have published, and at most a quarter of the file system; an existing one that was made with another value than a given one raises ``BadOption``. In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
 /// bytes.
 ///
 /// >>> topic = Topic("lidar", folder)
@@ -60,6 +62,7 @@ fn options(
     max_bytes: Option<u64>,
     stamps: Option<bool>,
     reliable: Option<bool>,
+    durability: Option<Durability>,
 ) -> TopicOptions {
     let mut options = CoreTopic::options();
     if let Some(depth) = depth {
@@ -74,7 +77,23 @@ fn options(
     if let Some(offered) = reliable {
         options = options.reliable(offered);
     }
+    if let Some(durability) = durability {
+        options = options.durability(durability);
+    }
     options
+}
+
+/// Reads a durability.
+fn read_durability(given: Option<&str>) -> PyResult<Option<Durability>> {
+    match given {
+        None => Ok(None),
+        Some("volatile") => Ok(Some(Durability::Volatile)),
+        Some("transient_local") => Ok(Some(Durability::TransientLocal)),
+        Some("persistent") => Ok(Some(Durability::Persistent)),
+        Some(other) => Err(PyValueError::new_err(format!(
+            "durability is 'volatile', 'transient_local' or 'persistent', not {other:?}"
+        ))),
+    }
 }
 
 impl Topic {
@@ -99,9 +118,15 @@ pub(crate) fn subscriber_options(
     keep_last: Option<u32>,
     keys: Option<Vec<u64>>,
     period: Option<f64>,
+    durability: Option<&str>,
+    sessions: bool,
 ) -> PyResult<SubscriberOptions> {
     let period = span("period", period)?;
-    let mut options = SubscriberOptions::default().reliable(reliable).history(history);
+    let mut options =
+        SubscriberOptions::default().reliable(reliable).history(history).sessions(sessions);
+    if let Some(durability) = read_durability(durability)? {
+        options = options.durability(durability);
+    }
     if let Some(keys) = keys {
         options = options.keys(&keys);
     }
@@ -117,7 +142,8 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None))]
     fn new(
         py: Python<'_>,
         name: String,
@@ -126,8 +152,10 @@ impl Topic {
         max_bytes: Option<u64>,
         stamps: Option<bool>,
         reliable: Option<bool>,
+        durability: Option<&str>,
     ) -> PyResult<Topic> {
-        let options = options(depth, max_bytes, stamps, reliable);
+        let durability = read_durability(durability)?;
+        let options = options(depth, max_bytes, stamps, reliable, durability);
         Named::make(py, name, domain, |d, n| options.open_or_create(d, n)).map(Topic::of)
     }
 
@@ -142,7 +170,8 @@ impl Topic {
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
         name: String,
@@ -151,8 +180,10 @@ impl Topic {
         max_bytes: Option<u64>,
         stamps: Option<bool>,
         reliable: Option<bool>,
+        durability: Option<&str>,
     ) -> PyResult<Topic> {
-        let options = options(depth, max_bytes, stamps, reliable);
+        let durability = read_durability(durability)?;
+        let options = options(depth, max_bytes, stamps, reliable, durability);
         Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(Topic::of)
     }
 
@@ -195,7 +226,12 @@ impl Topic {
     /// does not offer that. ``keep_last``: the maximum lag,
     /// in messages. ``keys``: only messages with these keys. ``period``: receiving raises
     /// ``Missed`` when no message comes for so many seconds.
-    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None))]
+    ///
+    /// ``durability``: which earlier messages to get at most; raises ``BadOption`` if the topic offers
+    /// less. ``sessions``: ``recv`` raises ``NewSession`` before the first message of each start of a
+    /// publisher.
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None, durability=None, sessions=false))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn subscriber(
         &self,
         py: Python<'_>,
@@ -204,8 +240,11 @@ impl Topic {
         keep_last: Option<u32>,
         keys: Option<Vec<u64>>,
         period: Option<f64>,
+        durability: Option<&str>,
+        sessions: bool,
     ) -> PyResult<Subscriber> {
-        let options = subscriber_options(reliable, history, keep_last, keys, period)?;
+        let options =
+            subscriber_options(reliable, history, keep_last, keys, period, durability, sessions)?;
         let subscriber = self.topic.get()?.subscriber_with(options).raised(py)?;
         Ok(Subscriber::new(subscriber, self.named.clone(), Arc::clone(&self.gpus)))
     }

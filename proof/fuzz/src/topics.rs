@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use outlive::Domain;
-use outlive::topic::{Header, Publisher, Sample, Subscriber, Topic};
+use outlive::topic::{Durability, Header, Publisher, Sample, Subscriber, Topic};
 
 use crate::operations::soon;
 use crate::random::Random;
@@ -16,7 +16,8 @@ pub const NAME: &str = "messages";
 const LENS: [usize; 7] = [0, 48, 168, 200, 5_000, 100_000, 1 << 20];
 
 fn open(domain: &Domain) -> Result<Topic, outlive::Error> {
-    Topic::options().depth(8).max_bytes(16 << 20).reliable(true).open_or_create(domain, NAME)
+    let options = Topic::options().depth(8).max_bytes(16 << 20).reliable(true);
+    options.durability(Durability::Persistent).open_or_create(domain, NAME)
 }
 
 /// Opens it, made when it is not there.

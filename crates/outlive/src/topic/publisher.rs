@@ -277,10 +277,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
         let relay = WakeRelay::begin(me.list());
         relay.to(head.notifications.relay());
         slot.begin();
-        let publisher = ring.process.as_u32();
         slot.describe(Metadata {
             order,
-            publisher,
+            origin: ring.origin,
             len: len as u32,
             object: object.map(|block| block.reference),
             has_header: header.is_some(),

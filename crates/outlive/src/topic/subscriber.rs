@@ -18,11 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::durability::{Durability, vouched_from};
 use super::layout::{MOST_RINGS, SubscriberSlot};
 use super::mapping::Inner;
 use super::ring;
 use super::sample::Sample;
-use super::sample_cache::SampleCache;
+use super::sample_cache::{Owner, SampleCache};
 use super::slot::Slot;
 use super::subscriber_options::SubscriberOptions;
 use super::subscriber_slot;
@@ -80,9 +81,12 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     /// Its keys are sorted.
     pub(super) options: SubscriberOptions,
     pub(super) lost: u64,
-    /// Of a reliable subscriber, by ring: from which message on it is told what it loses. Before it
-    /// lies what was published before it had joined. Empty: 0 for all rings.
-    pub(super) promised: Vec<u64>,
+    /// By ring: how many messages it had when this subscriber had joined. Rings that came later: 0.
+    pub(super) joined_at: Vec<u64>,
+    /// By ring: the session of which this subscriber was told last, or got a message.
+    pub(super) sessions: [u32; MOST_RINGS],
+    /// Whether it looks closer at each message: it has keys, or asks for sessions.
+    pub(super) is_selective: bool,
     /// When the last message came.
     pub(super) last: Instant,
     /// Tells wait sets that it has left.
@@ -161,6 +165,24 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 wanted: "reliable".into(),
             });
         }
+        let offered = inner.durability();
+        let wanted = options.wanted_durability();
+        if wanted > offered {
+            return Err(Error::OtherOptions {
+                path: inner.segment.path().into(),
+                what: "durability",
+                found: offered.to_string().into(),
+                wanted: wanted.to_string().into(),
+            });
+        }
+        if options.history > 0 && options.durability == Some(Durability::Volatile) {
+            return Err(Error::InvalidOption {
+                what: "a subscriber's history",
+                wanted: options.history.to_string().into(),
+                why: "0, or another durability than volatile",
+            });
+        }
+        let durability = options.durability.unwrap_or(offered);
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let owner = identity::this_process()
@@ -177,7 +199,12 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 return Err(error);
             }
             let published = inner.published(ring);
-            cursors.push(published.saturating_sub(history));
+            let oldest = match durability {
+                Durability::Persistent => 0,
+                Durability::TransientLocal => vouched_from(&inner, ring).unwrap_or(published),
+                Durability::Volatile => published,
+            };
+            cursors.push(published.saturating_sub(history).max(oldest).min(published));
         }
         for (ring, cursor) in words.cursors.iter().enumerate() {
             cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
@@ -187,10 +214,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         // `back_pressure::slowest`. A publisher that has not seen this subscriber has published all
         // that it may overwrite without waiting for it; this subscriber receives what comes after.
         fence(Ordering::SeqCst);
-        let promised = match options.reliable {
-            true => (0..cursors.len()).map(|ring| inner.published(ring as u32)).collect(),
-            false => Vec::new(),
-        };
+        let joined_at = (0..cursors.len()).map(|ring| inner.published(ring as u32)).collect();
         options.keys.sort_unstable();
         Ok(Subscriber {
             subscriber_slot,
@@ -198,10 +222,15 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             owner,
             inside: Cell::new(me.id.as_u32()),
             cursors,
-            sample_cache: ManuallyDrop::new(SampleCache::new()),
+            sample_cache: ManuallyDrop::new(SampleCache::new(Owner {
+                process: owner,
+                registry: Some(inner.registry),
+            })),
             options,
             lost: 0,
-            promised,
+            joined_at,
+            sessions: [0; MOST_RINGS],
+            is_selective: !options.keys.is_empty() || options.sessions,
             last: Instant::now(),
             told_left: OnceCell::new(),
             inner,

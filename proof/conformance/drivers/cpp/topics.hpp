@@ -32,6 +32,8 @@ public:
             options.max_bytes = option(args, "max", 0);
             options.depth = static_cast<uint32_t>(option(args, "depth", 0));
             options.reliable = flag(args, "reliable");
+            if (flag(args, "volatile")) options.durability = OUTLIVE_VOLATILE;
+            if (flag(args, "persistent")) options.durability = OUTLIVE_PERSISTENT;
             auto open = verb == "find" ? outlive::Topic::open : outlive::Topic::open_or_create;
             topics_.insert_or_assign(name, Topic{open(domain_, name, options).value()});
             return ok();
@@ -45,6 +47,7 @@ public:
         if (verb == "subscriber") {
             outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
             options.reliable = flag(args, "reliable");
+            options.sessions = flag(args, "sessions");
             options.history = static_cast<uint32_t>(option(args, "history", 0));
             options.keep_last = static_cast<uint32_t>(option(args, "keep", 0));
             options.period = option(args, "period", 0) * 1000000;
@@ -122,6 +125,8 @@ public:
         if (verb == "frame") return ok(sample.header().frame);
         if (verb == "stamp") return ok(sample.header().stamp);
         if (verb == "publisher") return ok(sample.publisher());
+        if (verb == "session") return ok(sample.session());
+        if (verb == "alive") return ok(static_cast<uint64_t>(sample.publisher_alive()));
         if (verb == "drop") return sample_.reset(), ok();
         throw Wrong{"Usage", verb};
     }
