@@ -216,6 +216,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         fence(Ordering::SeqCst);
         let joined_at = (0..cursors.len()).map(|ring| inner.published(ring as u32)).collect();
         options.keys.sort_unstable();
+        let is_selective = !options.keys.is_empty() || options.sessions;
         Ok(Subscriber {
             subscriber_slot,
             process,
@@ -230,7 +231,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             lost: 0,
             joined_at,
             sessions: [0; MOST_RINGS],
-            is_selective: !options.keys.is_empty() || options.sessions,
+            is_selective,
             last: Instant::now(),
             told_left: OnceCell::new(),
             inner,
