@@ -120,41 +120,39 @@ struct Target {
 
 fn pack(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let tests = ON_ANY_DRIVER.iter().flat_map(|name| ["--test", name]);
-    let mut build = cargo(&["test", "--no-run", "-p", "outlive-gpu"]);
-    build.args(tests);
-    for (target, file) in built(&mut build)? {
-        if target.kind == ["test"] {
-            put(&file, &folder.join(&target.name))?;
-        } else if file.ends_with(FAKE) {
-            put(&file, &folder.join(FAKE))?;
-        }
-    }
-    let mut build = cargo(&["build", "--release", "-p", "outlive-gpu"]);
-    build.args(["--example", "gpu_roads", "--example", "gpu_frames"]);
-    for (target, file) in built(&mut build)? {
-        if target.kind == ["example"] {
-            put(&file, &folder.join(&target.name))?;
-        }
-    }
-    let mut build = cargo(&["build", "--release", "-p", "outlive-py"]);
     let package = folder.join("outlive");
     fs::create_dir_all(&package)?;
-    for (target, file) in built(build.arg("--lib"))? {
-        if target.kind == ["cdylib"] {
-            put(&file, &package.join("_outlive.abi3.so"))?;
+    let in_release = |arguments: &[&str]| {
+        let mut build = cargo(&["build", "--release"]);
+        build.args(arguments);
+        build
+    };
+    let mut with_tests = cargo(&["test", "--no-run", "-p", "outlive-gpu"]);
+    with_tests.args(ON_ANY_DRIVER.iter().flat_map(|name| ["--test", name]));
+    // What to build, and which of its targets are packed: with the target's name, or with that one.
+    let builds = [
+        (with_tests, "test", None),
+        (
+            in_release(&["-p", "outlive-gpu", "--example", "gpu_roads", "--example", "gpu_frames"]),
+            "example",
+            None,
+        ),
+        (in_release(&["-p", "outlive-py", "--lib"]), "cdylib", Some("outlive/_outlive.abi3.so")),
+        (in_release(&["-p", "outlive-c", "--lib"]), "cdylib", Some(prefix::SONAME)),
+    ];
+    for (mut build, kind, name) in builds {
+        for (target, file) in built(&mut build)? {
+            if target.kind.iter().any(|one| one == kind) {
+                put(&file, &folder.join(name.unwrap_or(&target.name)))?;
+            } else if kind == "test" && file.ends_with(FAKE) {
+                put(&file, &folder.join(FAKE))?;
+            }
         }
     }
     for entry in fs::read_dir(paths::at(paths::PYTHON).join("outlive"))?.flatten() {
         let name = entry.file_name();
         if name.to_string_lossy().ends_with(".py") {
             fs::copy(entry.path(), package.join(name))?;
-        }
-    }
-    let mut build = cargo(&["build", "--release", "-p", "outlive-c"]);
-    for (target, file) in built(build.arg("--lib"))? {
-        if target.kind.iter().any(|kind| kind == "cdylib") {
-            put(&file, &folder.join(prefix::SONAME))?;
         }
     }
     let of_c = paths::at(paths::C);

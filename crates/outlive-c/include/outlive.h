@@ -52,6 +52,7 @@
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
+#define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
@@ -105,6 +106,11 @@
  * The service could not do what was asked: `outlive_last_error` has its server's words.
  */
 #define OUTLIVE_FAILED 10011
+
+/**
+ * A publisher did not wait any longer for this subscriber, and has overwritten messages.
+ */
+#define OUTLIVE_LAGGED 10012
 
 /**
  * A defect of Outlive itself: report it. The program may go on; what the call was working on may
@@ -708,7 +714,8 @@ typedef struct outlive_queue_options_t {
   /**
    * The most unread messages, 1 to 1,048,576; 0: what an existing queue has, and in a new one no
    * bound but `max_bytes`. With so many unread, or with `max_bytes` in use, the queue is full. A
-   * batch counts as one message. Not beside `first_slots`.
+   * batch counts as one message. If there is no memory for more when they are needed, the queue
+   * stays with the places that it has: `places` of its counters. Not beside `first_slots`.
    */
   uint32_t max_messages;
 } outlive_queue_options_t;
@@ -758,9 +765,14 @@ typedef struct outlive_queue_counters_t {
    */
   uint64_t max_messages;
   /**
+   * The most unread messages that it can hold: `max_messages`, or fewer, if there was no memory
+   * for more when they were needed; it stays so. 0: `max_bytes` alone bounds it.
+   */
+  uint64_t places;
+  /**
    * 0.
    */
-  uint64_t reserved[6];
+  uint64_t reserved[5];
 } outlive_queue_counters_t;
 
 /**
@@ -899,6 +911,21 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t reliable;
 } outlive_topic_options_t;
+
+/**
+ * Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
+ */
+typedef struct outlive_publisher_options_t {
+  /**
+   * `sizeof(outlive_publisher_options_t)`.
+   */
+  size_t size;
+  /**
+   * How long a reliable subscriber may be in the way of a message, in nanoseconds; then
+   * publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
+   */
+  uint64_t max_blocking;
+} outlive_publisher_options_t;
 
 /**
  * Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
@@ -2441,13 +2468,15 @@ void outlive_topic_close(struct outlive_topic_t *topic);
 int outlive_topic_counts(const struct outlive_topic_t *topic, uint32_t *publishers, uint32_t *subscribers);
 
 /**
- * Makes a new publisher: up to 62 at a time.
+ * Makes a new publisher: up to 62 at a time. `options` NULL: none is set.
  *
  * Owner: `*publisher` is the caller's, until `outlive_publisher_close`.
  *
  * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
  */
-int outlive_topic_publisher(const struct outlive_topic_t *topic, struct outlive_publisher_t **publisher);
+int outlive_topic_publisher(const struct outlive_topic_t *topic,
+                            const struct outlive_publisher_options_t *options,
+                            struct outlive_publisher_t **publisher);
 
 /**
  * Makes a new subscriber: up to 64 at a time. `options` NULL: it receives what is published from

@@ -56,7 +56,8 @@ pub struct outlive_queue_options_t {
     pub on_receiver_death: u32,
     /// The most unread messages, 1 to 1,048,576; 0: what an existing queue has, and in a new one no
     /// bound but `max_bytes`. With so many unread, or with `max_bytes` in use, the queue is full. A
-    /// batch counts as one message. Not beside `first_slots`.
+    /// batch counts as one message. If there is no memory for more when they are needed, the queue
+    /// stays with the places that it has: `places` of its counters. Not beside `first_slots`.
     pub max_messages: u32,
 }
 
@@ -90,8 +91,11 @@ pub struct outlive_queue_counters_t {
     pub max_bytes: u64,
     /// The most unread messages; 0: `max_bytes` alone bounds it.
     pub max_messages: u64,
+    /// The most unread messages that it can hold: `max_messages`, or fewer, if there was no memory
+    /// for more when they were needed; it stays so. 0: `max_bytes` alone bounds it.
+    pub places: u64,
     /// 0.
-    pub reserved: [u64; 6],
+    pub reserved: [u64; 5],
 }
 
 /// Bytes of the C caller's.
@@ -205,7 +209,8 @@ pub unsafe extern "C" fn outlive_queue_counters(
             bytes: found.bytes,
             max_bytes: found.max_bytes,
             max_messages: queue.0.config().max_messages.map_or(0, u64::from),
-            reserved: [0; 6],
+            places: found.places.unwrap_or(0),
+            reserved: [0; 5],
         });
         Ok(())
     })

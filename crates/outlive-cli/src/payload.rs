@@ -12,7 +12,7 @@
 //! control characters either.
 
 use std::fs::File;
-use std::io::{IsTerminal, stdout};
+use std::io::{self, ErrorKind, IsTerminal, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
@@ -40,11 +40,67 @@ impl OutputArgs {
         let file = self.output.as_deref().map(create).transpose()?;
         Ok(Output { file })
     }
+
+    /// Finds out whether the file can be opened, and leaves it as it is until there is something
+    /// to write.
+    pub fn open_later(&self) -> Result<LaterOutput<'_>, Failure> {
+        let path = self.output.as_deref();
+        let found = match path.map(|path| File::options().write(true).open(path)) {
+            None => None,
+            Some(Ok(file)) => Some(file),
+            // A file that is not there is not made yet, but its folder must be there.
+            Some(Err(error)) if error.kind() == ErrorKind::NotFound => {
+                let parent = path.and_then(Path::parent).filter(|path| *path != Path::new(""));
+                let parent = parent.map_or(Ok(true), Path::try_exists);
+                if !parent.is_ok_and(|is_there| is_there) {
+                    return Err(not_written(path, &error));
+                }
+                None
+            }
+            Some(Err(error)) => return Err(not_written(path, &error)),
+        };
+        Ok(LaterOutput { path, found, begun: None })
+    }
+}
+
+fn not_written(path: Option<&Path>, error: &io::Error) -> Failure {
+    Failure::system(format_args!("write {}", path.unwrap_or(Path::new("-")).display()), error)
+}
+
+/// A destination that stays as it was until the first payload comes.
+pub struct LaterOutput<'a> {
+    path: Option<&'a Path>,
+    /// The file, if it was there.
+    found: Option<File>,
+    begun: Option<Output>,
+}
+
+impl LaterOutput<'_> {
+    /// Returns the destination; what was in its file goes when this is called first.
+    pub fn begin(&mut self) -> Result<&Output, Failure> {
+        let begun = match self.begun.take() {
+            Some(begun) => begun,
+            None => {
+                let file = match self.found.take() {
+                    // The file that was opened, whatever has its name by now. A pipe or a device
+                    // has no length.
+                    Some(file) => {
+                        if file.metadata().is_ok_and(|facts| facts.is_file()) {
+                            file.set_len(0).map_err(|error| not_written(self.path, &error))?;
+                        }
+                        Some(file)
+                    }
+                    None => self.path.map(create).transpose()?,
+                };
+                Output { file }
+            }
+        };
+        Ok(self.begun.insert(begun))
+    }
 }
 
 fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path)
-        .map_err(|error| Failure::system(format_args!("write {}", path.display()), &error))
+    File::create(path).map_err(|error| not_written(Some(path), &error))
 }
 
 /// An open destination.

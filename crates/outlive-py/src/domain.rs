@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive::{DomainOptions, Error, TokenId, WaitError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 
 use crate::errors::{Raise, Raised, raise};
 use crate::named::GivenDomain;
@@ -45,6 +45,9 @@ impl Domain {
         if self.is_closed.load(Ordering::Relaxed) { Err(closed()) } else { Ok(&self.domain) }
     }
 }
+
+/// What unpickles a domain: a function, and its path and group.
+type ReducedDomain<'py> = (Bound<'py, PyAny>, (PathBuf, Option<u32>));
 
 impl PartialEq for Domain {
     fn eq(&self, other: &Domain) -> bool {
@@ -230,11 +233,11 @@ impl Domain {
         self.close();
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let open = slf.get_type().getattr("open")?;
-        Ok((open, PyTuple::new(slf.py(), [slf.get().domain.path()])?))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<ReducedDomain<'py>> {
+        let reopen = slf.py().import("outlive._reopen")?.getattr("reopen_domain")?;
+        let domain = &slf.get().domain;
+        // With its group: a member that did not make the folder is refused without it.
+        Ok((reopen, (domain.path().to_owned(), domain.group_id())))
     }
 
     fn __hash__(&self) -> u64 {

@@ -299,7 +299,8 @@ impl Queue {
     }
 
     /// Returns what has happened to the queue: sent, received, pending, abandoned, redelivered,
-    /// bytes, max_bytes.
+    /// bytes, max_bytes; with a ``maxsize`` also places, the most messages that it can hold: as
+    /// many, or fewer if there was no memory for more when they were needed.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = self.ends.queue.counters().raised(py)?;
         let dict = PyDict::new(py);
@@ -313,6 +314,9 @@ impl Queue {
             ("max_bytes", counters.max_bytes),
         ] {
             dict.set_item(name, count)?;
+        }
+        if let Some(places) = counters.places {
+            dict.set_item("places", places)?;
         }
         Ok(dict)
     }

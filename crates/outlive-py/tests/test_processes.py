@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import shutil
 import time
 
 import pytest
@@ -225,3 +226,27 @@ def test_pickled_things_are_the_same_thing(folder, make):
     assert (type(again), again.name) == (type(thing), "thing")
     domain = pickle.loads(pickle.dumps(Domain(folder)))
     assert domain == Domain(folder) and domain.path == folder and hash(domain) == hash(Domain(folder))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can play several users")
+def test_what_is_pickled_in_a_groups_domain_is_opened_by_another_member(start):
+    group = 6_000_000 + os.getpid()
+    try:
+        domain = Domain("robots", group=group)
+        lock = Lock("lock", domain)
+        assert pickle.loads(pickle.dumps(domain)) == domain
+        pickled = pickle.dumps((domain, lock))
+        program = start(f"""
+            import pickle, outlive._reopen
+            os.setgroups([{group}]); os.setgid(65534); os.setuid(65534)
+            domain, lock = pickle.loads({pickled!r})
+            with lock as held:
+                held.value = 7
+            say(domain.path, domain.names())
+        """)
+        assert program.line() == f"{domain.path} {domain.names()}"
+        assert program.end() == 0
+        with lock as held:
+            assert held.value == 7
+    finally:
+        shutil.rmtree(f"/dev/shm/outlive-group-{group}", ignore_errors=True)

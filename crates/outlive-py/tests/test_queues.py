@@ -146,6 +146,19 @@ def test_maxsize_is_the_most_messages(folder, start):
             Queue("beyond", folder, maxsize=beyond)
 
 
+def test_counters_say_how_many_messages_there_is_memory_for(folder):
+    assert Queue("of.3", folder, maxsize=3).counters()["places"] == 3
+    assert "places" not in Queue("free", folder).counters()
+    queue = Queue("short", folder, maxsize=20_000, max_bytes=64 << 10)
+    assert queue.counters()["places"] == 20_000
+    sent = 0
+    while not queue.full():
+        queue.put_nowait(sent)
+        sent += 1
+    assert 0 < sent < 20_000
+    assert queue.counters()["places"] == sent and queue.maxsize == 20_000
+
+
 def test_a_killed_putter_leaves_the_whole_bound(folder, start):
     program = start("""
         queue = Queue("queue", folder, maxsize=3)

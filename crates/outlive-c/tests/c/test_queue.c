@@ -255,7 +255,7 @@ static void bounded(void) {
         IS(EAGAIN, outlive_sender_send(sender, "more", 4, OUTLIVE_TRY));
         IS(ETIMEDOUT, outlive_sender_send(sender, "more", 4, outlive_after_ms(1)));
         OK(outlive_queue_counters(queue, &counters));
-        CHECK(counters.pending == 3 && counters.max_messages == 3);
+        CHECK(counters.pending == 3 && counters.max_messages == 3 && counters.places == 3);
         for (int number = 0; number < 3; number++) receive("some");
     }
     OK(outlive_queue_join(queue, OUTLIVE_TRY));
@@ -275,6 +275,16 @@ static void bounded(void) {
     OK(outlive_queue_open(domain, "bounded", OUTLIVE_OPEN, NULL, &queue));
     OK(outlive_queue_counters(queue, &counters));
     CHECK(counters.max_messages == 3);
+    close_all();
+    /* There is no memory for so many: it says for how many there is. */
+    uint64_t sent = 0;
+    options.max_messages = 20000;
+    options.max_bytes = 64 << 10;
+    OK(outlive_queue_open(domain, "short", OUTLIVE_CREATE_NEW, &options, &queue));
+    OK(outlive_queue_sender(queue, &sender));
+    while (outlive_sender_send(sender, "some", 4, OUTLIVE_TRY) == 0) sent++;
+    OK(outlive_queue_counters(queue, &counters));
+    CHECK(sent > 0 && sent < 20000 && counters.places == sent && counters.max_messages == 20000);
     close_all();
 }
 

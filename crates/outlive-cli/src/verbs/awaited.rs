@@ -92,7 +92,10 @@ impl Awaited {
             if let Some(thing) = self.open(&open)? {
                 return Ok(Found::Thing(thing));
             }
-            self.tell();
+            // At a moment that has passed there is no wait to tell of.
+            if until.is_none_or(|until| Instant::now() < until) {
+                self.tell();
+            }
             let failed = |error: io::Error| Failure::system("wait for a name", &error);
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let signals_fd = signals.as_deref().map(Signals::as_fd);

@@ -72,8 +72,8 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
     let request = request(args)?;
     let until = args.timeout.map(|span| Instant::now() + span);
     let client = open(args, common, until)?.client()?;
-    // Not before there is a service: what is in the file stays if there is none.
-    let output = args.output.open()?;
+    // What is in the file stays until the service has answered.
+    let mut output = args.output.open_later()?;
     client.set_wait_for_server(args.wait_for_server);
     let deadline = until.map_or(Deadline::NEVER, Deadline::at);
     let mut call = client.begin_until(&request, deadline).map_err(|error| failure(&error))?;
@@ -93,8 +93,10 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
             continue;
         }
         let framing = if args.lines { Framing::Lines } else { Framing::Raw };
-        output.with(|out| write_record(out, framing, &reply))?;
+        output.begin()?.with(|out| write_record(out, framing, &reply))?;
     }
+    // An answer without a reply is an empty one.
+    output.begin()?;
     Ok(())
 }
 

@@ -190,7 +190,11 @@ fn open_base(base: &Path, group: Option<u32>, common: &Common) -> Result<OwnedFd
     let is_unfinished = facts.st_uid == geteuid().as_raw()
         && facts.st_mode & 0o077 == 0
         && is_empty(&folder).map_err(failed(base))?;
-    let facts = if is_unfinished {
+    // One that an older build made for the group is not sticky yet.
+    let lacks_sticky = group == Some(facts.st_gid)
+        && facts.st_uid == geteuid().as_raw()
+        && facts.st_mode & 0o1077 == 0o070;
+    let facts = if is_unfinished || lacks_sticky {
         let mode = match group {
             Some(group) => {
                 fs::fchown(&folder, None, Some(Gid::from_raw(group))).map_err(failed(base))?;

@@ -163,6 +163,8 @@ struct Counters {
     high_water: u64,
     bytes: u64,
     max_bytes: u64,
+    /// The most unread messages that it can hold.
+    places: Option<u64>,
 }
 
 impl Counters {
@@ -177,6 +179,7 @@ impl Counters {
             high_water: counters.high_water,
             bytes: counters.bytes,
             max_bytes: counters.max_bytes,
+            places: counters.places,
         }
     }
 }
@@ -394,8 +397,12 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             };
             lines.push(("receiver", on_death.to_owned()));
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
-            let bound = config.max_messages.map(|most| ("most messages", count(u64::from(most))));
-            lines.extend(bound);
+            if let (Some(most), Some(places)) = (config.max_messages, counters.places) {
+                let most = u64::from(most);
+                let fewer = format!(", but it has memory for {} alone", count(places));
+                let fewer = if places < most { &fewer } else { "" };
+                lines.push(("most messages", format!("{}{fewer}", count(most))));
+            }
             let figures = [
                 ("sent", counters.sent),
                 ("received", counters.received),

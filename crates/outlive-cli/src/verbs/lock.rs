@@ -78,7 +78,7 @@ pub fn run(args: &LockArgs, common: &Common) -> Result<(), Failure> {
     let lock = open(args, common, &domain).map_err(own)?;
     let under = Under::new("lock", &args.name, &args.under);
     let held = acquire(args, &under, &lock)?;
-    let status = under.run(held.running(), held.entry());
+    let status = under.run(held.running(), &[held.entry()]);
     drop(held);
     exit_as(status?)
 }

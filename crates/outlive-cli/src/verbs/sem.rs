@@ -1,4 +1,4 @@
-//! `outlive sem NAME --permits N cmd`: run a command while holding one of N permits.
+//! `outlive sem NAME --permits N cmd`: run a command while holding one of N permits, or several.
 //!
 //! The permit comes back by itself when this process is killed, perhaps before its command is gone.
 //! So a small table beside the semaphore, a record `NAME.commands`, says which command runs under
@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use outlive::Domain;
-use outlive::sync::{Permit, Record, Semaphore};
+use outlive::sync::{AcquireError, Permit, Record, Semaphore};
+use outlive::{Deadline, Domain};
 
 use super::holding::held_by;
 use super::running::Entry;
@@ -23,10 +23,10 @@ use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{counted, is_watched};
 
-/// Run a command while holding one of several permits
+/// Run a command while holding one of several permits, or more of them
 ///
 /// At most --permits commands run at once; the others wait for a permit. All users of one name give
-/// the same number. The verb exits with the command's code, and passes signals on to the command.
+/// the same number. A command that needs more room than the others takes more permits by --take. The verb exits with the command's code, and passes signals on to the command.
 ///
 /// When the verb is killed, its command is killed with it, and the permit comes back by itself,
 /// once that command is gone. Processes that the command has started in the background live on. The
@@ -39,6 +39,7 @@ use crate::output::{counted, is_watched};
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     find . -name '*.flac' | xargs -P 100 -I{} outlive semaphore run --permits 4 encoders ./encode.sh {}\n  \
+    outlive semaphore run --permits 8 --take 6 cores make -j6\n  \
     outlive semaphore run gpus --permits 2 --timeout 1m ./train.sh || echo 'no room'")]
 pub struct SemArgs {
     /// The semaphore's name; a semaphore that is not there is made
@@ -46,6 +47,9 @@ pub struct SemArgs {
     /// How many commands may run at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST as i64))]
     permits: u32,
+    /// How many of the permits the command holds, all or none
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST as i64))]
+    take: u32,
     #[command(flatten)]
     under: UnderArgs,
 }
@@ -63,12 +67,17 @@ outlive::record! {
 /// Runs the verb.
 pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
     let under = Under::new("sem", &args.name, &args.under);
+    if args.take > args.permits {
+        let text = format!("--take {}: there are {} permits", args.take, args.permits);
+        return Err(Failure::new(Code::Usage, text));
+    }
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
     let domain = common.domain.open().map_err(own)?;
     let (semaphore, commands) = open(args, common, &domain).map_err(own)?;
-    let permit = acquire(&under, &semaphore, &commands.entries)?;
-    let status = under.run(&commands.entries, permit.index());
-    drop(permit);
+    let permits = acquire(args, &under, &semaphore, &commands.entries)?;
+    let entries: Vec<usize> = permits.iter().map(Permit::index).collect();
+    let status = under.run(&commands.entries, &entries);
+    drop(permits);
     exit_as(status?)
 }
 
@@ -100,55 +109,96 @@ fn open(
 /// another one has become free.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Gets a permit under which no command runs.
+/// Gets so many permits, all or none, under which no command runs.
 fn acquire<'a>(
+    args: &SemArgs,
     under: &Under<'_>,
     semaphore: &'a Semaphore,
     running: &[Entry],
-) -> Result<Permit<'a>, Failure> {
-    let mut result = semaphore.try_acquire();
-    if matches!(result, Ok(None)) && !under.is_nonblocking() {
+) -> Result<Vec<Permit<'a>>, Failure> {
+    let own = |error: AcquireError| Failure::from(error).with_code(Code::LockFailed);
+    let mut got = try_take(args, semaphore);
+    if matches!(got, Ok(None)) && !under.is_nonblocking() {
         if is_watched() {
-            let held = held_by(&semaphore.holders()).unwrap_or_else(|| "held".to_owned());
-            under.say(format_args!("waiting for a permit: all are {held}"));
+            let wanted = if args.take == 1 { "a permit" } else { "permits" };
+            under.say(format_args!("waiting for {wanted}: {}", shortage(args, semaphore)));
         }
-        result = semaphore.acquire_until(under.deadline());
+        got = take_until(args, semaphore, under.deadline());
     }
+    let Some(mut offered) = got.map_err(own)? else {
+        let short = shortage(args, semaphore);
+        return Err(if under.is_nonblocking() {
+            under.gave_up(format_args!("{short}; wait, or try later"))
+        } else {
+            under.gave_up(format_args!("the time is over, and {short}"))
+        });
+    };
+    let mut usable = Vec::new();
     // Those of dead holders whose commands still run: held back, so that the semaphore does not
-    // return them again.
+    // return them again. With the usable ones they are as many as are wanted, or more: so this
+    // process waits for commands of the dead alone, and for no holder that waits for its part.
     let mut held_back: Vec<(Permit<'a>, LeftOver)> = Vec::new();
     loop {
-        match result {
-            Ok(Some(permit)) => match under.left_over(running, permit.index())? {
-                None => return Ok(permit),
+        for permit in offered.drain(..) {
+            match under.left_over(running, permit.index())? {
+                None => usable.push(permit),
                 Some(left_over) => {
                     under.say_waiting(&left_over);
                     held_back.push((permit, left_over));
                 }
-            },
-            Ok(None) => {
-                let Some((_, left_over)) = held_back.first() else {
-                    let held = held_by(&semaphore.holders()).unwrap_or_else(|| "held".to_owned());
-                    return Err(if under.is_nonblocking() {
-                        let text = "wait for one, or try later";
-                        under.gave_up(format_args!("all permits are {held}; {text}"))
-                    } else {
-                        under.gave_up(format_args!("the time is over, and all permits are {held}"))
-                    });
-                };
-                if under.until.is_some_and(|until| until <= Instant::now()) {
-                    return Err(under.still_runs(left_over));
-                }
-                let slice = Instant::now() + SLICE;
-                left_over
-                    .outwait(running, Some(under.until.map_or(slice, |until| until.min(slice))))?;
-                if let Some(at) = gone(&held_back, running)? {
-                    return Ok(held_back.swap_remove(at).0);
-                }
             }
-            Err(error) => return Err(Failure::from(error).with_code(Code::LockFailed)),
         }
-        result = semaphore.try_acquire();
+        let (Some((_, left_over)), true) = (held_back.first(), usable.len() < args.take as usize)
+        else {
+            return Ok(usable);
+        };
+        if let Some(permit) = semaphore.try_acquire().map_err(own)? {
+            offered.push(permit);
+            continue;
+        }
+        if under.until.is_some_and(|until| until <= Instant::now()) {
+            return Err(under.still_runs(left_over));
+        }
+        let slice = Instant::now() + SLICE;
+        left_over.outwait(running, Some(under.until.map_or(slice, |until| until.min(slice))))?;
+        if let Some(at) = gone(&held_back, running)? {
+            usable.push(held_back.swap_remove(at).0);
+        }
+    }
+}
+
+fn try_take<'a>(
+    args: &SemArgs,
+    semaphore: &'a Semaphore,
+) -> Result<Option<Vec<Permit<'a>>>, AcquireError> {
+    if args.take == 1 {
+        return Ok(semaphore.try_acquire()?.map(|permit| vec![permit]));
+    }
+    let permits = semaphore.try_acquire_many(args.take as usize)?;
+    Ok(permits.map(|permits| permits.into_iter().collect()))
+}
+
+fn take_until<'a>(
+    args: &SemArgs,
+    semaphore: &'a Semaphore,
+    deadline: Deadline,
+) -> Result<Option<Vec<Permit<'a>>>, AcquireError> {
+    if args.take == 1 {
+        return Ok(semaphore.acquire_until(deadline)?.map(|permit| vec![permit]));
+    }
+    let permits = semaphore.acquire_many_until(args.take as usize, deadline)?;
+    Ok(permits.map(|permits| permits.into_iter().collect()))
+}
+
+/// Says why this process has not got what it wants.
+fn shortage(args: &SemArgs, semaphore: &Semaphore) -> String {
+    let held = held_by(&semaphore.holders()).unwrap_or_else(|| "held".to_owned());
+    match semaphore.available_permits() {
+        free if free > 0 && args.take > 1 => {
+            let (free, all) = (counted(free as u64, "permit"), semaphore.max_permits());
+            format!("{free} of {all} free, {} wanted; the others are {held}", args.take)
+        }
+        _ => format!("all permits are {held}"),
     }
 }
 

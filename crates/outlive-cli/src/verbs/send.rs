@@ -59,8 +59,9 @@ pub struct MakeArgs {
     /// system]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
-    /// For a new queue: the most unread messages; with so many, a send waits [default: no limit
-    /// but the memory]
+    /// For a new queue: the most unread messages; with so many, a send waits. If there is no memory
+    /// for so many when they are needed, it stays with fewer, as 'queue info' says [default: no
+    /// limit but the memory]
     #[arg(long, value_name = "N", conflicts_with = "first_slots")]
     max_messages: Option<u32>,
     /// For a new queue: bytes of a slot; a larger message takes a block of memory of its own

@@ -134,25 +134,30 @@ impl<'a> Under<'a> {
         self.gave_up(format_args!("the dead holder's command, process {pid}, still runs"))
     }
 
-    /// Starts the command, names it in that entry, which is this process's, and waits for its end.
-    pub fn run(&self, running: &[Entry], entry: usize) -> Result<ExitStatus, Failure> {
-        let status = self.run_named(running, entry)?;
+    /// Starts the command, names it in these entries, which are this process's, and waits for its
+    /// end.
+    pub fn run(&self, running: &[Entry], entries: &[usize]) -> Result<ExitStatus, Failure> {
+        let status = self.run_named(running, entries)?;
         // Not after a failure: the command may run until this process ends.
-        if let Some((named, _)) = running::named(running, entry) {
-            running::clear(running, entry, named);
+        for &entry in entries {
+            if let Some((named, _)) = running::named(running, entry) {
+                running::clear(running, entry, named);
+            }
         }
         Ok(status)
     }
 
-    fn run_named(&self, running: &[Entry], entry: usize) -> Result<ExitStatus, Failure> {
+    fn run_named(&self, running: &[Entry], entries: &[usize]) -> Result<ExitStatus, Failure> {
         let (read, write) =
             pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed("make a pipe")(errno.into()))?;
         let mut child = self.start(read).map_err(failed("start the command"))?;
         // Not before the start: the command would inherit that they are blocked. Killed by one just
         // here, the command does not get its go-ahead.
         let mut signals = Signals::take(&PASSED_ON).map_err(failed("take over signals"))?;
-        // In memory before the write below, which is a system call.
-        running::name(running, entry, Named::of(child.id()));
+        // In memory before the write below, which is a system call. Killed between two: the command
+        // has no go-ahead yet.
+        let named = Named::of(child.id());
+        entries.iter().for_each(|&entry| running::name(running, entry, named));
         let mut write = File::from(write);
         // A child that has ended already says so by its status.
         let _ = write.write_all(b"!");

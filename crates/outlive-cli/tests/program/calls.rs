@@ -39,13 +39,32 @@ fn what_can_go_wrong_is_told() {
     std::fs::write(&kept, "what was there").expect("written");
     let output = ["call", "--output", kept.to_str().expect("text"), "nobody", "x"];
     stage.run(&output).expect(6);
-    assert_eq!(std::fs::read_to_string(&kept).expect("there"), "what was there");
+    let still = || std::fs::read_to_string(&kept).expect("there");
+    assert_eq!(still(), "what was there");
     let server = stage.start(&["serve", "fails", "-n", "1", "--", "false"]);
     until("it serves", || serving(&stage, "fails"));
     stage.run(&["call", "fails", "x"]).expect(1).says("false: exit status: 1");
     server.end().expect(0).says("no answer");
     // It was served once.
     stage.run(&["call", "fails", "x"]).expect(4).says("no server");
+    let path = kept.to_str().expect("text");
+    stage.run(&["call", "--output", path, "fails", "x"]).expect(4);
+    assert_eq!(still(), "what was there");
+    let new = stage.path("new");
+    stage.run(&["call", "--output", new.to_str().expect("text"), "fails", "x"]).expect(4);
+    assert!(!new.exists(), "there was no reply");
+    let server = stage.start(&["serve", "fails", "-n", "2", "--", "cat"]);
+    until("it serves", || serving(&stage, "fails"));
+    // Before the request is sent: the reply would have no place.
+    stage
+        .run(&["call", "--output", "no/such/folder", "fails", "x"])
+        .expect(6)
+        .says("no/such/folder");
+    stage.run(&["call", "--output", path, "fails", "short"]).expect(0);
+    assert_eq!(still(), "short");
+    stage.run(&["call", "--output", path, "fails", ""]).expect(0);
+    assert_eq!(still(), "");
+    server.end().expect(0);
     stage.run(&["call", "fials", "x"]).expect(6).says("is 'fails' meant?");
     assert!(stage.entry("fials").is_none());
     let server = stage.start(&["serve", "none", "-n", "1", "--", "/no/such/command"]);

@@ -263,6 +263,33 @@ fn doctor_opens_a_domain_to_its_own_group_alone() {
     assert_eq!(mode(), 0o770);
 }
 
+/// An older build did not make it sticky, and a member may have made it by hand.
+#[test]
+fn doctor_says_that_a_groups_folder_is_not_sticky() {
+    let stage = Stage::new();
+    if !rustix::process::geteuid().is_root() {
+        skip("only root can play several users");
+        return;
+    }
+    let number = 5_000_000 + std::process::id();
+    let (group, base) = (number.to_string(), format!("/dev/shm/outlive-group-{number}"));
+    let base = Removed(PathBuf::from(base));
+    fs::create_dir(&base.0).expect("made");
+    chown(&base.0, Some(MEMBER), Some(number)).expect("given");
+    fs::set_permissions(&base.0, fs::Permissions::from_mode(0o770)).expect("set");
+    let mode = || fs::metadata(&base.0).expect("there").mode() & 0o7777;
+    let doctor = ["doctor", "-d", "arm", "--group", &group];
+    let text = stage.run(&doctor).expect(1).text();
+    assert!(text.contains("FAULT   group's folder"), "{text}");
+    assert!(text.contains("mode 0770") && text.contains("chmod +t"), "{text}");
+    assert_eq!(mode(), 0o770);
+    let text = stage.run(&[&doctor[..], &["--repair"]].concat()).expect(0).text();
+    assert!(text.contains("mended  group's folder"), "{text}");
+    assert_eq!(mode(), 0o1770);
+    let text = stage.run(&doctor).expect(0).text();
+    assert!(text.contains("group's folder"), "{text}");
+}
+
 #[test]
 fn what_one_member_leaves_another_takes_over() {
     let stage = Stage::new();

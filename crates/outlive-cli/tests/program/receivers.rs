@@ -185,6 +185,15 @@ fn a_queue_may_be_bounded_by_messages() {
     stage.feed(&send, b"4\n").expect(0);
     stage.feed(&["queue", "send", "other"], b"x\n").expect(0);
     assert!(stage.entry("other").expect("there")["config"]["max_messages"].is_null());
+    assert_eq!(stage.entry("q").expect("there")["counters"]["places"], 3);
+    let short =
+        ["queue", "send", "short", "--max-messages", "20000", "--max-bytes", "64K", "-w", "0.05"];
+    stage.feed(&short, "line\n".repeat(1000).as_bytes()).expect(5);
+    let entry = stage.entry("short").expect("there");
+    let (places, pending) = (&entry["counters"]["places"], &entry["counters"]["pending"]);
+    assert_eq!((places, &entry["config"]["max_messages"]), (pending, &20_000.into()));
+    let info = stage.run(&["queue", "info", "short"]).expect(0).text();
+    assert!(info.contains(&format!("20,000, but it has memory for {places} alone")), "{info}");
     let both = ["queue", "send", "both", "--max-messages", "3", "--first-slots", "8"];
     stage.feed(&both, b"x\n").expect(2);
 }

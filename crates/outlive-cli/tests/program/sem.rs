@@ -176,6 +176,61 @@ fn a_command_that_survives_its_holder_keeps_its_permit() {
     assert_eq!(next.end().expect(0).text(), "alone\n");
 }
 
+/// Returns a command under two of three permits that writes its pid into that file.
+fn held_two(stage: &Stage, pid_file: &str, command: &str) -> (Running, u32) {
+    let two = ["sem", "S", "-p", "3", "--take", "2", "--", "sh", "-c", command];
+    (stage.start(&two), written_pid(stage, pid_file))
+}
+
+#[test]
+fn a_command_holds_several_permits() {
+    let stage = Stage::new();
+    stage.run(&["sem", "S", "-p", "3", "--take", "4", "--", "true"]).expect(2).says("3 permits");
+    stage.run(&["sem", "S", "-p", "3", "--take", "0", "--", "true"]).expect(2);
+    let (holder, command) = held_two(&stage, "pid", &sleeper("pid"));
+    let listing = stage.run(&["ls"]).expect(0).text();
+    assert!(listing.contains("1 of 3 permits free"), "{listing}");
+    let two = ["sem", "S", "-p", "3", "--take", "2"];
+    let now = [&two[..], &["--nonblock", "--", "true"]].concat();
+    stage.run(&now).expect(124).says("1 permit of 3 free, 2 wanted");
+    stage.run(&[&two[..], &["-w", "0.05", "-E", "9", "--", "true"]].concat()).expect(9);
+    stage.run(&["sem", "S", "-p", "3", "-n", "--", "true"]).expect(0);
+    // A killed holder's permits come back together, when its command is gone.
+    let waiting =
+        stage.start(&["sem", "S", "-p", "3", "--take", "3", "--", "sh", "-c", &check(command)]);
+    see_waiting(&waiting);
+    holder.kill();
+    assert_eq!(waiting.end().expect(0).text(), "alone\n");
+    let listing = stage.run(&["ls"]).expect(0).text();
+    assert!(listing.contains("3 of 3 permits free"), "{listing}");
+}
+
+#[test]
+fn a_command_that_survives_its_holder_keeps_all_its_permits() {
+    if lacks_setpriv() {
+        return;
+    }
+    let stage = Stage::new();
+    let go = stage.path("go");
+    let (holder, command) = held_two(&stage, "pid", &survivor(&go, "pid"));
+    holder.kill();
+    holder.end();
+    let two = ["sem", "S", "-p", "3", "--take", "2"];
+    for _ in 0..3 {
+        stage.run(&[&two[..], &["-n", "--", "true"]].concat()).expect(124).says("still runs");
+        stage.run(&["sem", "S", "-p", "3", "-n", "--", "true"]).expect(0);
+    }
+    let next = stage.start(&[&two[..], &["--", "sh", "-c", &check(command)]].concat());
+    until("it waits for the command", || {
+        let entry = stage.entry("S").expect("listed");
+        entry["holders"].as_array().is_some_and(|holders| {
+            holders.iter().any(|holder| holder["pid"].as_u64() == Some(u64::from(next.pid())))
+        })
+    });
+    fs::write(&go, "").expect("written");
+    assert_eq!(next.end().expect(0).text(), "alone\n");
+}
+
 #[test]
 fn signals_reach_the_command() {
     let stage = Stage::new();

@@ -375,6 +375,23 @@ impl Domain {
         self.inner.folder.path()
     }
 
+    /// Returns the id of the group that shares the domain, if one does. A process of another
+    /// member's opens the domain by its path with that group:
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-group-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::Domain;
+    ///
+    /// assert_eq!(domain.group_id(), None, "it is this user's alone");
+    /// let again = Domain::options().group(domain.group_id()).open_at(domain.path())?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn group_id(&self) -> Option<u32> {
+        self.inner.folder.access().group()
+    }
+
     /// Returns the calling thread's token, and claims one if it has none yet. The token lives until
     /// the thread ends.
     ///

@@ -101,6 +101,19 @@ mod loom_tests {
         })
     }
 
+    /// Runs that as a thread of its own, with a thread's token.
+    fn start(
+        world: &Arc<World>,
+        thread: u32,
+        run: impl FnOnce(&World, Me) + 'static,
+    ) -> thread::JoinHandle<()> {
+        let world = Arc::clone(world);
+        thread::spawn(move || {
+            let mut list = ListHead::new();
+            run(&world, world.me(thread, &mut list));
+        })
+    }
+
     impl World {
         fn table(&self) -> Table<'_> {
             let [jobs, room, finished] = &self.counts;
@@ -134,15 +147,10 @@ mod loom_tests {
     fn loom_a_job_comes_to_a_sleeper_and_its_slot_to_the_next_job() {
         explore(3, || {
             let world = world(2, 1);
-            let producer = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || {
-                    let mut list = ListHead::new();
-                    let me = world.me(0, &mut list);
-                    assert_eq!(world.put(me, 0), 0);
-                    assert_eq!(world.put(me, 0), 1);
-                })
-            };
+            let producer = start(&world, 0, |world, me| {
+                assert_eq!(world.put(me, 0), 0);
+                assert_eq!(world.put(me, 0), 1);
+            });
             let mut list = ListHead::new();
             let me = world.me(1, &mut list);
             for id in 0..2 {
@@ -163,14 +171,10 @@ mod loom_tests {
             world.put(me, 0);
             let mut dying = ListHead::new();
             world.take(world.me(0, &mut dying));
-            let worker = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || {
-                    let mut list = ListHead::new();
-                    let held = world.take(world.me(1, &mut list));
-                    assert_eq!((held.id, held.word.attempts()), (0, 2));
-                })
-            };
+            let worker = start(&world, 1, |world, me| {
+                let held = world.take(me);
+                assert_eq!((held.id, held.word.attempts()), (0, 2));
+            });
             end_thread(&world.registry.slots[0], &dying);
             worker.join().unwrap();
         });
@@ -181,15 +185,10 @@ mod loom_tests {
     fn loom_jobs_are_taken_in_the_order_in_which_they_were_put() {
         explore(3, || {
             let world = world(2, 2);
-            let producer = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || {
-                    let mut list = ListHead::new();
-                    let me = world.me(0, &mut list);
-                    world.put(me, 0);
-                    world.put(me, 1);
-                })
-            };
+            let producer = start(&world, 0, |world, me| {
+                world.put(me, 0);
+                world.put(me, 1);
+            });
             let mut list = ListHead::new();
             let me = world.me(1, &mut list);
             if let Look::Got(held) = world.table().take(me, me.id) {
@@ -207,14 +206,10 @@ mod loom_tests {
             let me = world.me(0, &mut list);
             world.put(me, 1);
             let held = world.take(me);
-            let worker = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || {
-                    let mut list = ListHead::new();
-                    world.put(world.me(0, &mut list), 0);
-                    assert!(world.table().done(held));
-                })
-            };
+            let worker = start(&world, 0, move |world, me| {
+                world.put(me, 0);
+                assert!(world.table().done(held));
+            });
             let mut list = ListHead::new();
             let done = world.table().all_done(world.me(1, &mut list));
             assert!(matches!(done, Look::Nothing(_)), "one of the two is unfinished at any time");
@@ -236,13 +231,10 @@ mod loom_tests {
             world.put(me, 1);
             let held = world.take(me);
             let again = world.table().aside(|_| true)[0];
-            let worker = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || {
-                    assert!(world.table().retry(again));
-                    assert!(world.table().done(held));
-                })
-            };
+            let worker = start(&world, 0, move |world, _| {
+                assert!(world.table().retry(again));
+                assert!(world.table().done(held));
+            });
             let mut list = ListHead::new();
             let done = world.table().all_done(world.me(1, &mut list));
             assert!(matches!(done, Look::Nothing(_)), "one of the two is unfinished at any time");
@@ -262,19 +254,12 @@ mod loom_tests {
             let aside = world.take(me);
             assert!(world.table().set_aside(aside));
             let old = world.table().aside(|_| true)[0];
-            let discarding = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || assert!(world.table().discard(old)))
-            };
-            let producer = {
-                let world = Arc::clone(&world);
-                thread::spawn(move || {
-                    let mut list = ListHead::new();
-                    if let Look::Got(held) = world.table().claim(world.me(1, &mut list), 0) {
-                        world.table().publish(held).expect("lives");
-                    }
-                })
-            };
+            let discarding = start(&world, 0, move |world, _| assert!(world.table().discard(old)));
+            let producer = start(&world, 1, |world, me| {
+                if let Look::Got(held) = world.table().claim(me, 0) {
+                    world.table().publish(held).expect("lives");
+                }
+            });
             for copy in world.table().aside(|_| true) {
                 assert!(copy.id == 0 || !world.table().is_still(copy));
             }

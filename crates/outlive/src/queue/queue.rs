@@ -113,6 +113,10 @@ pub struct Counters {
     pub bytes: u64,
     /// The most bytes that it may take.
     pub max_bytes: u64,
+    /// The most unread messages that it can hold, if its messages are bounded: as many as
+    /// [`max_messages`](QueueOptions::max_messages), or fewer, if there was no memory for more when
+    /// they were needed.
+    pub places: Option<u64>,
 }
 
 impl<M: Payload + ?Sized> QueueOptions<M> {
@@ -132,7 +136,8 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
     /// committed it. A batch counts as one message. The queue has as many slots as this from the
     /// beginning, or the first 2 MiB of them, or as many as three quarters of `max_bytes` hold;
     /// [`slots`](Self::slots) cannot be set with it. If there is no memory for more when they are
-    /// needed, it stays with the slots that it has, also when there is memory again.
+    /// needed, it stays with the slots that it has, also when there is memory again:
+    /// [`Counters::places`] says how many these are.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-bound-{}", std::process::id()));
@@ -502,6 +507,7 @@ impl<M: Payload + ?Sized> Queue<M> {
             high_water: words.high_water.load(Ordering::Relaxed).max(pending),
             bytes: ring.bytes()?,
             max_bytes: ring.segment.header().max_bytes(),
+            places: ring.places(),
         })
     }
 

@@ -144,6 +144,16 @@ impl Ring {
         (self.max_messages > 0).then_some(self.max_messages)
     }
 
+    /// Returns how many messages there is a place for, if there is a bound: fewer than it says once
+    /// a sender has sealed the ring for want of memory.
+    pub(super) fn places(&self) -> Option<u64> {
+        let bound = u64::from(self.max_messages()?);
+        // Relaxed: a number to show, and no slot is looked at.
+        let limit = self.head().limits[0].load(Ordering::Relaxed);
+        let is_sealed = limit & SEALED != 0;
+        Some(if is_sealed { (limit & !SEALED).min(bound) } else { bound })
+    }
+
     pub(super) fn regions(&self) -> u32 {
         self.regions
     }

@@ -188,6 +188,18 @@ impl Folder {
                 .map_err(|errno| Error::from_errno("make", path, errno))?;
             facts = examine(fd.as_fd())?;
         }
+        // A group's base folder that an older build made, or a member by hand. Readers change nothing.
+        if mark.is_none()
+            && let Some(group) = group
+            && opening != Opening::Open
+            && facts.owner == user
+            && facts.group == group
+            && facts.mode & 0o1077 == 0o070
+        {
+            file::finish_open_folder(fd.as_fd(), mode, None)
+                .map_err(|errno| Error::from_errno("make", path, errno))?;
+            facts = examine(fd.as_fd())?;
+        }
         let untrusted = || {
             let (owner, mode) = (facts.owner, facts.mode);
             Error::Untrusted { path: path.to_path_buf(), owner, user, mode }

@@ -430,6 +430,14 @@ fn a_groups_domain_by_name(world: &World) {
         Domain::options().group(Some(group)).open_or_create("another").expect("opens");
     });
     assert_eq!(*mutex.lock().expect("free"), 2);
+    // As an older build made it: its owner makes it sticky when it opens a domain there, another
+    // member cannot, and one that only looks changes nothing.
+    fs::set_permissions(&base, fs::Permissions::from_mode(0o770)).expect("it is ours");
+    as_stranger(group, || drop(open()));
+    Domain::options().group(Some(group)).open("d").expect("opens");
+    assert_eq!(mode(&base), 0o770);
+    open();
+    assert_eq!((mode(&base), fs::metadata(&base).expect("there").gid()), (0o1770, group));
     fs::remove_dir_all(&base).expect("removed");
 }
 

@@ -30,6 +30,7 @@ crate::checks!(
     a_reset_takes_the_seats_of_the_dead,
     a_deadline_that_breaks_breaks_its_own_phase_only,
     an_abort_during_a_reset_stays,
+    one_that_joins_during_a_reset_takes_a_dead_participants_seat,
     one_that_resets_is_killed_at_random: 60,
     participants_are_killed_at_random: 60,
     four_thousand_threads: 60,
@@ -370,6 +371,8 @@ fn a_deadline_that_breaks_breaks_its_own_phase_only(world: &World) {
 
 /// A bit of the word `phase`.
 const RESETTING: u32 = 1 << 29;
+/// The word that names the repairer.
+const REPAIR: u64 = BODY + 16;
 
 fn an_abort_during_a_reset_stays(world: &World) {
     let domain = world.domain();
@@ -392,6 +395,51 @@ fn an_abort_during_a_reset_stays(world: &World) {
     let mut seat = barrier.join().expect("a seat");
     assert_eq!(bytes.word(BODY), 10, "a process that joins ends the reset as well");
     seat.wait().expect("alone");
+}
+
+/// The process that resets is stopped before it gets to the seats: what it is about to free is
+/// free.
+fn one_that_joins_during_a_reset_takes_a_dead_participants_seat(world: &World) {
+    let domain = world.domain();
+    for (policy, arrives) in [
+        (WhenOneDies::Break, false),
+        (WhenOneDies::Break, true),
+        (WhenOneDies::CountOut, false),
+        (WhenOneDies::CountOut, true),
+    ] {
+        let name = format!("{policy:?} {arrives}");
+        let options = Barrier::options(3).when_one_dies(policy);
+        let barrier = options.open_or_create(&domain, &name).expect("opens");
+        let mut living = seated(&barrier);
+        let resets = barrier.participants()[0].0.token;
+        let board = Board::new();
+        let mut dies = Child::start(|| {
+            let mut seat = barrier.join().expect("a seat");
+            if arrives {
+                assert_eq!(seat.try_wait(), Ok(None));
+            }
+            board.set(0, 1);
+            loop {
+                std::thread::park();
+            }
+        });
+        board.reach(0, 1);
+        let mut seat = barrier.join().expect("a seat");
+        dies.kill();
+        let bytes = Bytes::of(&domain, &name);
+        bytes.set_word(REPAIR, resets.as_u32());
+        bytes.set_word(BODY, RESETTING);
+        let second = std::thread::scope(|threads| {
+            threads.spawn(|| barrier.join().map(drop)).join().expect("returns")
+        });
+        assert_eq!(second, Ok(()), "{name}");
+        assert_eq!(seat.wait_timeout(Duration::from_millis(5)), Ok(None), "{name}: it resets");
+        // It goes on, and ends.
+        bytes.set_word(REPAIR, 0);
+        barrier.reset_timeout(PATIENCE).expect("resets");
+        assert!(!barrier.is_broken(), "{name}");
+        living.kill();
+    }
 }
 
 fn one_that_resets_is_killed_at_random(world: &World) {
@@ -592,9 +640,6 @@ fn bad_numbers_are_refused(world: &World) {
 
 /// Left there, the name would be another thread's when its slot's numbers have come round, and the
 /// next repair would wait for that one.
-/// The word that names the repairer.
-const REPAIR: u64 = BODY + 16;
-
 fn a_dead_repairers_name_is_swept(world: &World) {
     let domain = world.domain();
     let barrier = Barrier::options(2)

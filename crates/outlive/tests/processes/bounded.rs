@@ -96,12 +96,14 @@ fn its_options_agree_or_are_refused(world: &World) {
     let domain = world.domain();
     let made = bounded(3).create_new(&domain, "q").expect("new");
     assert_eq!((made.config().max_messages, made.config().slots), (Some(3), 3));
+    assert_eq!(made.counters().expect("counts").places, Some(3));
     // An option that is not set takes what is there.
     let opened = Queue::<[u8]>::open_or_create(&domain, "q").expect("there");
     assert_eq!(opened.config(), made.config());
     bounded(3).open(&domain, "q").expect("the same");
     let plain = Queue::<[u8]>::open_or_create(&domain, "plain").expect("made");
     assert_eq!(plain.config().max_messages, None);
+    assert_eq!(plain.counters().expect("counts").places, None);
     for (name, other, found) in [("q", 4, "3"), ("plain", 4, "0")] {
         for error in
             [bounded(other).open(&domain, name), bounded(other).open_or_create(&domain, name)]
@@ -151,6 +153,7 @@ fn fewer_bytes_than_its_slots_would_take(world: &World) {
         let queue = options().open_or_create(&domain, &name).expect("made");
         assert_eq!(options().open(&domain, &name).expect("the same").config(), queue.config());
         let in_use = || queue.counters().expect("counts").bytes;
+        assert!(queue.counters().expect("counts").places <= Some(20_000));
         assert!(in_use() <= bytes / 4 * 3, "{} of {bytes}", in_use());
         let (sender, mut receiver) = (queue.sender().expect("one"), queue.receiver().expect("one"));
         for round in 0..3 {
@@ -160,6 +163,7 @@ fn fewer_bytes_than_its_slots_would_take(world: &World) {
             }
             assert!((100..20_000).contains(&sent), "{sent} in {bytes}");
             assert!(queue.is_full().expect("whole"));
+            assert_eq!(queue.counters().expect("counts").places, Some(sent));
             (0..sent).for_each(|number| {
                 assert_eq!(read_message(&receiver.recv().expect("sent")), (round, number));
             });

@@ -36,9 +36,12 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("peer-wait-dead-in-set", Off, NOTICE),
     ("peer-wait-dead-in-large-set", Off, NOTICE),
     ("mutex-owner-death", Off, NOTICE),
+    ("reentrant-owner-death", Off, NOTICE),
     ("ceiling-owner-death", Off, NOTICE),
     ("rwlock-leave", Off, NOTIFIED),
     ("rwlock-downgrade", Off, NOTIFIED),
+    // It ends as a reader that leaves.
+    ("rwlock-back-to-upgradable", Off, NOTIFIED),
     ("condvar-wait-contended", Off, IN_HAND),
     ("semaphore-release", Off, NOTIFIED),
     ("semaphore-hand-over", Off, NOTIFIED),

@@ -14,9 +14,13 @@ use crate::output::counted;
 use crate::verbs::demo;
 use crate::verbs::gc;
 
+/// How a folder is opened that must not be a link.
+const PLAIN_FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
 /// Looks at the domain, and mends it if asked.
 pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
     let mut findings = vec![base_folder()];
+    findings.extend(groups_folder(args, repair));
     match open(args, repair) {
         Ok(None) => findings.push(Finding::good(
             "domain",
@@ -51,6 +55,29 @@ fn base_folder() -> Finding {
         ),
         Ok(facts) => Finding::good("/dev/shm", format!("mode {:04o}", facts.mode() & 0o7777)),
     }
+}
+
+/// Checks the folder in which a group's domains lie that have a name: it is sticky, so that no
+/// member takes another one's domain away. `None`: the domain is no group's, or has no such folder.
+fn groups_folder(args: &DomainArgs, repair: bool) -> Option<Finding> {
+    args.group_id().ok().flatten().filter(|_| !args.is_path())?;
+    let path = args.path();
+    let folder = rustix::fs::open(path.parent()?, PLAIN_FOLDER, Mode::empty()).ok()?;
+    let (facts, path) = (rustix::fs::fstat(&folder).ok()?, path.parent()?.display());
+    let mode = facts.st_mode & 0o7777;
+    if mode & 0o1000 != 0 {
+        return Some(Finding::good("group's folder", format!("{path}, mode {mode:04o}")));
+    }
+    let right = Mode::from_raw_mode(mode | 0o1000);
+    if repair && rustix::fs::fchmod(&folder, right).is_ok() {
+        let text = format!("{path}: mode {mode:04o} is {:04o} now", right.as_raw_mode());
+        return Some(Finding::mended("group's folder", text));
+    }
+    Some(Finding::fault(
+        "group's folder",
+        format!("{path} has mode {mode:04o}: each member may rename or remove the others' domains"),
+        format!("as user {} or root: outlive doctor --repair, or chmod +t {path}", facts.st_uid),
+    ))
 }
 
 /// Returns the domain, if there is one, opened; its permissions mended if asked.
@@ -99,8 +126,7 @@ fn mend_mode(args: &DomainArgs, path: &Path) -> Result<u32, Finding> {
     let by_hand = "mend its permissions by hand";
     let failed = |errno: rustix::io::Errno| Finding::fault("domain", errno.to_string(), by_hand);
     // One folder is looked at and mended, whatever becomes of its name.
-    let plain = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(path, plain, Mode::empty()).map_err(failed)?;
+    let folder = rustix::fs::open(path, PLAIN_FOLDER, Mode::empty()).map_err(failed)?;
     let own = rustix::fs::fstat(&folder).map_err(failed)?.st_gid;
     let right = match args.group_id() {
         Ok(Some(group)) if group != own => {

@@ -16,7 +16,7 @@
 //! | seat | state | which thread changes it, and how | a death here |
 //! | --- | --- | --- | --- |
 //! | 0 | never taken: the barrier waits for a participant to come | a newcomer: compare-exchange → absent | |
-//! | id + AWAY | absent, whatever the phase: it has just joined, or a repair put it there | id: compare-exchange → id + AWAY + BACK | a waiter breaks the barrier, or → OUT |
+//! | id + AWAY | absent, whatever the phase: it has just joined, or a repair put it there | id: compare-exchange → id + AWAY + BACK | a waiter breaks the barrier, or → OUT; during a reset: a newcomer → its own id + AWAY |
 //! | id + AWAY + BACK | the same, and its owner knows | id: compare-exchange → arrived; a repair → id + AWAY | the same |
 //! | id, bit 31 ≠ `mark(phase)` | absent | id: compare-exchange → arrived; a repair → id + AWAY | the same |
 //! | id, bit 31 = `mark(phase)` | arrived; a new phase makes it absent | id, by arriving again; a repair → id + AWAY | it has arrived: in the next phase it is absent and dead |
@@ -32,8 +32,8 @@
 //! A participant that is stopped between its look at the phase and its arrival may go on many
 //! repairs later, when another phase has the same mark. So a repair, and a reset, makes each seat
 //! AWAY, and only its owner takes it out of that state: the late arrival fails. proof/models has
-//! barrier.pml, barrier_abort.pml and barrier_repair.pml; doc/protocols/barrier.md has the
-//! argument.
+//! barrier.pml, barrier_abort.pml, barrier_repair.pml and barrier_join.pml;
+//! doc/protocols/barrier.md has the argument.
 
 use std::time::Duration;
 
@@ -154,8 +154,8 @@ impl RawBarrier<'_> {
         Err(Stuck::Damaged)
     }
 
-    /// Looks for a seat from the first on. `None`: a participant has died, and the phase is another
-    /// one now, perhaps broken.
+    /// Looks for a seat from the first on. `None`: look again, because a participant has died and
+    /// the phase is another one now, perhaps broken, or because a reset has ended meanwhile.
     fn take_seat(self, me: Me, phase: Phase) -> Option<Result<usize, Stuck>> {
         let absent = me.id.as_u32() | AWAY;
         for (index, seat) in self.seats.iter().enumerate() {
@@ -167,7 +167,19 @@ impl RawBarrier<'_> {
                 return None;
             }
             let seen = seat.load(Ordering::Acquire);
-            if (seen == NOBODY || seen == OUT)
+            // The reset takes a dead participant's seat away as well, and may be stopped before
+            // it gets there.
+            let is_dead = phase.is_resetting() && self.is_dead(me, seen);
+            if is_dead {
+                // Seen dead before this look at the phase: so it died before the reset's end, and
+                // no participant of a later phase is missed.
+                fence(Ordering::Acquire);
+                if self.phase() != phase {
+                    return None;
+                }
+            }
+            let is_free = is_dead || seen == NOBODY || seen == OUT;
+            if is_free
                 && seat.compare_exchange(seen, absent, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
                 // The waiters must watch us as well. Died just before: as if we had never come.
@@ -178,6 +190,10 @@ impl RawBarrier<'_> {
                     futex::wake_all(&self.words.phase);
                 }
                 return Some(Ok(index));
+            }
+            if is_dead {
+                // The reset has freed the seat just now, or another newcomer has it.
+                return None;
             }
         }
         Some(Err(Stuck::Full))

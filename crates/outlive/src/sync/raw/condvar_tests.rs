@@ -120,6 +120,40 @@ fn take_under(world: &World, mutex: &impl Relock, thread: u32) {
     mutex.release(me);
 }
 
+/// Runs that as a thread of its own.
+fn start(world: &Arc<World>, run: impl FnOnce(&World) + 'static) -> thread::JoinHandle<()> {
+    let world = Arc::clone(world);
+    thread::spawn(move || run(&world))
+}
+
+/// Two threads wait under that mutex, and two items are brought, each with a notification.
+fn two_waiters_and_two_notifications(take: impl Fn(&World, u32) + Copy + 'static) {
+    let world = world(3);
+    let takers = [1, 2].map(|thread| start(&world, move |world| take(world, thread)));
+    for _ in 0..2 {
+        bring(&world, 0, 1);
+        world.condvar.notify_one();
+    }
+    for taker in takers {
+        taker.join().unwrap();
+    }
+}
+
+/// One of two waiters dies with the mutex. No other thread locks afterwards, and one of the two
+/// sleeps on unless it is woken.
+fn one_dies_with_the_lock_in_hand(
+    dies: impl FnOnce(&World) + 'static,
+    takes: impl FnOnce(&World) + 'static,
+) {
+    let world = world(3);
+    let (dying, taker) = (start(&world, dies), start(&world, takes));
+    bring(&world, 0, 2);
+    world.condvar.notify_one();
+    world.condvar.notify_one();
+    dying.join().unwrap();
+    taker.join().unwrap();
+}
+
 fn bring(world: &World, thread: u32, items: u32) {
     let mut list = ListHead::new();
     let me = me(world, thread, &mut list);
@@ -134,10 +168,7 @@ fn bring(world: &World, thread: u32, items: u32) {
 fn loom_condvar_what_is_brought_and_notified_is_taken() {
     explore(3, || {
         let world = world(2);
-        let taker = thread::spawn({
-            let world = Arc::clone(&world);
-            move || take(&world, 1)
-        });
+        let taker = start(&world, |world| take(world, 1));
         bring(&world, 0, 1);
         world.condvar.notify_one();
         taker.join().unwrap();
@@ -146,20 +177,7 @@ fn loom_condvar_what_is_brought_and_notified_is_taken() {
 
 #[test]
 fn loom_condvar_two_waiters_and_two_notifications() {
-    explore(2, || {
-        let world = world(3);
-        let takers = [1, 2].map(|n| {
-            let world = Arc::clone(&world);
-            thread::spawn(move || take(&world, n))
-        });
-        for _ in 0..2 {
-            bring(&world, 0, 1);
-            world.condvar.notify_one();
-        }
-        for taker in takers {
-            taker.join().unwrap();
-        }
-    });
+    explore(2, || two_waiters_and_two_notifications(take));
 }
 
 #[test]
@@ -167,34 +185,28 @@ fn loom_condvar_a_woken_waiter_that_dies_passes_the_wake_on() {
     explore(2, || {
         let world = world(3);
         // Sleeps, and once it is woken dies before it does anything else.
-        let dying = thread::spawn({
-            let world = Arc::clone(&world);
-            move || {
-                let mut list = ListHead::new();
-                let me = me(&world, 1, &mut list);
-                lock(&world, me);
-                if world.items.load(Ordering::Relaxed) == 0 {
-                    let relay = WakeRelay::begin(me.list());
-                    let ticket = world.condvar.prepare(&relay);
-                    world.mutex.release(me.id);
-                    let slept = world.condvar.sleep::<&RawMutex>(
-                        &world.registry,
-                        ticket,
-                        &spin_waits(),
-                        Deadline::NEVER,
-                    );
-                    assert_eq!(slept, Ok(Asleep::LookAgain));
-                    end_thread(&world.registry.slots[1], &list);
-                    std::mem::forget(relay);
-                } else {
-                    world.mutex.release(me.id);
-                }
+        let dying = start(&world, |world| {
+            let mut list = ListHead::new();
+            let me = me(world, 1, &mut list);
+            lock(world, me);
+            if world.items.load(Ordering::Relaxed) == 0 {
+                let relay = WakeRelay::begin(me.list());
+                let ticket = world.condvar.prepare(&relay);
+                world.mutex.release(me.id);
+                let slept = world.condvar.sleep::<&RawMutex>(
+                    &world.registry,
+                    ticket,
+                    &spin_waits(),
+                    Deadline::NEVER,
+                );
+                assert_eq!(slept, Ok(Asleep::LookAgain));
+                end_thread(&world.registry.slots[1], &list);
+                std::mem::forget(relay);
+            } else {
+                world.mutex.release(me.id);
             }
         });
-        let taker = thread::spawn({
-            let world = Arc::clone(&world);
-            move || take(&world, 2)
-        });
+        let taker = start(&world, |world| take(world, 2));
         // One more than is taken, so that a late waiter does not begin to sleep.
         bring(&world, 0, 2);
         world.condvar.notify_one();
@@ -208,57 +220,33 @@ fn loom_condvar_a_woken_waiter_that_dies_passes_the_wake_on() {
 #[test]
 fn loom_condvar_who_dies_with_the_lock_in_hand_wakes_the_next() {
     explore(2, || {
-        let world = world(3);
-        let dying = thread::spawn({
-            let world = Arc::clone(&world);
-            move || {
-                let mut list = ListHead::new();
-                let me = me(&world, 1, &mut list);
-                lock(&world, me);
-                while world.items.load(Ordering::Relaxed) == 0 {
-                    let relay = WakeRelay::begin(me.list());
-                    let waited = world.condvar.wait(
-                        &world.registry,
-                        &&world.mutex,
-                        me,
-                        relay,
-                        &spin_waits(),
-                        Deadline::NEVER,
-                        Deadline::NEVER,
-                    );
-                    std::mem::forget(waited.relay);
-                }
-                end_thread(&world.registry.slots[1], &list);
+        let dies = |world: &World| {
+            let mut list = ListHead::new();
+            let me = me(world, 1, &mut list);
+            lock(world, me);
+            while world.items.load(Ordering::Relaxed) == 0 {
+                let relay = WakeRelay::begin(me.list());
+                let waited = world.condvar.wait(
+                    &world.registry,
+                    &&world.mutex,
+                    me,
+                    relay,
+                    &spin_waits(),
+                    Deadline::NEVER,
+                    Deadline::NEVER,
+                );
+                std::mem::forget(waited.relay);
             }
-        });
-        let taker = thread::spawn({
-            let world = Arc::clone(&world);
-            move || take(&world, 2)
-        });
-        // No other thread locks afterwards, and one of these two sleeps on unless it is woken.
-        bring(&world, 0, 2);
-        world.condvar.notify_one();
-        world.condvar.notify_one();
-        dying.join().unwrap();
-        taker.join().unwrap();
+            end_thread(&world.registry.slots[1], &list);
+        };
+        one_dies_with_the_lock_in_hand(dies, |world| take(world, 2));
     });
 }
 
 #[test]
 fn loom_condvar_under_libcs_mutex_two_waiters_and_two_notifications() {
     explore(2, || {
-        let world = world(3);
-        let takers = [1, 2].map(|n| {
-            let world = Arc::clone(&world);
-            thread::spawn(move || take_under(&world, &Libcs(&world), n))
-        });
-        for _ in 0..2 {
-            bring(&world, 0, 1);
-            world.condvar.notify_one();
-        }
-        for taker in takers {
-            taker.join().unwrap();
-        }
+        two_waiters_and_two_notifications(|world, thread| take_under(world, &Libcs(world), thread));
     });
 }
 
@@ -267,42 +255,29 @@ fn loom_condvar_under_libcs_mutex_two_waiters_and_two_notifications() {
 #[test]
 fn loom_condvar_under_libcs_mutex_who_dies_with_the_lock_in_hand_wakes_the_next() {
     explore(2, || {
-        let world = world(3);
-        let dying = thread::spawn({
-            let world = Arc::clone(&world);
-            move || {
-                let mut list = ListHead::new();
-                let me = me(&world, 1, &mut list);
-                let mutex = Libcs(&world);
-                lock(&world, me);
-                let mut kept = None;
-                while world.items.load(Ordering::Relaxed) == 0 {
-                    let relay = kept.take().unwrap_or_else(|| WakeRelay::begin(me.list()));
-                    let waited = world.condvar.wait(
-                        &world.registry,
-                        &mutex,
-                        me,
-                        relay,
-                        &spin_waits(),
-                        Deadline::NEVER,
-                        Deadline::NEVER,
-                    );
-                    kept = waited.relay;
-                }
-                std::mem::forget(kept);
-                end_thread(&world.registry.slots[1], &list);
+        let dies = |world: &World| {
+            let mut list = ListHead::new();
+            let me = me(world, 1, &mut list);
+            let mutex = Libcs(world);
+            lock(world, me);
+            let mut kept = None;
+            while world.items.load(Ordering::Relaxed) == 0 {
+                let relay = kept.take().unwrap_or_else(|| WakeRelay::begin(me.list()));
+                let waited = world.condvar.wait(
+                    &world.registry,
+                    &mutex,
+                    me,
+                    relay,
+                    &spin_waits(),
+                    Deadline::NEVER,
+                    Deadline::NEVER,
+                );
+                kept = waited.relay;
             }
-        });
-        let taker = thread::spawn({
-            let world = Arc::clone(&world);
-            move || take_under(&world, &Libcs(&world), 2)
-        });
-        // No other thread locks afterwards, and one of these two sleeps on unless it is woken.
-        bring(&world, 0, 2);
-        world.condvar.notify_one();
-        world.condvar.notify_one();
-        dying.join().unwrap();
-        taker.join().unwrap();
+            std::mem::forget(kept);
+            end_thread(&world.registry.slots[1], &list);
+        };
+        one_dies_with_the_lock_in_hand(dies, |world| take_under(world, &Libcs(world), 2));
     });
 }
 
@@ -311,28 +286,25 @@ fn loom_condvar_the_end_of_whom_it_watches_ends_a_wait() {
     explore(3, || {
         let world = world(2);
         let list = ListHead::new();
-        let waiter = thread::spawn({
-            let world = Arc::clone(&world);
-            move || {
-                let mut list = ListHead::new();
-                let me = me(&world, 1, &mut list);
-                let other = TokenId::new(0, 0);
-                lock(&world, me);
-                while world.registry.is_alive(other) {
-                    let whose = (&world.registry, other);
-                    let relay = WakeRelay::begin(me.list());
-                    let waited = world.condvar.wait_or_end(
-                        whose,
-                        &&world.mutex,
-                        me,
-                        relay,
-                        &spin_waits(),
-                        Deadline::NEVER,
-                    );
-                    assert_eq!(waited.lock, Ok(Acquired::Clean));
-                }
-                world.mutex.release(me.id);
+        let waiter = start(&world, |world| {
+            let mut list = ListHead::new();
+            let me = me(world, 1, &mut list);
+            let other = TokenId::new(0, 0);
+            lock(world, me);
+            while world.registry.is_alive(other) {
+                let whose = (&world.registry, other);
+                let relay = WakeRelay::begin(me.list());
+                let waited = world.condvar.wait_or_end(
+                    whose,
+                    &&world.mutex,
+                    me,
+                    relay,
+                    &spin_waits(),
+                    Deadline::NEVER,
+                );
+                assert_eq!(waited.lock, Ok(Acquired::Clean));
             }
+            world.mutex.release(me.id);
         });
         world.condvar.notify_one();
         end_thread(&world.registry.slots[0], &list);

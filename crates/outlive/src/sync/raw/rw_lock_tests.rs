@@ -116,12 +116,26 @@ impl Actor {
         self.world.value.with_mut(|value| unsafe { *value += 1 });
     }
 
+    /// Writes once.
+    fn write_and_leave(&self) -> Acquired {
+        let acquired = self.write();
+        self.raise();
+        self.world.lock.unlock(self.id);
+        acquired
+    }
+
     fn end(&self) {
         // SAFETY: the list is this thread's, which is between calls.
         end_thread(&self.world.registry.slots[self.id.slot() as usize], unsafe {
             &*self.list.get()
         });
     }
+}
+
+/// Starts a thread that writes once; no holder has died that it would be told of.
+fn start_writing(world: &Arc<World>, thread: u32) -> thread::JoinHandle<()> {
+    let writer = Actor::new(world, thread);
+    thread::spawn(move || assert_eq!(writer.write_and_leave(), Acquired::Clean))
 }
 
 #[test]
@@ -131,14 +145,7 @@ fn loom_rw_a_reader_and_a_writer_never_meet() {
         // The line has had a reader before, or not: the fast path, or the slow one.
         let reader = Actor::new(&world, 0);
         reader.read();
-        let writing = thread::spawn({
-            let writer = Actor::new(&world, 1);
-            move || {
-                assert_eq!(writer.write(), Acquired::Clean);
-                writer.raise();
-                writer.world.lock.unlock(writer.id);
-            }
-        });
+        let writing = start_writing(&world, 1);
         assert!(reader.read().is_some());
         writing.join().unwrap();
         assert_eq!(reader.read(), Some(1));
@@ -149,14 +156,7 @@ fn loom_rw_a_reader_and_a_writer_never_meet() {
 fn loom_rw_a_first_reader_and_a_writer_never_meet() {
     explore(3, || {
         let world = world(2);
-        let writing = thread::spawn({
-            let writer = Actor::new(&world, 1);
-            move || {
-                assert_eq!(writer.write(), Acquired::Clean);
-                writer.raise();
-                writer.world.lock.unlock(writer.id);
-            }
-        });
+        let writing = start_writing(&world, 1);
         let reader = Actor::new(&world, 0);
         assert!(reader.read().is_some());
         writing.join().unwrap();
@@ -172,9 +172,7 @@ fn loom_rw_two_readers_of_one_line_and_a_writer_never_meet() {
             thread::spawn(move || assert!(reader.read().is_some()))
         });
         let writer = Actor::new(&world, 1);
-        assert_eq!(writer.write(), Acquired::Clean);
-        writer.raise();
-        writer.world.lock.unlock(writer.id);
+        assert_eq!(writer.write_and_leave(), Acquired::Clean);
         for thread in threads {
             thread.join().unwrap();
         }
@@ -200,9 +198,7 @@ fn loom_rw_a_dead_reader_keeps_no_writer_out() {
             }
         });
         let writer = Actor::new(&world, 1);
-        assert_eq!(writer.write(), Acquired::Clean);
-        writer.raise();
-        writer.world.lock.unlock(writer.id);
+        assert_eq!(writer.write_and_leave(), Acquired::Clean);
         dying.join().unwrap();
     });
 }
@@ -232,9 +228,7 @@ fn loom_rw_what_a_swept_reader_read_comes_before_what_is_written() {
             }
         });
         let writer = Actor::new(&world, 1);
-        assert_eq!(writer.write(), Acquired::Clean);
-        writer.raise();
-        writer.world.lock.unlock(writer.id);
+        assert_eq!(writer.write_and_leave(), Acquired::Clean);
         dying.join().unwrap();
         sweeping.join().unwrap();
     });
@@ -270,14 +264,7 @@ fn loom_rw_a_writers_death_is_told_to_the_next_who_reads() {
 fn loom_rw_no_writer_comes_between_writing_and_reading_on() {
     explore(3, || {
         let world = world(2);
-        let other = thread::spawn({
-            let writer = Actor::new(&world, 1);
-            move || {
-                writer.write();
-                writer.raise();
-                writer.world.lock.unlock(writer.id);
-            }
-        });
+        let other = start_writing(&world, 1);
         let writer = Actor::new(&world, 0);
         writer.write();
         writer.raise();
@@ -369,14 +356,7 @@ fn loom_rw_an_upgrade_and_a_reader_never_meet() {
 fn loom_rw_no_writer_comes_before_an_upgrade() {
     explore(3, || {
         let world = world(2);
-        let other = thread::spawn({
-            let writer = Actor::new(&world, 1);
-            move || {
-                writer.write();
-                writer.raise();
-                writer.world.lock.unlock(writer.id);
-            }
-        });
+        let other = start_writing(&world, 1);
         let upgrading = Actor::new(&world, 0);
         assert_eq!(upgrading.read_upgradable(), Acquired::Clean);
         // SAFETY: loom's cell panics if another thread writes.
@@ -416,14 +396,7 @@ fn loom_rw_beside_a_dead_upgradable_reader_a_reader_and_a_writer_never_meet() {
         assert_eq!(dying.read_upgradable(), Acquired::Clean);
         dying.end();
         let reader = Actor::new(&world, 0);
-        let writing = thread::spawn({
-            let writer = Actor::new(&world, 1);
-            move || {
-                assert_eq!(writer.write(), Acquired::Clean);
-                writer.raise();
-                writer.world.lock.unlock(writer.id);
-            }
-        });
+        let writing = start_writing(&world, 1);
         assert!(reader.read().is_some());
         writing.join().unwrap();
         assert_eq!(reader.read(), Some(1));
