@@ -43,7 +43,7 @@ static void work(int worker) {
 /* Collects so many lines. */
 static void collect(int lines) {
     outlive_receiver_t *receiver;
-    must(outlive_queue_receiver(open_log(), &receiver));
+    must(outlive_queue_receiver(open_log(), OUTLIVE_TRY, &receiver));
     for (int at = 0; at < lines; at++) {
         const void *line;
         size_t size;

@@ -54,7 +54,7 @@
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
-#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
 /**
@@ -1015,6 +1015,11 @@ typedef struct outlive_service_options_t {
    * ENOTCONN or EPIPE.
    */
   uint32_t wait_for_server;
+  /**
+   * For servers: until when to wait for a living server to leave or to end. `OUTLIVE_TRY`, which
+   * is the default: not at all. With a wait several processes may stand by.
+   */
+  outlive_deadline_t serve_by;
 } outlive_service_options_t;
 
 /**
@@ -2193,8 +2198,10 @@ int outlive_queue_join(const struct outlive_queue_t *queue, outlive_deadline_t d
 int outlive_queue_sender(const struct outlive_queue_t *queue, struct outlive_sender_t **sender);
 
 /**
- * Makes this process the receiver if there is none, or if it is dead: then the message that it had
- * not committed comes first.
+ * Makes this process the receiver, if there is none or it is dead; waits until the deadline for a
+ * living one to leave or to end. The message that a dead one had not committed comes first.
+ *
+ * So several processes may stand by: when the receiver dies, one of them takes over at once.
  *
  * Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
  *
@@ -2203,7 +2210,9 @@ int outlive_queue_sender(const struct outlive_queue_t *queue, struct outlive_sen
  *
  * If a process dies while it takes over, the next caller takes over.
  */
-int outlive_queue_receiver(const struct outlive_queue_t *queue, struct outlive_receiver_t **receiver);
+int outlive_queue_receiver(const struct outlive_queue_t *queue,
+                           outlive_deadline_t deadline,
+                           struct outlive_receiver_t **receiver);
 
 /**
  * Closes a sender. Passing NULL has no effect.

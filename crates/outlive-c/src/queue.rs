@@ -272,8 +272,10 @@ pub unsafe extern "C" fn outlive_queue_sender(
     })
 }
 
-/// Makes this process the receiver if there is none, or if it is dead: then the message that it had
-/// not committed comes first.
+/// Makes this process the receiver, if there is none or it is dead; waits until the deadline for a
+/// living one to leave or to end. The message that a dead one had not committed comes first.
+///
+/// So several processes may stand by: when the receiver dies, one of them takes over at once.
 ///
 /// Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
 ///
@@ -284,12 +286,19 @@ pub unsafe extern "C" fn outlive_queue_sender(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_queue_receiver(
     queue: *const outlive_queue_t,
+    deadline: outlive_deadline_t,
     receiver: *mut *mut outlive_receiver_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `receiver` and a live queue.
         let (out, queue) = unsafe { (handle_out(receiver)?, borrow(queue, "a queue")?) };
-        let receiver = outlive_receiver_t { peeked: None, receiver: queue.0.receiver()? };
+        let in_turn = match moment(deadline) {
+            Some(moment) => queue.0.wait_to_receive_until(moment)?,
+            None => None,
+        };
+        // In the end the error names the process that has it.
+        let receiver = in_turn.map_or_else(|| queue.0.receiver(), Ok)?;
+        let receiver = outlive_receiver_t { peeked: None, receiver };
         out.put(Box::into_raw(Box::new(receiver)));
         Ok(())
     })

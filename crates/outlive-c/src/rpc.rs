@@ -10,7 +10,7 @@ use outlive::rpc::{Call, CallError, Client, Reply, Request, Server, Service, Str
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out, text};
 use crate::code::{Failure, entry, entry_or};
-use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
+use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::opening::{Naming, naming, open_as, outlive_opening_t};
 use crate::owned::Owned;
@@ -50,18 +50,27 @@ pub struct outlive_service_options_t {
     /// For clients, not 0: calls that are not begun wait for a server, instead of failing with
     /// ENOTCONN or EPIPE.
     pub wait_for_server: u32,
+    /// For servers: until when to wait for a living server to leave or to end. `OUTLIVE_TRY`, which
+    /// is the default: not at all. With a wait several processes may stand by.
+    pub serve_by: outlive_deadline_t,
 }
 
-/// Opens the service, and returns whether the caller's calls wait for a server. A caller that could
-/// be neither its client nor its server makes none.
+/// Opens the service, and returns the options as well. A caller that could be neither its client nor
+/// its server makes none.
 ///
 /// # Safety
 /// The C caller guarantees NULL, or options of the size that they say.
 unsafe fn service<T>(
     naming: &Naming<'_, T>,
     given: *const outlive_service_options_t,
-) -> Result<(Service, bool), Failure> {
-    let default = outlive_service_options_t { size: 0, max_bytes: 0, wait: 0, wait_for_server: 0 };
+) -> Result<(Service, outlive_service_options_t), Failure> {
+    let default = outlive_service_options_t {
+        size: 0,
+        max_bytes: 0,
+        wait: 0,
+        wait_for_server: 0,
+        serve_by: OUTLIVE_TRY,
+    };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers.
     let given = unsafe { options(given, default) }?;
@@ -75,7 +84,7 @@ unsafe fn service<T>(
         Opening::Open => options.open_as_bytes(naming.domain, naming.name),
         _ => open_as!(options, naming),
     }?;
-    Ok((service, given.wait_for_server != 0))
+    Ok((service, given))
 }
 
 /// Opens the service of that name as a client, or makes it. `options` NULL: none is set. With
@@ -101,9 +110,9 @@ pub unsafe extern "C" fn outlive_client_open(
         // name.
         let naming = unsafe { naming(domain, name, how, client) }?;
         // SAFETY: the C caller passes NULL or options of the size that they say.
-        let (service, waits_for_server) = unsafe { service(&naming, options) }?;
+        let (service, given) = unsafe { service(&naming, options) }?;
         let client = service.client()?;
-        client.set_wait_for_server(waits_for_server);
+        client.set_wait_for_server(given.wait_for_server != 0);
         #[expect(
             clippy::arc_with_non_send_sync,
             reason = "C's threads take turns with a client and its calls"
@@ -264,8 +273,14 @@ pub unsafe extern "C" fn outlive_server_open(
         // name.
         let naming = unsafe { naming(domain, name, how, server) }?;
         // SAFETY: the C caller passes NULL or options of the size that they say.
-        let (service, _) = unsafe { service(&naming, options) }?;
-        naming.out.put(Box::into_raw(Box::new(outlive_server_t(service.server()?))));
+        let (service, given) = unsafe { service(&naming, options) }?;
+        let in_turn = match moment(given.serve_by) {
+            Some(moment) => service.wait_to_serve_until(moment)?,
+            None => None,
+        };
+        // In the end the error names the process that serves.
+        let server = in_turn.map_or_else(|| service.server(), Ok)?;
+        naming.out.put(Box::into_raw(Box::new(outlive_server_t(server))));
         Ok(())
     })
 }

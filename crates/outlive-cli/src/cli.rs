@@ -249,8 +249,7 @@ pub enum Json {
     Refused(&'static str),
 }
 
-const MESSAGE: &str =
-    "sequence, publisher, stamp, session, publisher_alive, key, frame, bytes, [dtype], [shape], text or hex or value";
+const MESSAGE: &str = "sequence, publisher, stamp, session, publisher_alive, key, frame, bytes, [dtype], [shape], text or hex or value";
 const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
     [figures], [holders], [receiver], [senders], [counters], [config], [publishers], [subscribers], [commands], [deadlocks], [lock_orders]";
 const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
@@ -455,7 +454,7 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let path = match &cli.verb {
         // They speak as the verb that started them.
-        Verb::Become(_) => "lock".to_owned(),
+        Verb::Become(args) => args.verb.clone(),
         #[cfg(feature = "demo")]
         Verb::DemoMember(_) => "demo".to_owned(),
         _ => path.join(" "),

@@ -129,7 +129,7 @@ pub fn table() -> String {
 
 /// The codes with which a verb, by its long form, may end and others do not. `lock run` and
 /// `semaphore run` have these alone.
-const OF_VERBS: [(&str, &[Code]); 16] = [
+const OF_VERBS: [(&str, &[Code]); 17] = [
     ("topic pub", &[Code::TimedOut, Code::BadInput]),
     ("topic echo", &[Code::TimedOut, Code::BadInput]),
     ("queue send", &[Code::ReceiverDied, Code::NoReceiver, Code::TimedOut, Code::BadInput]),
@@ -144,6 +144,7 @@ const OF_VERBS: [(&str, &[Code]); 16] = [
     ("domain create", &[Code::Busy]),
     ("domain wait", &[Code::TimedOut]),
     ("domain remove", &[Code::Busy]),
+    ("config check", &[Code::BadInput]),
     ("doctor", &[Code::CheckFailed]),
     ("demo", &[Code::CheckFailed]),
 ];

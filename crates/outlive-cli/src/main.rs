@@ -29,6 +29,7 @@ use exit::{Code, Failure};
 fn main() -> ExitCode {
     verbs::completions::answer();
     let (path, mut cli) = cli::parse(std::env::args_os().collect());
+    output::speak_as(&path);
     let completed = match cli.verb.needs_domain() {
         true => cli.common.domain.complete(),
         false => Ok(()),
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Failure::Told { message, .. } = &failure {
-                output::talk(&path, message);
+                output::talk(message);
             }
             ExitCode::from(failure.number())
         }

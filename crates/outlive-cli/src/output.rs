@@ -5,14 +5,29 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
 use crate::exit::Failure;
 
+/// What was typed behind `outlive`, as in `topic echo`: one name for all that a run says.
+static SPEAKER: OnceLock<String> = OnceLock::new();
+
+/// Says under which name this process talks.
+pub fn speak_as(verb: &str) {
+    // A process has one verb.
+    let _ = SPEAKER.set(verb.to_owned());
+}
+
+/// Returns that name.
+pub fn speaker() -> &'static str {
+    SPEAKER.get().map_or("", String::as_str)
+}
+
 /// Prints a line for the person, on standard error. It is no error when that is closed.
-pub fn talk(verb: &str, text: impl Display) {
-    let _ = writeln!(std::io::stderr().lock(), "outlive {verb}: {text}");
+pub fn talk(text: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "outlive {}: {text}", speaker());
 }
 
 /// Returns whether standard error is a terminal.

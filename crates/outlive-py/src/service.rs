@@ -216,8 +216,10 @@ pub(crate) fn why(exc_type: Left<'_, '_>, exc_value: Left<'_, '_>) -> Option<Str
     }
 }
 
-/// Receives a service's requests; a service has one server at a time (``Taken`` while another is
-/// alive). It is an iterator over requests, which waits for each. Any thread may reply to requests,
+/// Receives a service's requests; a service has one server at a time. It waits ``timeout`` seconds
+/// for a living one to leave or to end, by default not at all, and then raises ``Taken``; ``None``
+/// is for ever. So several processes may stand by: when the server dies, one of them takes over at
+/// once. It is an iterator over requests, which waits for each. Any thread may reply to requests,
 /// in any order.
 ///
 /// A loop that goes on when a request cannot be carried out::
@@ -248,8 +250,18 @@ pub(crate) struct Server {
 const LATE: &str = "no request came until the deadline passed";
 
 impl Server {
-    fn of((server, named): (rpc::Server, Named)) -> Server {
-        Server { handle: HandleMutex::new(server), set: HandleMutex::new(None), named }
+    /// Becomes the server, waiting so many seconds for a living one to leave or to end.
+    fn of(
+        py: Python<'_>,
+        (service, named): (rpc::Service, Named),
+        timeout: Option<f64>,
+    ) -> PyResult<Server> {
+        let until = Until::timeout(timeout)?;
+        let in_turn =
+            wait(py, until, |deadline| service.wait_to_serve_until(deadline).transpose())?;
+        // In the end the error names the process that serves.
+        let server = in_turn.unwrap_or_else(|| service.server()).raised(py)?;
+        Ok(Server { handle: HandleMutex::new(server), set: HandleMutex::new(None), named })
     }
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Request> {
@@ -268,44 +280,51 @@ impl Server {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, timeout=0.0))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
+        timeout: Option<f64>,
     ) -> PyResult<Server> {
-        let server = |d: &_, n: &_| {
+        let service = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes).open_or_create(d, n)?.server()
+            options(max_bytes).open_or_create(d, n)
         };
-        Ok(Server::of(Named::make(py, name, domain, server)?))
+        Server::of(py, Named::make(py, name, domain, service)?, timeout)
     }
 
     /// Becomes the server of the existing service of that name; raises ``NotFound`` if there is
     /// none.
     #[staticmethod]
-    #[pyo3(signature = (name, *, domain=None))]
-    fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<Server> {
-        let server = |d: &_, n: &_| rpc::Service::open_as_bytes(d, n)?.server();
-        Ok(Server::of(Named::find(py, name, domain, server)?))
+    #[pyo3(signature = (name, *, domain=None, timeout=0.0))]
+    fn open(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        timeout: Option<f64>,
+    ) -> PyResult<Server> {
+        let service = |d: &_, n: &_| rpc::Service::open_as_bytes(d, n);
+        Server::of(py, Named::find(py, name, domain, service)?, timeout)
     }
 
     /// Makes a new service of that name, with the constructor's options, and becomes its server;
     /// raises ``AlreadyExists`` if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, timeout=0.0))]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
+        timeout: Option<f64>,
     ) -> PyResult<Server> {
-        let server = |d: &_, n: &_| {
+        let service = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes).create_new(d, n)?.server()
+            options(max_bytes).create_new(d, n)
         };
-        Ok(Server::of(Named::make(py, name, domain, server)?))
+        Server::of(py, Named::make(py, name, domain, service)?, timeout)
     }
 
     /// Its name.

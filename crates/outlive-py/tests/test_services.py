@@ -23,6 +23,7 @@ from outlive import (
     Server,
     ServerDied,
     ServiceError,
+    Taken,
     Timeout,
     WaitSet,
 )
@@ -484,3 +485,26 @@ def test_a_forked_childs_copy_is_its_parents(folder):
     assert child(use) == "done"
     server.next(timeout=5).reply(b"parent's")
     assert isinstance(call, Call) and call.result(timeout=5) == b"parent's"
+
+
+def test_a_process_that_stands_by_takes_over(folder, start):
+    with Server("service", folder):
+        with pytest.raises(Taken):
+            Server("service", folder)
+        with pytest.raises(Taken):
+            Server.open("service", domain=folder, timeout=0.01)
+    first = start(SERVER + "\n    time.sleep(60)")
+    assert first.line() == "serving"
+    standing = start(
+        """
+    say("standing by")
+    server = Server.open("service", domain=folder, timeout=60)
+    say("serving")
+    with server.next(timeout=20) as request:
+        request.reply(b"from the next one")
+    """
+    )
+    assert standing.line() == "standing by"
+    first.kill()
+    assert standing.line() == "serving"
+    assert Client("service", folder).call(b"", timeout=20) == b"from the next one"

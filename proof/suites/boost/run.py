@@ -27,12 +27,16 @@ PACKAGE = "boost1.81"
 TESTS = [
     "mutex_test",
     "named_mutex_test",
+    "recursive_mutex_test",
+    "named_recursive_mutex_test",
     "sharable_mutex_test",
     "named_sharable_mutex_test",
     "upgradable_mutex_test",
     "named_upgradable_mutex_test",
     "condition_test",
     "named_condition_test",
+    "condition_any_test",
+    "named_condition_any_test",
     "semaphore_test",
     "named_semaphore_test",
 ]

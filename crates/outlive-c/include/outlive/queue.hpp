@@ -153,10 +153,11 @@ public:
         if (int code = outlive_queue_sender(raw(), &handle)) return Failure::last(code);
         return Sender(handle);
     }
-    /** Makes this process the one receiver; EBUSY: another is alive. */
-    expected<Receiver> receiver() const {
+    /** Makes this process the one receiver, waiting for a living one to leave or to end; EBUSY: another
+     * is alive. */
+    expected<Receiver> receiver(Deadline deadline = at_once) const {
         outlive_receiver_t *handle = nullptr;
-        if (int code = outlive_queue_receiver(raw(), &handle)) return Failure::told(code);
+        if (int code = outlive_queue_receiver(raw(), deadline.raw(), &handle)) return Failure::told(code);
         return Receiver(handle);
     }
     expected<outlive_queue_counters_t> counters() const {

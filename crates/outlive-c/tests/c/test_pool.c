@@ -45,7 +45,7 @@ static outlive_queue_t *queue;
 static void take_over(void) {
     outlive_pool_t *pool = open_pool();
     outlive_receiver_t *receiver = NULL;
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     tell();
     uint64_t offset = 0;
     size_t size = 0;
@@ -103,7 +103,7 @@ static void holder_killed(void) {
 static void join_and_hold(void) {
     outlive_pool_t *pool = open_pool();
     outlive_receiver_t *receiver = NULL;
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     uint64_t offset = 0;
     size_t size = 0;
     OK(outlive_receiver_recv(receiver, &offset, sizeof offset, &size, SOON));

@@ -30,7 +30,7 @@ static void receive(const char *wanted) {
 static void ordinary(void) {
     open_queue(0);
     OK(outlive_queue_sender(queue, &sender));
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     OK(outlive_sender_send(sender, "buy 10", 6, OUTLIVE_NEVER));
     OK(outlive_sender_send(sender, NULL, 0, OUTLIVE_TRY));
     receive("buy 10");
@@ -55,14 +55,14 @@ static void ordinary(void) {
     OK(outlive_queue_counters(queue, &counters));
     CHECK(counters.sent == 7 && counters.received == 7 && counters.pending == 0);
     outlive_receiver_t *second = NULL;
-    IS(EBUSY, outlive_queue_receiver(queue, &second));
+    IS(EBUSY, outlive_queue_receiver(queue, OUTLIVE_TRY, &second));
     close_all();
 }
 
 static void peeked(void) {
     open_queue(0);
     OK(outlive_queue_sender(queue, &sender));
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     const void *data = NULL;
     size_t size = 0;
     uint32_t redelivered = 9;
@@ -87,7 +87,7 @@ static void peeked(void) {
 
 static void be_receiver(void) {
     open_queue(0);
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     const void *data = NULL;
     size_t size = 0;
     receive("one");
@@ -104,11 +104,11 @@ static void receiver_killed(void) {
     OK(outlive_sender_send(sender, "two", 3, SOON));
     pid_t child = start(be_receiver);
     hear();
-    IS(EBUSY, outlive_queue_receiver(queue, &receiver));
+    IS(EBUSY, outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     kill_it(child);
     IS(EPIPE, outlive_sender_send(sender, "three", 5, SOON));
     CHECK(strstr(outlive_last_error(), "died") != NULL);
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     const void *data = NULL;
     size_t size = 0;
     uint32_t redelivered = 0;
@@ -122,7 +122,7 @@ static void receiver_killed(void) {
 
 static void take_one_place(void) {
     open_queue(64 << 10);
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     tell();
     for_ever();
 }
@@ -164,7 +164,7 @@ static void send_and_hold(void) {
 
 static void senders_killed(void) {
     open_queue(0);
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     OK(outlive_receiver_end_when_senders_gone(receiver, 1));
     pid_t child = start(send_and_hold);
     hear();
@@ -187,7 +187,7 @@ static void use_parents(void) {
 static void forked(void) {
     open_queue(0);
     OK(outlive_queue_sender(queue, &sender));
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     join(start(use_parents));
     close(news[0]);
     receive("child");
@@ -209,7 +209,7 @@ static void no_receiver(void) {
 
 static void be_receiver_of_kept(void) {
     OK(outlive_queue_open(domain, "kept", OUTLIVE_OPEN, NULL, &queue));
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     tell();
     for_ever();
 }
@@ -224,7 +224,7 @@ static void kept(void) {
     kill_it(child);
     OK(outlive_queue_sender(queue, &sender));
     OK(outlive_sender_send(sender, "kept", 4, SOON));
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     receive("kept");
     close_all();
     options.on_receiver_death = OUTLIVE_RECEIVER_DEATH_FAILS;
@@ -243,7 +243,7 @@ static void bounded(void) {
     options.max_messages = 3;
     OK(outlive_queue_open(domain, "bounded", OUTLIVE_CREATE_NEW, &options, &queue));
     OK(outlive_queue_sender(queue, &sender));
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     for (int round = 0; round < 5; round++) {
         for (int number = 0; number < 3; number++) {
             OK(outlive_queue_is_full(queue, &full));
@@ -296,7 +296,7 @@ static void bad_arguments(void) {
     IS(EINVAL, outlive_sender_send(NULL, "x", 1, SOON));
     open_queue(0);
     OK(outlive_queue_sender(queue, &sender));
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     IS(EINVAL, outlive_sender_send(sender, NULL, 1, SOON));
     IS(EINVAL, outlive_sender_send(sender, "x", SIZE_MAX, SOON));
     IS(EINVAL, outlive_sender_send_batch(sender, NULL, 3, SOON));

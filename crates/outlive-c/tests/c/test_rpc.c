@@ -54,6 +54,17 @@ static void serve_late(void) {
     serve();
 }
 
+static void stand_by(void) {
+    outlive_service_options_t standing_by = OUTLIVE_SERVICE_OPTIONS_INIT;
+    standing_by.serve_by = SOON;
+    tell();
+    OK(outlive_server_open(domain, "double", OUTLIVE_OPEN, &standing_by, &server));
+    outlive_request_t *request = NULL;
+    OK(outlive_server_next(server, SOON, &request));
+    OK(outlive_request_reply(request, outlive_request_data(request), outlive_request_size(request)));
+    outlive_server_close(server);
+}
+
 static int ask(uint64_t number, uint64_t *answer) {
     outlive_reply_t *reply = NULL;
     int code = outlive_client_call(client, &number, sizeof number, SOON, &reply);
@@ -66,12 +77,34 @@ static int ask(uint64_t number, uint64_t *answer) {
     return code;
 }
 
+/* A server is killed, and the process that stands by takes over. */
+static void the_next_one_takes_over(void) {
+    pid_t first = start(serve);
+    hear();
+    pid_t next = start(stand_by);
+    hear();
+    outlive_service_options_t waiting = OUTLIVE_SERVICE_OPTIONS_INIT;
+    waiting.wait_for_server = 1;
+    OK(outlive_client_open(domain, "double", OUTLIVE_OPEN, &waiting, &client));
+    uint64_t answer = 0;
+    OK(ask(21, &answer));
+    CHECK(answer == 42);
+    kill_it(first);
+    OK(ask(21, &answer));
+    CHECK(answer == 21);
+    outlive_client_close(client);
+    join(next);
+}
+
 static void ordinary(void) {
     pid_t child = start(serve);
     hear();
     OK(outlive_client_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &client));
     outlive_server_t *second = NULL;
     IS(EBUSY, outlive_server_open(domain, "double", OUTLIVE_OPEN_OR_CREATE, NULL, &second));
+    outlive_service_options_t standing_by = OUTLIVE_SERVICE_OPTIONS_INIT;
+    standing_by.serve_by = outlive_after_ms(5);
+    IS(EBUSY, outlive_server_open(domain, "double", OUTLIVE_OPEN, &standing_by, &second));
     uint64_t answer = 0;
     OK(ask(21, &answer));
     CHECK(answer == 42);
@@ -217,4 +250,4 @@ static void no_service_is_left_by_one_that_cannot_use_it(void) {
     IS(ENOENT, outlive_domain_remove(domain, "new"));
 }
 
-TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(server_killed), TEST(client_killed), TEST(bad_arguments))
+TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(the_next_one_takes_over), TEST(server_killed), TEST(client_killed), TEST(bad_arguments))

@@ -26,7 +26,7 @@ static void ordinary(void) {
     outlive_latch_t *latch = NULL;
     OK(outlive_queue_open(domain, "queue", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     OK(outlive_queue_sender(queue, &sender));
-    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
     OK(outlive_topic_open(domain, "topic", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
     OK(outlive_topic_publisher(topic, NULL, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));

@@ -96,7 +96,7 @@ int main(int count, char **arguments)
 	DO(outlive_semaphore_open(domain, "semaphore", how, 1, 1, &semaphore));
 	DO(outlive_queue_open(domain, "queue", how, NULL, &queue));
 	DO(outlive_topic_open(domain, "topic", how, &options, &topic));
-	DO(outlive_queue_receiver(queue, &receiver));
+	DO(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
 	DO(outlive_topic_subscriber(topic, NULL, &subscriber));
 	if (pthread_create(&thread, NULL, second, NULL)) return 1;
 	take_turns();

@@ -20,7 +20,6 @@ use crate::signals::{Signals, wait_readable};
 
 /// A thing that may not be there, and whose domain may not be there.
 pub struct Awaited {
-    verb: &'static str,
     /// The process that makes it, as in "a publisher".
     maker: &'static str,
     name: String,
@@ -41,8 +40,8 @@ pub enum Found<T> {
 
 impl Awaited {
     /// Nothing is looked for yet.
-    pub fn new(verb: &'static str, maker: &'static str, name: &str, args: &DomainArgs) -> Awaited {
-        Awaited { verb, maker, name: name.to_owned(), args: args.clone(), told: false }
+    pub fn new(maker: &'static str, name: &str, args: &DomainArgs) -> Awaited {
+        Awaited { maker, name: name.to_owned(), args: args.clone(), told: false }
     }
 
     /// Says that the wait was in vain: what was looked for, by its noun, is still not there.
@@ -61,7 +60,7 @@ impl Awaited {
 
     /// Says that the thing has been removed. The next one of its name is waited for.
     pub fn removed(&mut self) {
-        talk(self.verb, format_args!("'{}' has been removed", self.name.escape_debug()));
+        talk(format_args!("'{}' has been removed", self.name.escape_debug()));
         self.told = false;
     }
 
@@ -120,7 +119,7 @@ impl Awaited {
         let in_domain =
             if path.is_dir() { String::new() } else { format!(" in {}", path.display()) };
         let meant = self.meant(&path);
-        talk(self.verb, format_args!("waiting for {maker} to make '{name}'{in_domain}{meant}"));
+        talk(format_args!("waiting for {maker} to make '{name}'{in_domain}{meant}"));
     }
 
     /// Watches the folder in which something must come next.

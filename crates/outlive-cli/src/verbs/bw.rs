@@ -83,5 +83,5 @@ impl Gauge for Width {
 
 /// Runs the verb.
 pub fn run(args: &BwArgs, common: &Common) -> Result<(), Failure> {
-    measuring::run("bw", &args.measure, common, &mut Width::default())
+    measuring::run(&args.measure, common, &mut Width::default())
 }

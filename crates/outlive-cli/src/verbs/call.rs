@@ -105,7 +105,7 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
 fn open(args: &CallArgs, common: &Common, until: Option<Instant>) -> Result<Service, Failure> {
     // It takes bytes, whatever types its Rust programs give them.
     let open = |domain: &Domain, name: &str| Service::open_as_bytes(domain, name);
-    let mut awaited = Awaited::new("call", "a server", &args.service, &common.domain);
+    let mut awaited = Awaited::new("a server", &args.service, &common.domain);
     match awaited.open(open)? {
         Some(service) => Ok(service),
         None if !args.wait_for_server => Err(awaited.not_there("service")),

@@ -194,7 +194,7 @@ struct Fault {
 }
 
 fn check(args: &CheckArgs, common: &Common) -> Result<(), Failure> {
-    let mut is_valid = true;
+    let (mut is_valid, mut is_any) = (true, false);
     // A file that was named must be there, and so must that of OUTLIVE_CONFIG.
     let (files, demanded) = match args.files.is_empty() {
         false => (args.files.clone(), args.files.len()),
@@ -215,6 +215,7 @@ fn check(args: &CheckArgs, common: &Common) -> Result<(), Failure> {
             Err(error) => return Err(error.into()),
         };
         is_valid &= faults.is_empty();
+        is_any = true;
         if common.json {
             let file = path.display().to_string();
             let ok = faults.is_empty();
@@ -228,8 +229,12 @@ fn check(args: &CheckArgs, common: &Common) -> Result<(), Failure> {
         } else if faults.is_empty() {
             output::print(format_args!("{}: valid\n", path.display()))?;
         } else {
-            faults.iter().for_each(|fault| talk("config check", fault));
+            faults.iter().for_each(|fault| talk(fault));
         }
+    }
+    if !is_any {
+        let places: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+        talk(format_args!("no configuration file is there: {}", places.join(", ")));
     }
     if is_valid { Ok(()) } else { Err(Failure::Silent(Code::BadInput as u8)) }
 }

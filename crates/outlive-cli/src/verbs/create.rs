@@ -90,7 +90,7 @@ pub fn run(args: &CreateArgs, common: &Common) -> Result<(), Failure> {
     let words = if made { "made" } else { "there already" };
     let shared = group.map_or_else(String::new, |group| format!(", shared by group {group}"));
     let budget = budget.map_or_else(String::new, |budget| format!(", {} at most", bytes(budget)));
-    talk("domain create", format_args!("{words}{shared}{budget}"));
+    talk(format_args!("{words}{shared}{budget}"));
     output::print(format_args!("{}\n", path.display()))
 }
 

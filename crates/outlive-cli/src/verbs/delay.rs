@@ -80,5 +80,5 @@ impl Gauge for Age {
 
 /// Runs the verb.
 pub fn run(args: &DelayArgs, common: &Common) -> Result<(), Failure> {
-    measuring::run("delay", &args.measure, common, &mut Age::default())
+    measuring::run(&args.measure, common, &mut Age::default())
 }

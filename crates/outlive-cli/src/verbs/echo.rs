@@ -158,7 +158,7 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
     if let Some(keep_last) = args.keep_last {
         options = options.keep_last(keep_last);
     }
-    let mut subscribing = Subscribing::begin("echo", &args.topic, options, args.timeout, common)?;
+    let mut subscribing = Subscribing::begin(&args.topic, options, args.timeout, common)?;
     let form = args.form.form(&args.output);
     let output = args.output.open()?;
     let mut publishers = Publishers::default();

@@ -67,10 +67,7 @@ pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
         })?;
     } else {
         for failed in &failed {
-            talk(
-                "gc",
-                format_args!("'{}' was left out: {}", failed.name.escape_debug(), failed.why),
-            );
+            talk(format_args!("'{}' was left out: {}", failed.name.escape_debug(), failed.why));
         }
         output::print(format_args!("{}\n", told(&report, args.dry_run)))?;
     }

@@ -71,5 +71,5 @@ impl Gauge for Rate {
 
 /// Runs the verb.
 pub fn run(args: &HzArgs, common: &Common) -> Result<(), Failure> {
-    measuring::run("hz", &args.measure, common, &mut Rate::default())
+    measuring::run(&args.measure, common, &mut Rate::default())
 }

@@ -76,7 +76,7 @@ pub fn run(args: &LockArgs, common: &Common) -> Result<(), Failure> {
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
     let domain = common.domain.open().map_err(own)?;
     let lock = open(args, common, &domain).map_err(own)?;
-    let under = Under::new("lock", &args.name, &args.under);
+    let under = Under::new(&args.name, &args.under);
     let held = acquire(args, &under, &lock)?;
     let status = under.run(held.running(), &[held.entry()]);
     drop(held);

@@ -48,13 +48,13 @@ pub fn run_of(kinds: &[Kind], common: &Common) -> Result<(), Failure> {
         });
     }
     if domain.is_none() {
-        talk("ls", format_args!("nothing yet: {path} is made when something is first used"));
+        talk(format_args!("nothing yet: {path} is made when something is first used"));
         return Ok(());
     }
     if entries.is_empty() {
         let what =
             if kinds.is_empty() { "nothing".to_owned() } else { format!("no {}", word(kinds)) };
-        talk("ls", format_args!("{what} in {path}"));
+        talk(format_args!("{what} in {path}"));
         return Ok(());
     }
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect();

@@ -36,10 +36,11 @@ pub fn run(args: &ManArgs) -> Result<(), Failure> {
     program.build();
     let mut written = Vec::new();
     write_all(&program, "", &args.dir, &mut written).map_err(failed)?;
-    talk(
-        "man",
-        format_args!("{} in {}", output::counted(written.len() as u64, "page"), args.dir.display()),
-    );
+    talk(format_args!(
+        "{} in {}",
+        output::counted(written.len() as u64, "page"),
+        args.dir.display()
+    ));
     output::print(written.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
 }
 

@@ -50,17 +50,12 @@ pub trait Gauge {
 }
 
 /// Measures until it is interrupted.
-pub fn run(
-    verb: &'static str,
-    args: &MeasureArgs,
-    common: &Common,
-    gauge: &mut impl Gauge,
-) -> Result<(), Failure> {
+pub fn run(args: &MeasureArgs, common: &Common, gauge: &mut impl Gauge) -> Result<(), Failure> {
     if args.interval.is_zero() {
         return Err(Failure::new(Code::Usage, "--interval: more than 0 seconds"));
     }
     let options = Subscriber::options().keys(&args.key);
-    let mut subscribing = Subscribing::begin(verb, &args.topic, options, None, common)?;
+    let mut subscribing = Subscribing::begin(&args.topic, options, None, common)?;
     let (mut begun, mut lost, mut told) = (Instant::now(), 0, 0);
     while told < args.count.unwrap_or(u64::MAX) {
         match subscribing.next(Some(begun + args.interval))? {

@@ -388,10 +388,10 @@ pub fn run(args: &PoolsArgs, common: &Common) -> Result<(), Failure> {
         output::print_json(&Report { domain: path, pools, failed })?;
     } else {
         for (name, why) in &failed {
-            talk("pools", format_args!("'{}' was left out: {why}", name.escape_debug()));
+            talk(format_args!("'{}' was left out: {why}", name.escape_debug()));
         }
         if pools.is_empty() && failed.is_empty() {
-            talk("pools", format_args!("no pools in {path}"));
+            talk(format_args!("no pools in {path}"));
         }
         let tables: Vec<String> = pools.iter().map(|pool| pool.told(args.by)).collect();
         output::print(tables.join("\n"))?;

@@ -349,12 +349,9 @@ impl Publishing<'_> {
             if !told && let Some(slowest) = slowest {
                 told = true;
                 let pid = slowest.pid;
-                talk(
-                    "pub",
-                    format_args!(
-                        "waiting for process {pid}, a reliable subscriber, to take older messages"
-                    ),
-                );
+                talk(format_args!(
+                    "waiting for process {pid}, a reliable subscriber, to take older messages"
+                ));
             }
             self.heed_signals(true)?;
             if self.args.timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {

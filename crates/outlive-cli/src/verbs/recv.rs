@@ -33,8 +33,9 @@ use crate::verbs::send::MakeArgs;
 ///
 /// A queue has one receiver at a time. While another process is the receiver, recv waits up to a
 /// second for it to end, because a process that was just killed takes a moment to end; then recv
-/// fails with exit code 12 and names it. A queue that is not there is waited for, and its first
-/// sender makes it. If an option says how a new queue is to be, recv makes it.
+/// fails with exit code 12 and names it. With --standby it waits as long as that process receives,
+/// and takes over when it ends. A queue that is not there is waited for, and its first sender makes
+/// it. If an option says how a new queue is to be, recv makes it.
 ///
 /// A newline follows each message, whatever is in the message. For the bytes alone, choose
 /// --output, --raw or --file; if messages may hold newlines, choose --null, --length-prefixed or
@@ -68,6 +69,9 @@ pub struct RecvArgs {
     /// End when there has been a sender, no sender is left, and all messages are received
     #[arg(long)]
     until_senders_gone: bool,
+    /// While another process is the receiver, wait until it leaves or dies, and then take over
+    #[arg(long)]
+    standby: bool,
     #[command(flatten)]
     made: MakeArgs,
 }
@@ -99,7 +103,13 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
     ])?;
     let mut signals = Signals::that_end()?;
     let Some(queue) = open(args, common, &mut signals)? else { return Ok(()) };
-    let mut receiver = role::take(|| queue.receiver())?;
+    let mut receiver = if args.standby {
+        let waited = role::stand_by(&mut signals, |until| queue.wait_to_receive_until(until))?;
+        let Some(receiver) = waited else { return Ok(()) };
+        receiver
+    } else {
+        role::take(|| queue.receiver())?
+    };
     // Not before the queue is ours: the receiver that has it may be writing into the same file.
     let output = args.output.open()?;
     receiver.end_when_senders_gone(args.until_senders_gone);
@@ -164,7 +174,7 @@ fn open(args: &RecvArgs, common: &Common, signals: &mut Signals) -> Result<Optio
         return args.made.open(&common.domain.open()?, &args.queue, create).map(Some);
     }
     let open = |domain: &Domain, name: &str| args.made.open_existing(domain, name);
-    let mut awaited = Awaited::new("recv", "a sender", &args.queue, &common.domain);
+    let mut awaited = Awaited::new("a sender", &args.queue, &common.domain);
     if let Some(queue) = awaited.open(open)? {
         return Ok(Some(queue));
     }
@@ -199,12 +209,12 @@ fn take(
             number + 1,
             message.len()
         );
-        talk("recv", text);
+        talk(text);
     }
     if !*warned && (message.contains(&0) || message.contains(&b'\n')) {
         *warned = true;
         let text = "holds a NUL or a newline, and a newline is written behind it; --output or --raw writes only the bytes";
-        talk("recv", format_args!("message {} {text}", number + 1));
+        talk(format_args!("message {} {text}", number + 1));
     }
     let written = match args.file.get(usize::try_from(number).unwrap_or(usize::MAX)) {
         Some(path) => write_file(path, &message),

@@ -49,7 +49,7 @@ pub fn run(args: &RmArgs, common: &Common) -> Result<(), Failure> {
             // As rm(1): the others are removed all the same, and each failure is told.
             Err(failure) => {
                 if let Some(Failure::Told { message, .. }) = first_failure.replace(failure) {
-                    talk("rm", message);
+                    talk(message);
                 }
             }
         }

@@ -66,7 +66,7 @@ outlive::record! {
 
 /// Runs the verb.
 pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
-    let under = Under::new("sem", &args.name, &args.under);
+    let under = Under::new(&args.name, &args.under);
     if args.take > args.permits {
         let text = format!("--take {}: there are {} permits", args.take, args.permits);
         return Err(Failure::new(Code::Usage, text));

@@ -40,14 +40,16 @@ use crate::verbs::role;
 /// When serve is killed, its clients are told that the server died, and another server may take
 /// over; a command that serve had started is not killed with it. A service has one server at a
 /// time. While another process is the server, serve waits up to a second for it to end, then fails
-/// with exit code 12 and names it.
+/// with exit code 12 and names it. With --standby it waits as long as that process serves, and takes
+/// over when it ends.
 ///
 /// What follows the first word of the command belongs to the command, options too; options of serve
 /// come before it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive service serve upper tr a-z A-Z\n  \
-    outlive service serve --jobs 4 resize convert - -resize 50% -")]
+    outlive service serve --jobs 4 resize convert - -resize 50% -\n  \
+    outlive service serve --standby upper tr a-z A-Z")]
 pub struct ServeArgs {
     /// The service's name; a service that is not there is made
     name: String,
@@ -57,6 +59,9 @@ pub struct ServeArgs {
     /// Answer up to N requests at a time, each by a command of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
+    /// While another process is the server, wait until it leaves or dies, and then take over
+    #[arg(long)]
+    standby: bool,
     /// The command that answers, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
@@ -68,7 +73,7 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs the verb.
 pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
-    let signals = Signals::that_end()?;
+    let mut signals = Signals::that_end()?;
     let domain = common.domain.open()?;
     // An existing service takes bytes, whatever types its Rust programs give them.
     let service = match Service::open_as_bytes(&domain, &args.name) {
@@ -77,9 +82,16 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
         }
         other => other?,
     };
+    let server = if args.standby {
+        let waited = role::stand_by(&mut signals, |until| service.wait_to_serve_until(until))?;
+        let Some(server) = waited else { return Ok(()) };
+        server
+    } else {
+        role::take(|| service.server())?
+    };
     let (done, ended) = channel();
     Serving {
-        server: role::take(|| service.server())?,
+        server,
         left: args.count.unwrap_or(u64::MAX),
         jobs: args.jobs.into(),
         command: Arc::new(args.command.clone()),
@@ -154,7 +166,7 @@ impl Serving {
             if self.running > 0 {
                 let text =
                     "ends when the running commands have answered; a second signal ends it now";
-                talk("serve", text);
+                talk(text);
             }
         }
         Ok(())
@@ -210,7 +222,7 @@ fn answer(program: &OsString, mut child: std::process::Child, request: Request) 
     let output = child.wait_with_output().map_err(|error| failed(program, &error))?;
     let _ = writing.join();
     if !output.status.success() {
-        talk("serve", format_args!("{} ended by {}: no answer", program.display(), output.status));
+        talk(format_args!("{} ended by {}: no answer", program.display(), output.status));
     }
     let answered = if output.status.success() {
         request.reply(&output.stdout)
@@ -224,7 +236,7 @@ fn answer(program: &OsString, mut child: std::process::Child, request: Request) 
         }
         // The client has gone, or there is no room: the next one may do better.
         Err(error) => {
-            talk("serve", error);
+            talk(error);
             Ok(())
         }
     }

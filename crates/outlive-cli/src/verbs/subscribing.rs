@@ -21,7 +21,6 @@ pub const SLICE: Duration = Duration::from_millis(100);
 
 /// A subscriber, and the signals that end it.
 pub struct Subscribing {
-    verb: &'static str,
     name: String,
     options: SubscriberOptions,
     timeout: Option<Duration>,
@@ -53,18 +52,16 @@ pub enum Came {
 impl Subscribing {
     /// Takes signals over and opens the topic, if it is there; [`Subscribing::next`] waits for it.
     pub fn begin(
-        verb: &'static str,
         name: &str,
         options: SubscriberOptions,
         timeout: Option<Duration>,
         common: &Common,
     ) -> Result<Subscribing, Failure> {
         let signals = Signals::that_end()?;
-        let mut awaited = Awaited::new(verb, "a publisher", name, &common.domain);
+        let mut awaited = Awaited::new("a publisher", name, &common.domain);
         let here = awaited.open(subscribe(&options, false))?;
         let now = Instant::now();
         Ok(Subscribing {
-            verb,
             name: name.to_owned(),
             options,
             timeout,
@@ -134,7 +131,7 @@ impl Subscribing {
         let lost = self.lost();
         if lost > told && (at_the_end || when.elapsed() > Duration::from_secs(1)) {
             let text = "overwritten before they were taken; see --reliable of pub and echo, or a larger --depth when the topic is made";
-            talk(self.verb, format_args!("{} lost: {text}", counted(lost - told, "message")));
+            talk(format_args!("{} lost: {text}", counted(lost - told, "message")));
             self.lost_told = (lost, Instant::now());
         }
     }

@@ -32,7 +32,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::running::{self, Entry, Named};
 use crate::duration;
 use crate::exit::{Code, Failure};
-use crate::output::talk;
+use crate::output::{self, talk};
 use crate::process::{self, Process};
 use crate::signals::{Signals, wait_readable};
 
@@ -56,8 +56,8 @@ pub struct UnderArgs {
 /// Arguments of the hidden verb that becomes the command.
 #[derive(Args, Debug)]
 pub struct BecomeArgs {
-    /// The verb that started it
-    verb: String,
+    /// What was typed for the verb that started it
+    pub verb: String,
     /// The process that has the hold
     holder: u32,
     /// The descriptor by which the go-ahead comes
@@ -68,7 +68,6 @@ pub struct BecomeArgs {
 
 /// One run of a verb, from waiting for the hold to the command's end.
 pub struct Under<'a> {
-    verb: &'static str,
     name: &'a str,
     args: &'a UnderArgs,
     /// When to give up waiting.
@@ -77,9 +76,9 @@ pub struct Under<'a> {
 
 impl<'a> Under<'a> {
     /// The time runs from now.
-    pub fn new(verb: &'static str, name: &'a str, args: &'a UnderArgs) -> Under<'a> {
+    pub fn new(name: &'a str, args: &'a UnderArgs) -> Under<'a> {
         let span = if args.nonblock { Some(Duration::ZERO) } else { args.timeout };
-        Under { verb, name, args, until: span.map(|span| Instant::now() + span) }
+        Under { name, args, until: span.map(|span| Instant::now() + span) }
     }
 
     /// Returns whether it is not to wait at all.
@@ -94,7 +93,7 @@ impl<'a> Under<'a> {
 
     /// Says something about the thing.
     pub fn say(&self, text: impl Display) {
-        talk(self.verb, format_args!("'{}': {text}", self.name));
+        talk(format_args!("'{}': {text}", self.name));
     }
 
     /// Returns the message and exit code for giving up.
@@ -171,7 +170,7 @@ impl<'a> Under<'a> {
         Command::new("/proc/self/exe")
             .arg0("outlive")
             .arg("%under")
-            .arg(self.verb)
+            .arg(output::speaker())
             .arg(std::process::id().to_string())
             .arg(go_ahead.as_raw_fd().to_string())
             .arg("--")
@@ -260,6 +259,6 @@ pub fn become_command(args: &BecomeArgs) -> Result<(), Failure> {
         ErrorKind::NotFound => Code::CommandNotFound,
         _ => Code::NotExecutable,
     };
-    talk(&args.verb, format_args!("could not run '{}': {error}", program.to_string_lossy()));
+    talk(format_args!("could not run '{}': {error}", program.to_string_lossy()));
     Err(Failure::Silent(code as u8))
 }

@@ -116,7 +116,7 @@ fn wait_for_name(
     let holders = holders(&domain, name)?;
     let pids = holders.iter().map(|holder| holder.pid).collect();
     if holders.is_empty() {
-        talk("wait", format_args!("no process holds '{name}': nothing to wait for"));
+        talk(format_args!("no process holds '{name}': nothing to wait for"));
     }
     for holder in holders {
         loop {
@@ -131,10 +131,7 @@ fn wait_for_name(
                 Err(error) => return Err(error.into()),
             };
             if !still {
-                talk(
-                    "wait",
-                    format_args!("process {} gave '{name}' back, and lives on", holder.pid),
-                );
+                talk(format_args!("process {} gave '{name}' back, and lives on", holder.pid));
                 break;
             }
             if last {

@@ -50,7 +50,7 @@ pub fn run(_args: &WaitersArgs, common: &Common) -> Result<(), Failure> {
         })
         .collect();
     if rows.is_empty() {
-        talk("domain waiters", "no thread waits");
+        talk("no thread waits");
         return Ok(());
     }
     output::print(output::table(&["NAME", "WAITER", "WAITED", "HOLDER"], &[], &rows))

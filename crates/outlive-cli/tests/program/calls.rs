@@ -189,3 +189,22 @@ fn typed_queues_and_services_are_used_as_bytes() {
     assert_eq!(reply.to_le_bytes(), *b"4321");
     server.end().expect(0);
 }
+
+#[test]
+fn a_server_that_stands_by_takes_over() {
+    let stage = Stage::new();
+    let first = stage.start(&["serve", "who", "--", "echo", "first"]);
+    until("it serves", || serving(&stage, "who"));
+    let next = stage.start(&["serve", "--standby", "who", "--", "echo", "next"]);
+    let told = stage.start(&["serve", "--standby", "who", "--", "echo", "told"]);
+    assert_eq!(stage.run(&["call", "who", ""]).expect(0).text(), "first\n");
+    // Told to end while it stands by.
+    until("it stands by", || told.is_waiting());
+    told.signal(libc::SIGTERM);
+    told.end().expect(0);
+    first.kill();
+    first.end();
+    let answer = stage.run(&["call", "--wait-for-server", "--timeout", "20", "who", ""]);
+    assert_eq!(answer.expect(0).text(), "next\n");
+    drop(next);
+}

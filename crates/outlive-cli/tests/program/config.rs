@@ -175,4 +175,9 @@ fn check_tells_all_faults() {
         ended.err
     );
     configured.run(&["exit-codes"]).expect(0);
+    // With no file at all, check says where it has looked.
+    fs::remove_file(configured.users()).expect("removed");
+    if !std::path::Path::new("/etc/outlive/outlive.toml").exists() {
+        configured.run(&["config", "check"]).expect(0).says("no configuration file is there");
+    }
 }

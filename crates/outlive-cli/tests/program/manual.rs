@@ -5,7 +5,7 @@ use std::fs;
 use crate::stage::Stage;
 
 /// What the help of the program lists, in its order.
-const LISTED: [&str; 17] = [
+const LISTED: [&str; 18] = [
     "topic",
     "queue",
     "job",
@@ -15,6 +15,7 @@ const LISTED: [&str; 17] = [
     "semaphore",
     "pool",
     "domain",
+    "config",
     "top",
     "doctor",
     "bench",
@@ -31,7 +32,7 @@ const SHORT_FORMS: [&str; 17] = [
 ];
 
 /// Verbs of nouns, one of each noun at least.
-const NESTED: [&str; 20] = [
+const NESTED: [&str; 21] = [
     "topic-pub",
     "topic-echo",
     "topic-hz",
@@ -51,6 +52,7 @@ const NESTED: [&str; 20] = [
     "pool-list",
     "domain-waiters",
     "domain-gc",
+    "config-show",
     "bench-locks",
 ];
 

@@ -451,3 +451,28 @@ fn json_is_refused_where_there_is_none() {
         assert!(!stage.path("out").exists());
     }
 }
+
+/// All that a run says, it says under the name that was typed.
+#[test]
+fn a_run_speaks_under_one_name() {
+    let stage = Stage::new();
+    stage.run(&["state", "set", "mode", "x"]).expect(0);
+    let runs: [(&str, &[&str], i32); 9] = [
+        ("topic echo", &["none", "--timeout", "50ms"], 5),
+        ("echo", &["none", "--timeout", "50ms"], 5),
+        ("queue recv", &["none", "--until-idle", "0"], 6),
+        ("recv", &["none", "--until-idle", "0"], 6),
+        ("domain wait", &["none"], 6),
+        ("wait", &["mode"], 0),
+        ("lock run", &["here", "./no-such-program"], 127),
+        ("lock", &["here", "./no-such-program"], 127),
+        ("semaphore run", &["--permits", "1", "two", "./no-such-program"], 127),
+    ];
+    for (verb, rest, code) in runs {
+        let words: Vec<&str> = verb.split(' ').chain(rest.iter().copied()).collect();
+        let told = stage.run(&words).expect(code).err;
+        let begins = format!("outlive {verb}: ");
+        assert!(!told.is_empty(), "{verb}");
+        assert!(told.lines().all(|line| line.starts_with(&begins)), "{verb}: {told}");
+    }
+}

@@ -175,7 +175,7 @@ fn a_queue_may_be_bounded_by_messages() {
     assert!(info.contains("most messages") && info.contains('3'), "{info}");
     // The most that were ever seen waiting are no fewer than wait now.
     assert_eq!(stage.entry("q").expect("there")["counters"]["high_water"], 3);
-    // What the figures are about stands in one column, however long its name is.
+    // The names of the figures fill one column, however long the longest name is.
     let columns = info.lines().filter_map(|line| {
         line.find("  ").map(|gap| line[gap..].len() - line[gap..].trim_start().len() + gap)
     });

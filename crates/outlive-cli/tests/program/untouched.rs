@@ -63,7 +63,7 @@ const MAKES: &[&[&str]] = &[
 ];
 
 /// Verbs of no domain, or of one of their own.
-const NEITHER: &[&str] = &["demo", "man", "bench …"];
+const NEITHER: &[&str] = &["config check", "config show", "demo", "man", "bench …"];
 
 /// A file or folder: its path, mode, owner, length and the time of its last change.
 type Fact = (String, u32, u32, u64, i64, i64);

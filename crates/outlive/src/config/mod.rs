@@ -1,7 +1,7 @@
 //! The configuration file: the default domain, its limits, how to wait, and named profiles for
 //! topics.
 //!
-//! The library reads it in two calls alone: [`Config::load`], for whoever asks, and
+//! The library reads it in two calls alone: [`Config::load`], which a program may call, and
 //! [`Domain::open_default`](crate::Domain::open_default), in which the file says which domain is
 //! the default one: all programs and all languages must agree on that. Nothing else in the library
 //! reads a file that the caller has not named.

@@ -66,7 +66,7 @@ macro_rules! three_openings {
         #[doc = $errors]
         ///
         /// # If a process dies
-        /// While it makes it: nothing is left of it.
+        /// If it dies while it makes the thing, nothing is left of that.
         pub fn open_or_create(
             self,
             domain: &$crate::Domain,
@@ -92,7 +92,7 @@ macro_rules! three_openings {
         /// one.
         ///
         /// # If a process dies
-        /// While it makes it: nothing is left of it.
+        /// If it dies while it makes the thing, nothing is left of that.
         pub fn create_new(
             self,
             domain: &$crate::Domain,

@@ -276,7 +276,7 @@ impl<'a> Table<'a> {
         self.words[held.index].load(Ordering::Relaxed) == held.word.0
     }
 
-    /// Lets a job that was set aside be taken again, as if it had never been.
+    /// Lets a job that was set aside be taken again, as if it had never been taken.
     pub(super) fn retry(self, held: Held) -> bool {
         let was = self.exchange(held.index, held.word, held.word.anew());
         if was {

@@ -10,12 +10,15 @@
 //! | {n, P alive} | P has received n messages that are not done | P: n + 1, before the slot is given back; n − 1 |
 //! | {n, P dead} | they went with P: a waiter passes over them | a process that comes: → {0, its token}; a sweep: → 0 |
 //!
-//! The waiter reads the receiver's role, looks for unread messages then, and at the table after them.
-//! A message is counted before its slot is given back, so it is in one or the other for each waiter.
-//! A process may send while it does a message, and then be done: so the waiter looks for unread
-//! messages once more, and begins again if any were received meanwhile (`unread.rs`).
-//! Once the role reads dead, the look sees all that was given back; a role that read living wakes
-//! the waiter at its end; and a receiver that comes notifies `room`. proof/models/queue_tasks.pml.
+//! The waiter reads the receiver's role first, then looks for unread messages, then at the table.
+//! - A receiver counts a message before it gives the slot back, so each waiter finds the message in
+//!   the slots or in the table.
+//! - A process may send a message while it does another, and then be done. So the waiter looks for
+//!   unread messages once more, and begins again if any were received meanwhile (`unread.rs`).
+//! - If the role names a dead receiver, the look sees each slot that it gave back. If it names a
+//!   living one, the waiter sleeps on its end, too. A receiver that comes notifies `room`.
+//!
+//! proof/models/queue_tasks.pml has all of that.
 //!
 //! | P dies, or is stopped | what a waiter sees |
 //! | --- | --- |
@@ -40,10 +43,10 @@ use crate::{Deadline, Error, Payload, RecvError};
 
 /// Receives messages that are to be done, and says when each is: [`Queue::join`] waits for that.
 ///
-/// It counts for its process: all its `Tasks` of one queue are the same count, which ends with the
-/// process and not before. A message that is received otherwise counts as done when it is received,
-/// and one that is peeked at when it is committed. So a receiver that commits a message when it has
-/// done it needs no `Tasks`; these are for processes that take turns at receiving.
+/// All `Tasks` of one queue in a process share one count, which goes when the process ends, and not
+/// before. A message that is received without `Tasks` is done when it is received, and one that is
+/// peeked at, when it is committed. So a receiver that commits each message after its work needs no
+/// `Tasks`; they are for processes that take turns at receiving.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-tasks-{}", std::process::id()));
@@ -281,8 +284,8 @@ impl Tasks {
         Ok(receiver.raw.take_counted::<M>(&mut message, deadline, raise)?.map(|()| message))
     }
 
-    /// Says that a message is done which this process received by a `Tasks`. Returns `false` if
-    /// none was left to be done.
+    /// Says that one of the messages that this process received by a `Tasks` is done. Returns `false`
+    /// if all of them are done already.
     ///
     /// # If a process dies
     /// The message is done, or has gone with the process: the waiters learn of either.

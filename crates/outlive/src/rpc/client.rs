@@ -299,8 +299,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         Ok(put?)
     }
 
-    /// Perhaps only what dead clients left, or replies to calls that this client let go of, is
-    /// missing. No wake announces either, so the client looks for both once a second.
+    /// The memory that is missing may be what dead clients left, or replies to calls that this client
+    /// let go of. No process wakes the client for either, so it looks for both once a second.
     #[cold]
     fn wait_for_memory(
         &self,

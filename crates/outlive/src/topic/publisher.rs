@@ -71,6 +71,8 @@ pub struct Publisher<M: Payload + ?Sized = [u8]> {
     pub(super) options: PublisherOptions,
     /// The message that a subscriber is in the way of, and since when.
     pub(super) blocked: Cell<Option<(u64, Instant)>>,
+    /// What the ring's earlier publishers have counted.
+    pub(super) marked_before: u64,
     stamps: bool,
     /// The expected length of the next value as msgpack.
     #[cfg(feature = "msgpack")]
@@ -129,6 +131,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         let process = inner.registry.process_token()?;
         let ring = ring::take(&inner, me, process)?;
         let slots = core::ptr::from_ref(inner.slots(ring.index)?);
+        let marked_before = inner.ring(ring.index).marked.load(Ordering::Relaxed);
         Ok(Publisher {
             inner,
             ring: UnsafeCell::new(ring),
@@ -139,6 +142,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             has_sets: Cell::new(false),
             options,
             blocked: Cell::new(None),
+            marked_before,
             stamps,
             #[cfg(feature = "msgpack")]
             guess: Cell::new(0),

@@ -119,13 +119,14 @@ impl<M: Payload + ?Sized> Publisher<M> {
         until.saturating_sub(position)
     }
 
-    /// Returns how often publishers of this ring have stopped waiting for a reliable subscriber,
-    /// because it was in the way for longer than their
+    /// Returns how often this publisher has stopped waiting for a reliable subscriber, because it
+    /// was in the way for longer than
     /// [`max_blocking`](super::PublisherOptions::max_blocking).
     #[must_use]
     pub fn stopped_waiting(&self) -> u64 {
-        // Relaxed: a count.
-        self.inner.ring(self.ring(|ring| ring.index)).marked.load(Ordering::Relaxed)
+        // Relaxed: a count that this publisher alone writes.
+        let marked = self.inner.ring(self.ring(|ring| ring.index)).marked.load(Ordering::Relaxed);
+        marked.wrapping_sub(self.marked_before)
     }
 
     /// Waits until no reliable subscriber is in the way of the next message.

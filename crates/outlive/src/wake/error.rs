@@ -1,4 +1,4 @@
-//! The error of waiting for what is no value: an end, bits, arrivals, a barrier's repair.
+//! The error of waits that yield no value: for an end, bits, arrivals, a barrier's repair.
 
 use std::fmt;
 

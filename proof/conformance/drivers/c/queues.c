@@ -11,7 +11,7 @@ static int sender(void) {
 int receiver(struct thing *queue) {
     outlive_receiver_t *receiver = queue->out;
     if (receiver != NULL) return 0;
-    int code = outlive_queue_receiver(queue->main, &receiver);
+    int code = outlive_queue_receiver(queue->main, OUTLIVE_TRY, &receiver);
     if (code == 0 && queue->ends_with_senders) code = outlive_receiver_end_when_senders_gone(receiver, 1);
     queue->out = receiver;
     return code;

@@ -11,6 +11,7 @@ use crate::world::{Recheck, World};
 
 mod barrier;
 mod condvar;
+mod create;
 mod domain;
 mod event;
 mod jobs;

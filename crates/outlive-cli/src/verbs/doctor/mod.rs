@@ -112,7 +112,7 @@ pub fn run(args: &DoctorArgs, common: &Common) -> Result<(), Failure> {
     if faults == 0 {
         return Ok(());
     }
-    talk("doctor", format_args!("{} found", counted(faults, "fault")));
+    talk(format_args!("{} found", counted(faults, "fault")));
     Err(Failure::Silent(Code::CheckFailed as u8))
 }
 

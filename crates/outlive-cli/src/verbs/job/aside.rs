@@ -55,7 +55,7 @@ pub fn run(args: &AsideArgs, common: &Common) -> Result<(), Failure> {
             // It would end each worker that takes it, and be set aside again.
             (true, _) if job.is_damaged => {
                 let text = format!("job {} is damaged, and stays: --discard removes it", job.id);
-                talk("job aside", text);
+                talk(text);
                 false
             }
             (true, _) => queue.retry(job.id),

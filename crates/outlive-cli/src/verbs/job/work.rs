@@ -120,7 +120,7 @@ fn open(args: &WorkArgs, common: &Common) -> Result<JobQueue, Failure> {
         return args.made.open(&common.domain.open()?, &args.queue, create);
     }
     let open = |domain: &Domain, name: &str| JobQueue::open_as_bytes(domain, name);
-    let mut awaited = Awaited::new("work", "a producer", &args.queue, &common.domain);
+    let mut awaited = Awaited::new("a producer", &args.queue, &common.domain);
     match awaited.open(open)? {
         Some(queue) => return Ok(queue),
         // No job of it is left to do.
@@ -205,7 +205,7 @@ impl Workers<'_> {
     }
 
     fn say(&self, job: &Job, text: impl std::fmt::Display) {
-        talk("work", format_args!("job {}, attempt {}: {text}", job.id(), job.attempts()));
+        talk(format_args!("job {}, attempt {}: {text}", job.id(), job.attempts()));
     }
 
     fn start(&self, job: &Job) -> std::io::Result<Child> {

@@ -45,7 +45,7 @@ const SLICE: Duration = Duration::from_millis(100);
 pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
     args.form.check(common)?;
     let mut signals = Signals::that_end()?;
-    let mut awaited = Awaited::new("state", "a writer", &args.state, &common.domain);
+    let mut awaited = Awaited::new("a writer", &args.state, &common.domain);
     let mut here: Option<(State<[u8]>, Watch)> = None;
     let mut value = Vec::new();
     let (mut printed, mut last) = (0, 0);
@@ -73,10 +73,9 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
                     last = version;
                 }
             }
-            Some(_) => talk(
-                "state",
-                format_args!("the writer of {} died; this was its last value", args.state),
-            ),
+            Some(_) => {
+                talk(format_args!("the writer of {} died; this was its last value", args.state))
+            }
             None if state.is_removed() => {
                 here = None;
                 awaited.removed();

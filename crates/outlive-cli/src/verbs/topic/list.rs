@@ -123,10 +123,10 @@ pub fn run(_args: &ListArgs, common: &Common) -> Result<(), Failure> {
         output::print_json(&Listing { domain: path, topics, failed })?;
     } else {
         for one in &failed {
-            talk("topic", format_args!("'{}' was left out: {}", one.name.escape_debug(), one.why));
+            talk(format_args!("'{}' was left out: {}", one.name.escape_debug(), one.why));
         }
         if topics.is_empty() {
-            talk("topic", format_args!("no topics in {path}"));
+            talk(format_args!("no topics in {path}"));
         } else {
             let rows: Vec<Vec<String>> = topics.iter().map(Row::cells).collect();
             let headings = ["NAME", "TYPE", "DEPTH", "PUBS", "SUBS", "DEAD", "MESSAGES", "BYTES"];

@@ -1,48 +1,37 @@
-//! Making a named barrier: a death leaves nothing, or the whole thing with all its seats.
+//! Making a named barrier, with all its seats.
 
-use crate::engine::victim::Stage;
+use outlive::Domain;
+use outlive::sync::Barrier;
+
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario, Stop, member};
+use crate::scenario::create::{Create, Makes};
+use crate::scenario::{HOLDS_NOTHING, Scenario, member};
 use crate::world::World;
 
-/// See the file's head.
-pub struct Create;
+struct OfThree;
 
-impl Scenario for Create {
-    fn name(&self) -> &'static str {
-        "barrier-create"
+/// The scenario.
+pub fn scenario() -> Box<dyn Scenario> {
+    Create::<OfThree>::scenario()
+}
+
+impl Makes for OfThree {
+    const NAME: &'static str = "barrier-create";
+    const ABOUT: &'static str = "make a named barrier: file, pages, header, seats, name";
+    type Thing = Barrier;
+
+    fn make(domain: &Domain, name: &str) -> Result<Barrier, String> {
+        member::barrier::open(domain, name)
     }
 
-    fn about(&self) -> &'static str {
-        "make a named barrier: file, pages, header, seats, name"
+    fn still_works(world: &mut World, name: &str) -> Result<(), Failure> {
+        super::still_works(world, name, &[])
     }
 
-    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
-        world.ask("next", "domain open").map(drop)
-    }
-
-    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
-        let name = world.fresh(self.stem());
-        let there = world.domain().join(&name).exists();
-        if death.ended && !there {
-            return Err(Failure::wrong("made and acknowledged, yet it is not there"));
-        }
-        world.saw(if there { "made" } else { "nothing made" });
-        super::still_works(world, &name, &[])
-    }
-
-    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
-        let name = world.fresh(self.stem());
+    fn passes(world: &mut World, name: &str) -> Result<&'static str, Failure> {
         for order in ["join", "leave"] {
             world.passes("passer", &format!("barrier {order} {name}"))?;
         }
-        Ok(crate::scenario::HOLDS_NOTHING)
-    }
-
-    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
-        let domain = place.open()?;
-        domain.token().map_err(|error| error.to_string())?;
-        let made = stage.perform(|| member::barrier::open(&domain, place.name));
-        made.map(drop)
+        Ok(HOLDS_NOTHING)
     }
 }

@@ -18,7 +18,7 @@ use crate::world::World;
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
-        Box::new(create::Create),
+        create::scenario(),
         Box::new(join::Join { counted: false }),
         Box::new(join::Join { counted: true }),
         Box::new(arrive::Arrive::Last),

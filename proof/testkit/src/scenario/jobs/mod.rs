@@ -15,7 +15,7 @@ use crate::world::World;
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
-        Box::new(create::Create),
+        create::scenario(),
         Box::new(put::Put::ToSleeper),
         Box::new(put::Put::Waiting),
         Box::new(take::Take::Waiting),

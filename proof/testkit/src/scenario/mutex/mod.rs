@@ -24,7 +24,7 @@ use crate::world::World;
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
-        Box::new(create::Create),
+        create::scenario(),
         Box::new(open::Open),
         Box::new(lock::Lock),
         Box::new(unlock::Unlock),

@@ -27,7 +27,7 @@ use crate::world::World;
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
-        Box::new(create::Create),
+        create::scenario(),
         Box::new(send::Send::Small),
         Box::new(send::Send::Large),
         Box::new(send::Send::Growing),

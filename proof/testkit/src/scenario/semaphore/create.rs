@@ -1,45 +1,34 @@
-//! Making a named semaphore: a death leaves nothing, or the whole thing with all its permits.
+//! Making a named semaphore, with all its permits.
 
-use crate::engine::victim::Stage;
+use outlive::Domain;
+use outlive::sync::Semaphore;
+
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario, Stop, member};
+use crate::scenario::create::{Create, Makes};
+use crate::scenario::{Scenario, member};
 use crate::world::World;
 
-/// See the file's head.
-pub struct Create;
+struct OfTwo;
 
-impl Scenario for Create {
-    fn name(&self) -> &'static str {
-        "semaphore-create"
+/// The scenario.
+pub fn scenario() -> Box<dyn Scenario> {
+    Create::<OfTwo>::scenario()
+}
+
+impl Makes for OfTwo {
+    const NAME: &'static str = "semaphore-create";
+    const ABOUT: &'static str = "make a named semaphore: file, pages, header, permits, name";
+    type Thing = Semaphore;
+
+    fn make(domain: &Domain, name: &str) -> Result<Semaphore, String> {
+        member::semaphore::open(domain, name)
     }
 
-    fn about(&self) -> &'static str {
-        "make a named semaphore: file, pages, header, permits, name"
+    fn still_works(world: &mut World, name: &str) -> Result<(), Failure> {
+        super::still_works(world, name, 2, &[name])
     }
 
-    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
-        world.ask("next", "domain open").map(drop)
-    }
-
-    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
-        let name = world.fresh(self.stem());
-        let there = world.domain().join(&name).exists();
-        if death.ended && !there {
-            return Err(Failure::wrong("made and acknowledged, yet it is not there"));
-        }
-        world.saw(if there { "made" } else { "nothing made" });
-        super::still_works(world, &name, 2, &[&name])
-    }
-
-    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
-        let name = world.fresh(self.stem());
-        super::pass(world, &name)
-    }
-
-    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
-        let domain = place.open()?;
-        domain.token().map_err(|error| error.to_string())?;
-        let made = stage.perform(|| member::semaphore::open(&domain, place.name));
-        made.map(drop)
+    fn passes(world: &mut World, name: &str) -> Result<&'static str, Failure> {
+        super::pass(world, name)
     }
 }

@@ -21,7 +21,7 @@ use crate::world::World;
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
-        Box::new(create::Create),
+        create::scenario(),
         Box::new(acquire::Acquire::Free),
         Box::new(acquire::Acquire::Dead),
         Box::new(wait::Wait::Release),
