@@ -74,7 +74,7 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
                 slot.begin();
                 slot.describe(Metadata {
                     order: 1,
-                    origin: Origin::default(),
+                    origin: Origin::new(1, 0),
                     len: 0,
                     object: None,
                     has_header: false,
@@ -89,7 +89,10 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
             && owner.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
             assert_eq!(published.load(Ordering::Relaxed), 1);
-            assert_eq!((slot.look(0), slot.metadata().publisher), (MessageState::There, 1));
+            assert_eq!(
+                (slot.look(0), slot.metadata().origin.publisher()),
+                (MessageState::There, 1)
+            );
         }
         leaving.join().unwrap();
     });
