@@ -183,7 +183,7 @@ fn a_ring_changes_hands(world: &World) {
             }
             std::thread::sleep(PATIENCE);
         });
-        board.reach(0, 1 + u32::from(round % 2 == 0));
+        board.reach(0, 1 + u64::from(round % 2 == 0));
         let wanted = if round % 2 == 0 { vec![] } else { vec![round; 3] };
         assert_eq!(late(&topic), (wanted.clone(), wanted.last().copied()), "round {round}");
         child.kill();
