@@ -81,8 +81,8 @@ impl Notifier {
         Named::find(py, name, domain, CoreNotifier::open).map(Notifier::of)
     }
 
-    /// Makes a new one of that name, with the constructor's options; raises ``AlreadyExists`` if the
-    /// name is in use.
+    /// Makes a new one of that name, with the constructor's options; raises ``AlreadyExists`` if
+    /// the name is in use.
     #[staticmethod]
     #[pyo3(signature = (name, domain=None, *, on_created=None, on_left=None, on_died=None))]
     fn create_new(
@@ -115,8 +115,8 @@ impl Notifier {
         self.notifier.get()?.notify(number).raised(py)
     }
 
-    /// Closes this object: listeners are told, if there is an ``on_left``. Using it afterwards raises
-    /// ``ValueError``.
+    /// Closes this object: listeners are told, if there is an ``on_left``. Using it afterwards
+    /// raises ``ValueError``.
     fn close(&self, py: Python<'_>) {
         detached(py, || self.notifier.close());
     }
@@ -195,8 +195,8 @@ impl Listener {
         Named::find(py, name, domain, CoreListener::open).map(Listener::of)
     }
 
-    /// Makes a new one of that name, with the constructor's options; raises ``AlreadyExists`` if the
-    /// name is in use.
+    /// Makes a new one of that name, with the constructor's options; raises ``AlreadyExists`` if
+    /// the name is in use.
     #[staticmethod]
     #[pyo3(signature = (name, domain=None, *, on_created=None, on_left=None, on_died=None))]
     fn create_new(
@@ -256,8 +256,8 @@ impl Listener {
         })
     }
 
-    /// Whether a look for notices is worth a try. The descriptor is readable until this has returned
-    /// False.
+    /// Whether a look for notices is worth a try. The descriptor is readable until this has
+    /// returned False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         self.fileno(py)?;
         match &mut *self.set.lock(py)? {

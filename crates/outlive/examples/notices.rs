@@ -1,8 +1,8 @@
 //! Notices that count: a listener is told how often each of several things has happened, and that
 //! the process which told it so has been killed.
 //!
-//! `cargo run -p outlive --example notices` starts the notifier as a process of its own and kills it.
-//! It uses the domain that `OUTLIVE_DOMAIN` names, and removes what it made there.
+//! `cargo run -p outlive --example notices` starts the notifier as a process of its own and kills
+//! it. It uses the domain that `OUTLIVE_DOMAIN` names, and removes what it made there.
 
 use std::error::Error;
 use std::process::Command;

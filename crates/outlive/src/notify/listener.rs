@@ -214,7 +214,8 @@ impl Listener {
         self.followed.take()
     }
 
-    /// Waits until there are notices as long as `span`, and takes them; `None` when that has passed.
+    /// Waits until there are notices as long as `span`, and takes them; `None` when that has
+    /// passed.
     ///
     /// # Errors
     /// The errors of [`Listener::wait`].
@@ -225,7 +226,8 @@ impl Listener {
         self.wait_until(Deadline::after(span))
     }
 
-    /// Waits until there are notices until the deadline, and takes them; `None` when that has passed.
+    /// Waits until there are notices until the deadline, and takes them; `None` when that has
+    /// passed.
     ///
     /// # Errors
     /// The errors of [`Listener::wait`].

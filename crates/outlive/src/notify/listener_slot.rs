@@ -116,8 +116,8 @@ impl ListenerSlot {
         self.notifications.notify_all();
     }
 
-    /// Returns whether there is something to be taken. It may turn out to be nothing: see the head of
-    /// this file.
+    /// Returns whether there is something to be taken. It may turn out to be nothing: see the head
+    /// of this file.
     #[inline]
     pub(super) fn is_pending(&self) -> bool {
         self.pending.load(Ordering::Acquire) != 0

@@ -33,8 +33,8 @@ use crate::{Error, SendError};
 /// ```
 ///
 /// # If a process dies
-/// Each notification that has returned is in the counts of all listeners. One that was under way may
-/// be in those of some. Listeners are told of the death itself, if the notifier was made with
+/// Each notification that has returned is in the counts of all listeners. One that was under way
+/// may be in those of some. Listeners are told of the death itself, if the notifier was made with
 /// [`on_died`](super::NotifierOptions::on_died).
 pub struct Notifier {
     inner: Arc<Inner>,

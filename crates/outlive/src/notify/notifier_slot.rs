@@ -13,11 +13,11 @@
 //! | (A, d), A is dead | any process that looks: a listener, a sweep | (0, d + 1) |
 //! | (A, d), A is dead | the next notifier | (B, d + 1) |
 //!
-//! Each step is one compare-exchange, so a death or a stop is before it or after it; and one of them
-//! decides whether A has left or died. (A thread of a process whose token is dead may run for some
-//! microseconds more, and leave in order. Without the exchange a listener would be told of a death
-//! that is none a moment later.) Each listener compares the word's deaths with those that it has
-//! been told, which it keeps itself. So it is told each death once; no process tells it in
+//! Each step is one compare-exchange, so a death or a stop is before it or after it; and one of
+//! them decides whether A has left or died. (A thread of a process whose token is dead may run for
+//! some microseconds more, and leave in order. Without the exchange a listener would be told of a
+//! death that is none a moment later.) Each listener compares the word's deaths with those that it
+//! has been told, which it keeps itself. So it is told each death once; no process tells it in
 //! another's place, and none that is stopped or dies delays it.
 
 use crate::liveness::{Registry, TokenId};

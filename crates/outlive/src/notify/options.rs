@@ -13,8 +13,8 @@ use crate::segment::{Opening, Spec, note_opened};
 use crate::shim::{AtomicU32, Ordering};
 use crate::{Domain, Error, Kind, WaitStrategy};
 
-/// Options for opening a notifier or a listener, or for making what both share: the notices by which
-/// listeners are told that notifiers come and go.
+/// Options for opening a notifier or a listener, or for making what both share: the notices by
+/// which listeners are told that notifiers come and go.
 ///
 /// An option that is not set takes what is there. [`wait_strategy`](Self::wait_strategy) concerns
 /// this handle alone.
@@ -104,8 +104,8 @@ impl<E: NotifierEnd> NotifierOptions<E> {
         self
     }
 
-    /// Sets the number of a notice, 0 to 63, that all listeners get when a notifier leaves in order:
-    /// it is dropped. Default for a new one: none.
+    /// Sets the number of a notice, 0 to 63, that all listeners get when a notifier leaves in
+    /// order: it is dropped. Default for a new one: none.
     pub fn on_left(mut self, id: u32) -> Self {
         self.asked.on_left = Some(id);
         self

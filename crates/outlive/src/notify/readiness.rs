@@ -1,5 +1,5 @@
-//! A listener as a wait set sees it: whether there are notices, and what to sleep on. It reads shared
-//! words alone, from any thread.
+//! A listener as a wait set sees it: whether there are notices, and what to sleep on. It reads
+//! shared words alone, from any thread.
 
 use super::listener::{Followed, Listener};
 use crate::Error;
@@ -49,8 +49,8 @@ impl Waited for Followed {
         }
     }
 
-    /// A notifier may be stopped between the bit and its notification, or before it has said that it
-    /// has come.
+    /// A notifier may be stopped between the bit and its notification, or before it has said that
+    /// it has come.
     fn needs_recheck(&self, _: &PreparedWait) -> bool {
         true
     }

@@ -11,8 +11,8 @@ use crate::output;
 
 /// Notify all listeners
 ///
-/// Each listener counts, for each number from 0 to 63, how often it has been notified. notify ends at
-/// once, also when no process listens: --json says how many did.
+/// Each listener counts, for each number from 0 to 63, how often it has been notified. notify ends
+/// at once, also when no process listens: --json says how many did.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive notifier notify doors 3\n  \
