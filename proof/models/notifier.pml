@@ -21,9 +21,9 @@
  *
  * Checked, when all has come to rest: what was acknowledged has been taken, and no more than was
  * begun; each notifier that came, did not leave, and is dead has been told as dead, once, and none
- * that left; the listener does not sleep beside any of that, or beside a bit with its count. It makes the recheck beside a stopped
- * notifier, one that died between its two steps of coming, and a late thread; else it must not need
- * it.
+ * that left; the listener does not sleep beside any of that, or beside a bit with its count. It
+ * makes the recheck beside a stopped notifier, one that died between its two steps of coming, and a
+ * late thread; else it must not need it.
  * Switches: -DN -DM -DS=slots -DD=deaths -DLATE -DSTOP (one notifier stops at any step for ever)
  *   -DSWEEP (there is a sweep) -DIDS (each notifier has a number of its own; else both have one)
  * Mutations, each must be caught:
