@@ -332,9 +332,9 @@ pub(super) fn give_up_left<T>(
     wanted: impl Fn() -> Result<Option<T>, Error>,
 ) -> Result<Option<T>, Error> {
     let left = left_rings(inner, ends);
-    let (newest, others) = left.split_last().map_or((&[][..], &[][..]), |(newest, others)| {
-        (core::slice::from_ref(newest), others)
-    });
+    let (newest, others) = left
+        .split_last()
+        .map_or((&[][..], &[][..]), |(newest, others)| (core::slice::from_ref(newest), others));
     for (indices, kept) in [(others, 1), (newest, 1), (others, 0)] {
         for &index in indices {
             let taken = take_one(inner, process, index, ends, Purpose::LookAfter)?;

@@ -120,7 +120,7 @@ impl Scenario for Ring {
                 }
             }
             // What a living subscriber has not taken keeps a ring from the next publisher.
-            world.ask("holder", &format!("topic drain {name}"))?;
+            world.ask("holder", &format!("topic catch-up {name}"))?;
         }
         Ok(())
     }
