@@ -420,12 +420,12 @@ typedef enum outlive_opening_t {
 } outlive_opening_t;
 
 /**
- * A call that is in flight.
+ * A call that is in flight. One thread at a time may use it.
  */
 typedef struct outlive_call_t outlive_call_t;
 
 /**
- * Calls a service. One thread at a time may use it and its calls.
+ * Calls a service. All threads may use it at once.
  */
 typedef struct outlive_client_t outlive_client_t;
 
@@ -3326,6 +3326,17 @@ size_t outlive_request_size(const struct outlive_request_t *request);
 bool outlive_request_is_cancelled(const struct outlive_request_t *request);
 
 /**
+ * Waits until the client wants no reply any more (it let go of the call, perhaps because its deadline
+ * passed), or is dead; until the deadline at most. Another thread may use the request meanwhile, but
+ * not consume it.
+ *
+ * Errors: ETIMEDOUT: a client still waits. EINVAL, EUSERS, ENOSPC.
+ *
+ * If the client dies, the wait is over at once.
+ */
+int outlive_request_wait_cancelled(const struct outlive_request_t *request, outlive_deadline_t deadline);
+
+/**
  * Writes the client, dead or alive, to `*info`, also when another client has its place by now.
  *
  * Errors: ESRCH: not known any more. EINVAL.
@@ -3668,6 +3679,16 @@ int outlive_wait_set_add_server(struct outlive_wait_set_t *set, const struct out
  * Errors: EXDEV, EINVAL.
  */
 int outlive_wait_set_add_call(struct outlive_wait_set_t *set, const struct outlive_call_t *call, uint64_t *key);
+
+/**
+ * Adds a request that the server has: OUTLIVE_ENDED when its client wants no reply any more, or is
+ * dead. Once it is answered, it is not ready again.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_request(struct outlive_wait_set_t *set,
+                                 const struct outlive_request_t *request,
+                                 uint64_t *key);
 
 /**
  * Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way.

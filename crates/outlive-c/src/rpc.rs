@@ -13,14 +13,13 @@ use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t, past};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::opening::{Naming, naming, open_as, outlive_opening_t};
-use crate::owned::Owned;
 use crate::wait::wait;
 
-/// Calls a service. One thread at a time may use it and its calls.
+/// Calls a service. All threads may use it at once.
 pub struct outlive_client_t(Arc<Client>);
 
-/// A call that is in flight.
-pub struct outlive_call_t(pub(crate) Owned<Call<'static>, Client>);
+/// A call that is in flight. One thread at a time may use it.
+pub struct outlive_call_t(pub(crate) Call<'static>);
 
 /// A reply. All threads may use it at once.
 pub struct outlive_reply_t(Reply);
@@ -30,7 +29,7 @@ pub struct outlive_reply_t(Reply);
 pub struct outlive_server_t(pub(crate) Server);
 
 /// A request that waits for its reply. It may move to another thread, which replies.
-pub struct outlive_request_t(Request);
+pub struct outlive_request_t(pub(crate) Request);
 
 /// Several replies to one request.
 pub struct outlive_stream_t(Stream);
@@ -113,12 +112,7 @@ pub unsafe extern "C" fn outlive_client_open(
         let (service, given) = unsafe { service(&naming, options) }?;
         let client = service.client()?;
         client.set_wait_for_server(given.wait_for_server != 0);
-        #[expect(
-            clippy::arc_with_non_send_sync,
-            reason = "C's threads take turns with a client and its calls"
-        )]
-        let client = Arc::new(client);
-        naming.out.put(Box::into_raw(Box::new(outlive_client_t(client))));
+        naming.out.put(Box::into_raw(Box::new(outlive_client_t(Arc::new(client)))));
         Ok(())
     })
 }
@@ -215,8 +209,8 @@ pub unsafe extern "C" fn outlive_client_begin(
         let (out, client) = unsafe { (handle_out(call)?, borrow(client, "a client")?) };
         // SAFETY: the C caller passes `size` readable bytes at `data`.
         let request = unsafe { bytes(data, size) }?;
-        let begin = |client: &'static Client| client.begin_until(request, moment_or_past(deadline));
-        out.put(Box::into_raw(Box::new(outlive_call_t(Owned::new(Arc::clone(&client.0), begin)?))));
+        let call = client.0.begin_owned_until(request, moment_or_past(deadline))?;
+        out.put(Box::into_raw(Box::new(outlive_call_t(call))));
         Ok(())
     })
 }
@@ -238,7 +232,7 @@ pub unsafe extern "C" fn outlive_call_next(
         // SAFETY: the C caller passes a place for `reply` and a live call that no other thread
         // uses.
         let (out, call) = unsafe { (handle_out(reply)?, borrow_mut(call, "a call")?) };
-        let pending = call.0.part_mut();
+        let pending = &mut call.0;
         let next = match moment(deadline) {
             Some(moment) => pending.next_until(moment)?,
             None => pending.try_next()?,
@@ -379,6 +373,25 @@ pub unsafe extern "C" fn outlive_request_size(request: *const outlive_request_t)
 pub unsafe extern "C" fn outlive_request_is_cancelled(request: *const outlive_request_t) -> bool {
     // SAFETY: the C caller passes a live request.
     entry_or(false, || Ok(unsafe { borrow(request, "a request") }?.0.is_cancelled()))
+}
+
+/// Waits until the client wants no reply any more (it let go of the call, perhaps because its deadline
+/// passed), or is dead; until the deadline at most. Another thread may use the request meanwhile, but
+/// not consume it.
+///
+/// Errors: ETIMEDOUT: a client still waits. EINVAL, EUSERS, ENOSPC.
+///
+/// If the client dies, the wait is over at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_wait_cancelled(
+    request: *const outlive_request_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    // SAFETY: the C caller passes a live request.
+    entry(|| {
+        let request = unsafe { borrow(request, "a request") }?;
+        Ok(request.0.wait_cancelled_until(moment_or_past(deadline))?)
+    })
 }
 
 /// Writes the client, dead or alive, to `*info`, also when another client has its place by now.

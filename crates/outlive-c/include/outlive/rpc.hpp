@@ -123,6 +123,11 @@ public:
     template <class T> T as() const { return detail::value_of<T>(bytes()); }
     /** Returns whether the client wants no reply any more, or is dead. */
     bool is_cancelled() const noexcept { return outlive_request_is_cancelled(handle_.get()); }
+    /** Waits until the client wants no reply any more, or is dead; ETIMEDOUT. */
+    expected<void> wait_cancelled(Deadline deadline = never) const {
+        return detail::done(outlive_request_wait_cancelled(handle_.get(), deadline.raw()));
+    }
+    const outlive_request_t *raw() const noexcept { return handle_.get(); }
     expected<PeerInfo> client() const {
         PeerInfo info{};
         if (int code = outlive_request_client(handle_.get(), &info)) return Failure::last(code);

@@ -198,7 +198,18 @@ static void client_killed(void) {
     hear();
     outlive_request_t *request = NULL;
     OK(outlive_server_next(server, SOON, &request));
+    IS(ETIMEDOUT, outlive_request_wait_cancelled(request, OUTLIVE_TRY));
+    outlive_wait_set_t *set = NULL;
+    uint64_t key = 0;
+    outlive_ready_t ready;
+    size_t count = 0;
+    OK(outlive_wait_set_open(domain, &set));
+    OK(outlive_wait_set_add_request(set, request, &key));
     kill_it(child);
+    OK(outlive_request_wait_cancelled(request, SOON));
+    OK(outlive_wait_set_wait(set, &ready, 1, SOON, &count));
+    CHECK(count == 1 && ready.key == key && ready.readiness == OUTLIVE_ENDED);
+    outlive_wait_set_close(set);
     CHECK(outlive_request_is_cancelled(request));
     outlive_stream_t *stream = NULL;
     OK(outlive_request_stream(request, &stream));

@@ -19,6 +19,8 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::sync::{Arc, OnceLock};
 
 use super::call::{After, Claim, Ready};
 use super::layout::{CallSlot, INLINE, INLINE_FAILURE, ServiceFile, Types};
@@ -68,7 +70,7 @@ pub struct Request<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
 #[must_use = "a request that is dropped is not answered"]
 pub(super) struct RawRequest {
     pub(super) service: ServiceFile,
-    slot: u32,
+    pub(super) slot: u32,
     pub(super) number: u64,
     pub(super) process: TokenId,
     /// The client's token. The client slot may belong to another client by now.
@@ -76,6 +78,8 @@ pub(super) struct RawRequest {
     pub(super) payload: Bytes,
     /// The last reply has been sent.
     pub(super) is_over: bool,
+    /// Tells wait sets that the request is answered.
+    pub(super) told_answered: OnceLock<Arc<AtomicBool>>,
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
@@ -103,13 +107,6 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     #[must_use]
     pub fn client(&self) -> Option<Holder> {
         Some(Holder::of(self.raw.service.queue.registry(), self.raw.client?))
-    }
-
-    /// Returns whether no client waits for a reply any more: it died, or cancelled the call.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        let taken = Claim::taken(self.raw.number, self.raw.process);
-        self.raw.call().is_ok_and(|call| call.words.claim() != taken) || !self.raw.is_client_alive()
     }
 
     /// Sends the reply.
@@ -192,7 +189,16 @@ impl RawRequest {
         client: Option<TokenId>,
         payload: Bytes,
     ) -> RawRequest {
-        RawRequest { service, slot, number, process, client, payload, is_over: false }
+        RawRequest {
+            service,
+            slot,
+            number,
+            process,
+            client,
+            payload,
+            is_over: false,
+            told_answered: OnceLock::new(),
+        }
     }
 
     #[inline]
@@ -200,6 +206,14 @@ impl RawRequest {
         self.send(0, answer, After::End)?;
         self.is_over = true;
         Ok(())
+    }
+
+    /// Tells wait sets, before anything that they look at changes, that the request is answered.
+    #[inline]
+    fn tell_answered(&self) {
+        if let Some(told) = self.told_answered.get() {
+            told.store(true, StdOrdering::Release);
+        }
     }
 
     pub(super) fn call(&self) -> Result<CallSlot<'_>, Error> {
@@ -391,6 +405,9 @@ impl RawRequest {
             // Damaged: there is nothing to read, and the call goes back to its earlier state.
             words.hand_back(taken);
             return Err(error.into());
+        }
+        if after != After::More {
+            self.tell_answered();
         }
         words.publish(
             Ready::new(self.number, count, after),
