@@ -150,7 +150,14 @@ unsafe fn shape(
     for field in given_fields {
         // SAFETY: the caller guarantees NULL or a text.
         let name = unsafe { text(field.name, "a field's name") }?.to_owned();
-        let extents = field.extents.iter().copied().take_while(|extent| *extent != 0);
+        let mut extents = field.extents.to_vec();
+        while extents.last() == Some(&0) {
+            extents.pop();
+        }
+        if extents.contains(&0) {
+            let why = format!("the array '{name}' has no items in one of its extents");
+            return Err(Failure::new(libc::EINVAL, &why));
+        }
         let item = if field.type_number == OUTLIVE_TYPE_STRUCT {
             // SAFETY: the caller guarantees NULL or a description.
             let nested = unsafe { borrow(field.nested, "a nested type's description") }?;
@@ -159,7 +166,7 @@ unsafe fn shape(
         } else {
             Item::Number(number(field.type_number)?)
         };
-        fields.push(Field { name, offset: field.offset, extents: extents.collect(), item });
+        fields.push(Field { name, offset: field.offset, extents, item });
     }
     Ok(Struct { size: given.size, align: given.align, fields })
 }

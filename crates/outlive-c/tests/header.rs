@@ -120,16 +120,18 @@ const MACROS: &str = "\
     { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member), { 0, 0, 0, 0 }, NULL }
 #define OUTLIVE_ARRAY_FIELD(type, member) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0]), \\
-        { sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), 0, 0, 0 }, NULL }
+        { OUTLIVE_EXTENT_OF(((type *)0)->member), 0, 0, 0 }, NULL }
 #define OUTLIVE_MATRIX_FIELD(type, member) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0]), \\
-        { sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), \\
-            sizeof(((type *)0)->member[0]) / sizeof(((type *)0)->member[0][0]), 0, 0 }, NULL }
+        { OUTLIVE_EXTENT_OF(((type *)0)->member), OUTLIVE_EXTENT_OF(((type *)0)->member[0]), 0, 0 }, NULL }
 #define OUTLIVE_STRUCT_FIELD(type, member, payload) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { 0, 0, 0, 0 }, &(payload) }
 #define OUTLIVE_STRUCT_ARRAY_FIELD(type, member, payload) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, \\
-        { sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), 0, 0, 0 }, &(payload) }
+        { OUTLIVE_EXTENT_OF(((type *)0)->member), 0, 0, 0 }, &(payload) }
+/* An array of no items does not compile. */
+#define OUTLIVE_EXTENT_OF(array) \\
+    (sizeof(array) / sizeof((array)[0]) * sizeof(char[sizeof(array) == 0 ? -1 : 1]))
 #define OUTLIVE_TYPE_OF(value) _Generic((value), _Bool: OUTLIVE_TYPE_BOOL, char: OUTLIVE_TYPE_U8, \\
     unsigned char: OUTLIVE_TYPE_U8, signed char: OUTLIVE_TYPE_I8, \\
     unsigned short: OUTLIVE_TYPE_U16, short: OUTLIVE_TYPE_I16, unsigned: OUTLIVE_TYPE_U32, int: OUTLIVE_TYPE_I32, \\

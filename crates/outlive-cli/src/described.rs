@@ -1,99 +1,189 @@
 //! Messages of which the topic has a description, and JSON: one as the other.
 //!
 //! JSON knows less: a floating-point number that is none becomes null, and null such a one.
+//!
+//! A message is written piece by piece: its JSON may have many times its bytes.
+
+use std::cell::Cell;
 
 use outlive::describe::{Description, Encoding, Field, Item, Number, Struct};
-use serde_json::{Map, Value};
+use serde::ser::{Error as _, SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::output;
+
+/// The most numbers of a message that a person is shown, and the most bytes of a text in it.
+pub const SHOWN: usize = 256;
 
 /// Returns whether messages of that description have fields that can be shown.
 pub fn has_fields(description: &Description) -> bool {
     description.encoding() == Encoding::Raw
 }
 
-/// Returns a message as JSON; `None` if its length is not the type's.
-pub fn to_json(description: &Description, bytes: &[u8]) -> Option<Value> {
-    if !has_fields(description) || !description.fits(bytes.len()) {
-        return None;
-    }
-    if !description.is_slice() {
-        return value_of(description, bytes);
-    }
-    let size = usize::try_from(description.size()).ok().filter(|size| *size > 0)?;
-    bytes.chunks_exact(size).map(|one| value_of(description, one)).collect()
+/// A message as JSON.
+pub struct Shown<'a> {
+    description: &'a Description,
+    bytes: &'a [u8],
+    /// How many numbers are shown of it.
+    most: usize,
 }
 
-fn value_of(description: &Description, bytes: &[u8]) -> Option<Value> {
-    match description.single() {
-        Some(field) => field_of(field, bytes),
-        None => struct_of(description.shape(), bytes),
+impl<'a> Shown<'a> {
+    /// Returns a message as JSON, with at most so many numbers in its arrays; `None` if it has no
+    /// fields, or another length than its type.
+    pub fn new(description: &'a Description, bytes: &'a [u8], most: usize) -> Option<Shown<'a>> {
+        let fits = has_fields(description) && description.fits(bytes.len());
+        fits.then_some(Shown { description, bytes, most })
     }
 }
 
-fn struct_of(shape: &Struct, bytes: &[u8]) -> Option<Value> {
-    if shape.is_text() {
-        let (length, text) = bytes.split_first_chunk()?;
-        let text = text.get(..room_of(shape) as usize)?;
-        let length = (u32::from_ne_bytes(*length) as usize).min(text.len());
-        return Some(String::from_utf8_lossy(&text[..length]).into());
-    }
-    if let [_, items] = &shape.fields[..]
-        && shape.is_list()
-    {
-        let Value::Array(mut all) = field_of(items, bytes)? else { return None };
-        let length = u64::from_ne_bytes(*bytes.first_chunk()?);
-        all.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-        return Some(Value::Array(all));
-    }
-    let fields =
-        shape.fields.iter().map(|field| Some((field.name.clone(), field_of(field, bytes)?)));
-    fields.collect::<Option<Map<_, _>>>().map(Value::Object)
-}
-
-fn field_of(field: &Field, bytes: &[u8]) -> Option<Value> {
-    let bytes = bytes.get(field.offset as usize..)?;
-    let bytes = bytes.get(..usize::try_from(field.bytes()).ok()?)?;
-    items_of(&field.extents, &field.item, bytes)
-}
-
-fn items_of(extents: &[u32], item: &Item, bytes: &[u8]) -> Option<Value> {
-    let Some((count, inner)) = extents.split_first() else {
-        return match item {
-            Item::Number(number) => number_of(*number, bytes),
-            Item::Struct(nested) => struct_of(nested, bytes),
-            _ => None,
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (left, bytes) = (&Cell::new(self.most), self.bytes);
+        let what = match self.description.single() {
+            Some(field) => What::Field(field),
+            None => What::Struct(self.description.shape()),
         };
-    };
-    match bytes.len().checked_div(*count as usize) {
-        None | Some(0) => Some(Value::Array(Vec::new())),
-        Some(each) => bytes.chunks_exact(each).map(|one| items_of(inner, item, one)).collect(),
+        if !self.description.is_slice() {
+            return Part { what, bytes, left, most: self.most }.serialize(to);
+        }
+        let each = self.description.size() as usize;
+        let count = bytes.len().checked_div(each).unwrap_or(0);
+        Part { what, bytes, left, most: self.most }.sequence(to, count, each, what)
     }
 }
 
-fn number_of(number: Number, bytes: &[u8]) -> Option<Value> {
+/// A part of a message, which is of that kind.
+struct Part<'a> {
+    what: What<'a>,
+    bytes: &'a [u8],
+    /// How many numbers of the message may still be shown.
+    left: &'a Cell<usize>,
+    most: usize,
+}
+
+#[derive(Clone, Copy)]
+enum What<'a> {
+    Struct(&'a Struct),
+    /// A field, of bytes that begin with its type's.
+    Field(&'a Field),
+    /// Arrays within each other, the outermost first, or a single item.
+    Items(&'a [u32], &'a Item),
+}
+
+impl<'a> Part<'a> {
+    fn part(&self, what: What<'a>, bytes: &'a [u8]) -> Part<'a> {
+        Part { what, bytes, ..*self }
+    }
+
+    /// Writes so many parts that lie one after the other, as far as they are shown.
+    fn sequence<S: Serializer>(
+        &self,
+        to: S,
+        count: usize,
+        each: usize,
+        what: What<'a>,
+    ) -> Result<S::Ok, S::Error> {
+        // Items without bytes can be as many as they like.
+        let count = if each == 0 { 0 } else { count };
+        let mut list = to.serialize_seq(None)?;
+        for (at, bytes) in self.bytes.chunks_exact(each.max(1)).take(count).enumerate() {
+            if self.left.get() == 0 {
+                let more = output::count((count - at) as u64);
+                list.serialize_element(&format!("… {more} more"))?;
+                break;
+            }
+            list.serialize_element(&self.part(what, bytes))?;
+        }
+        list.end()
+    }
+
+    fn structure<S: Serializer>(&self, shape: &'a Struct, to: S) -> Result<S::Ok, S::Error> {
+        let outside = || S::Error::custom("a field lies outside of the message");
+        if shape.is_text() {
+            let (length, text) = self.bytes.split_first_chunk().ok_or_else(outside)?;
+            let text = text.get(..room_of(shape) as usize).ok_or_else(outside)?;
+            let length = (u32::from_ne_bytes(*length) as usize).min(text.len());
+            let shown = String::from_utf8_lossy(&text[..length.min(self.most)]);
+            self.left.set(self.left.get().saturating_sub(1));
+            let rest = if length > self.most { "…" } else { "" };
+            return to.serialize_str(&format!("{shown}{rest}"));
+        }
+        if let [_, items] = &shape.fields[..]
+            && let Some((room, inner)) = items.extents.split_first()
+            && shape.is_list()
+        {
+            let length = u64::from_ne_bytes(*self.bytes.first_chunk().ok_or_else(outside)?);
+            let count = length.min((*room).into()) as usize;
+            let each = items.bytes().checked_div((*room).into()).unwrap_or(0) as usize;
+            let part = self.part(self.what, self.bytes.get(8..).ok_or_else(outside)?);
+            return part.sequence(to, count, each, What::Items(inner, &items.item));
+        }
+        let mut map = to.serialize_map(Some(shape.fields.len()))?;
+        for field in &shape.fields {
+            map.serialize_entry(&field.name, &self.part(What::Field(field), self.bytes))?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Part<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let outside = || S::Error::custom("a field lies outside of the message");
+        match self.what {
+            What::Struct(shape) => self.structure(shape, to),
+            What::Field(field) => {
+                let end = u64::from(field.offset) + field.bytes();
+                let bytes = usize::try_from(end).ok();
+                let bytes = bytes.and_then(|end| self.bytes.get(field.offset as usize..end));
+                let what = What::Items(&field.extents, &field.item);
+                self.part(what, bytes.ok_or_else(outside)?).serialize(to)
+            }
+            What::Items([], Item::Struct(nested)) => {
+                self.part(What::Struct(nested), self.bytes).serialize(to)
+            }
+            What::Items([], Item::Number(number)) => {
+                self.left.set(self.left.get().saturating_sub(1));
+                write_as_json(*number, self.bytes, to)
+            }
+            What::Items([], _) => Err(S::Error::custom("a type that this program does not know")),
+            What::Items([count, inner @ ..], item) => {
+                let count = *count as usize;
+                let each = self.bytes.len().checked_div(count).unwrap_or(0);
+                self.sequence(to, count, each, What::Items(inner, item))
+            }
+        }
+    }
+}
+
+fn write_as_json<S: Serializer>(number: Number, bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
     macro_rules! of {
         ($type:ty) => {
-            <$type>::from_ne_bytes(bytes.try_into().ok()?)
+            <$type>::from_ne_bytes(
+                bytes.try_into().map_err(|_| S::Error::custom("a number of another size"))?,
+            )
         };
     }
-    Some(match number {
+    match number {
         Number::Bool => match of!(u8) {
-            0 => false.into(),
-            1 => true.into(),
-            other => other.into(),
+            0 => to.serialize_bool(false),
+            1 => to.serialize_bool(true),
+            other => to.serialize_u8(other),
         },
-        Number::U8 => of!(u8).into(),
-        Number::I8 => of!(i8).into(),
-        Number::U16 => of!(u16).into(),
-        Number::I16 => of!(i16).into(),
-        Number::U32 => of!(u32).into(),
-        Number::I32 => of!(i32).into(),
-        Number::U64 => of!(u64).into(),
-        Number::I64 => of!(i64).into(),
+        Number::U8 => to.serialize_u8(of!(u8)),
+        Number::I8 => to.serialize_i8(of!(i8)),
+        Number::U16 => to.serialize_u16(of!(u16)),
+        Number::I16 => to.serialize_i16(of!(i16)),
+        Number::U32 => to.serialize_u32(of!(u32)),
+        Number::I32 => to.serialize_i32(of!(i32)),
+        Number::U64 => to.serialize_u64(of!(u64)),
+        Number::I64 => to.serialize_i64(of!(i64)),
         // Its shortest form, not the digits of the same number with 64 bits.
-        Number::F32 => of!(f32).to_string().parse::<f64>().map_or(Value::Null, Value::from),
-        Number::F64 => of!(f64).into(),
-        _ => return None,
-    })
+        Number::F32 => to.serialize_f32(of!(f32)),
+        Number::F64 => to.serialize_f64(of!(f64)),
+        _ => Err(S::Error::custom("a type that this program does not know")),
+    }
 }
 
 /// Returns the message that a line of JSON says.
@@ -226,6 +316,16 @@ fn write_number(path: &str, number: Number, value: &Value, to: &mut [u8]) -> Res
 mod tests {
     use super::*;
 
+    fn shown(description: &Description, bytes: &[u8], most: usize) -> Option<String> {
+        let shown = Shown::new(description, bytes, most)?;
+        Some(serde_json::to_string(&shown).expect("JSON"))
+    }
+
+    fn to_json(description: &Description, bytes: &[u8]) -> Option<Value> {
+        let text = shown(description, bytes, usize::MAX)?;
+        Some(serde_json::from_str(&text).expect("JSON"))
+    }
+
     fn number(name: &str, offset: u32, extents: &[u32], number: Number) -> Field {
         Field { name: name.into(), offset, extents: extents.to_vec(), item: Item::Number(number) }
     }
@@ -275,7 +375,7 @@ mod tests {
         let line = r#"{"name":"größe","ranges":[0.5,1.5]}"#;
         let bytes = of_json(&scan, line.as_bytes()).expect("a message");
         assert_eq!((bytes[0], bytes[16], bytes.len()), (7, 2, 40));
-        assert_eq!(to_json(&scan, &bytes).expect("JSON").to_string(), line);
+        assert_eq!(shown(&scan, &bytes, SHOWN).as_deref(), Some(line));
         // Lengths of a hostile publisher.
         let all = to_json(&scan, &[0xff; 40]).expect("JSON");
         assert_eq!(all["ranges"].as_array().map(Vec::len), Some(4));
@@ -312,15 +412,38 @@ mod tests {
         let scan = Description::raw("Scan", Struct { size: 112, align: 8, fields });
         let scan = scan.expect("possible");
         let line = concat!(
-            r#"{"name":"abcde","pairs":[[1,2],[3,4],[5,6]],"points":[{"at":[1.0,2.0,3.0]},"#,
-            r#"{"at":[4.0,5.0,6.0]},{"at":[7.0,8.0,9.0]}],"ranges":[0.5,1.5,2.5]}"#
+            r#"{"name":"abcde","ranges":[0.5,1.5,2.5],"points":[{"at":[1.0,2.0,3.0]},"#,
+            r#"{"at":[4.0,5.0,6.0]},{"at":[7.0,8.0,9.0]}],"pairs":[[1,2],[3,4],[5,6]]}"#
         );
         let bytes = of_json(&scan, line.as_bytes()).expect("a message");
         assert_eq!(bytes[32..36], 2.5_f32.to_ne_bytes(), "the third of the ranges");
-        assert_eq!(to_json(&scan, &bytes).expect("JSON").to_string(), line);
+        assert_eq!(shown(&scan, &bytes, SHOWN).as_deref(), Some(line));
         assert_eq!(to_json(&scan, &[b'x'; 112]).expect("JSON")["name"], "xxxxx");
         let long = line.replace("abcde", "abcdef");
         assert_eq!(of_json(&scan, long.as_bytes()), Err("'name' has room for 5 bytes".into()));
+    }
+
+    /// A person is shown the beginning of a long message, and a hostile one takes no memory.
+    #[test]
+    fn what_is_long_is_cut() {
+        let frame = Description::of::<[[u8; 1920]; 1080]>();
+        let bytes = vec![7; 1920 * 1080];
+        let line = shown(&frame, &bytes, 3).expect("fits");
+        assert_eq!(line, r#"[[7,7,7,"… 1,917 more"],"… 1,079 more"]"#);
+        let slice = Description::of::<u16>().slice().expect("possible");
+        let line = shown(&slice, &[1; 1000], 2).expect("fits");
+        assert_eq!(line, r#"[257,257,"… 498 more"]"#);
+        let one = Field { name: "a".into(), offset: 0, extents: Vec::new(), item: text(8) };
+        let fields = vec![one, number("b", 12, &[4], Number::U8)];
+        let named = Description::raw("N", Struct { size: 16, align: 1, fields }).expect("possible");
+        let line = shown(&named, b"\x08\0\0\0abcdefgh\x01\x02\x03\x04", 3).expect("fits");
+        assert_eq!(line, r#"{"a":"abc…","b":[1,2,"… 2 more"]}"#);
+        let all = shown(&frame, &bytes, usize::MAX).expect("fits");
+        assert_eq!(all.matches('7').count(), 1920 * 1080);
+    }
+
+    fn text(room: u32) -> Item {
+        Item::Struct(Struct::text(room))
     }
 
     #[test]

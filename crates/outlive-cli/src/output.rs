@@ -43,11 +43,16 @@ pub fn print(text: impl Display) -> Result<(), Failure> {
         .map_err(|error| Failure::system("write to standard output", &error))
 }
 
-/// Prints a result as one line of JSON, for programs.
+/// Prints a result as one line of JSON, for programs. It is written as it is made: the JSON of a
+/// message may have many times its bytes.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let line = serde_json::to_string(value)
-        .map_err(|error| Failure::system("write JSON", &std::io::Error::other(error)))?;
-    print(format_args!("{line}\n"))
+    let mut out = std::io::BufWriter::with_capacity(64 << 10, std::io::stdout().lock());
+    serde_json::to_writer(&mut out, value)
+        .map_err(std::io::Error::from)
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+        .and_then(|()| out.get_mut().flush())
+        .map_err(|error| Failure::system("write to standard output", &error))
 }
 
 /// Returns a number of bytes for a person: `17 B`, `4.0 KiB`, `1.3 GiB`.

@@ -169,6 +169,22 @@ def test_a_loop_that_an_exception_leaves_answers_its_request(folder, how):
     assert third.result(timeout=10) == b"later" and len(raised) == 1
 
 
+def test_an_exception_of_a_function_that_asked_for_no_request_answers_none(folder):
+    server, client = ends(folder)
+
+    def take(requests):
+        return next(requests)
+
+    call = client.begin(b"x")
+    with pytest.raises(KeyError):
+        # What `map` has is freed while the exception is on its way.
+        for request in map(take, [iter(server)]):
+            taken = request
+            raise KeyError("of this loop, not of the request")
+    taken.reply(b"by another thread")
+    assert call.result(timeout=10) == b"by another thread"
+
+
 @pytest.mark.parametrize("how", ["call", "result", "iteration", "await", "async for"])
 def test_a_handler_that_raises_does_not_leave_its_client_waiting(folder, how):
     server, client = ends(folder)

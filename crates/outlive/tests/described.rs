@@ -2,7 +2,7 @@
 //! field that differs.
 
 use outlive::describe::{
-    Description, Encoding, Field, InlineString, InlineVec, Item, Number, Struct,
+    Description, Encoding, Field, Flag, InlineString, InlineVec, Item, Number, Struct,
 };
 use outlive::queue::Queue;
 use outlive::rpc::Service;
@@ -164,34 +164,66 @@ fn what_cannot_be_is_refused() {
     let apart = "fields come in the order of their places, and apart";
     assert_eq!(why(vec![field("x", 0), field("y", 4)]), apart);
     assert_eq!(why(vec![field("x", 8), field("y", 0)]), apart);
+    // A text that no number of bytes can say.
+    let item = Item::Struct(Struct::text(u32::MAX));
+    assert!(Description::raw("T", shape(vec![Field { item, ..field("x", 0) }])).is_err());
     // Padding between is no flaw: C has it.
     Description::raw("T", shape(vec![field("x", 8)])).expect("possible");
     // What is no struct has the same limits.
-    for (size, align) in [(16, 3), (1 << 31, 8), (12, 8), (0x4000, 0x2000), (16, 0)] {
-        let single = Struct { size, align, fields: vec![field("", 0)] };
+    for (size, align) in [(0, 1), (16, 3), (1 << 31, 8), (12, 8), (0x4000, 0x2000), (16, 0)] {
+        let extents = if size == 0 { vec![0] } else { Vec::new() };
+        let single = Field { extents, ..field("", 0) };
+        let single = Struct { size, align, fields: vec![single] };
         assert!(Description::raw("", single).is_err(), "{size} aligned to {align}");
     }
 }
 
-/// Of bytes, short messages lie in a slot: aligned to 8, whatever language publishes them.
+#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[repr(C, align(32))]
+struct Wide {
+    lanes: [f32; 8],
+    is_valid: Flag,
+    _unused: [u8; 31],
+}
+
+/// Short messages of a type that is aligned to more than a slot are not in slots, whatever language
+/// publishes them, and whether it knows the description or not.
 #[test]
-fn bytes_are_not_described_as_what_does_not_lie_so() {
+fn bytes_lie_as_the_type_wants() {
     let stage = Stage::new("aligned");
-    let of = |size, align| {
-        let item = Item::Number(Number::U8);
-        let field = Field { name: "x".into(), offset: 0, extents: vec![size], item };
-        Description::raw("T", Struct { size, align, fields: vec![field] }).expect("possible")
-    };
-    let open = |name: &str, description: Description| {
-        Topic::<[u8]>::options().description(description).open_or_create(&stage.0, name).map(drop)
-    };
-    open("short", of(16, 8)).expect("made");
-    open("long", of(192, 64)).expect("never in a slot");
-    let slice = of(192, 64).slice().expect("possible");
-    for refused in [of(16, 16), of(160, 32), of(256, 128), slice] {
-        let error = open("refused", refused).expect_err("refused");
-        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+    let domain = &stage.0;
+    let topic = Topic::<Wide>::options().described().create_new(domain, "wide").expect("made");
+    let mut subscriber = topic.subscriber().expect("made");
+    let one = Wide { lanes: [0.5; 8], is_valid: Flag::from(true), _unused: [0; 31] };
+    let described = Topic::<[u8]>::options().description(Description::of::<Wide>());
+    for bytes in [described.open(domain, "wide"), Topic::open_as_bytes(domain, "wide")] {
+        let bytes = bytes.expect("opens");
+        let mut seen = bytes.subscriber().expect("made");
+        let publisher = bytes.publisher().expect("a ring");
+        publisher.publish(one.as_bytes()).expect("published");
+        let mut loan = publisher.loan(64).expect("room");
+        loan.copy_from_slice(one.as_bytes());
+        publisher.publish(loan).expect("published");
+        for _ in 0..2 {
+            assert_eq!(*subscriber.recv().expect("received"), one);
+            let sample = seen.recv().expect("received");
+            assert!(sample.as_ptr().addr().is_multiple_of(32));
+        }
     }
+    // The other way round: bytes have made it, and a Rust program comes later.
+    let of = |align| {
+        let shape = Description::of::<Wide>().shape().clone();
+        let size = shape.size.next_multiple_of(align);
+        Description::raw("Wide", Struct { size, align, ..shape }).expect("possible")
+    };
+    let options = Topic::<[u8]>::options();
+    let bytes = options.clone().description(of(32)).create_new(domain, "bytes").expect("made");
+    let topic = Topic::<Wide>::options().described().open(domain, "bytes").expect("opens");
+    let mut subscriber = topic.subscriber().expect("made");
+    bytes.publisher().expect("a ring").publish(one.as_bytes()).expect("published");
+    assert!(subscriber.recv().expect("received").is_valid.get());
+    let refused = options.description(of(128)).create_new(domain, "refused").map(drop);
+    assert!(matches!(refused, Err(Error::InvalidOption { .. })), "{refused:?}");
 }
 
 /// The page with the description is damaged: an opening that compares it is told, another one is not.

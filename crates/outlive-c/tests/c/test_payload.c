@@ -60,6 +60,10 @@ static void what_cannot_be_is_refused(void) {
     /* One that names itself has no end. */
     fields[1].nested = &payload;
     IS(EINVAL, outlive_topic_open(domain, "p", OUTLIVE_CREATE_NEW, &options, &topic));
+    fields[1] = point_payload_fields[1];
+    fields[1].extents[1] = 3;
+    IS(EINVAL, outlive_topic_open(domain, "p", OUTLIVE_CREATE_NEW, &options, &topic));
+    CHECK(strstr(outlive_last_error(), "'y' has no items"));
     payload.encoding = 1;
     IS(EINVAL, outlive_topic_open(domain, "p", OUTLIVE_CREATE_NEW, &options, &topic));
     /* Of an encoding of its own only the name is known. */

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::array::Array;
 use crate::cli::Common;
-use crate::described;
+use crate::described::{self, Shown};
 use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::framing::{Framing, write_record};
@@ -28,9 +28,10 @@ use crate::verbs::subscribing::{Came, Subscribing};
 /// before it had taken them.
 ///
 /// On a terminal and in a pipe each message is a line: text as it is, an array from Python as its
-/// type, shape and first items, a message of a described type as JSON, anything else as hexadecimal, its first 64 bytes. In a file to
-/// which standard output is redirected, text is a line, and any other message is its bytes and
-/// nothing else. With --output or --raw every message is its bytes and nothing else.
+/// type, shape and first items, a message of a described type as JSON, its first 256 numbers,
+/// anything else as hexadecimal, its first 64 bytes. In a file to which standard output is
+/// redirected, text is a line, and any other message is its bytes and nothing else. With --output or
+/// --raw every message is its bytes and nothing else.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive topic echo drive --msgpack\n  \
@@ -88,6 +89,10 @@ struct FormArgs {
     /// Read messages as msgpack, and write them as JSON, a line each
     #[arg(long)]
     msgpack: bool,
+    /// Write messages of a described type as JSON with all of their numbers, a line each; --json
+    /// does so, too
+    #[arg(long, conflicts_with = "output")]
+    full: bool,
 }
 
 enum Form {
@@ -95,6 +100,8 @@ enum Form {
     Shown,
     /// For a file: text a line each, anything else its bytes alone.
     Kept,
+    /// For a person who wants to see all of it.
+    Full,
     Hex,
     Msgpack,
     Framed(Framing),
@@ -109,6 +116,7 @@ impl FormArgs {
             FormArgs { length_prefixed: true, .. } => Form::Framed(Framing::LengthPrefixed),
             FormArgs { hex: true, .. } => Form::Hex,
             FormArgs { msgpack: true, .. } => Form::Msgpack,
+            FormArgs { full: true, .. } => Form::Full,
             _ if output.is_file() => Form::Framed(Framing::Raw),
             _ if Stdout::look() == Stdout::File => Form::Kept,
             _ => Form::Shown,
@@ -139,7 +147,14 @@ struct Told<'a> {
     hex: Option<String>,
     /// With --msgpack, or by the description that the topic has of its messages.
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<Value>,
+    value: Option<Meaning<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Meaning<'a> {
+    Msgpack(Value),
+    Fields(Shown<'a>),
 }
 
 /// Runs the verb.
@@ -202,12 +217,20 @@ fn write(
             )
         })
     };
+    // A program gets all of it, and so does a person that asks for it.
+    let is_whole = json.is_some() || matches!(form, Form::Full);
+    let most = if is_whole { usize::MAX } else { described::SHOWN };
     let fields = match form {
-        Form::Shown | Form::Kept => description.and_then(|one| described::to_json(one, bytes)),
+        Form::Shown | Form::Kept | Form::Full => {
+            description.and_then(|one| Shown::new(one, bytes, most))
+        }
         _ => None,
     };
     if let Some(publisher) = json {
-        let value = if matches!(form, Form::Msgpack) { Some(value()?) } else { fields };
+        let value = match form {
+            Form::Msgpack => Some(Meaning::Msgpack(value()?)),
+            _ => fields.map(Meaning::Fields),
+        };
         let text = std::str::from_utf8(bytes)
             .ok()
             .filter(|_| value.is_none() && !matches!(form, Form::Hex));
@@ -230,14 +253,21 @@ fn write(
         return output::print_json(&told);
     }
     let line = |text: &str| output.with(|out| write_record(out, Framing::Lines, text.as_bytes()));
+    match (form, fields) {
+        (Form::Full, Some(fields)) => return output::print_json(&fields),
+        (Form::Shown, Some(fields)) => {
+            let text = serde_json::to_string(&fields).map_err(std::io::Error::from);
+            return line(&text.map_err(|error| Failure::system("write a message", &error))?);
+        }
+        _ => {}
+    }
     match form {
-        Form::Shown if fields.is_some() => line(&fields.unwrap_or_default().to_string()),
         Form::Framed(framing) => output.with(|out| write_record(out, *framing, bytes)),
         Form::Kept if is_text(bytes) => output.with(|out| write_record(out, Framing::Lines, bytes)),
         Form::Kept => output.with(|out| write_record(out, Framing::Raw, bytes)),
         Form::Hex => line(&hex(bytes)),
         Form::Msgpack => line(&value()?.to_string()),
-        Form::Shown => line(&match Array::of(&sample.header().own, bytes.len()) {
+        Form::Shown | Form::Full => line(&match Array::of(&sample.header().own, bytes.len()) {
             Some(array) => array.shown(bytes),
             None => shown(bytes),
         }),

@@ -42,6 +42,22 @@ fn fields_are_json() {
     stage.feed(&["topic", "pub", "pose"], b"hello\n").expect(16).says("Pose");
 }
 
+/// A person is shown the beginning of a long array, and a program all of it.
+#[test]
+fn a_frame_is_cut_unless_it_is_wanted() {
+    let stage = Stage::new();
+    let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
+    let frames = Topic::<[[u8; 640]; 4]>::options().described().create_new(&domain, "frame");
+    frames.and_then(|topic| topic.publisher()).expect("made").publish(&[[7; 640]; 4]).expect("out");
+    let latest = ["topic", "echo", "frame", "--history", "1", "--count", "1"];
+    let shown = stage.run(&latest).expect(0).text();
+    assert!(shown.ends_with("7,7,\"… 384 more\"],\"… 3 more\"]\n"), "{shown}");
+    let full = stage.run(&[&latest[..], &["--full"]].concat()).expect(0).json();
+    let told = stage.run(&[&latest[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!(full, told["value"]);
+    assert_eq!(full[3].as_array().map(Vec::len), Some(640));
+}
+
 #[test]
 fn other_encodings_are_bytes() {
     let stage = Stage::new();

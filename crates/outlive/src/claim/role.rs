@@ -272,21 +272,23 @@ impl Role<'_> {
         mut take: impl FnMut() -> Result<H, Error>,
     ) -> Result<Option<H>, Error> {
         loop {
+            // Before the name is in `holder`: others would take a process that only waits for a
+            // dead one's last thread for the holder.
+            if !deadline.has_passed() && !self.wait_free(registry_path, deadline)? {
+                return Ok(None);
+            }
             match take() {
-                // The holder is dead: this was a wait for its last thread.
-                Err(Error::Ending { .. }) if deadline.has_passed() => return Ok(None),
-                Err(Error::Ending { .. }) => {}
-                Err(Error::Taken { .. }) => {
-                    if !self.wait_free(registry_path, deadline)? {
-                        return Ok(None);
-                    }
+                Err(Error::Taken { .. } | Error::Ending { .. }) if deadline.has_passed() => {
+                    return Ok(None);
                 }
+                Err(Error::Taken { .. } | Error::Ending { .. }) => {}
                 other => return other.map(Some),
             }
         }
     }
 
-    /// Waits until no living process has the role. Returns `false` when the deadline passed.
+    /// Waits until no living process has the role, and no thread of a dead one. Returns `false` when
+    /// the deadline passed.
     fn wait_free(self, registry_path: &Path, deadline: Deadline) -> Result<bool, Error> {
         let me = self.registry.me()?;
         let relay = WakeRelay::begin(me.list());

@@ -102,6 +102,7 @@ impl<const N: usize> Describe for InlineString<N> {
     const NAME: &'static str = "";
 
     fn describe() -> (Item, Vec<u32>) {
+        const { assert!(N <= u32::MAX as usize - 4, "a length has 32 bits") };
         (Item::Struct(Struct::text(N as u32)), Vec::new())
     }
 }
@@ -248,6 +249,7 @@ impl<T: Describe, const N: usize> Describe for InlineVec<T, N> {
     const NAME: &'static str = "";
 
     fn describe() -> (Item, Vec<u32>) {
+        const { assert!(size_of::<Self>() <= 1 << 30 && N <= 1 << 30, "at most 1 GiB") };
         let (item, inner) = T::describe();
         let extents = core::iter::once(N as u32).chain(inner).collect();
         let items = Field { name: "items".into(), offset: 8, extents, item };

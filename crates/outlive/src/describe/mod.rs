@@ -33,7 +33,7 @@ mod of_rust;
 use std::fmt;
 
 pub use inline::{InlineString, InlineVec};
-pub use of_rust::{Describe, Described};
+pub use of_rust::{Describe, Described, Flag};
 
 use crate::Error;
 
@@ -229,6 +229,7 @@ impl Field {
     #[doc(hidden)]
     #[must_use]
     pub fn of<T: Describe>(name: &str, offset: usize) -> Field {
+        const { assert!(size_of::<T>() as u64 <= MOST_BYTES, "at most 1 GiB") };
         let (item, extents) = T::describe();
         Field { name: name.to_owned(), offset: offset as u32, extents, item }
     }
@@ -255,6 +256,7 @@ impl Description {
     /// ```
     #[must_use]
     pub fn of<T: Describe>() -> Description {
+        const { assert!(size_of::<T>() as u64 <= MOST_BYTES, "at most 1 GiB") };
         let (item, extents) = T::describe();
         let shape = match item {
             Item::Struct(shape) if extents.is_empty() => shape,
@@ -437,8 +439,9 @@ impl Description {
                 whole("only raw values have fields")
             };
         }
-        if self.is_slice && self.shape.size == 0 {
-            return whole("a slice of values without bytes has no length");
+        // Languages disagree about how many bytes a type without any has.
+        if self.shape.size == 0 {
+            return whole("a value has at least one byte");
         }
         let mut fields = 0;
         if let Some(field) = self.single() {

@@ -55,6 +55,9 @@ impl<M: Payload + ?Sized> Queue<M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// A receiver of this process is in the way like any other: this call waits until another thread
+    /// drops it, and for ever where the calling thread has it.
+    ///
     /// # Errors
     /// The errors of [`Queue::receiver`], but neither [`Error::Taken`] nor [`Error::Ending`].
     ///

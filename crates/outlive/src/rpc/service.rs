@@ -254,6 +254,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// A server of this process is in the way like any other: this call waits until another thread
+    /// drops it, and for ever where the calling thread has it.
+    ///
     /// # Errors
     /// The errors of [`Service::server`], but neither [`Error::Taken`] nor [`Error::Ending`].
     ///

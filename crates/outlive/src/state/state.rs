@@ -147,6 +147,9 @@ impl<M: Payload + ?Sized> State<M> {
     /// Makes this process the writer, waiting for a living writer to leave or to end, and for the
     /// last thread of a dead one.
     ///
+    /// A writer of this process is in the way like any other: this call waits until another thread
+    /// drops it, and for ever where the calling thread has it.
+    ///
     /// # Errors
     /// The errors of [`State::writer`], but neither [`Error::Taken`] nor
     /// [`Error::Ending`].

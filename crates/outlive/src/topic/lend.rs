@@ -6,7 +6,6 @@ use super::layout::LARGEST_PAYLOAD;
 use super::loan::Loan;
 use super::publisher::Publisher;
 use super::ring::{self, Ring};
-use super::slot::INLINE;
 use super::subscriber_slot;
 use crate::liveness::Me;
 use crate::pool::{Message as Still, ObjectRef};
@@ -106,7 +105,7 @@ impl<T: Plain> Publisher<T> {
 impl<M: Payload + ?Sized> Publisher<M> {
     fn lend(&self, len: usize) -> Result<Loan<M>, SendError> {
         let me = self.enter()?;
-        let is_short = len <= INLINE && M::METADATA.align <= 8;
+        let is_short = len <= self.inline_most && M::METADATA.align <= 8;
         let mut loan = self.begin_loan(len);
         if !is_short {
             let (object, at) = self.take_object(me, len)?;

@@ -5,7 +5,6 @@ use core::marker::PhantomData;
 
 use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan, RELIABLE};
 use super::mapping::Map;
-use super::slot::INLINE;
 use super::topic::Topic;
 use crate::describe::{Described, Description};
 use crate::domain::{agree, three_openings};
@@ -228,21 +227,17 @@ impl TopicOptions<[u8]> {
 }
 
 impl Asked {
-    /// Refuses a description of bytes which would not lie as it says: short messages are aligned to
-    /// 8 in a slot, long ones to 64 (a Rust type that is aligned to more than 8 is never in a slot,
-    /// but of bytes a publisher sees no alignment).
+    /// Refuses a description of bytes that are to be aligned to more than memory of a topic is. A
+    /// Rust type is refused when it is compiled.
     fn check_alignment(&self) -> Result<(), Error> {
-        let Some(description) = &self.description else { return Ok(()) };
-        let may_be_short = description.is_slice() || description.size() <= INLINE as u64;
-        let most = if may_be_short { 8 } else { 64 };
-        if description.align() <= most {
-            return Ok(());
+        match &self.description {
+            Some(description) if description.align() > 64 => Err(Error::InvalidOption {
+                what: "a payload's description",
+                wanted: format!("aligned to {} bytes", description.align()).into(),
+                why: "aligned to at most 64 bytes",
+            }),
+            _ => Ok(()),
         }
-        Err(Error::InvalidOption {
-            what: "a payload's description",
-            wanted: format!("aligned to {} bytes", description.align()).into(),
-            why: "aligned to at most 8 bytes, or to 64 if each message has more than 168",
-        })
     }
 
     /// Returns the topic in that file, unless it was made with other options.

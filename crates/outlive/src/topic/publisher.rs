@@ -74,6 +74,9 @@ pub struct Publisher<M: Payload + ?Sized = [u8]> {
     /// What the ring's earlier publishers have counted.
     pub(super) marked_before: u64,
     stamps: bool,
+    /// The most bytes of a message that lies in its slot. None where the topic's maker wants values
+    /// to be aligned to more than a slot does, also if this side knows them as bytes only.
+    pub(super) inline_most: usize,
     /// The expected length of the next value as msgpack.
     #[cfg(feature = "msgpack")]
     pub(super) guess: Cell<usize>,
@@ -131,6 +134,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         let process = inner.registry.process_token()?;
         let ring = ring::take(&inner, me, process)?;
         let slots = core::ptr::from_ref(inner.slots(ring.index)?);
+        let is_aligned = M::METADATA.align <= 8 && inner.segment.header().type_align() <= 8;
         let marked_before = inner.ring(ring.index).marked.load(Ordering::Relaxed);
         Ok(Publisher {
             inner,
@@ -144,6 +148,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             blocked: Cell::new(None),
             marked_before,
             stamps,
+            inline_most: if is_aligned { INLINE } else { 0 },
             #[cfg(feature = "msgpack")]
             guess: Cell::new(0),
             _message: PhantomData,
@@ -238,7 +243,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         bytes: &[u8],
         header: Option<Header>,
     ) -> Result<(), SendError> {
-        if bytes.len() <= INLINE && (M::METADATA.align <= 8 || bytes.is_empty()) {
+        if bytes.len() <= self.inline_most {
             self.put(me, bytes.len(), None, header.as_ref(), |slot| slot.write(bytes));
             return Ok(());
         }

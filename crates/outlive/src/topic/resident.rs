@@ -9,7 +9,6 @@ use super::free_list::objects_in_turn;
 use super::layout::{LARGEST_PAYLOAD, Plan, SUBSCRIBER_SLOT_BYTES, ring_bytes};
 use super::mapping::Inner;
 use super::publisher::Publisher;
-use super::slot::INLINE;
 use crate::segment::Resident;
 use crate::sys::resident::Residency;
 use crate::{Error, Payload, SendError};
@@ -73,7 +72,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             return Err(SendError::TooLarge { len: bytes as u64, max: LARGEST_PAYLOAD as u64 });
         }
         inner.writable()?;
-        if bytes > INLINE || M::METADATA.align > 8 {
+        if bytes > self.inline_most {
             let wanted = (inner.plan.depth as usize)
                 .saturating_add(held)
                 .saturating_add(objects_in_turn(held, bytes as u64));

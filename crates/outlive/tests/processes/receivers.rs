@@ -1,6 +1,6 @@
 //! A queue's one receiver: taken, dead, taken over; and what senders are told.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlive::queue::{Queue, QueueOptions};
 use outlive::{Error, RecvError, SendError};
@@ -320,6 +320,18 @@ fn one_that_does_not_end_keeps_nobody_for_ever(world: &World) {
     );
     // Senders do not take a process that did not get in for a receiver.
     assert!(matches!(sender.send(b"nobody"), Err(SendError::ReceiverDied)));
+    // Nor one that stands by until that thread has exited.
+    let next = Child::start(|| {
+        board.set(1, 1);
+        let mut next = queue.wait_to_receive().expect("it has ended");
+        assert_eq!(next.recv().expect("sent"), b"before");
+    });
+    board.reach(1, 1);
+    let end = Instant::now() + Duration::from_millis(50);
+    while Instant::now() < end {
+        assert!(matches!(sender.send(b"nobody"), Err(SendError::ReceiverDied)));
+        std::thread::sleep(Duration::from_micros(200));
+    }
     longer_lived.kill();
-    assert_eq!(queue.receiver().expect("it has ended").recv().expect("sent"), b"before");
+    next.finish();
 }
