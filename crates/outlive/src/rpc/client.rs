@@ -11,6 +11,7 @@ use super::asked::Asked;
 use super::call::next;
 use super::client_call::Call;
 use super::error::CallError;
+use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE_REQUEST, ServiceFile, Types};
 use super::own_slots::OwnSlots;
 use super::reply::Reply;
@@ -237,21 +238,26 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         if request.len() > INLINE_REQUEST {
             return self.begin_large(me, request, deadline);
         }
-        let asked = self.ask(me, request.len(), |call| {
+        self.begin_short(me, request, deadline)
+    }
+
+    /// Sends a request that fits the slot.
+    #[inline]
+    pub(super) fn begin_short(
+        &self,
+        me: Me,
+        request: &[u8],
+        deadline: Deadline,
+    ) -> Result<Call<'_, R>, CallError> {
+        let ask = || {
             // SAFETY: the slot is free: its call is over, and the server's thread has stopped
             // reading and writing there. The request is short.
-            unsafe { call.write_request(request) };
-            Ok(())
-        });
-        match asked {
+            let write = |call: CallSlot<'_>| unsafe { call.write_request(request) };
+            self.ask(me, request.len(), |call| Ok(write(call)))
+        };
+        match ask() {
             Ok(call) => Ok(call),
-            Err(error) => self.begin_slow(me, error, deadline, |client| {
-                client.ask(me, request.len(), |call| {
-                    // SAFETY: as above.
-                    unsafe { call.write_request(request) };
-                    Ok(())
-                })
-            }),
+            Err(error) => self.begin_slow(me, error, deadline, ask),
         }
     }
 
@@ -388,14 +394,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         deadline: Deadline,
     ) -> Result<Call<'_, R>, CallError> {
         let queue = &self.slots.service.queue;
-        let len = request.len() as u64;
-        if len > LARGEST_MESSAGE {
-            return Err(CallError::TooLarge { len, max: LARGEST_MESSAGE });
-        }
-        let object = match queue.allocate(me, len) {
-            Err(Error::NoSpace { .. }) => self.wait_for_memory(me, len, deadline)?,
-            other => other?,
-        };
+        let object = self.allocate(me, request.len(), deadline)?;
         // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
         // it has room for `len` bytes.
         unsafe {
@@ -409,22 +408,62 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         sent
     }
 
+    fn allocate(&self, me: Me, len: usize, deadline: Deadline) -> Result<ObjectRef, CallError> {
+        let len = len as u64;
+        if len > LARGEST_MESSAGE {
+            return Err(CallError::TooLarge { len, max: LARGEST_MESSAGE });
+        }
+        match self.slots.service.queue.allocate(me, len) {
+            Err(Error::NoSpace { .. }) => self.wait_for_memory(me, len, deadline),
+            other => Ok(other?),
+        }
+    }
+
+    /// Takes memory for a request that is written in place.
+    pub(super) fn lend_long(&self, len: usize, deadline: Deadline) -> Result<InPlace, CallError> {
+        let me = self.slots.me_of_owner()?;
+        let object = self.allocate(me, len, deadline)?;
+        // A death just before: held(dead).
+        Ok(InPlace::own(&self.slots.service, me, object, len, self.slots.process)?)
+    }
+
+    /// Sends the request that has been written in place.
+    pub(super) fn begin_in_place(
+        &self,
+        object: InPlace,
+        deadline: Deadline,
+    ) -> Result<Call<'_, R>, CallError> {
+        let me = self.slots.me_of_owner()?;
+        let ask = || {
+            self.ask(me, object.len(), |call| {
+                call.write_request_object(object.object());
+                object.put(call.request_position())
+            })
+        };
+        let call = match ask() {
+            Ok(call) => call,
+            Err(error) => self.begin_slow(me, error, deadline, ask)?,
+        };
+        object.sent();
+        Ok(call)
+    }
+
     /// Sends the request that lies in an object of the calling thread's. After an error the object
     /// is still that thread's.
-    fn ask_with<'c>(
-        &'c self,
+    fn ask_with(
+        &self,
         me: Me,
         object: &ObjectRef,
         len: usize,
         deadline: Deadline,
-    ) -> Result<Call<'c, R>, CallError> {
-        let ask = |client: &'c Client<Q, R>| {
-            client.ask(me, len, |call| {
+    ) -> Result<Call<'_, R>, CallError> {
+        let ask = || {
+            self.ask(me, len, |call| {
                 call.write_request_object(object);
-                client.slots.service.queue.put(me, object, call.request_position())
+                self.slots.service.queue.put(me, object, call.request_position())
             })
         };
-        match ask(self) {
+        match ask() {
             Ok(call) => Ok(call),
             Err(error) => self.begin_slow(me, error, deadline, ask),
         }
@@ -463,13 +502,13 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         me: Me,
         mut error: CallError,
         deadline: Deadline,
-        ask: impl Fn(&'c Client<Q, R>) -> Result<Call<'c, R>, CallError>,
+        ask: impl Fn() -> Result<Call<'c, R>, CallError>,
     ) -> Result<Call<'c, R>, CallError> {
         while self.slots.waits_for_server()
             && matches!(error, CallError::ServerDied { begun: false } | CallError::NoServer)
         {
             self.wait_for_a_server(me, deadline)?;
-            match ask(self) {
+            match ask() {
                 Ok(call) => return Ok(call),
                 Err(other) => error = other,
             }

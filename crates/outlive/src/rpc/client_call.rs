@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use super::call::{After, Claim, Ready, State, TRIES, next};
 use super::error::CallError;
+use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE_REQUEST, RING};
 use super::own_slots::{OwnSlots, Turn};
 use super::readiness::{CallReadiness, half_of};
@@ -294,20 +295,34 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         let service = &self.client.service;
         // An error leaves the reply where it is.
         let Some(found) = service.found(self.slot, self.taken)? else { return Err(self.damaged()) };
-        // SAFETY: `found` has checked that `len` bytes lie there; the server writes there again
-        // only when the reply is taken.
-        let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
         let is_last = there == 1 && ready.is_end() && !ready.is_dropped();
-        if is_last && found.object.is_none() {
-            self.finish();
-            return Reply::new(bytes);
-        }
-        let mut turn = self.client.inside(self.slot.slot)?;
-        if let Some(object) = &found.object {
-            // A death just before: the process that settles the slot frees it. Its tag names the
-            // place, so it is freed once.
-            service.queue.free_put(object, self.slot.reply_position(self.taken))?;
-        }
+        let (bytes, mut turn) = match found.object {
+            None => {
+                // SAFETY: `found` has checked that `len` bytes lie there; the server writes there
+                // again only when the reply is taken.
+                let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
+                if is_last {
+                    self.finish();
+                    return Reply::new(bytes);
+                }
+                (bytes, self.client.inside(self.slot.slot)?)
+            }
+            Some(object) => {
+                let turn = self.client.inside(self.slot.slot)?;
+                // A death just before: the process that settles the slot frees it. Just after: it is
+                // the dead client's, for `collect`.
+                let place = self.slot.reply_position(self.taken);
+                let process = self.client.process;
+                match InPlace::take(service, object, found.len, place, process) {
+                    Ok(taken) => (Bytes::Object(taken), turn),
+                    Err(Error::Damaged { .. }) => {
+                        drop(turn);
+                        return Err(self.damaged());
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
         self.taken = self.taken.wrapping_add(1);
         if is_last {
             self.finish_in(&mut turn);

@@ -29,7 +29,9 @@ mod client;
 mod client_call;
 mod client_slot;
 mod error;
+mod in_place;
 mod layout;
+mod loan;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod own_slots;
@@ -45,6 +47,7 @@ mod usage;
 pub use client::Client;
 pub use client_call::Call;
 pub use error::CallError;
+pub use loan::{ReplyLoan, RequestLoan};
 pub use reply::Reply;
 pub use request::Request;
 pub use server::Server;
@@ -64,4 +67,6 @@ const _: () = {
     may_be_spawned::<Reply>();
     may_be_spawned::<Request>();
     may_be_spawned::<Stream>();
+    may_be_spawned::<RequestLoan<'static>>();
+    may_be_spawned::<ReplyLoan>();
 };

@@ -33,6 +33,7 @@ crate::checks!(
     a_client_moves_between_threads,
     threads_and_tasks_share_a_client,
     a_server_is_told_when_no_client_waits,
+    long_messages_are_written_and_read_in_place,
     requests_move_between_threads,
     too_many_calls_and_too_large_ones,
     too_many_clients,
@@ -467,6 +468,71 @@ fn a_server_is_told_when_no_client_waits(world: &World) {
     let _request = server.next_timeout(PATIENCE).expect("served").expect("asked");
     assert_eq!(set.try_wait().expect("looks").count(), 0);
     assert_eq!(domain.stats().rescues, 0);
+}
+
+fn long_messages_are_written_and_read_in_place(world: &World) {
+    const LEN: usize = 6_000_000;
+    let domain = world.domain();
+    // One mapping for both sides, so that addresses tell what was copied.
+    let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+    let (mut server, client) =
+        (service.server().expect("none"), Arc::new(service.client().expect("room")));
+    let mut loan = client.loan(LEN).expect("room");
+    loan.fill(3);
+    let written = loan.as_ptr();
+    let call = loan.begin().expect("sent");
+    let request = server.try_next().expect("well").expect("asked");
+    assert_eq!((request.as_ptr(), request.len()), (written, LEN));
+    assert!(request.iter().all(|&byte| byte == 3));
+    let mut answer = request.loan(LEN).expect("room");
+    let (from, to) = answer.split();
+    assert_ne!(from.as_ptr(), to.as_ptr());
+    to.copy_from_slice(from);
+    to[LEN / 2] = 4;
+    let written = answer.as_ptr();
+    answer.send().expect("it waits");
+    let reply = call.wait().expect("answered");
+    assert_eq!((reply.as_ptr(), reply.len(), reply[LEN / 2]), (written, LEN, 4));
+    // A reply that the server copies in lies in the request's memory, if that suits it.
+    for (len, is_same) in [(5_000, true), (4_000, true), (300, false), (9_000, false)] {
+        let call = client.begin(&[5; 5_000]).expect("sent");
+        let request = server.try_next().expect("well").expect("asked");
+        let at = request.as_ptr();
+        request.reply(&vec![6; len]).expect("it waits");
+        let reply = call.wait().expect("answered");
+        assert!(reply.len() == len && reply.iter().all(|&byte| byte == 6));
+        assert_eq!(reply.as_ptr() == at, is_same, "{len}");
+    }
+    // Short ones, by the same calls; what is not sent comes back, from any thread.
+    let mut loan = client.loan(64).expect("room");
+    loan.copy_from_slice(&[7; 64]);
+    let call = loan.begin().expect("sent");
+    let request = server.try_next().expect("well").expect("asked");
+    assert_eq!(*request, [7; 64]);
+    let mut answer = request.loan(100).expect("room");
+    answer.fill(8);
+    answer.send().expect("it waits");
+    assert_eq!(*call.wait().expect("answered"), [8; 100]);
+    let unsent = (client.loan(LEN).expect("room"), reply);
+    std::thread::scope(|scope| scope.spawn(|| drop(unsent)).join()).expect("no panic");
+    let call = client.begin(b"unanswered").expect("sent");
+    let request = server.try_next().expect("well").expect("asked");
+    drop(request.loan(LEN).expect("room"));
+    assert_eq!(call.wait().expect_err("not sent"), CallError::Dropped);
+    // Values of other types, also those that are aligned to more than a slot is.
+    let wide = Service::<[u128], u128>::open_or_create(&domain, "wide").expect("made");
+    let (mut server, client) = (wide.server().expect("none"), wide.client().expect("room"));
+    let mut loan = client.loan(3).expect("room");
+    loan.copy_from_slice(&[1, 2, 3]);
+    let call = loan.begin().expect("sent");
+    let request = server.try_next().expect("well").expect("asked");
+    let sum = request.value().iter().sum();
+    let mut answer = request.loan_value().expect("room");
+    *answer = sum;
+    answer.send().expect("it waits");
+    assert_eq!(call.wait().expect("answered").value(), 6);
+    let report = domain.sweep(true).expect("looks");
+    assert_eq!(report.objects, 0, "{report:?}");
 }
 
 fn requests_move_between_threads(world: &World) {
