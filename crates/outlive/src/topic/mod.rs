@@ -25,6 +25,7 @@
 //! doc/protocols/topic.md has the argument.
 
 mod back_pressure;
+mod durability;
 mod free_list;
 mod hazard;
 mod header;
@@ -58,6 +59,7 @@ mod subscriber_slot;
 mod topic;
 mod usage;
 
+pub use durability::Durability;
 pub use header::Header;
 pub use layout::LARGEST_PAYLOAD;
 pub use loan::Loan;

@@ -108,6 +108,7 @@ mod topic_damage;
 mod topic_deaths;
 mod topic_reliable;
 mod topic_samples;
+mod topic_sessions;
 mod topics;
 mod upgradable_reads;
 mod wait_bridges;
@@ -208,6 +209,7 @@ const ALL: &[&[runner::Check]] = &[
     topics::CHECKS,
     topic_reliable::CHECKS,
     topic_samples::CHECKS,
+    topic_sessions::CHECKS,
     topic_deaths::CHECKS,
     topic_churn::CHECKS,
     topic_damage::CHECKS,
