@@ -208,7 +208,7 @@ static void client_killed(void) {
     kill_it(child);
     OK(outlive_request_wait_cancelled(request, SOON));
     OK(outlive_wait_set_wait(set, &ready, 1, &count, SOON));
-    CHECK(count == 1 && ready.key == key && ready.readiness == OUTLIVE_ENDED);
+    CHECK(count == 1 && ready.key == key && ready.what == OUTLIVE_ENDED);
     outlive_wait_set_close(set);
     CHECK(outlive_request_is_cancelled(request));
     outlive_stream_t *stream = NULL;
