@@ -80,6 +80,7 @@ mod refusals;
 mod rpc;
 mod rpc_deaths;
 mod rpc_failures;
+mod rpc_in_place;
 mod rpc_values;
 mod runner;
 mod rw_lock;
@@ -181,6 +182,7 @@ const ALL: &[&[runner::Check]] = &[
     rpc::CHECKS,
     rpc_deaths::CHECKS,
     rpc_failures::CHECKS,
+    rpc_in_place::CHECKS,
     rpc_values::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,
