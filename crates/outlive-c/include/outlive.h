@@ -453,12 +453,12 @@ typedef enum outlive_opening_t {
 } outlive_opening_t;
 
 /**
- * A call that is in flight.
+ * A call that is in flight. One thread at a time may use it.
  */
 typedef struct outlive_call_t outlive_call_t;
 
 /**
- * Calls a service. One thread at a time may use it and its calls.
+ * Calls a service. All threads may use it at once.
  */
 typedef struct outlive_client_t outlive_client_t;
 
@@ -528,9 +528,19 @@ typedef struct outlive_queue_t outlive_queue_t;
 typedef struct outlive_receiver_t outlive_receiver_t;
 
 /**
+ * Memory for the reply to a request, to be written in place. One thread at a time may use it.
+ */
+typedef struct outlive_reply_loan_t outlive_reply_loan_t;
+
+/**
  * A reply. All threads may use it at once.
  */
 typedef struct outlive_reply_t outlive_reply_t;
+
+/**
+ * Memory for one request, to be written in place. One thread at a time may use it.
+ */
+typedef struct outlive_request_loan_t outlive_request_loan_t;
 
 /**
  * A request that waits for its reply. It may move to another thread, which replies.
@@ -3430,6 +3440,59 @@ int outlive_client_begin(struct outlive_client_t *client,
                          struct outlive_call_t **call);
 
 /**
+ * Lends memory for a request of `size` bytes, to be written in place, waiting until the deadline while
+ * the service's memory is in use: the server reads it there, and no byte of a long one is copied. Its
+ * contents are arbitrary.
+ *
+ * Owner: `*loan` is the caller's, until `outlive_request_loan_begin`, `outlive_request_loan_call` or
+ * `outlive_request_loan_release`.
+ *
+ * Errors: ETIMEDOUT, also with OUTLIVE_TRY: there is no memory. EMSGSIZE, EPERM, EINVAL, EUSERS,
+ * OUTLIVE_DAMAGED.
+ *
+ * If the process dies, the service has the memory back once its last thread has ended.
+ */
+int outlive_client_loan(struct outlive_client_t *client,
+                        size_t size,
+                        outlive_deadline_t deadline,
+                        struct outlive_request_loan_t **loan);
+
+/**
+ * Returns where the request is written: aligned to 8 bytes, as many as were asked for. NULL for NULL.
+ * Owner: the loan.
+ */
+void *outlive_request_loan_data(struct outlive_request_loan_t *loan);
+
+/**
+ * Sends the request, without waiting for the reply: as `outlive_client_begin`.
+ *
+ * Owner: the loan is consumed, also by a call that fails; `*call` is the caller's, until
+ * `outlive_call_release`.
+ *
+ * Errors: as `outlive_client_call`.
+ */
+int outlive_request_loan_begin(struct outlive_request_loan_t *loan,
+                               outlive_deadline_t deadline,
+                               struct outlive_call_t **call);
+
+/**
+ * Sends the request, and waits for the reply until the deadline: as `outlive_client_call`.
+ *
+ * Owner: the loan is consumed, also by a call that fails; `*reply` is the caller's, until
+ * `outlive_reply_release`.
+ *
+ * Errors: as `outlive_client_call`.
+ */
+int outlive_request_loan_call(struct outlive_request_loan_t *loan,
+                              outlive_deadline_t deadline,
+                              struct outlive_reply_t **reply);
+
+/**
+ * Gives a loan back unsent. Passing NULL has no effect.
+ */
+void outlive_request_loan_release(struct outlive_request_loan_t *loan);
+
+/**
  * Returns the next reply of a call, waiting for it until the deadline; `*reply` is NULL when there
  * are no more.
  *
@@ -3515,6 +3578,17 @@ size_t outlive_request_size(const struct outlive_request_t *request);
 bool outlive_request_is_cancelled(const struct outlive_request_t *request);
 
 /**
+ * Waits until the client wants no reply any more (it let go of the call, perhaps because its deadline
+ * passed), or is dead; until the deadline at most. Another thread may use the request meanwhile, but
+ * not consume it.
+ *
+ * Errors: ETIMEDOUT: a client still waits. EINVAL, EUSERS, ENOSPC.
+ *
+ * If the client dies, the wait is over at once.
+ */
+int outlive_request_wait_cancelled(const struct outlive_request_t *request, outlive_deadline_t deadline);
+
+/**
  * Writes the client, dead or alive, to `*info`, also when another client has its place by now.
  *
  * Errors: ESRCH: not known any more. EINVAL.
@@ -3522,7 +3596,7 @@ bool outlive_request_is_cancelled(const struct outlive_request_t *request);
 int outlive_request_client(const struct outlive_request_t *request, struct outlive_peer_info_t *info);
 
 /**
- * Sends the reply. Never waits.
+ * Sends the reply, which may be the bytes of the request itself. Never waits.
  *
  * Owner: the request is consumed, also by a call that fails.
  *
@@ -3532,6 +3606,50 @@ int outlive_request_client(const struct outlive_request_t *request, struct outli
  * If the process dies: after a return of 0 the client has the reply, even if this process dies.
  */
 int outlive_request_reply(struct outlive_request_t *request, const void *data, size_t size);
+
+/**
+ * Lends memory for the reply to a request, `size` bytes, to be written in place: the client reads it
+ * there, and no byte of a long one is copied. Its contents are arbitrary. Never waits.
+ *
+ * Owner: the request is consumed, also by a call that fails; its bytes can be read until the loan is
+ * sent or released. `*loan` is the caller's, until `outlive_reply_loan_send` or
+ * `outlive_reply_loan_release`.
+ *
+ * Errors: EPIPE: the client died. After EMSGSIZE, ENOSPC, EPERM, EINVAL and OUTLIVE_DAMAGED the client
+ * gets ECONNABORTED.
+ *
+ * If the process dies before the reply is sent, the client is told; the service has the memory back
+ * once the last thread of this process has ended.
+ */
+int outlive_request_loan(struct outlive_request_t *request, size_t size, struct outlive_reply_loan_t **loan);
+
+/**
+ * Returns where the reply is written: aligned to 8 bytes, as many as were asked for. NULL for NULL.
+ * Owner: the loan.
+ */
+void *outlive_reply_loan_data(struct outlive_reply_loan_t *loan);
+
+/**
+ * Returns the bytes of the request that the loan is a reply to; their number goes to `*size`, unless
+ * that is NULL. NULL for NULL. Owner: the loan.
+ */
+const void *outlive_reply_loan_request(const struct outlive_reply_loan_t *loan, size_t *size);
+
+/**
+ * Sends the reply. Never waits.
+ *
+ * Owner: the loan is consumed, also by a call that fails.
+ *
+ * Errors: as `outlive_request_reply`.
+ *
+ * If the process dies: after a return of 0 the client has the reply, even if this process dies.
+ */
+int outlive_reply_loan_send(struct outlive_reply_loan_t *loan);
+
+/**
+ * Gives a loan back unsent: the client gets ECONNABORTED. Passing NULL has no effect.
+ */
+void outlive_reply_loan_release(struct outlive_reply_loan_t *loan);
 
 /**
  * Tells the client that what it asked for could not be done, and why: it gets OUTLIVE_FAILED with
@@ -3867,6 +3985,16 @@ int outlive_wait_set_add_server(struct outlive_wait_set_t *set, const struct out
  * Errors: EXDEV, EINVAL.
  */
 int outlive_wait_set_add_call(struct outlive_wait_set_t *set, const struct outlive_call_t *call, uint64_t *key);
+
+/**
+ * Adds a request that the server has: OUTLIVE_ENDED when its client wants no reply any more, or is
+ * dead. Once it is answered, it is not ready again.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_request(struct outlive_wait_set_t *set,
+                                 const struct outlive_request_t *request,
+                                 uint64_t *key);
 
 /**
  * Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way.

@@ -36,6 +36,8 @@ public:
     expected<uint64_t> add(const Subscriber &subscriber) { return key(outlive_wait_set_add_subscriber, subscriber.raw()); }
     expected<uint64_t> add(const Server &server) { return key(outlive_wait_set_add_server, server.raw()); }
     expected<uint64_t> add(const Call &call) { return key(outlive_wait_set_add_call, call.raw()); }
+    /** Adds a server's request: OUTLIVE_ENDED when its client wants no reply any more. */
+    expected<uint64_t> add(const Request &request) { return key(outlive_wait_set_add_request, request.raw()); }
     expected<uint64_t> add(const Publisher &publisher) { return key(outlive_wait_set_add_publisher, publisher.raw()); }
     /** Adds a watch of a domain: OUTLIVE_CHANGED, until `DomainWatch::changed`. */
     expected<uint64_t> add(const DomainWatch &watch) { return key(outlive_wait_set_add_domain_watch, watch.raw()); }

@@ -204,6 +204,13 @@ static void calls() {
                 std::move(stream).finish().value();
                 continue;
             }
+            if (request.bytes().size() > 1000) {
+                auto loan = std::move(request).loan(request.bytes().size() / 2).value();
+                CHECK(loan.request()[1] == std::byte{1});
+                std::ranges::fill(loan.bytes(), loan.request()[0]);
+                std::move(loan).send().value();
+                continue;
+            }
             if (request.text() == "cut") {
                 auto stream = std::move(request).stream().value();
                 stream.send(1, soon).value();
@@ -235,6 +242,12 @@ static void calls() {
     } catch (const outlive::ServiceError &error) {
         CHECK(error.code().value() == OUTLIVE_FAILED && error.text().find("3 bytes") != std::string::npos);
     }
+    auto loan = client.loan(1 << 20, soon).value();
+    std::ranges::fill(loan.bytes(), std::byte{1});
+    loan.bytes()[0] = std::byte{9};
+    auto halved = std::move(loan).call(soon).value();
+    CHECK(halved.bytes().size() == 1 << 19 && halved.bytes().back() == std::byte{9});
+    CHECK(client.loan(10).value().bytes().size() == 10);
     auto cut = client.begin("cut", soon).value();
     CHECK(cut.recv(soon)->as<int>() == 1);
     auto failed = cut.recv(soon);

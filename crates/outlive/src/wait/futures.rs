@@ -195,6 +195,24 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
     }
 }
 
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
+    /// Waits like [`Request::wait_cancelled`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). Beside the work on a request,
+    /// it ends that work when no client wants it any more.
+    ///
+    /// # Errors
+    /// As [`Request::wait_cancelled`], also when no thread can be started.
+    ///
+    /// # If a process dies
+    /// As with [`Request::wait_cancelled`].
+    pub async fn wait_cancelled_async(&self) -> Result<(), WaitError> {
+        while !self.is_cancelled() {
+            opened(self).await?;
+        }
+        Ok(())
+    }
+}
+
 impl<R: Payload + ?Sized> Call<'_, R> {
     /// Receives a reply like [`Call::next`], for `async`: see
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). A future that is dropped
@@ -229,6 +247,18 @@ impl<R: Payload + ?Sized> Call<'_, R> {
             }
             UntilReady::of_one(self, self.readiness().registry())?.await?;
         }
+    }
+
+    /// Waits for the reply like [`Call::wait`], for `async`: see [`Call::next_async`]. A future that
+    /// is dropped before it is ready cancels the call.
+    ///
+    /// # Errors
+    /// As [`Call::wait`]; [`CallError::System`] also when no thread can be started.
+    ///
+    /// # If a process dies
+    /// As with [`Call::wait`].
+    pub async fn wait_async(mut self) -> Result<Reply<R>, CallError> {
+        self.next_async().await?.ok_or(CallError::Dropped)
     }
 }
 

@@ -82,6 +82,7 @@ mod refusals;
 mod rpc;
 mod rpc_deaths;
 mod rpc_failures;
+mod rpc_in_place;
 mod rpc_values;
 mod runner;
 mod rw_lock;
@@ -184,6 +185,7 @@ const ALL: &[&[runner::Check]] = &[
     rpc::CHECKS,
     rpc_deaths::CHECKS,
     rpc_failures::CHECKS,
+    rpc_in_place::CHECKS,
     rpc_values::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,
