@@ -481,6 +481,7 @@ class Topic:
         stamps: bool | None = None,
         reliable: bool | None = None,
         durability: _Durability | None = None,
+        as_is: bool = False,
         payload: Any = None,
     ) -> Self: ...
     @staticmethod
@@ -495,10 +496,13 @@ class Topic:
         stamps: bool | None = None,
         reliable: bool | None = None,
         durability: _Durability | None = None,
+        as_is: bool = False,
         payload: Any = None,
     ) -> Topic: ...
     @property
     def name(self) -> str: ...
+    @property
+    def config(self) -> dict[str, Any]: ...
     @property
     def domain(self) -> Domain: ...
     @property
@@ -516,6 +520,7 @@ class Topic:
         period: float | None = None,
         durability: _Durability | None = None,
         sessions: bool = False,
+        max_age: float | None = None,
     ) -> Subscriber: ...
     def loan_gpu(
         self,
@@ -798,6 +803,8 @@ class Subscriber:
     def latest(self) -> Sample | None: ...
     @property
     def lost(self) -> int: ...
+    @property
+    def expired(self) -> int: ...
     @property
     def lag(self) -> int: ...
     @property
