@@ -442,11 +442,13 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns how many messages are waiting for this subscriber, as far as they are still there.
     #[must_use]
     pub fn lag(&self) -> u64 {
-        let behind = |ring: usize| {
-            let published = self.inner.published(ring as u32);
-            published.saturating_sub(self.cursors[ring]).min(u64::from(self.inner.plan.depth))
+        let behind = |ring: u32| {
+            // A ring that has come since the last receive: all of it is to be taken.
+            let cursor = self.cursors.get(ring as usize).copied().unwrap_or(0);
+            let published = self.inner.published(ring);
+            published.saturating_sub(cursor).min(u64::from(self.inner.plan.depth))
         };
-        (0..self.cursors.len()).map(behind).sum()
+        (0..self.inner.rings()).map(behind).sum()
     }
 
     /// Returns how many living publishers there are: correct at once after any of them was killed.

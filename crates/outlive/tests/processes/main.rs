@@ -71,6 +71,7 @@ mod pool_patterns;
 mod pool_redzones;
 mod pools;
 mod prefault;
+mod publishers_in_turn;
 mod random;
 mod realtime;
 mod receivers;
@@ -207,6 +208,7 @@ const ALL: &[&[runner::Check]] = &[
     shares::CHECKS,
     share_kills::CHECKS,
     topics::CHECKS,
+    publishers_in_turn::CHECKS,
     topic_reliable::CHECKS,
     topic_samples::CHECKS,
     topic_sessions::CHECKS,
