@@ -92,7 +92,7 @@
 #define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
-#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0 }
+#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
@@ -1231,9 +1231,11 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t durability;
   /**
-   * Must be 0.
+   * Not 0: an existing topic is taken as it is, and the options above, but for `payload`, are for
+   * a new one; `outlive_topic_config` says what is there. 0: what was set must be there, else the
+   * topic is refused with EINVAL, and `outlive_last_error` names all that differs.
    */
-  uint32_t reserved;
+  uint32_t as_is;
 } outlive_topic_options_t;
 
 /**
@@ -1301,6 +1303,11 @@ typedef struct outlive_subscriber_options_t {
    * Must be 0.
    */
   uint32_t reserved;
+  /**
+   * How old a message may be, in nanoseconds, by its stamp; older ones are passed over and counted
+   * (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: any age.
+   */
+  uint64_t max_age;
 } outlive_subscriber_options_t;
 
 /**
@@ -3024,6 +3031,14 @@ int outlive_topic_open(const struct outlive_domain_t *domain,
 void outlive_topic_close(struct outlive_topic_t *topic);
 
 /**
+ * Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable and
+ * durability; the rest is 0.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_topic_config(const struct outlive_topic_t *topic, struct outlive_topic_options_t *config);
+
+/**
  * Returns how many living publishers and subscribers there are. Each place may be NULL.
  *
  * Errors: EINVAL.
@@ -3177,6 +3192,12 @@ int outlive_subscriber_latest(struct outlive_subscriber_t *subscriber, struct ou
  * Returns how many messages were overwritten before this subscriber took them, so far. 0 for NULL.
  */
 uint64_t outlive_subscriber_lost(const struct outlive_subscriber_t *subscriber);
+
+/**
+ * Returns how many messages were passed over because they were older than its `max_age`. 0 for
+ * NULL.
+ */
+uint64_t outlive_subscriber_expired(const struct outlive_subscriber_t *subscriber);
 
 /**
  * Returns how many messages are waiting for it. 0 for NULL.

@@ -559,6 +559,7 @@ class Topic:
         stamps: bool | None = None,
         reliable: bool | None = None,
         durability: _Durability | None = None,
+        as_is: bool = False,
         payload: Any = None,
     ) -> Self: ...
     @staticmethod
@@ -573,10 +574,13 @@ class Topic:
         stamps: bool | None = None,
         reliable: bool | None = None,
         durability: _Durability | None = None,
+        as_is: bool = False,
         payload: Any = None,
     ) -> Topic: ...
     @property
     def name(self) -> str: ...
+    @property
+    def config(self) -> dict[str, Any]: ...
     @property
     def domain(self) -> Domain: ...
     @property
@@ -594,6 +598,7 @@ class Topic:
         period: float | None = None,
         durability: _Durability | None = None,
         sessions: bool = False,
+        max_age: float | None = None,
     ) -> Subscriber: ...
     def loan_gpu(
         self,
@@ -876,6 +881,8 @@ class Subscriber:
     def latest(self) -> Sample | None: ...
     @property
     def lost(self) -> int: ...
+    @property
+    def expired(self) -> int: ...
     @property
     def lag(self) -> int: ...
     @property
