@@ -69,6 +69,7 @@ fn run() -> Result<bool, String> {
         "jobs",
         "topics",
         "states",
+        "notifiers",
         "services",
         "waits",
         "pools",
