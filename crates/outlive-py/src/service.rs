@@ -533,8 +533,7 @@ impl Requests {
 
 impl Drop for Requests {
     fn drop(&mut self) {
-        let Last { request, asked } =
-            self.last.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Last { request, asked } = self.last.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(last) = request.take() else { return };
         Python::attach(|py| {
             // Another function has asked: the request is that one's, and what this one raises is

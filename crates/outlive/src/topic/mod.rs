@@ -58,6 +58,7 @@ mod subscriber_slot;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod topic;
 mod usage;
+mod watched;
 
 pub use header::Header;
 pub use layout::LARGEST_PAYLOAD;

@@ -14,6 +14,7 @@ use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
 use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
 use super::ring_choice::{self, Rank};
+use super::watched::Others;
 use crate::liveness::{Ends, Me};
 use crate::pool::{ObjectRef, Tag};
 use crate::shim::Ordering;
@@ -48,6 +49,7 @@ pub(super) struct Ring {
     /// How many messages it has published.
     pub(super) published: u64,
     pub(super) order: u64,
+    pub(super) others: Others,
     /// By slot: its object.
     pub(super) places: Vec<Option<ObjectRef>>,
     pub(super) free_list: FreeList,
@@ -77,7 +79,7 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Erro
         let ends = inner.ends();
         match take_best(inner, process, &ends)? {
             Taking::Taken(ring) => {
-                inner.note_change();
+                inner.note_publisher_change();
                 return Ok(*ring);
             }
             // Another process has come or gone: so it has got further.
@@ -247,6 +249,7 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
         claim,
         published,
         order: words.order.load(Ordering::Relaxed),
+        others: Others::default(),
         places: vec![None; slots.len()],
         free_list: FreeList::default(),
     };
@@ -313,7 +316,7 @@ impl Ring {
     pub(super) fn take(&mut self) -> Ring {
         let (places, free_list) =
             (core::mem::take(&mut self.places), core::mem::take(&mut self.free_list));
-        Ring { places, free_list, ..*self }
+        Ring { places, free_list, others: Others::default(), ..*self }
     }
 
     /// Gives the ring back: objects that no subscriber holds are freed, messages in its slots stay.
@@ -378,6 +381,10 @@ pub(super) fn sweep(
         if let Some(mut ring) = take_one(inner, process, index, ends, Purpose::LookAfter)? {
             objects += ring.free_list.give_back(inner, index);
             ring.leave(inner);
+            if is_dead {
+                // Subscribers need not look there any more.
+                inner.note_publisher_change();
+            }
         }
     }
     Ok((claims, objects))
