@@ -89,9 +89,9 @@
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, NULL, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
-#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL }
+#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
-#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
+#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
@@ -149,6 +149,11 @@
  * A publisher did not wait any longer for this subscriber, and has overwritten messages.
  */
 #define OUTLIVE_LAGGED 10012
+
+/**
+ * The next message is the first one of a publisher that has started.
+ */
+#define OUTLIVE_NEW_SESSION 10013
 
 /**
  * A defect of Outlive itself: report it. The program may go on; what the call was working on may
@@ -358,6 +363,26 @@
  * In an `outlive_payload_t`: bytes of which no more is known than the name.
  */
 #define OUTLIVE_ENCODING_BYTES 6
+
+/**
+ * What a topic keeps for subscribers that come later: not said.
+ */
+#define OUTLIVE_DURABILITY_ANY 0
+
+/**
+ * A subscriber gets what is published while it is there.
+ */
+#define OUTLIVE_VOLATILE 1
+
+/**
+ * A later subscriber gets what living publishers have published. A new topic's default.
+ */
+#define OUTLIVE_TRANSIENT_LOCAL 2
+
+/**
+ * Messages outlive their publishers.
+ */
+#define OUTLIVE_PERSISTENT 3
 
 /**
  * A receive is worth a try.
@@ -1128,6 +1153,15 @@ typedef struct outlive_topic_options_t {
    * `outlive_last_error` names the first field that differs. NULL: messages are bytes.
    */
   const struct outlive_payload_t *payload;
+  /**
+   * What the topic keeps for subscribers that come later: OUTLIVE_VOLATILE,
+   * OUTLIVE_TRANSIENT_LOCAL, OUTLIVE_PERSISTENT, or 0: not said.
+   */
+  uint32_t durability;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved;
 } outlive_topic_options_t;
 
 /**
@@ -1169,9 +1203,10 @@ typedef struct outlive_subscriber_options_t {
    */
   uint32_t keep_last;
   /**
-   * Must be 0.
+   * Which earlier messages to get at most, by one of the numbers of the topic's options; it is
+   * refused if the topic offers less. 0: what the topic offers.
    */
-  uint32_t reserved;
+  uint32_t durability;
   /**
    * Receive only messages with these keys; none: all messages. The array is copied.
    */
@@ -1185,6 +1220,15 @@ typedef struct outlive_subscriber_options_t {
    * for so long. 0: no such limit.
    */
   uint64_t period;
+  /**
+   * Not 0: it is told of each start of a publisher before the first message of it: receiving
+   * returns OUTLIVE_NEW_SESSION, once.
+   */
+  uint32_t sessions;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved;
 } outlive_subscriber_options_t;
 
 /**
@@ -3043,6 +3087,22 @@ uint64_t outlive_sample_order(const struct outlive_sample_t *sample);
  * Returns the token of the process that published it. 0: not known.
  */
 uint32_t outlive_sample_publisher(const struct outlive_sample_t *sample);
+
+/**
+ * Returns the number of the session that it is of: each start of a publisher has a higher one. 0:
+ * not known.
+ */
+uint32_t outlive_sample_session(const struct outlive_sample_t *sample);
+
+/**
+ * Returns 1 if the process that published it is alive, 0 if not.
+ */
+int outlive_sample_publisher_alive(const struct outlive_sample_t *sample);
+
+/**
+ * Returns how many nanoseconds ago it was published, by its stamp; UINT64_MAX without a stamp.
+ */
+uint64_t outlive_sample_age(const struct outlive_sample_t *sample);
 
 /**
  * Releases a sample: its memory can be reused. Passing NULL has no effect.

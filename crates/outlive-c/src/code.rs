@@ -36,6 +36,8 @@ pub const OUTLIVE_DRIVER: c_int = 10010;
 pub const OUTLIVE_FAILED: c_int = 10011;
 /// A publisher did not wait any longer for this subscriber, and has overwritten messages.
 pub const OUTLIVE_LAGGED: c_int = 10012;
+/// The next message is the first one of a publisher that has started.
+pub const OUTLIVE_NEW_SESSION: c_int = 10013;
 /// A defect of Outlive itself: report it. The program may go on; what the call was working on may
 /// be lost.
 pub const OUTLIVE_PANIC: c_int = 10009;
@@ -120,6 +122,7 @@ codes! {
         RecvError::Closed => libc::EPIPE,
         RecvError::Missed => libc::ETIME,
         RecvError::Lagged { .. } => OUTLIVE_LAGGED,
+        RecvError::NewSession { .. } => OUTLIVE_NEW_SESSION,
         RecvError::TooManyHeld => libc::ENOBUFS,
         RecvError::NotOwner => libc::EPERM,
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,

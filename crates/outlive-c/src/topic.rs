@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use outlive::describe::Description;
 use outlive::topic::{
-    Header, Loan, Outgoing, Published, Publisher, PublisherOptions, Sample, Subscriber,
+    Durability, Header, Loan, Outgoing, Published, Publisher, PublisherOptions, Sample, Subscriber,
     SubscriberOptions, Topic, TopicOptions,
 };
 use outlive::{Deadline, Opening, Payload, SendError};
@@ -21,6 +21,26 @@ use crate::domain::{close, outlive_domain_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::payload::{description, outlive_payload_t};
 use crate::wait::wait;
+
+/// What a topic keeps for subscribers that come later: not said.
+pub const OUTLIVE_DURABILITY_ANY: u32 = 0;
+/// A subscriber gets what is published while it is there.
+pub const OUTLIVE_VOLATILE: u32 = 1;
+/// A later subscriber gets what living publishers have published. A new topic's default.
+pub const OUTLIVE_TRANSIENT_LOCAL: u32 = 2;
+/// Messages outlive their publishers.
+pub const OUTLIVE_PERSISTENT: u32 = 3;
+
+/// Returns the durability of that number; `None`: not said.
+fn durability(number: u32) -> Result<Option<Durability>, Failure> {
+    match number {
+        OUTLIVE_DURABILITY_ANY => Ok(None),
+        OUTLIVE_VOLATILE => Ok(Some(Durability::Volatile)),
+        OUTLIVE_TRANSIENT_LOCAL => Ok(Some(Durability::TransientLocal)),
+        OUTLIVE_PERSISTENT => Ok(Some(Durability::Persistent)),
+        _ => Err(Failure::new(libc::EINVAL, "none of the numbers of durability")),
+    }
+}
 
 /// A topic, open in this process; its publishers and subscribers are made from it. All threads may
 /// use it at once.
@@ -97,6 +117,11 @@ pub struct outlive_topic_options_t {
     /// existing one with another description is refused with OUTLIVE_OTHER_TYPE, and
     /// `outlive_last_error` names the first field that differs. NULL: messages are bytes.
     pub payload: *const outlive_payload_t,
+    /// What the topic keeps for subscribers that come later: OUTLIVE_VOLATILE,
+    /// OUTLIVE_TRANSIENT_LOCAL, OUTLIVE_PERSISTENT, or 0: not said.
+    pub durability: u32,
+    /// Must be 0.
+    pub reserved: u32,
 }
 
 /// Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
@@ -125,8 +150,9 @@ pub struct outlive_subscriber_options_t {
     /// The maximum lag behind each publisher, in messages; older ones are skipped, and counted as
     /// lost. 0: the topic's depth.
     pub keep_last: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// Which earlier messages to get at most, by one of the numbers of the topic's options; it is
+    /// refused if the topic offers less. 0: what the topic offers.
+    pub durability: u32,
     /// Receive only messages with these keys; none: all messages. The array is copied.
     pub keys: *const u64,
     /// How many keys.
@@ -134,6 +160,11 @@ pub struct outlive_subscriber_options_t {
     /// How often to expect a message, in nanoseconds: receiving fails with ETIME when none comes
     /// for so long. 0: no such limit.
     pub period: u64,
+    /// Not 0: it is told of each start of a publisher before the first message of it: receiving
+    /// returns OUTLIVE_NEW_SESSION, once.
+    pub sessions: u32,
+    /// Must be 0.
+    pub reserved: u32,
 }
 
 /// Data that a publisher sends along with a message. Its size never changes.
@@ -207,6 +238,8 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
         wait: 0,
         reliable: 0,
         payload: core::ptr::null(),
+        durability: 0,
+        reserved: 0,
     };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers or a pointer.
@@ -217,6 +250,9 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
     }
     if given.reliable != 0 {
         options = options.reliable(true);
+    }
+    if let Some(durability) = durability(given.durability)? {
+        options = options.durability(durability);
     }
     if given.depth > 0 {
         options = options.depth(given.depth);
@@ -311,10 +347,12 @@ pub(crate) unsafe fn subscriber_options(
         reliable: 0,
         history: 0,
         keep_last: 0,
-        reserved: 0,
+        durability: 0,
         keys: core::ptr::null(),
         key_count: 0,
         period: 0,
+        sessions: 0,
+        reserved: 0,
     };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers or a pointer.
@@ -324,7 +362,11 @@ pub(crate) unsafe fn subscriber_options(
     let mut options = SubscriberOptions::default()
         .reliable(given.reliable != 0)
         .history(given.history)
-        .keys(keys);
+        .keys(keys)
+        .sessions(given.sessions != 0);
+    if let Some(durability) = durability(given.durability)? {
+        options = options.durability(durability);
+    }
     if given.keep_last != 0 {
         options = options.keep_last(given.keep_last);
     }
@@ -697,6 +739,31 @@ pub unsafe extern "C" fn outlive_sample_publisher(sample: *const outlive_sample_
     entry_or(0, || {
         // SAFETY: the C caller passes NULL or a live sample.
         Ok(unsafe { self::sample(sample) }?.publisher().map_or(0, |token| token.as_u32()))
+    })
+}
+
+/// Returns the number of the session that it is of: each start of a publisher has a higher one. 0:
+/// not known.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_sample_session(sample: *const outlive_sample_t) -> u32 {
+    // SAFETY: the C caller passes NULL or a live sample.
+    entry_or(0, || Ok(unsafe { self::sample(sample) }?.session()))
+}
+
+/// Returns 1 if the process that published it is alive, 0 if not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_sample_publisher_alive(sample: *const outlive_sample_t) -> c_int {
+    // SAFETY: the C caller passes NULL or a live sample.
+    entry_or(0, || Ok(c_int::from(unsafe { self::sample(sample) }?.publisher_alive())))
+}
+
+/// Returns how many nanoseconds ago it was published, by its stamp; UINT64_MAX without a stamp.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_sample_age(sample: *const outlive_sample_t) -> u64 {
+    entry_or(u64::MAX, || {
+        // SAFETY: the C caller passes NULL or a live sample.
+        let age = unsafe { self::sample(sample) }?.age();
+        Ok(age.map_or(u64::MAX, |age| age.as_nanos() as u64))
     })
 }
 

@@ -253,8 +253,7 @@ pub enum Json {
     Refused(&'static str),
 }
 
-const MESSAGE: &str =
-    "sequence, publisher, stamp, key, frame, bytes, [dtype], [shape], text or hex or value";
+const MESSAGE: &str = "sequence, publisher, stamp, session, publisher_alive, key, frame, bytes, [dtype], [shape], text or hex or value";
 const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
     [figures], [holders], [receiver], [senders], [counters], [config], [publishers], [subscribers], [attributes], [nodes], [commands], [deadlocks], [lock_orders]";
 const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
@@ -284,7 +283,7 @@ pub const JSON: [(&str, Json); 50] = [
         "topic info",
         Json::Line(
             "the topic",
-            "name, type, depth, bytes, max_bytes, published, messages_per_second, publishers, left_over, subscribers",
+            "name, type, depth, durability, reliable, bytes, max_bytes, published, messages_per_second, publishers, left_over, subscribers",
         ),
     ),
     ("topic list", Json::Line("the domain", "domain, topics, [failed]")),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fake::member::{Member, moment, run_all};
 use fake::scene::{BLOCK, OUT_OF_MEMORY, Scene, code_of};
 use fake::{Fake, SOON, What, bytes_of, open_files, pattern, wait_for};
-use outlive::topic::Subscriber;
+use outlive::topic::{Durability, Subscriber};
 use outlive_gpu::{DeviceMemory, DeviceSubscriber, DeviceTopic, GpuError};
 
 const LEN: usize = 300_000;
@@ -258,6 +258,7 @@ fn a_card_that_has_another_block_is_mapped_anew() {
         DeviceTopic::<u8>::options()
             .depth(2)
             .reliable(true)
+            .durability(Durability::Persistent)
             .open_or_create(&fake.domain, "images")
             .expect("a topic"),
     );
@@ -376,6 +377,7 @@ fn a_reader_killed_while_its_device_reads_holds_nothing_for_long() {
     let fake = Fake::new("reader");
     let topic = DeviceTopic::<u8>::options()
         .depth(2)
+        .durability(Durability::Persistent)
         .open_or_create(&fake.domain, "images")
         .expect("a topic");
     let scene = Scene::with(fake);

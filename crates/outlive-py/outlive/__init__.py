@@ -119,6 +119,7 @@ from .errors import (
     GpuError as GpuError,
     Lagged as Lagged,
     Missed as Missed,
+    NewSession as NewSession,
     NoGpu as NoGpu,
     NoReceiver as NoReceiver,
     NoServer as NoServer,

@@ -73,6 +73,7 @@ class _CupyStream(Protocol):
     @property
     def ptr(self) -> int: ...
 
+_Durability = Literal["volatile", "transient_local", "persistent"]
 _Stream = int | _CudaStream | _TorchStream | _CupyStream | None
 
 class _Tensor(Protocol):
@@ -479,6 +480,7 @@ class Topic:
         max_bytes: int | None = None,
         stamps: bool | None = None,
         reliable: bool | None = None,
+        durability: _Durability | None = None,
         payload: Any = None,
     ) -> Self: ...
     @staticmethod
@@ -492,6 +494,7 @@ class Topic:
         max_bytes: int | None = None,
         stamps: bool | None = None,
         reliable: bool | None = None,
+        durability: _Durability | None = None,
         payload: Any = None,
     ) -> Topic: ...
     @property
@@ -511,6 +514,8 @@ class Topic:
         keep_last: int | None = None,
         keys: Sequence[int] | None = None,
         period: float | None = None,
+        durability: _Durability | None = None,
+        sessions: bool = False,
     ) -> Subscriber: ...
     def loan_gpu(
         self,
@@ -616,6 +621,12 @@ class DeviceSample:
     def order(self) -> int: ...
     @property
     def publisher(self) -> int | None: ...
+    @property
+    def session(self) -> int: ...
+    @property
+    def publisher_alive(self) -> bool: ...
+    @property
+    def age(self) -> float | None: ...
     @property
     def stamp(self) -> int: ...
     @property
@@ -745,6 +756,12 @@ class Sample:
     def order(self) -> int: ...
     @property
     def publisher(self) -> int | None: ...
+    @property
+    def session(self) -> int: ...
+    @property
+    def publisher_alive(self) -> bool: ...
+    @property
+    def age(self) -> float | None: ...
     @property
     def stamp(self) -> int: ...
     @property

@@ -27,6 +27,7 @@ __all__ = [
     "GpuError",
     "Lagged",
     "Missed",
+    "NewSession",
     "NoGpu",
     "NoReceiver",
     "NoServer",
@@ -77,6 +78,10 @@ class Missed(Timeout):
 
 class Lagged(OutliveError):
     """A publisher did not wait any longer for this subscriber, and has overwritten messages."""
+
+
+class NewSession(OutliveError):
+    """The next message is the first one of a publisher that has started."""
 
 
 class PeerDied(OutliveError):

@@ -286,7 +286,7 @@ impl DeviceTopic {
         period: Option<f64>,
     ) -> PyResult<DeviceSubscriber> {
         let options: SubscriberOptions =
-            subscriber_options(reliable, history, keep_last, keys, period)?;
+            subscriber_options(reliable, history, keep_last, keys, period, None, false)?;
         let end = self.end.get()?;
         on_gpu(py, end.on.number)?;
         let subscriber = end.topic.subscriber_with(options).raised(py)?;
@@ -577,6 +577,24 @@ impl DeviceSample {
     #[getter]
     fn publisher(&self) -> Option<u32> {
         self.sample.publisher().map(|token| token.as_u32())
+    }
+
+    /// As ``Sample.session``.
+    #[getter]
+    fn session(&self) -> u32 {
+        self.sample.session()
+    }
+
+    /// As ``Sample.publisher_alive``.
+    #[getter]
+    fn publisher_alive(&self) -> bool {
+        self.sample.publisher_alive()
+    }
+
+    /// As ``Sample.age``.
+    #[getter]
+    fn age(&self) -> Option<f64> {
+        self.sample.age().map(|age| age.as_secs_f64())
     }
 
     /// When it was published, in nanoseconds since 1970; 0 if that was not given.

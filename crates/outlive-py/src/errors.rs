@@ -183,6 +183,7 @@ impl Raise for RecvError {
             RecvError::Closed => "SendersGone",
             RecvError::Missed => "Missed",
             RecvError::Lagged { .. } => "Lagged",
+            RecvError::NewSession { .. } => "NewSession",
             RecvError::TooManyHeld => "TooMany",
             RecvError::NotOwner => "NotYours",
             _ => "OutliveError",

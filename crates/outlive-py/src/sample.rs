@@ -48,6 +48,7 @@ pub(crate) struct Sample {
     sequence: u64,
     order: u64,
     publisher: Option<u32>,
+    session: u32,
     gpus: Arc<OnGpus>,
 }
 
@@ -65,6 +66,7 @@ impl Sample {
             sequence: sample.sequence(),
             order: sample.order(),
             publisher: sample.publisher().map(|token| token.as_u32()),
+            session: sample.session(),
             sample: Open::new(sample),
             gpus: Arc::clone(gpus),
         }
@@ -199,6 +201,24 @@ impl Sample {
     #[getter]
     fn publisher(&self) -> Option<u32> {
         self.publisher
+    }
+
+    /// The number of the session that it is of: each start of a publisher has a higher one.
+    #[getter]
+    fn session(&self) -> u32 {
+        self.session
+    }
+
+    /// Whether the process that published it is alive.
+    #[getter]
+    fn publisher_alive(&self) -> PyResult<bool> {
+        Ok(self.sample.get()?.publisher_alive())
+    }
+
+    /// How many seconds ago it was published, by its stamp; None without a stamp.
+    #[getter]
+    fn age(&self) -> PyResult<Option<f64>> {
+        Ok(self.sample.get()?.age().map(|age| age.as_secs_f64()))
     }
 
     /// When it was published, in nanoseconds since 1970; 0 if that was not given.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use outlive::SendError;
 use outlive::describe::Description;
 use outlive::topic::{
-    Header, Publisher as Core, PublisherOptions, SubscriberOptions, Topic as CoreTopic,
+    Durability, Header, Publisher as Core, PublisherOptions, SubscriberOptions, Topic as CoreTopic,
     TopicOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -36,8 +36,11 @@ use crate::waiting::{Until, wait};
 /// topic may take, messages included; where memory of short messages is reused for long ones, the
 /// file may take up to 64 KiB more for each 2 MiB of it. ``stamps``: whether publishers stamp each
 /// message with the time of day. ``reliable``: whether publishers wait for subscribers that ask for
-/// it. A new topic has 16 messages, stamps, no reliable delivery, and at most a quarter of the file
-/// system; an existing one that was made with another value than a given one raises ``BadOption``.
+/// it. ``durability``: what it keeps for later subscribers: nothing (``"volatile"``), messages of
+/// living publishers (``"transient_local"``), or messages as long as they are not overwritten
+/// (``"persistent"``). A new topic has 16 messages, stamps, no reliable delivery, what living
+/// publishers have published, and at most a quarter of the file system; an existing one that was
+/// made with another value than a given one raises ``BadOption``.
 ///
 /// ``payload``: what a message is, for all languages: a class with ``@outlive.payload``, a type of
 /// numpy's (in a list: any number of them), or an encoding and a name, as in ``"json"`` or ``"cdr
@@ -69,6 +72,7 @@ fn options(
     max_bytes: Option<u64>,
     stamps: Option<bool>,
     reliable: Option<bool>,
+    durability: Option<Durability>,
     payload: Option<Description>,
 ) -> TopicOptions {
     let mut options = CoreTopic::options();
@@ -87,7 +91,23 @@ fn options(
     if let Some(offered) = reliable {
         options = options.reliable(offered);
     }
+    if let Some(durability) = durability {
+        options = options.durability(durability);
+    }
     options
+}
+
+/// Reads a durability.
+fn read_durability(given: Option<&str>) -> PyResult<Option<Durability>> {
+    match given {
+        None => Ok(None),
+        Some("volatile") => Ok(Some(Durability::Volatile)),
+        Some("transient_local") => Ok(Some(Durability::TransientLocal)),
+        Some("persistent") => Ok(Some(Durability::Persistent)),
+        Some(other) => Err(PyValueError::new_err(format!(
+            "durability is 'volatile', 'transient_local' or 'persistent', not {other:?}"
+        ))),
+    }
 }
 
 impl Topic {
@@ -113,9 +133,15 @@ pub(crate) fn subscriber_options(
     keep_last: Option<u32>,
     keys: Option<Vec<u64>>,
     period: Option<f64>,
+    durability: Option<&str>,
+    sessions: bool,
 ) -> PyResult<SubscriberOptions> {
     let period = span("period", period)?;
-    let mut options = SubscriberOptions::default().reliable(reliable).history(history);
+    let mut options =
+        SubscriberOptions::default().reliable(reliable).history(history).sessions(sessions);
+    if let Some(durability) = read_durability(durability)? {
+        options = options.durability(durability);
+    }
     if let Some(keys) = keys {
         options = options.keys(&keys);
     }
@@ -131,7 +157,7 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, payload=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, payload=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
@@ -141,9 +167,12 @@ impl Topic {
         max_bytes: Option<u64>,
         stamps: Option<bool>,
         reliable: Option<bool>,
+        durability: Option<&str>,
         payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Topic> {
-        let options = options(depth, max_bytes, stamps, reliable, described::given(payload)?);
+        let durability = read_durability(durability)?;
+        let payload = described::given(payload)?;
+        let options = options(depth, max_bytes, stamps, reliable, durability, payload);
         let made = Named::make(py, name, domain, |d, n| options.open_or_create(d, n))?;
         Topic::of(py, made)
     }
@@ -160,7 +189,7 @@ impl Topic {
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, payload=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, payload=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
@@ -170,9 +199,12 @@ impl Topic {
         max_bytes: Option<u64>,
         stamps: Option<bool>,
         reliable: Option<bool>,
+        durability: Option<&str>,
         payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Topic> {
-        let options = options(depth, max_bytes, stamps, reliable, described::given(payload)?);
+        let durability = read_durability(durability)?;
+        let payload = described::given(payload)?;
+        let options = options(depth, max_bytes, stamps, reliable, durability, payload);
         let made = Named::make(py, name, domain, |d, n| options.create_new(d, n))?;
         Topic::of(py, made)
     }
@@ -230,7 +262,12 @@ impl Topic {
     /// does not offer that. ``keep_last``: the maximum lag,
     /// in messages. ``keys``: only messages with these keys. ``period``: receiving raises
     /// ``Missed`` when no message comes for so many seconds.
-    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None))]
+    ///
+    /// ``durability``: which earlier messages to get at most; raises ``BadOption`` if the topic
+    /// offers less. ``sessions``: ``recv`` raises ``NewSession`` before the first message of each
+    /// start of a publisher.
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None, durability=None, sessions=false))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn subscriber(
         &self,
         py: Python<'_>,
@@ -239,8 +276,11 @@ impl Topic {
         keep_last: Option<u32>,
         keys: Option<Vec<u64>>,
         period: Option<f64>,
+        durability: Option<&str>,
+        sessions: bool,
     ) -> PyResult<Subscriber> {
-        let options = subscriber_options(reliable, history, keep_last, keys, period)?;
+        let options =
+            subscriber_options(reliable, history, keep_last, keys, period, durability, sessions)?;
         let subscriber = self.topic.get()?.subscriber_with(options).raised(py)?;
         Ok(Subscriber::new(subscriber, self.named.clone(), Arc::clone(&self.gpus)))
     }

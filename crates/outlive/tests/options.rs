@@ -58,6 +58,7 @@ fn the_page_has_the_defaults() {
     expect("topic", "depth", topic.depth);
     expect("topic", "stamps", topic.stamps);
     expect("topic", "reliable", topic.reliable);
+    expect("topic", "durability", topic.durability);
     expect_a_quarter("topic", topic.max_bytes, 4 << 30);
     let state = State::<[u8]>::open_or_create(&domain, "state").expect("made").config();
     expect("state", "capacity", state.capacity);
@@ -79,7 +80,8 @@ fn the_page_has_the_defaults() {
     let subscriber = Subscriber::options();
     expect("subscriber", "reliable", false);
     expect("subscriber", "history", 0);
-    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None }";
+    expect("subscriber", "sessions", false);
+    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None, durability: None, sessions: false }";
     assert_eq!(format!("{subscriber:?}"), told);
     std::fs::remove_dir_all(&folder).expect("removed");
 }

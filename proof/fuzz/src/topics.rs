@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use outlive::Domain;
 use outlive::describe::{Description, Encoding};
-use outlive::topic::{Header, Publisher, Sample, Subscriber, Topic};
+use outlive::topic::{Durability, Header, Publisher, Sample, Subscriber, Topic};
 
 use crate::operations::soon;
 use crate::random::Random;
@@ -19,6 +19,7 @@ const LENS: [usize; 7] = [0, 48, 168, 200, 5_000, 100_000, 1 << 20];
 fn open(domain: &Domain) -> Result<Topic, outlive::Error> {
     let bytes = Description::encoded("messages", Encoding::Bytes)?;
     let options = Topic::options().depth(8).max_bytes(16 << 20).reliable(true);
+    let options = options.durability(Durability::Persistent);
     options.description(bytes).open_or_create(domain, NAME)
 }
 

@@ -64,6 +64,15 @@ public:
     uint64_t order() const noexcept { return outlive_sample_order(raw()); }
     /** Returns the token of the process that published it; 0: not known. */
     uint32_t publisher() const noexcept { return outlive_sample_publisher(raw()); }
+    /** Returns the number of the session that it is of: each start of a publisher has a higher one. */
+    uint32_t session() const noexcept { return outlive_sample_session(raw()); }
+    /** Returns whether the process that published it is alive. */
+    bool publisher_alive() const noexcept { return outlive_sample_publisher_alive(raw()) != 0; }
+    /** Returns how long ago it was published, by its stamp; the largest span without a stamp. */
+    std::chrono::nanoseconds age() const noexcept {
+        uint64_t age = outlive_sample_age(raw());
+        return age == UINT64_MAX ? std::chrono::nanoseconds::max() : std::chrono::nanoseconds(age);
+    }
 
     outlive_sample_t *raw() const noexcept { return handle_.get(); }
 

@@ -132,6 +132,9 @@ struct Told<'a> {
     publisher: Option<u32>,
     /// Nanoseconds since 1970, if its publisher said so.
     stamp: Option<u64>,
+    /// Which start of a publisher it is of.
+    session: u32,
+    publisher_alive: bool,
     key: u64,
     frame: u64,
     bytes: usize,
@@ -241,6 +244,8 @@ fn write(
             sequence: sample.sequence(),
             publisher,
             stamp: (header.stamp != 0).then_some(header.stamp),
+            session: sample.session(),
+            publisher_alive: sample.publisher_alive(),
             key: header.key,
             frame: header.frame,
             bytes: bytes.len(),

@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use outlive::config::Config;
 use outlive::describe::Description;
-use outlive::topic::{Header, LARGEST_PAYLOAD, Outgoing, Publisher, Topic};
+use outlive::topic::{Durability, Header, LARGEST_PAYLOAD, Outgoing, Publisher, Topic};
 use outlive::{Deadline, Domain, Error, SendError};
 use serde::Serialize;
 
@@ -77,6 +77,10 @@ pub struct PublishArgs {
     /// of the configuration file says]
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
+    /// For a new topic: what later subscribers get: nothing, what living publishers have published,
+    /// or also what pub leaves when it has ended
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Kept::Persistent)]
+    durability: Kept,
     /// The topic offers reliable delivery: its publishers wait for subscribers that ask for it.
     /// Fails if the topic is there and does not
     #[arg(long)]
@@ -85,6 +89,26 @@ pub struct PublishArgs {
     /// system, 4G at most, or what a profile of the configuration file says]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
+}
+
+/// What a topic keeps for later subscribers. A publisher in a shell ends with its input, so here it is
+/// the most by default.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum Kept {
+    Volatile,
+    #[value(name = "transient_local")]
+    TransientLocal,
+    Persistent,
+}
+
+impl From<Kept> for Durability {
+    fn from(kept: Kept) -> Durability {
+        match kept {
+            Kept::Volatile => Durability::Volatile,
+            Kept::TransientLocal => Durability::TransientLocal,
+            Kept::Persistent => Durability::Persistent,
+        }
+    }
 }
 
 /// Where one message ends and the next begins. By default each line of standard input is one, and
@@ -196,6 +220,7 @@ fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>
         Err(Error::NotFound { .. }) if create => {}
         other => return Ok(other?),
     }
+    options = options.durability(args.durability.into());
     // Of the profile, what a topic is made with; the command line comes before it.
     if let Some(profile) = Config::load()?.profile_for(&args.topic) {
         options = options.profile(profile);

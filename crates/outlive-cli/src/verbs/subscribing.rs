@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::describe::Description;
-use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Durability, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain, Error, RecvError};
 
 use super::awaited::{Awaited, Found};
@@ -173,10 +173,13 @@ fn subscribe(
     from_beginning: bool,
 ) -> impl Fn(&Domain, &str) -> Result<Here, Error> {
     let options = options.clone();
-    let options = if from_beginning { options.history(u32::MAX) } else { options };
     move |domain, name| {
         let topic = Topic::open_as_bytes(domain, name)?;
-        let subscriber = topic.subscriber_with(options.clone())?;
+        let mut options = options.clone();
+        if from_beginning && topic.config().durability > Durability::Volatile {
+            options = options.history(u32::MAX);
+        }
+        let subscriber = topic.subscriber_with(options)?;
         let description = topic.description()?;
         Ok((topic, subscriber, description))
     }

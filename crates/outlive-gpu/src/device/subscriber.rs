@@ -227,6 +227,26 @@ impl<T: Plain> DeviceSample<T> {
         self.share.card.publisher()
     }
 
+    /// Returns which start of a publisher it is of, as
+    /// [`Sample::session`](outlive::topic::Sample::session).
+    #[must_use]
+    pub fn session(&self) -> u32 {
+        self.share.card.session()
+    }
+
+    /// Returns whether the process that published it is alive, as
+    /// [`Sample::publisher_alive`](outlive::topic::Sample::publisher_alive).
+    #[must_use]
+    pub fn publisher_alive(&self) -> bool {
+        self.share.card.publisher_alive()
+    }
+
+    /// Returns how long ago it was published, as [`Sample::age`](outlive::topic::Sample::age).
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        self.share.card.age()
+    }
+
     /// Holds the message until the stream has completed all work enqueued so far, too: call it
     /// after enqueuing the work that reads it.
     ///

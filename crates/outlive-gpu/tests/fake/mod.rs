@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
+use outlive::topic::{Durability, Topic};
 use outlive_gpu::{DeviceMemory, DevicePointer, DeviceTopic, Driver, Gpu, PinnedTopic, Stream};
 
 /// How long anything may take that has to happen.
@@ -180,11 +181,14 @@ impl Fake {
     }
 
     pub fn topic(&self, gpu: &Gpu) -> PinnedTopic {
-        PinnedTopic::open_or_create(gpu, &self.domain, "frames").expect("a topic")
+        let options = Topic::options().durability(Durability::Persistent);
+        PinnedTopic::new(gpu, options.open_or_create(&self.domain, "frames").expect("a topic"))
     }
 
     pub fn device_topic(&self, gpu: &Gpu) -> DeviceTopic {
-        DeviceTopic::open_or_create(gpu, &self.domain, "images").expect("a topic")
+        let options = DeviceTopic::<u8>::options().durability(Durability::Persistent);
+        let topic = options.open_or_create(&self.domain, "images").expect("a topic");
+        DeviceTopic::new(gpu, &self.domain, topic).expect("blocks")
     }
 
     /// Sockets of the processes that answer for blocks.

@@ -159,6 +159,14 @@ pub enum RecvError {
         /// How many messages of one publisher were overwritten.
         lost: u64,
     },
+    /// The next message is the first one of a session of a publisher: of one start of it. It is told
+    /// once for each session, to a subscriber that
+    /// [asks for it](crate::topic::SubscriberOptions::sessions); the next receive returns the
+    /// message.
+    NewSession {
+        /// The session's number: [`Sample::session`](crate::topic::Sample::session).
+        session: u32,
+    },
     /// This subscriber holds as many samples as it can; drop some.
     TooManyHeld,
     /// The bytes of the message are no value of the type asked for, or no msgpack of it.
@@ -184,6 +192,9 @@ impl fmt::Display for RecvError {
                 f,
                 "a publisher did not wait any longer and has overwritten messages that were still to be received: {lost}; receive on, or faster"
             ),
+            RecvError::NewSession { session } => {
+                write!(f, "a publisher has started: its session is number {session}; receive on")
+            }
             RecvError::TooManyHeld => {
                 f.write_str("this subscriber holds 256 samples; drop some first")
             }

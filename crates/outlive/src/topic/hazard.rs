@@ -113,7 +113,7 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use super::super::slot::{INLINE_WORDS, MessageState, Metadata, Slot};
+    use super::super::slot::{INLINE_WORDS, MessageState, Metadata, Origin, Slot};
     use super::*;
     use crate::shim::{explore, explore_all};
 
@@ -131,7 +131,7 @@ mod loom_tests {
     unsafe impl Send for World {}
 
     fn metadata(order: u64, object: Option<u32>) -> Metadata {
-        Metadata { order, publisher: 1, len: 16, object, has_header: false }
+        Metadata { order, origin: Origin::default(), len: 16, object, has_header: false }
     }
 
     impl World {

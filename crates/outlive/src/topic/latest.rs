@@ -1,5 +1,6 @@
 //! [`Subscriber::latest`]: the newest message, whatever came before it.
 
+use super::durability::{Durability, vouched_from};
 use super::newest::{Rings, newest_in, older_end};
 use super::recv::Took;
 use super::sample::Sample;
@@ -22,8 +23,23 @@ impl<M: Payload + ?Sized> Rings for Subscriber<M> {
 }
 
 impl<M: Payload + ?Sized> Subscriber<M> {
-    /// Returns the newest message that is there, whether this subscriber has taken it before or
-    /// not. Older messages are passed over, and do not count as lost; a newer one that comes
+    /// Returns from which message on a ring's messages count as there, by the durability; `None`:
+    /// none does.
+    fn vouched_from(&self, ring: usize) -> Option<u64> {
+        let durability = self.options.durability.unwrap_or_else(|| self.inner.durability());
+        if durability == Durability::Persistent {
+            return Some(0);
+        }
+        let from = vouched_from(&self.inner, ring as u32)?;
+        let is_volatile = durability == Durability::Volatile;
+        let joined_at = self.joined_at.get(ring).copied().filter(|_| is_volatile);
+        Some(from.max(joined_at.unwrap_or(0)))
+    }
+
+    /// Returns the newest message that is there, as the topic's
+    /// [durability](super::TopicOptions::durability) has it: unless that is persistent, the newest
+    /// one of the publishers that live. This subscriber may have taken it before. Older messages are
+    /// passed over, and do not count as lost; a newer one that comes
     /// meanwhile stays to be received. Returns `None` when no message is there, or when the newest
     /// one has none of the subscriber's keys.
     ///
@@ -40,7 +56,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         for _ in 0..1000 {
             let places = (0..self.cursors.len()).filter_map(|ring| {
                 let (order, position) = newest_in(self, ring)?;
-                Some(((order, ring), position))
+                (position >= self.vouched_from(ring)?).then_some(((order, ring), position))
             });
             let Some((newest, position)) = places.max() else { return Ok(None) };
             let (_, ring) = newest;
@@ -48,6 +64,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 Took::Yes(taken) => Some(Sample::new(taken)),
                 Took::Unwanted => None,
                 Took::No => continue,
+                Took::NewSession(session) => return Err(self.told_of(ring, session)),
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
                 Took::Damaged(what) => {

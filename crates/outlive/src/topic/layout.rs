@@ -64,7 +64,8 @@ pub(super) struct TopicHead {
     pub(super) subscriber_slots: AtomicU32,
     /// Whether any subscriber has ever asked to be reliable.
     pub(super) reliable: AtomicU32,
-    reserved_2: AtomicU32,
+    /// How often a publisher has started.
+    pub(super) sessions: AtomicU32,
     pub(super) notifications: RelayedEventCount,
     /// How often a publisher has come or gone.
     pub(super) publisher_changes: AtomicU32,
@@ -88,7 +89,12 @@ pub(super) struct RingWords {
     /// The slot of the subscriber that has to notify it after taking a message, by number + 1, or
     /// [`ANY`].
     awaited: AtomicU32,
-    reserved_2: [AtomicU32; 11],
+    reserved: AtomicU32,
+    /// {number of the owner's session, its token}; 0: nobody vouches for the ring's messages.
+    pub(super) session: AtomicU64,
+    /// Its first message.
+    pub(super) session_from: AtomicU64,
+    reserved_2: [AtomicU32; 6],
     // Written by its publisher.
     /// How many messages it has published.
     pub(super) published: AtomicU64,

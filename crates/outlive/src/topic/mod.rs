@@ -25,6 +25,7 @@
 //! doc/protocols/topic.md has the argument.
 
 mod back_pressure;
+mod durability;
 mod free_list;
 mod hazard;
 mod header;
@@ -60,6 +61,7 @@ mod topic;
 mod usage;
 mod watched;
 
+pub use durability::Durability;
 pub use header::Header;
 pub use layout::LARGEST_PAYLOAD;
 pub use loan::Loan;

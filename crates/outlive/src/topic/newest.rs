@@ -88,7 +88,7 @@ mod loom_tests {
     use loom::sync::atomic::{AtomicU64, Ordering};
     use loom::thread;
 
-    use super::super::slot::Metadata;
+    use super::super::slot::{Metadata, Origin};
     use super::*;
     use crate::shim::explore;
 
@@ -131,7 +131,7 @@ mod loom_tests {
             slot.begin();
             slot.describe(Metadata {
                 order,
-                publisher: 0,
+                origin: Origin::default(),
                 len: 0,
                 object: None,
                 has_header: false,

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
+use super::durability::Durability;
 use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan, RELIABLE};
 use super::mapping::Map;
 use super::topic::Topic;
@@ -50,6 +51,7 @@ struct Asked {
     max_bytes: Option<u64>,
     stamps: Option<bool>,
     reliable: Option<bool>,
+    durability: Option<Durability>,
     wait: Option<WaitStrategy>,
     description: Option<Description>,
 }
@@ -66,6 +68,8 @@ pub struct TopicConfig {
     pub stamps: bool,
     /// Whether the topic offers reliable delivery.
     pub reliable: bool,
+    /// What the topic offers to subscribers that come later.
+    pub durability: Durability,
 }
 
 impl<M: Payload + ?Sized> Clone for TopicOptions<M> {
@@ -115,6 +119,32 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
     /// it.
     pub fn reliable(mut self, offered: bool) -> TopicOptions<M> {
         self.asked.reliable = Some(offered);
+        self
+    }
+
+    /// Sets what the topic offers to subscribers that come later, as history and by
+    /// [`Subscriber::latest`](super::Subscriber::latest). Default for a new topic:
+    /// [`Durability::TransientLocal`], what living publishers have published; so that data of
+    /// yesterday's run is not taken for new.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-durability-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::topic::{Durability, Subscriber, Topic};
+    /// let options = Topic::<u64>::options().durability(Durability::Persistent);
+    /// let kept = options.create_new(&domain, "kept")?;
+    /// let lively = Topic::<u64>::open_or_create(&domain, "lively")?;
+    /// for topic in [&kept, &lively] {
+    ///     topic.publisher()?.publish(&7)?;            // and the publisher is gone
+    /// }
+    /// let late = || Subscriber::options().history(1);
+    /// assert_eq!(*kept.subscriber_with(late())?.recv()?, 7);
+    /// assert!(lively.subscriber_with(late())?.try_recv()?.is_none());
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn durability(mut self, offered: Durability) -> TopicOptions<M> {
+        self.asked.durability = Some(offered);
         self
     }
 
@@ -185,7 +215,8 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
             description: asked.description.clone(),
         };
         let without_stamps = u32::from(asked.stamps == Some(false)) * NO_STAMPS;
-        let options = without_stamps | (u32::from(asked.reliable == Some(true)) * RELIABLE);
+        let reliable = u32::from(asked.reliable == Some(true)) * RELIABLE;
+        let options = without_stamps | reliable | asked.durability.unwrap_or_default().to_bits();
         let init = |segment: &Segment| plan.write(segment, options);
         let (segment, map) = domain.open_prepared(name, opening, &spec, init, Map::of)?;
         asked.finish(segment, map, domain)
@@ -254,6 +285,7 @@ impl Asked {
         agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
         agree(segment, "option stamps", found.stamps, self.stamps)?;
         agree(segment, "option reliable", found.reliable, self.reliable)?;
+        agree(segment, "durability", found.durability, self.durability)?;
         Ok(topic)
     }
 }
@@ -323,6 +355,7 @@ impl<M: Payload + ?Sized> Topic<M> {
             max_bytes: self.inner.segment.header().max_bytes(),
             stamps: options & NO_STAMPS == 0,
             reliable: options & RELIABLE != 0,
+            durability: Durability::of_bits(options),
         }
     }
 }

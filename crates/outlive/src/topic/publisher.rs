@@ -285,10 +285,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
         let relay = WakeRelay::begin(me.list());
         relay.to(head.notifications.relay());
         slot.begin();
-        let publisher = ring.process.as_u32();
         slot.describe(Metadata {
             order,
-            publisher,
+            origin: ring.origin,
             len: len as u32,
             object: object.map(|block| block.reference),
             has_header: header.is_some(),
@@ -331,6 +330,8 @@ fn next_order(inner: &Inner, ring: &mut Ring) -> u64 {
 impl<M: Payload + ?Sized> Drop for Publisher<M> {
     fn drop(&mut self) {
         let ring = self.ring.get_mut().take();
+        // Now, not when the last loan goes: this publisher publishes nothing any more.
+        ring.end_session(&self.inner);
         self.lender.leave(Left { inner: Arc::clone(&self.inner), ring });
     }
 }

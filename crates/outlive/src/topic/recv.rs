@@ -29,6 +29,9 @@ pub(super) enum Took {
     No,
     /// It has none of the subscriber's keys.
     Unwanted,
+    /// It is the first one of a session of which the subscriber wants to be told; it stays the next
+    /// message.
+    NewSession(u32),
     TooManyHeld,
     Damaged(&'static str),
     /// The system does not say whether its memory exists: it stays the next message.
@@ -66,6 +69,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                     return Ok(Some(Sample::new(taken)));
                 }
                 Took::Unwanted => self.advance(ring, position + 1),
+                Took::NewSession(session) => return Err(self.told_of(ring, session)),
                 Took::No => self.skip(ring)?,
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
@@ -161,7 +165,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             next += 1;
         }
         self.lose(next - self.cursors[ring]);
-        let promised = self.promised.get(ring).copied().unwrap_or(0).max(self.cursors[ring]);
+        let promised = self.joined_at.get(ring).copied().unwrap_or(0).max(self.cursors[ring]);
         self.advance(ring, next);
         match next.saturating_sub(promised) {
             lost @ 1.. if self.options.reliable => {
@@ -231,7 +235,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         let metadata = slot.metadata();
         let mut free = self.sample_cache.free();
         let taken = free.as_mut();
-        taken.begin(self.owner, position, metadata);
+        taken.begin(position, metadata);
         if metadata.has_header {
             slot.read_header(&mut taken.header);
         }
@@ -241,12 +245,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 return Took::No;
             }
         }
-        let keys = &self.options.keys;
-        if !keys.is_empty()
+        if self.is_selective
             && slot.is_still(position)
-            && keys.binary_search(&taken.header().key).is_err()
+            && let Some(instead) = self.select(ring, taken)
         {
-            return Took::Unwanted;
+            return instead;
         }
         match metadata.object {
             // The length of a message and the object of the next one, which a publisher has written
@@ -265,6 +268,24 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             None => Took::Yes(free.keep()),
             Some(reference) => self.hold(ring, position, metadata, reference, free),
         }
+    }
+
+    /// Returns what becomes of a message, if it is not received.
+    #[inline(never)]
+    fn select(&self, ring: usize, taken: &Taken) -> Option<Took> {
+        let keys = &self.options.keys;
+        if !keys.is_empty() && keys.binary_search(&taken.header().key).is_err() {
+            return Some(Took::Unwanted);
+        }
+        (self.options.sessions && self.sessions[ring] != taken.session)
+            .then_some(Took::NewSession(taken.session))
+    }
+
+    /// The subscriber is told of a session, once.
+    #[cold]
+    pub(super) fn told_of(&mut self, ring: usize, session: u32) -> RecvError {
+        self.sessions[ring] = session;
+        RecvError::NewSession { session }
     }
 
     /// Holds the object of a message by a hazard pointer.

@@ -10,10 +10,12 @@
 //! back (`hazard.rs`).
 
 use super::back_pressure;
+use super::durability;
 use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
 use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
 use super::ring_choice::{self, Rank};
+use super::slot::Origin;
 use super::watched::Others;
 use crate::liveness::{Ends, Me};
 use crate::pool::{ObjectRef, Tag};
@@ -50,6 +52,10 @@ pub(super) struct Ring {
     pub(super) published: u64,
     pub(super) order: u64,
     pub(super) others: Others,
+    /// What the ring's `session` says of this owner; 0: it publishes nothing.
+    session: u64,
+    /// What each of its messages says of their origin.
+    pub(super) origin: Origin,
     /// By slot: its object.
     pub(super) places: Vec<Option<ObjectRef>>,
     pub(super) free_list: FreeList,
@@ -78,7 +84,8 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Erro
     loop {
         let ends = inner.ends();
         match take_best(inner, process, &ends)? {
-            Taking::Taken(ring) => {
+            Taking::Taken(mut ring) => {
+                ring.begin_session(inner);
                 inner.note_publisher_change();
                 return Ok(*ring);
             }
@@ -177,6 +184,8 @@ fn take_one(
     // Relaxed: this process owns the ring. If it died just before, no device of its own has
     // written, and the last owner's is assumed to write until this process is gone.
     words.device.store(0, Ordering::Relaxed);
+    // The last owner's name goes here, too. If this process died just before, a dead one vouches.
+    words.session.store(0, Ordering::Relaxed);
     if index >= inner.rings() {
         // The slots of the rings before it, too: their first owners have claimed them, and may be
         // stopped, or dead, before they have made them. The count promises that the slots of all
@@ -250,6 +259,8 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
         published,
         order: words.order.load(Ordering::Relaxed),
         others: Others::default(),
+        session: 0,
+        origin: Origin::default(),
         places: vec![None; slots.len()],
         free_list: FreeList::default(),
     };
@@ -275,6 +286,13 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
 }
 
 impl Ring {
+    /// Begins a session: from here on the ring's messages are this publisher's.
+    fn begin_session(&mut self, inner: &Inner) {
+        let words = inner.ring(self.index);
+        let (number, word) = durability::begin(inner, words, self.process, self.published);
+        (self.session, self.origin) = (word, Origin::new(self.process.as_u32(), number));
+    }
+
     /// Gives up its oldest messages, one after the other, until `wanted` succeeds: never one that a
     /// reliable subscriber has still to take, nor the last `kept` ones. A death in between leaves
     /// them as if overwritten.
@@ -317,6 +335,14 @@ impl Ring {
         let (places, free_list) =
             (core::mem::take(&mut self.places), core::mem::take(&mut self.free_list));
         Ring { places, free_list, others: Others::default(), ..*self }
+    }
+
+    /// Ends the session: nobody vouches for the ring's messages any more. Without effect in a forked
+    /// child, whose parent goes on.
+    pub(super) fn end_session(&self, inner: &Inner) {
+        if inner.registry.process_token_if_any() == Some(self.process) {
+            durability::end(inner.ring(self.index), self.session);
+        }
     }
 
     /// Gives the ring back: objects that no subscriber holds are freed, messages in its slots stay.

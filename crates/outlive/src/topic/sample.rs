@@ -3,6 +3,7 @@
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
+use std::time::{Duration, SystemTime};
 
 use super::header::Header;
 use super::sample_cache::{self, Taken};
@@ -94,6 +95,46 @@ impl<M: Payload + ?Sized> Sample<M> {
     #[must_use]
     pub fn order(&self) -> u64 {
         self.taken().order
+    }
+
+    /// Returns the number of the session that it is of: each start of a publisher, of this topic and
+    /// by whichever process, is a session of its own, with a higher number than those before it.
+    /// [`Sample::publisher`] is its process.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-sessions-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::RecvError;
+    /// use outlive::topic::{Subscriber, Topic};
+    /// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+    /// let mut subscriber = topic.subscriber_with(Subscriber::options().sessions(true))?;
+    /// topic.publisher()?.publish(&1)?;
+    /// let publisher = topic.publisher()?;               // the program was started again
+    /// publisher.publish(&2)?;
+    /// assert_eq!(subscriber.recv().map(drop), Err(RecvError::NewSession { session: 1 }));
+    /// assert_eq!(subscriber.recv()?.session(), 1);
+    /// assert_eq!(subscriber.recv().map(drop), Err(RecvError::NewSession { session: 2 }));
+    /// assert_eq!(*subscriber.recv()?, 2);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn session(&self) -> u32 {
+        self.taken().session
+    }
+
+    /// Returns whether the process that published it is alive: correct at once after it was killed.
+    #[must_use]
+    pub fn publisher_alive(&self) -> bool {
+        self.taken().is_publisher_alive()
+    }
+
+    /// Returns how long ago it was published, by its header's stamp and the time of day; `None`
+    /// without a stamp. A stamp that lies in the future is no time ago.
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        let published = self.header().time()?;
+        Some(SystemTime::now().duration_since(published).unwrap_or_default())
     }
 
     /// Returns the token of the process that published it; `None` if the token is damaged.

@@ -8,8 +8,19 @@ use core::ptr::NonNull;
 use super::hazard::{self, NEAR};
 use super::header::Header;
 use super::slot::{CopiedWords, HEADER_WORDS, INLINE_WORDS, Metadata};
+use crate::TokenId;
+use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::identity;
+
+/// The process that owns a record.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    /// Its number.
+    pub(super) process: u64,
+    /// The registry of the topic's domain; `None` in tests.
+    pub(super) registry: Option<&'static Registry>,
+}
 
 /// See the head of this file.
 pub(super) struct Taken {
@@ -23,17 +34,19 @@ pub(super) struct Taken {
     pub(super) len: usize,
     /// The hazard pointer that holds the object, if there is one.
     pointer: *const AtomicU32,
-    /// The number of the process that owns it.
-    owner: u64,
+    /// The number of the process that owns it, and where tokens are looked up; the same for all
+    /// records of a cache.
+    owner: Owner,
     pub(super) order: u64,
     pub(super) position: u64,
     pub(super) publisher: u32,
+    pub(super) session: u32,
     pub(super) header: CopiedWords<HEADER_WORDS>,
     pub(super) inline: CopiedWords<INLINE_WORDS>,
 }
 
 impl Taken {
-    const fn none(is_alone: bool) -> Taken {
+    const fn none(is_alone: bool, owner: Owner) -> Taken {
         Taken {
             out: AtomicU32::new(0),
             is_alone,
@@ -41,10 +54,11 @@ impl Taken {
             data: core::ptr::null(),
             len: 0,
             pointer: core::ptr::null(),
-            owner: 0,
+            owner,
             order: 0,
             position: 0,
             publisher: 0,
+            session: 0,
             header: [MaybeUninit::uninit(); HEADER_WORDS],
             inline: [MaybeUninit::uninit(); INLINE_WORDS],
         }
@@ -52,15 +66,21 @@ impl Taken {
 
     /// Begins with the message at that position; its payload is `inline` until `lies_at` is called.
     #[inline]
-    pub(super) fn begin(&mut self, owner: u64, position: u64, metadata: Metadata) {
+    pub(super) fn begin(&mut self, position: u64, metadata: Metadata) {
         self.has_header = metadata.has_header;
         self.data = core::ptr::null();
         self.len = metadata.len as usize;
         self.pointer = core::ptr::null();
-        self.owner = owner;
         self.order = metadata.order;
         self.position = position;
-        self.publisher = metadata.publisher;
+        self.publisher = metadata.origin.publisher();
+        self.session = metadata.origin.session();
+    }
+
+    /// Returns whether the process that published it is alive.
+    pub(super) fn is_publisher_alive(&self) -> bool {
+        let (publisher, registry) = (TokenId::from_word(self.publisher), self.owner.registry);
+        publisher.zip(registry).is_some_and(|(publisher, registry)| registry.is_alive(publisher))
     }
 
     /// Records that the payload lies at `data`, held by that pointer.
@@ -93,7 +113,7 @@ pub(super) unsafe fn let_go(taken: NonNull<Taken>) {
     // SAFETY: the caller owns it until the last line.
     let this = unsafe { taken.as_ref() };
     // In a forked child the pointer is its parent's.
-    if !this.pointer.is_null() && identity::this_process() == Ok(this.owner) {
+    if !this.pointer.is_null() && identity::this_process() == Ok(this.owner.process) {
         // SAFETY: the subscriber's slot stays mapped until all of its hazard pointers are 0:
         // subscriber.rs.
         hazard::release(unsafe { &*this.pointer });
@@ -121,8 +141,9 @@ pub(super) struct Free {
 }
 
 impl SampleCache {
-    pub(super) fn new() -> SampleCache {
-        SampleCache(Box::leak(Box::new([const { Taken::none(false) }; NEAR])).into())
+    pub(super) fn new(owner: Owner) -> SampleCache {
+        let places = core::array::from_fn(|_| Taken::none(false, owner));
+        SampleCache(Box::leak(Box::new(places)).into())
     }
 
     /// Returns whether no sample has a record of it.
@@ -142,7 +163,7 @@ impl SampleCache {
         match near {
             // SAFETY: `near` is below NEAR, the cache's length.
             Some(near) => Free { taken: unsafe { self.0.cast::<Taken>().add(near) }, near },
-            None => Free::alone(),
+            None => Free::alone(places[0].owner),
         }
     }
 }
@@ -160,8 +181,8 @@ impl Drop for SampleCache {
 
 impl Free {
     #[cold]
-    fn alone() -> Free {
-        let taken = Box::leak(Box::new(Taken::none(true))).into();
+    fn alone(owner: Owner) -> Free {
+        let taken = Box::leak(Box::new(Taken::none(true, owner))).into();
         Free { taken, near: NEAR }
     }
 
@@ -200,7 +221,7 @@ mod tests {
 
     #[test]
     fn places_are_used_again_and_more_are_made() {
-        let cache = SampleCache::new();
+        let cache = SampleCache::new(Owner { process: 0, registry: None });
         let kept: Vec<_> = (0..NEAR + 3).map(|_| cache.free().keep()).collect();
         assert_eq!(kept.iter().collect::<std::collections::HashSet<_>>().len(), NEAR + 3);
         // SAFETY: `keep` returned it, and it is released once.

@@ -27,7 +27,7 @@ pub(super) struct Slot {
     order: AtomicU64,
     /// {the publisher's token, length}
     what: AtomicU64,
-    /// {form, the object's reference}
+    /// {the session's number, form, the object's reference}
     form: AtomicU64,
     inline: [AtomicU64; INLINE_WORDS],
     header: [AtomicU64; HEADER_WORDS],
@@ -44,12 +44,40 @@ const OBJECT: u32 = 1;
 /// The message has a user's header.
 const HEADER: u32 = 2;
 
+/// Where the number of a session lies in `form`: above the flags.
+const SESSION_AT: u32 = 32 + 3;
+
+/// Who publishes, as a slot's words have it: the same for all messages of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// The publishing process's token, in the upper half.
+    what: u64,
+    /// The session's number, from `SESSION_AT` on.
+    form: u64,
+}
+
+impl Origin {
+    pub(super) fn new(publisher: u32, session: u32) -> Origin {
+        Origin { what: u64::from(publisher) << 32, form: u64::from(session) << SESSION_AT }
+    }
+
+    /// Returns the publishing process's token.
+    #[inline]
+    pub(super) fn publisher(self) -> u32 {
+        (self.what >> 32) as u32
+    }
+
+    #[inline]
+    pub(super) fn session(self) -> u32 {
+        (self.form >> SESSION_AT) as u32
+    }
+}
+
 /// What is written besides the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Metadata {
     pub(super) order: u64,
-    /// The publishing process's token.
-    pub(super) publisher: u32,
+    pub(super) origin: Origin,
     pub(super) len: u32,
     /// The reference of a payload that does not lie in the slot.
     pub(super) object: Option<u32>,
@@ -83,14 +111,11 @@ impl Slot {
     #[inline]
     pub(super) fn describe(&self, metadata: Metadata) {
         self.order.store(metadata.order, Ordering::Relaxed);
-        self.what.store(
-            u64::from(metadata.publisher) << 32 | u64::from(metadata.len),
-            Ordering::Relaxed,
-        );
+        self.what.store(metadata.origin.what | u64::from(metadata.len), Ordering::Relaxed);
         let form = (u32::from(metadata.object.is_some()) * OBJECT)
             | (u32::from(metadata.has_header) * HEADER);
         self.form.store(
-            u64::from(form) << 32 | u64::from(metadata.object.unwrap_or(0)),
+            metadata.origin.form | u64::from(form) << 32 | u64::from(metadata.object.unwrap_or(0)),
             Ordering::Relaxed,
         );
     }
@@ -158,7 +183,10 @@ impl Slot {
         let flags = (form >> 32) as u32;
         Metadata {
             order: self.order.load(Ordering::Relaxed),
-            publisher: (what >> 32) as u32,
+            origin: Origin {
+                what: what & !u64::from(u32::MAX),
+                form: form >> SESSION_AT << SESSION_AT,
+            },
             len: what as u32,
             object: (flags & OBJECT != 0).then_some(form as u32),
             has_header: flags & HEADER != 0,
@@ -239,7 +267,7 @@ mod tests {
             let position = position as u64;
             let metadata = Metadata {
                 order: 7,
-                publisher: 8,
+                origin: Origin::new(8, position as u32),
                 len: len as u32,
                 object: None,
                 has_header: len % 2 == 0,
@@ -263,7 +291,7 @@ mod tests {
         slot.begin();
         let metadata = Metadata {
             order: 1,
-            publisher: 2,
+            origin: Origin::new(u32::MAX, (1 << 29) - 1),
             len: 1 << 30,
             object: Some((1 << 29) - 1),
             has_header: false,

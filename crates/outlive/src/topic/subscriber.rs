@@ -18,11 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::durability::{Durability, vouched_from};
 use super::layout::{MOST_RINGS, SubscriberSlot};
 use super::mapping::Inner;
 use super::ring;
 use super::sample::Sample;
-use super::sample_cache::SampleCache;
+use super::sample_cache::{Owner, SampleCache};
 use super::slot::Slot;
 use super::subscriber_options::SubscriberOptions;
 use super::subscriber_slot;
@@ -82,9 +83,12 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     /// Its keys are sorted.
     pub(super) options: SubscriberOptions,
     pub(super) lost: u64,
-    /// Of a reliable subscriber, by ring: from which message on it is told what it loses. Before it
-    /// lies what was published before it had joined. Empty: 0 for all rings.
-    pub(super) promised: Vec<u64>,
+    /// By ring: how many messages it had when this subscriber had joined. Rings that came later: 0.
+    pub(super) joined_at: Vec<u64>,
+    /// By ring: the session of which this subscriber was told last, or got a message.
+    pub(super) sessions: [u32; MOST_RINGS],
+    /// Whether it looks closer at each message: it has keys, or asks for sessions.
+    pub(super) is_selective: bool,
     /// When the last message came.
     pub(super) last: Instant,
     /// Tells wait sets that it has left.
@@ -143,7 +147,7 @@ struct Joining {
 
 impl Joining {
     /// Takes a slot, and writes the cursors of all rings that there are.
-    fn begin(inner: &Inner, history: u32) -> Result<Joining, Error> {
+    fn begin(inner: &Inner, history: u32, durability: Durability) -> Result<Joining, Error> {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let owner = identity::this_process()
@@ -160,7 +164,12 @@ impl Joining {
                 return Err(error);
             }
             let published = inner.published(ring);
-            cursors.push(published.saturating_sub(history));
+            let oldest = match durability {
+                Durability::Persistent => 0,
+                Durability::TransientLocal => vouched_from(inner, ring).unwrap_or(published),
+                Durability::Volatile => published,
+            };
+            cursors.push(published.saturating_sub(history).max(oldest).min(published));
         }
         for (ring, cursor) in words.cursors.iter().enumerate() {
             cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
@@ -200,7 +209,25 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 wanted: "reliable".into(),
             });
         }
-        let joining = Joining::begin(&inner, options.history)?;
+        let offered = inner.durability();
+        let wanted = options.wanted_durability();
+        if wanted > offered {
+            return Err(Error::OtherOptions {
+                path: inner.segment.path().into(),
+                what: "durability",
+                found: offered.to_string().into(),
+                wanted: wanted.to_string().into(),
+            });
+        }
+        if options.history > 0 && options.durability == Some(Durability::Volatile) {
+            return Err(Error::InvalidOption {
+                what: "a subscriber's history",
+                wanted: options.history.to_string().into(),
+                why: "0, or another durability than volatile",
+            });
+        }
+        let durability = options.durability.unwrap_or(offered);
+        let joining = Joining::begin(&inner, options.history, durability)?;
         Subscriber::join(inner, options, joining)
     }
 
@@ -217,12 +244,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         // `back_pressure::slowest`. A publisher that has not seen this subscriber has published all
         // that it may overwrite without waiting for it; this subscriber receives what comes after.
         fence(Ordering::SeqCst);
-        let promised = match options.reliable {
-            // Also of a ring that has come since the cursors were written.
-            true => (0..inner.rings()).map(|ring| inner.published(ring)).collect(),
-            false => Vec::new(),
-        };
+        // Also of a ring that has come since the cursors were written.
+        let joined_at = (0..inner.rings()).map(|ring| inner.published(ring)).collect();
         options.keys.sort_unstable();
+        let is_selective = !options.keys.is_empty() || options.sessions;
         Ok(Subscriber {
             subscriber_slot,
             process,
@@ -230,10 +255,15 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             inside: Cell::new(me.id.as_u32()),
             cursors,
             watched: Watched::default(),
-            sample_cache: ManuallyDrop::new(SampleCache::new()),
+            sample_cache: ManuallyDrop::new(SampleCache::new(Owner {
+                process: owner,
+                registry: Some(inner.registry),
+            })),
             options,
             lost: 0,
-            promised,
+            joined_at,
+            sessions: [0; MOST_RINGS],
+            is_selective,
             last: Instant::now(),
             told_left: OnceCell::new(),
             inner,
@@ -529,7 +559,7 @@ mod tests {
         let domain = Domain::open_or_create_at(&folder).expect("opens");
         let topic = Topic::<u64>::options().depth(2).reliable(true);
         let topic = topic.open_or_create(&domain, "topic").expect("made");
-        let joining = Joining::begin(&topic.inner, 0).expect("a slot");
+        let joining = Joining::begin(&topic.inner, 0, Durability::Volatile).expect("a slot");
         let publisher = topic.publisher().expect("a ring");
         for number in 0..5 {
             publisher.publish(&number).expect("none is in the way");

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::durability::Durability;
+
 /// Options for a subscriber; [`Topic::subscriber_with`](super::Topic::subscriber_with) makes one
 /// with them. They begin with [`Subscriber::options`](super::Subscriber::options).
 ///
@@ -25,6 +27,8 @@ pub struct SubscriberOptions {
     pub(super) keep_last: Option<u32>,
     pub(super) keys: Vec<u64>,
     pub(super) period: Option<Duration>,
+    pub(super) durability: Option<Durability>,
+    pub(super) sessions: bool,
 }
 
 impl SubscriberOptions {
@@ -39,10 +43,40 @@ impl SubscriberOptions {
     }
 
     /// Sets how many messages of each publisher from before the subscription to receive, as far as
-    /// they are still there, also of publishers that have ended. Default: 0.
+    /// they are still there, and as the topic's [durability](super::TopicOptions::durability) gives
+    /// them: of living publishers, or also of those that have ended. Default: 0.
     pub fn history(mut self, messages: u32) -> SubscriberOptions {
         self.history = messages;
         self
+    }
+
+    /// Sets which earlier messages to get as history and by
+    /// [`Subscriber::latest`](super::Subscriber::latest): no more than these, although the topic may
+    /// offer more. Default: what the topic offers.
+    ///
+    /// A topic that offers less refuses the subscriber
+    /// ([`Error::OtherOptions`](crate::Error::OtherOptions), whose `what` is "durability"), and so
+    /// does a volatile topic a history.
+    pub fn durability(mut self, wanted: Durability) -> SubscriberOptions {
+        self.durability = Some(wanted);
+        self
+    }
+
+    /// Sets whether to be told of each session, before its first message:
+    /// [`RecvError::NewSession`](crate::RecvError::NewSession). A session is one start of a
+    /// publisher, so a publisher that was started again is a new one. Default: no.
+    pub fn sessions(mut self, told: bool) -> SubscriberOptions {
+        self.sessions = told;
+        self
+    }
+
+    /// Returns the least that the topic has to offer.
+    pub(super) fn wanted_durability(&self) -> Durability {
+        let history = match self.history {
+            0 => Durability::Volatile,
+            _ => Durability::TransientLocal,
+        };
+        self.durability.unwrap_or(history).max(history)
     }
 
     /// Sets the maximum lag behind each publisher, in messages: when more are waiting, the oldest

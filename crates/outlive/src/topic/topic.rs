@@ -45,7 +45,8 @@ use crate::{Domain, Error, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// Published messages stay; see [`Publisher`] and [`Subscriber`].
+/// Published messages stay, as the topic's [durability](super::TopicOptions::durability) says; see
+/// [`Publisher`] and [`Subscriber`].
 pub struct Topic<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     _message: PhantomData<fn(&M)>,

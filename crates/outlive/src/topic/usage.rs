@@ -1,6 +1,7 @@
 //! A topic seen from outside: its publishers and subscribers, how far they are, and what the dead
 //! have left.
 
+use super::durability::Durability;
 use super::layout::{Claim, State};
 use super::mapping::Inner;
 use super::{ring, subscriber_slot};
@@ -22,6 +23,10 @@ pub struct TopicUsage {
     pub subscribers: Vec<SubscriberUsage>,
     /// How many messages of each publisher are kept.
     pub depth: u32,
+    /// What the topic offers to subscribers that come later.
+    pub durability: Durability,
+    /// Whether it offers reliable delivery.
+    pub reliable: bool,
     /// Bytes that the topic takes now.
     pub bytes: u64,
     /// The most bytes that it may take.
@@ -82,6 +87,8 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
     let depth = u64::from(inner.plan.depth);
     let mut usage = TopicUsage {
         depth: inner.plan.depth,
+        durability: inner.durability(),
+        reliable: inner.offers_reliable(),
         bytes: inner.bytes()?,
         max_bytes: inner.segment.header().max_bytes(),
         ..TopicUsage::default()

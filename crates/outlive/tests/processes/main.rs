@@ -109,6 +109,7 @@ mod topic_damage;
 mod topic_deaths;
 mod topic_reliable;
 mod topic_samples;
+mod topic_sessions;
 mod topics;
 mod upgradable_reads;
 mod wait_bridges;
@@ -210,6 +211,7 @@ const ALL: &[&[runner::Check]] = &[
     publishers_in_turn::CHECKS,
     topic_reliable::CHECKS,
     topic_samples::CHECKS,
+    topic_sessions::CHECKS,
     topic_deaths::CHECKS,
     topic_churn::CHECKS,
     topic_damage::CHECKS,

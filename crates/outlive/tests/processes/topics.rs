@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use outlive::topic::{
-    Header, LARGEST_PAYLOAD, Outgoing, Subscriber, SubscriberOptions, Topic, TopicOptions,
-    TopicUsage,
+    Durability, Header, LARGEST_PAYLOAD, Outgoing, Subscriber, SubscriberOptions, Topic,
+    TopicOptions, TopicUsage,
 };
 use outlive::{Detail, Domain, RecvError, SendError, WaitStrategy};
 
@@ -37,9 +37,13 @@ pub fn open(domain: &Domain, depth: u32) -> Topic<[u8]> {
     options(depth).open_or_create(domain, "topic").expect("opens")
 }
 
-/// Small, so that whatever leaks is soon seen; it offers reliable delivery.
+/// Small, so that whatever leaks is soon seen; it offers all that a topic can.
 pub fn options(depth: u32) -> TopicOptions<[u8]> {
-    Topic::options().depth(depth).max_bytes(256 << 20).reliable(true)
+    Topic::options()
+        .depth(depth)
+        .max_bytes(256 << 20)
+        .reliable(true)
+        .durability(Durability::Persistent)
 }
 
 /// Options of a subscriber that publishers wait for.

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 
 use outlive::Domain;
-use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Durability, Publisher, Subscriber, SubscriberOptions, Topic};
 
 use crate::board::Board;
 use crate::runner::World;
@@ -32,6 +32,7 @@ const MOST_AFTER: usize = 8;
 
 fn open(domain: &Domain) -> Topic<u64> {
     let options = Topic::options().depth(4).max_bytes(16 << 20).reliable(true);
+    let options = options.durability(Durability::Persistent);
     options.open_or_create(domain, "topic").expect("opens")
 }
 

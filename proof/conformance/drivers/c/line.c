@@ -75,6 +75,7 @@ void fail(int code) {
         NAMED(OUTLIVE_DAMAGED), NAMED(OUTLIVE_OTHER_KIND), NAMED(OUTLIVE_OTHER_TYPE),
         NAMED(OUTLIVE_BROKEN), NAMED(OUTLIVE_PANIC), NAMED(OUTLIVE_FAILED),
         NAMED(OUTLIVE_LAGGED),
+        NAMED(OUTLIVE_NEW_SESSION),
     };
     for (size_t at = 0; at < sizeof names / sizeof *names; at++)
         if (names[at].code == code) {

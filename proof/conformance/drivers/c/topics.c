@@ -79,6 +79,8 @@ static void topic_open(void) {
     options.reliable = (uint32_t)flag(2, "reliable");
     if (flag(2, "track")) options.payload = &track_payload;
     if (flag(2, "other")) options.payload = &other_payload;
+    if (flag(2, "volatile")) options.durability = OUTLIVE_VOLATILE;
+    if (flag(2, "persistent")) options.durability = OUTLIVE_PERSISTENT;
     TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &topic));
     it()->main = topic;
     OK();
@@ -106,6 +108,7 @@ static void topic_subscriber(void) {
     outlive_subscriber_t *subscriber = NULL;
     uint64_t value = 0, wanted[32];
     options.reliable = (uint32_t)flag(2, "reliable");
+    options.sessions = (uint32_t)flag(2, "sessions");
     if (option(2, "history", &value)) options.history = (uint32_t)value;
     if (option(2, "keep", &value)) options.keep_last = (uint32_t)value;
     if (option(2, "period", &value)) options.period = value * 1000000;
@@ -234,6 +237,8 @@ HEADER(stamp)
 NUMBER(sample_sequence, outlive_sample_sequence(sample))
 NUMBER(sample_order, outlive_sample_order(sample))
 NUMBER(sample_publisher, outlive_sample_publisher(sample))
+NUMBER(sample_session, outlive_sample_session(sample))
+NUMBER(sample_alive, outlive_sample_publisher_alive(sample))
 
 static void sample_show(void) { say_shown(outlive_sample_data(sample), outlive_sample_size(sample)); }
 
@@ -252,6 +257,6 @@ const struct verb topic_verbs[] = {
     V(topic, drain, 3), V(topic, drain_all, 1), V(topic, consume, 2), V(topic, lost, 1), V(topic, lag, 1),
     V(topic, publishers, 1), V(topic, subscribers, 1),
     V(sample, show, 0), V(sample, sequence, 0), V(sample, order, 0), V(sample, key, 0), V(sample, frame, 0),
-    V(sample, stamp, 0), V(sample, publisher, 0), V(sample, drop, 0),
+    V(sample, stamp, 0), V(sample, publisher, 0), V(sample, session, 0), V(sample, alive, 0), V(sample, drop, 0),
     END,
 };

@@ -116,6 +116,7 @@ inline string name_of(const std::error_code &code) {
     case OUTLIVE_BROKEN: return "OUTLIVE_BROKEN";
     case OUTLIVE_FAILED: return "OUTLIVE_FAILED";
     case OUTLIVE_LAGGED: return "OUTLIVE_LAGGED";
+    case OUTLIVE_NEW_SESSION: return "OUTLIVE_NEW_SESSION";
     default: return std::to_string(code.value());
     }
 }

@@ -52,6 +52,8 @@ public:
             options.reliable = flag(args, "reliable");
             if (flag(args, "track")) options.payload = &outlive::description_of<Track>();
             if (flag(args, "other")) options.payload = &outlive::description_of<Other>();
+            if (flag(args, "volatile")) options.durability = OUTLIVE_VOLATILE;
+            if (flag(args, "persistent")) options.durability = OUTLIVE_PERSISTENT;
             auto open = verb == "find" ? outlive::Topic::open : outlive::Topic::open_or_create;
             topics_.insert_or_assign(name, Topic{open(domain_, name, options).value()});
             return ok();
@@ -65,6 +67,7 @@ public:
         if (verb == "subscriber") {
             outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
             options.reliable = flag(args, "reliable");
+            options.sessions = flag(args, "sessions");
             options.history = static_cast<uint32_t>(option(args, "history", 0));
             options.keep_last = static_cast<uint32_t>(option(args, "keep", 0));
             options.period = option(args, "period", 0) * 1000000;
@@ -153,6 +156,8 @@ public:
         if (verb == "frame") return ok(sample.header().frame);
         if (verb == "stamp") return ok(sample.header().stamp);
         if (verb == "publisher") return ok(sample.publisher());
+        if (verb == "session") return ok(sample.session());
+        if (verb == "alive") return ok(static_cast<uint64_t>(sample.publisher_alive()));
         if (verb == "drop") return sample_.reset(), ok();
         throw Wrong{"Usage", verb};
     }

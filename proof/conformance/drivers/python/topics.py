@@ -62,6 +62,7 @@ def subscribe(name: str, *options: str) -> None:
     period = [seconds(option[7:]) for option in options if option.startswith("period=")]
     things[f"{name} subscriber"] = thing(name).subscriber(
         reliable="reliable" in options,
+        sessions="sessions" in options,
         keys=[int(option[4:]) for option in options if option.startswith("key=")],
         period=period[0] if period else None,
         **named(options, history="history", keep="keep_last"),
@@ -158,6 +159,7 @@ VERBS: Verbs = {
                 folder,
                 reliable=True if "reliable" in options else None,
                 payload=payload(options),
+                durability=next((kept for kept in ("volatile", "persistent") if kept in options), None),
                 **named(options, depth="depth", max="max_bytes"),
             ),
         ),
@@ -194,6 +196,8 @@ VERBS: Verbs = {
         frame=lambda: last["sample"].frame,
         stamp=lambda: last["sample"].stamp,
         publisher=lambda: last["sample"].publisher or 0,
+        session=lambda: last["sample"].session,
+        alive=lambda: int(last["sample"].publisher_alive),
         drop=drop,
     ),
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use outlive::describe::Description;
-use outlive::topic::{Header, Loan, Publisher, Sample, Subscriber, Topic};
+use outlive::topic::{Durability, Header, Loan, Publisher, Sample, Subscriber, Topic};
 use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use outlive::{Deadline, Domain, Payload};
 use serde::{Deserialize, Serialize};
@@ -90,6 +90,11 @@ impl Topics {
                 if options.contains(&"reliable") {
                     plan = plan.reliable(true);
                 }
+                for kept in [Durability::Volatile, Durability::Persistent] {
+                    if options.contains(&&*kept.to_string()) {
+                        plan = plan.durability(kept);
+                    }
+                }
                 self.topics.insert((*name).to_owned(), plan.open_or_create(domain, name)?);
                 done()
             }
@@ -114,7 +119,8 @@ impl Topics {
                 let mut how = Subscriber::options()
                     .reliable(options.contains(&"reliable"))
                     .history(answer::option(options, "history")?.unwrap_or(0))
-                    .keys(&keys);
+                    .keys(&keys)
+                    .sessions(options.contains(&"sessions"));
                 if let Some(keep) = answer::option(options, "keep")? {
                     how = how.keep_last(keep);
                 }
@@ -256,6 +262,8 @@ impl Topics {
             ("key", []) => said(sample.header().key),
             ("frame", []) => said(sample.header().frame),
             ("stamp", []) => said(sample.header().stamp),
+            ("session", []) => said(sample.session()),
+            ("alive", []) => said(u8::from(sample.publisher_alive())),
             ("publisher", []) => said(sample.publisher().map_or(0, |token| token.as_u32())),
             ("drop", []) => {
                 self.sample = None;

@@ -7,7 +7,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 
 use super::hazard::{HAZARD_POINTERS, HazardPointers, names};
-use super::slot::{MessageState, Metadata, Slot};
+use super::slot::{MessageState, Metadata, Origin, Slot};
 use crate::shim::explore_all;
 
 /// `Subscriber::new` and `back_pressure::slowest`: a publisher that does not see a reliable
@@ -27,7 +27,13 @@ fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
         };
         let (slot, claim) = &*world;
         slot.begin();
-        slot.describe(Metadata { order: 1, publisher: 0, len: 0, object: None, has_header: false });
+        slot.describe(Metadata {
+            order: 1,
+            origin: Origin::default(),
+            len: 0,
+            object: None,
+            has_header: false,
+        });
         slot.publish(0);
         fence(Ordering::SeqCst);
         let is_seen = claim.load(Ordering::Acquire) == 1;
@@ -68,7 +74,7 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
                 slot.begin();
                 slot.describe(Metadata {
                     order: 1,
-                    publisher: 1,
+                    origin: Origin::new(1, 0),
                     len: 0,
                     object: None,
                     has_header: false,
@@ -83,7 +89,10 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
             && owner.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
             assert_eq!(published.load(Ordering::Relaxed), 1);
-            assert_eq!((slot.look(0), slot.metadata().publisher), (MessageState::There, 1));
+            assert_eq!(
+                (slot.look(0), slot.metadata().origin.publisher()),
+                (MessageState::There, 1)
+            );
         }
         leaving.join().unwrap();
     });
@@ -95,8 +104,13 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
 fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
     explore_all(|| {
         let world = Arc::new((Slot::new(), AtomicU64::new(0)));
-        let metadata =
-            |order| Metadata { order, publisher: 0, len: 0, object: None, has_header: false };
+        let metadata = |order| Metadata {
+            order,
+            origin: Origin::default(),
+            len: 0,
+            object: None,
+            has_header: false,
+        };
         world.0.describe(metadata(1));
         world.0.publish(0);
         let reading = {
@@ -192,7 +206,7 @@ impl World {
         self.slot.begin();
         self.slot.describe(Metadata {
             order: position,
-            publisher: 1,
+            origin: Origin::default(),
             len: 16,
             object: Some(object),
             has_header: false,

@@ -36,6 +36,8 @@ struct Report {
     #[serde(rename = "type")]
     type_name: String,
     depth: u32,
+    durability: String,
+    reliable: bool,
     bytes: u64,
     max_bytes: u64,
     published: u64,
@@ -117,6 +119,8 @@ impl Report {
             name: entry.name.clone(),
             type_name: entry.type_name.clone(),
             depth: now.depth,
+            durability: now.durability.to_string(),
+            reliable: now.reliable,
             bytes: now.bytes,
             max_bytes: now.max_bytes,
             published: published(now),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive::topic::{Publisher, Sample, Subscriber, Topic};
+use outlive::topic::{Durability, Publisher, Sample, Subscriber, Topic};
 use outlive::wait::WaitSet;
 use outlive::{Detail, Domain, WaitStrategy};
 
@@ -28,6 +28,7 @@ pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
         .max_bytes(1 << 20)
         .stamps(false)
         .reliable(true)
+        .durability(Durability::Persistent)
         .wait_strategy(WaitStrategy::Block);
     options.open_or_create(domain, name).map_err(|error| error.to_string())
 }
@@ -42,6 +43,7 @@ pub fn small_topic(domain: &Domain, name: &str) -> Result<Topic, String> {
         .max_bytes(SMALL)
         .stamps(false)
         .reliable(true)
+        .durability(Durability::Persistent)
         .wait_strategy(WaitStrategy::Block);
     options.open_or_create(domain, name).map_err(|error| error.to_string())
 }

@@ -22,7 +22,7 @@ pub mod supervisor;
 mod users;
 pub mod worker;
 
-use outlive::topic::Topic;
+use outlive::topic::{Durability, Topic};
 use outlive::{Domain, Error};
 
 /// How many topics there are, each with a keeper: the first workers.
@@ -84,5 +84,6 @@ pub fn topic_name(topic: usize) -> String {
 pub fn open_topic(domain: &Domain, topic: usize) -> Result<Topic, Error> {
     let depth = [2, 4, 16, 64][topic % TOPICS];
     let options = Topic::options().depth(depth).max_bytes(24 << 20).reliable(true);
+    let options = options.durability(Durability::Persistent);
     options.open_or_create(domain, &topic_name(topic))
 }

@@ -1,0 +1,111 @@
+//! How long messages stay for subscribers that come later, and the session that a message is of.
+//!
+//! A publisher's start begins a *session*: a number, counted for the topic. The ring's words say
+//! which session its owner publishes in, and from which message on:
+//!
+//! | step | a process that looks | died just after |
+//! | --- | --- | --- |
+//! | a process has taken the ring: `session` = 0 | nobody vouches for what is there | the same |
+//! | `session_from` = `published`, `session` = {number, its token} | it vouches for what it publishes from now on | its token is dead: nobody vouches |
+//! | it leaves: `session` = 0, then `owner` = 0 | nobody vouches | the same |
+
+use core::fmt;
+
+use super::layout::RingWords;
+use super::mapping::Inner;
+use crate::TokenId;
+use crate::shim::Ordering;
+
+/// How long a topic's messages stay for subscribers that come later, and for
+/// [`Subscriber::latest`](super::Subscriber::latest). Each level offers more than the one before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Durability {
+    /// A subscriber gets what is published while it is there.
+    Volatile,
+    /// A later subscriber gets what living publishers have published and still vouch for: of a
+    /// publisher that has left, or died, it gets nothing, nor of an earlier start of it.
+    #[default]
+    TransientLocal,
+    /// Messages outlive their publishers, until other messages take their places.
+    Persistent,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Durability::Volatile => "volatile",
+            Durability::TransientLocal => "transient_local",
+            Durability::Persistent => "persistent",
+        })
+    }
+}
+
+/// Where the durability lies in a topic's option bits: two bits.
+const AT: u32 = 2;
+
+impl Durability {
+    pub(super) fn to_bits(self) -> u32 {
+        let level = match self {
+            Durability::TransientLocal => 0,
+            Durability::Volatile => 1,
+            Durability::Persistent => 2,
+        };
+        level << AT
+    }
+
+    pub(super) fn of_bits(options: u32) -> Durability {
+        match options >> AT & 3 {
+            1 => Durability::Volatile,
+            2 => Durability::Persistent,
+            _ => Durability::TransientLocal,
+        }
+    }
+}
+
+/// Bits of a session's number: as many as a slot has for it.
+const NUMBER_BITS: u32 = 29;
+
+/// Begins a session of the ring's owner, whose next message is `from`: returns its number, from 1
+/// on, and the word that says so. After 2^29 sessions the numbers begin again.
+pub(super) fn begin(inner: &Inner, words: &RingWords, process: TokenId, from: u64) -> (u32, u64) {
+    // Relaxed: a number that no other session has. If this process died just after, none has it.
+    let number = || inner.head().sessions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    let number = core::iter::repeat_with(number).map(|number| number & ((1 << NUMBER_BITS) - 1));
+    let number = number.into_iter().find(|number| *number != 0).unwrap_or(1);
+    words.session_from.store(from, Ordering::Relaxed);
+    let word = u64::from(number) << 32 | u64::from(process.as_u32());
+    // Release pairs with `vouched_from`: where it begins. If this process died just before, nobody
+    // vouches for the ring; just after, its token is dead.
+    words.session.store(word, Ordering::Release);
+    (number, word)
+}
+
+/// Ends a session, unless another process has the ring by now.
+pub(super) fn end(words: &RingWords, session: u64) {
+    // The exchange expects this session's own word, so an owner that was taken for dead changes
+    // nothing. Release: before the ring has no owner. If this process died just before, its token is
+    // dead: nobody vouches either way.
+    let _ = words.session.compare_exchange(session, 0, Ordering::Release, Ordering::Relaxed);
+}
+
+/// Returns from which message on a living publisher vouches for a ring; `None`: none does.
+pub(super) fn vouched_from(inner: &Inner, index: u32) -> Option<u64> {
+    let words = inner.ring(index);
+    // Acquire pairs with `begin`. A ring that changes hands just now has a later `session_from`:
+    // fewer messages.
+    let publisher = TokenId::from_word(words.session.load(Ordering::Acquire) as u32)?;
+    // A process that has taken the ring and is stopped before it takes the last owner's name out of
+    // `session` hides that name from sweeps, so the name is asked for only beside its `owner`.
+    let is_owner = words.owner.load(Ordering::Relaxed) == publisher.as_u32();
+    (is_owner && inner.registry.is_alive(publisher))
+        .then(|| words.session_from.load(Ordering::Relaxed))
+}
+
+impl Inner {
+    /// Returns what the topic offers to subscribers that come later.
+    pub(super) fn durability(&self) -> Durability {
+        // Relaxed: written when the file was made.
+        Durability::of_bits(self.head().options.load(Ordering::Relaxed))
+    }
+}
