@@ -112,7 +112,8 @@ impl SubscriberReadiness {
         let mut watched = self.watched();
         // Before the look: what came before it is in a ring that is looked at.
         if watched.has_changed(&self.inner) || watched.is_old() {
-            watched.choose(&self.inner, is_there);
+            let seen = self.inner.publisher_changes();
+            watched.choose(&self.inner, seen, self.inner.rings(), is_there);
         }
         let found = watched.rings.iter().any(|&ring| is_there(ring));
         if watched.rings.len() > 1 {

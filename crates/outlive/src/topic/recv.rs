@@ -128,13 +128,21 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         found
     }
 
-    /// Decides at which rings it looks.
+    /// Decides anew at which of the rings that it has met it looks.
+    #[cold]
     fn choose_rings(&mut self) {
+        let seen = self.inner.publisher_changes();
+        // One that it has not met: its publisher changes the count before it publishes, and may
+        // have done so before `seen`.
+        if self.inner.rings() as usize == self.cursors.len() {
+            self.choose_by(seen);
+        }
+    }
+
+    fn choose_by(&mut self, seen: u32) {
         let mut watched = core::mem::take(&mut self.watched);
-        // Of rings that it has not met there is nothing to say yet.
-        watched.choose(&self.inner, |ring| {
-            self.cursors.get(ring as usize).is_some_and(|_| self.peek(ring as usize).is_some())
-        });
+        let has_something = |ring: u32| self.peek(ring as usize).is_some();
+        watched.choose(&self.inner, seen, self.cursors.len() as u32, has_something);
         self.watched = watched;
     }
 
@@ -207,6 +215,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     #[cold]
     #[inline(never)]
     pub(super) fn meet_rings(&mut self) -> Result<(), RecvError> {
+        // First: a ring that comes later changes it.
+        let seen = self.inner.publisher_changes();
         if (self.inner.rings() as usize) < self.cursors.len() {
             return Err(RecvError::Damaged(
                 self.inner.segment.damaged("the number of its publishers"),
@@ -216,7 +226,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             self.inner.slots(ring)?;
             self.cursors.push(0);
         }
-        self.choose_rings();
+        self.choose_by(seen);
         Ok(())
     }
 

@@ -72,15 +72,21 @@ impl Watched {
         self.seen.unwrap_or(0)
     }
 
-    /// Chooses anew; `has_something` says whether there is anything for the subscriber in a ring.
-    pub(super) fn choose(&mut self, inner: &Inner, has_something: impl Fn(u32) -> bool) {
+    /// Chooses anew among so many rings, how many there were after the count was `seen`.
+    /// `has_something` says whether there is anything for the subscriber in a ring.
+    pub(super) fn choose(
+        &mut self,
+        inner: &Inner,
+        seen: u32,
+        rings: u32,
+        has_something: impl Fn(u32) -> bool,
+    ) {
         self.age = 0;
-        let seen = inner.publisher_changes();
         let ends = inner.ends();
         let gone = &mut self.gone;
         self.rings.clear();
         self.rings.extend(
-            (0..inner.rings())
+            (0..rings)
                 .filter(|&ring| gone.has_publisher(inner, &ends, ring) || has_something(ring)),
         );
         self.seen = Some(seen);
