@@ -43,7 +43,7 @@ fn after_sixty_two_publishers_nothing_costs_more(world: &World) {
             (publisher, subscriber)
         };
         let handles = [handles("one"), handles("many")].map(RefCell::new);
-        let of = |round: u64| &handles[usize::from(round >= 3)];
+        let of = |round: u64| &handles[usize::from(round >= 15)];
         let operation = |round: u64| {
             let (publisher, subscriber): &mut (Publisher<u64>, Subscriber<u64>) =
                 &mut of(round).borrow_mut();
@@ -55,16 +55,21 @@ fn after_sixty_two_publishers_nothing_costs_more(world: &World) {
         };
         in_rounds(board, operation, |_| {});
     });
-    let counts: Vec<u64> = (0..6)
+    let counts: Vec<u64> = (0..30)
         .map(|_| {
             let steps = (1..MOST).find(|_| counted.step(1)).expect("it returns");
             counted.go_on();
             steps
         })
         .collect();
-    let (few, many) = counts.split_at(3);
+    // The fewest: a look at the clock may have to be repeated.
+    let fewest = |from: usize| {
+        let of = |kind: usize| counts[from..from + 15].iter().skip(kind).step_by(3).min();
+        [0, 1, 2].map(|kind| of(kind).copied().unwrap_or(0))
+    };
+    let (few, many) = (fewest(0), fewest(15));
     eprintln!("publish, receive, find nothing: {few:?} with one publisher, {many:?} after {RINGS}");
-    for (few, many) in few.iter().zip(many) {
+    for (few, many) in few.iter().zip(&many) {
         assert!(*few > 20 && *many <= few + 8, "{few} instructions, then {many}");
     }
 }
