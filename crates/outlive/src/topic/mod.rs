@@ -49,6 +49,7 @@ mod recv;
 mod resident;
 mod ring;
 mod ring_choice;
+mod ring_owner;
 mod room;
 mod sample;
 mod sample_cache;

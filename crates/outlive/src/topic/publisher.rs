@@ -204,7 +204,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// the last of its files.
     pub fn expect_device_writes(&self) {
         let words = self.inner.ring(self.ring(|ring| ring.index));
-        // Release pairs with `ring::has_ended`. If this thread died just after, no device has been
+        // Release pairs with `ring_owner::has_ended`. If this thread died just after, no device has been
         // told yet, and the next publisher waits for the process in vain.
         words.device.store(1, Ordering::Release);
     }

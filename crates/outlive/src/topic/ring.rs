@@ -15,6 +15,7 @@ use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
 use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
 use super::ring_choice::{self, Rank};
+use super::ring_owner::{LOOKING_AFTER, has_ended, publisher};
 use super::slot::Origin;
 use super::watched::Others;
 use crate::liveness::{Ends, Me};
@@ -24,9 +25,6 @@ use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error, TokenId};
-
-/// In `owner`: taken for cleaning up, not for publishing. It is the bit that a token leaves free.
-const LOOKING_AFTER: u32 = 1 << 31;
 
 /// Why a ring is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,16 +57,6 @@ pub(super) struct Ring {
     /// By slot: its object.
     pub(super) places: Vec<Option<ObjectRef>>,
     pub(super) free_list: FreeList,
-}
-
-/// Returns whether the owner of that ring has ended, as far as the ring is concerned.
-pub(super) fn has_ended(words: &RingWords, owner: TokenId, ends: &Ends) -> bool {
-    // Acquire pairs with `Publisher::expect_device_writes`, which stored it before the death that
-    // is seen here.
-    match words.device.load(Ordering::Acquire) {
-        0 => ends.has_ended(owner),
-        _ => ends.have_its_devices_ended(owner),
-    }
 }
 
 /// Returns whether the ring may be taken: it has no owner, or its owner has ended.
@@ -414,11 +402,6 @@ pub(super) fn sweep(
         }
     }
     Ok((claims, objects))
-}
-
-/// Returns the publisher, dead or alive; `None` if a process only cleans the ring.
-pub(super) fn publisher(owner: u32) -> Option<TokenId> {
-    TokenId::from_word(owner).filter(|_| owner & LOOKING_AFTER == 0)
 }
 
 /// Returns the living publishers.

@@ -15,7 +15,7 @@
 //! or some looks. proof/models/topic_watched.pml.
 
 use super::mapping::Inner;
-use super::ring;
+use super::ring_owner::publisher;
 use crate::liveness::Ends;
 use crate::shim::Ordering;
 
@@ -43,7 +43,7 @@ impl Gone {
         // Acquire pairs with `ring::release`: what its last publisher did. And with the kernel's
         // mark of a dead one.
         let owner = inner.ring(index).owner.load(Ordering::Acquire);
-        let Some(publisher) = ring::publisher(owner) else { return false };
+        let Some(id) = publisher(owner) else { return false };
         let at = index as usize;
         if self.0.len() <= at {
             self.0.resize(at + 1, 0);
@@ -52,7 +52,7 @@ impl Gone {
             return false;
         }
         // Dead is not enough: a thread of it may still publish.
-        if inner.registry.is_alive(publisher) || !ends.has_ended(publisher) {
+        if inner.registry.is_alive(id) || !ends.has_ended(id) {
             return true;
         }
         self.0[at] = owner;
