@@ -79,7 +79,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             };
             // A ring that was made before this message was published: what is older there is passed
             // over, too.
-            if self.inner.rings() as usize != self.cursors.len() {
+            if self.watched.has_changed(&self.inner) {
                 self.meet_rings()?;
             }
             for other in 0..self.cursors.len() {

@@ -67,7 +67,9 @@ pub(super) struct TopicHead {
     /// How often a publisher has started.
     pub(super) sessions: AtomicU32,
     pub(super) notifications: RelayedEventCount,
-    reserved_3: [AtomicU32; 8],
+    /// How often a publisher has come or gone.
+    pub(super) publisher_changes: AtomicU32,
+    reserved_3: [AtomicU32; 7],
     // Written by publishers and subscribers that come and go.
     /// How often one has; a futex word.
     pub(super) changes: AtomicU32,

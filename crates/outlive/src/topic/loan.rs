@@ -242,7 +242,7 @@ unsafe fn release(lender: NonNull<Lender>) {
     // In a forked child the ring is its parent's.
     if inner.registry.process_token_if_any() == Some(ring.process) {
         ring.leave(&inner);
-        inner.note_change();
+        inner.note_publisher_change();
     }
 }
 

@@ -87,6 +87,13 @@ impl Inner {
         self.head().rings.load(Ordering::Acquire).min(MOST_RINGS as u32)
     }
 
+    /// Returns how often a publisher has come or gone.
+    #[inline]
+    pub(super) fn publisher_changes(&self) -> u32 {
+        // Acquire pairs with `note_publisher_change`: the ring's owner.
+        self.head().publisher_changes.load(Ordering::Acquire)
+    }
+
     /// Returns how many subscribers' slots there are.
     #[inline]
     pub(super) fn subscriber_slot_count(&self) -> u32 {
@@ -177,6 +184,14 @@ impl Inner {
         // If this process died just before, a watcher of the participants watches its end, too, or
         // has not seen it.
         futex::wake_all(changes);
+    }
+
+    /// Announces that a publisher has come, before its first message, or has gone.
+    pub(super) fn note_publisher_change(&self) {
+        // AcqRel pairs with `publisher_changes`: the ring's owner. If this process died just before,
+        // it has published nothing, or other processes look at a ring longer than they need.
+        self.head().publisher_changes.fetch_add(1, Ordering::AcqRel);
+        self.note_change();
     }
 
     /// Returns how many bytes of the file are in use.

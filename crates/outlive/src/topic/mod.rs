@@ -49,6 +49,7 @@ mod recv;
 mod resident;
 mod ring;
 mod ring_choice;
+mod ring_owner;
 mod room;
 mod sample;
 mod sample_cache;
@@ -59,6 +60,7 @@ mod subscriber_slot;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod topic;
 mod usage;
+mod watched;
 
 pub use durability::Durability;
 pub use header::Header;

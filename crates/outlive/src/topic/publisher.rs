@@ -204,7 +204,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// the last of its files.
     pub fn expect_device_writes(&self) {
         let words = self.inner.ring(self.ring(|ring| ring.index));
-        // Release pairs with `ring::has_ended`. If this thread died just after, no device has been
+        // Release pairs with `ring_owner::has_ended`. If this thread died just after, no device has been
         // told yet, and the next publisher waits for the process in vain.
         words.device.store(1, Ordering::Release);
     }
@@ -277,11 +277,10 @@ impl<M: Payload + ?Sized> Publisher<M> {
         let slots = self.slots();
         let at = (position & (slots.len() as u64 - 1)) as usize;
         let slot = &slots[at];
-        // Relaxed: a ring that begins just now has published nothing before this message.
-        let order = match head.rings.load(Ordering::Relaxed) {
+        let order = match ring.others.is_alone(inner) {
             // A damaged order may have any value: but no overflow.
-            1 => ring.order.wrapping_add(1),
-            _ => next_order(inner, ring),
+            true => ring.order.wrapping_add(1),
+            false => next_order(inner, ring),
         };
         let relay = WakeRelay::begin(me.list());
         relay.to(head.notifications.relay());
@@ -323,12 +322,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
 /// Returns one more than the highest order of all rings.
 #[cold]
 #[inline(never)]
-fn next_order(inner: &Inner, ring: &Ring) -> u64 {
-    // Acquire: an order is written before its message is.
-    let order = |other: u32| inner.ring(other).order.load(Ordering::Acquire);
-    let highest = (0..inner.rings()).filter(|other| *other != ring.index).map(order).max();
+fn next_order(inner: &Inner, ring: &mut Ring) -> u64 {
     // A damaged order may have any value: but no overflow.
-    highest.unwrap_or(0).max(ring.order).saturating_add(1)
+    ring.others.highest_order(inner, ring.index, ring.order).saturating_add(1)
 }
 
 impl<M: Payload + ?Sized> Drop for Publisher<M> {

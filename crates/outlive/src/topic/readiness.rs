@@ -1,14 +1,15 @@
 //! A subscriber as a wait set sees it: whether a message is there, and what to sleep on. It reads
 //! shared words alone, from any thread.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::layout::{Claim, SubscriberSlot};
 use super::mapping::Inner;
 use super::slot::{MessageState, Slot};
 use super::subscriber::Subscriber;
 use super::subscriber::WakeWords;
+use super::watched::Watched as WatchedRings;
 use crate::Error;
 use crate::Payload;
 use crate::TokenId;
@@ -29,6 +30,8 @@ pub(crate) struct SubscriberReadiness {
     process: TokenId,
     /// The subscriber has left.
     left: Arc<AtomicBool>,
+    /// The rings that are looked at, chosen as the subscriber chooses its own.
+    watched: Arc<Mutex<WatchedRings>>,
 }
 
 /// What stands for the order of a message that was overwritten or given up: less than any.
@@ -64,6 +67,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             subscriber_slot,
             process: self.process,
             left: Arc::clone(self.told_left.get_or_init(Arc::default)),
+            watched: Arc::default(),
         }
     }
 }
@@ -87,23 +91,35 @@ impl SubscriberReadiness {
         is_ours.then_some(words)
     }
 
-    /// Returns each ring's slot at the cursor.
-    fn slots<'i>(
-        &'i self,
-        words: &'i SubscriberSlot,
-    ) -> impl Iterator<Item = (u32, &'i Slot, u64)> {
-        (0..self.inner.rings()).filter_map(|ring| {
-            let position = words.cursors[ring as usize].load(Ordering::Relaxed);
-            let slots = self.inner.slots(ring).ok()?;
-            Some((ring, &slots[(position & (slots.len() as u64 - 1)) as usize], position))
-        })
+    fn watched(&self) -> MutexGuard<'_, WatchedRings> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a ring's slot at the cursor.
+    fn slot<'i>(&'i self, words: &SubscriberSlot, ring: u32) -> Option<(&'i Slot, u64)> {
+        let position = words.cursors[ring as usize].load(Ordering::Relaxed);
+        let slots = self.inner.slots(ring).ok()?;
+        Some((&slots[(position & (slots.len() as u64 - 1)) as usize], position))
     }
 
     /// Returns whether a try to receive is worth it.
     fn has_something(&self) -> bool {
         let Some(words) = self.words() else { return false };
-        self.slots(words)
-            .any(|(ring, slot, position)| self.inner.peek(ring, slot, position).is_some())
+        let is_there = |ring: u32| {
+            self.slot(words, ring)
+                .is_some_and(|(slot, position)| self.inner.peek(ring, slot, position).is_some())
+        };
+        let mut watched = self.watched();
+        // Before the look: what came before it is in a ring that is looked at.
+        if watched.has_changed(&self.inner) || watched.is_old() {
+            let seen = self.inner.publisher_changes();
+            watched.choose(&self.inner, seen, self.inner.rings(), is_there);
+        }
+        let found = watched.rings.iter().any(|&ring| is_there(ring));
+        if watched.rings.len() > 1 {
+            watched.note_look(found);
+        }
+        found
     }
 
     fn notifications(&self) -> &RelayedEventCount {
@@ -125,10 +141,11 @@ impl Waited for SubscriberReadiness {
 
     /// The words of `WakeWords` in subscriber.rs.
     fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
-        let slots =
-            self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
-        words
-            .add(WakeWords::now(&self.inner, prepared.ticket, self.inner.rings(), slots).watches());
+        let watched = self.watched();
+        let slots = self.words().into_iter().flat_map(|words| {
+            watched.rings.iter().filter_map(|&ring| self.slot(words, ring)).map(|(slot, _)| slot)
+        });
+        words.add(WakeWords::now(&self.inner, prepared.ticket, watched.seen(), slots).watches());
         words.relay_by(self.notifications().relay());
     }
 

@@ -44,17 +44,16 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Takes the next message, if there is one.
     #[inline]
     pub(super) fn take_next(&mut self) -> Result<Option<Sample<M>>, RecvError> {
-        if self.inner.rings() as usize != self.cursors.len() {
-            self.meet_rings()?;
-        }
         // Each round skips something; a damaged ring may make it do so for ever.
         for _ in 0..1 << 17 {
-            let Some((order, ring)) = self.next_ring() else { return Ok(None) };
-            // A ring that was made before this message was published may hold an older one.
-            if self.inner.rings() as usize != self.cursors.len() {
+            let next = self.next_ring();
+            // After the look: a publisher that came before the message that was found may have an
+            // older one, and there may be one in a ring at which this subscriber did not look.
+            if self.watched.has_changed(&self.inner) {
                 self.meet_rings()?;
                 continue;
             }
+            let Some((order, ring)) = next else { return Ok(None) };
             let position = self.cursors[ring];
             if order == GONE {
                 // It is there after all: it takes its turn by its order.
@@ -63,7 +62,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 }
                 continue;
             }
-            match self.take(ring, position) {
+            match self.take_there(ring, position) {
                 Took::Yes(taken) => {
                     self.advance(ring, position + 1);
                     if self.options.period.is_some() {
@@ -92,10 +91,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns whether there is something for this subscriber, as far as can be seen without taking
     /// it.
     pub(super) fn is_ready(&self) -> bool {
-        if self.inner.rings() as usize != self.cursors.len() {
-            return true;
-        }
-        (0..self.cursors.len()).any(|ring| self.peek(ring).is_some())
+        self.watched.has_changed(&self.inner)
+            || self.watched.rings.iter().any(|&ring| self.peek(ring as usize).is_some())
     }
 
     #[inline]
@@ -110,26 +107,55 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         if let Some(most) = self.options.keep_last {
             self.keep_last(most);
         }
-        if self.cursors.len() == 1 {
-            self.peek(0).map(|order| (order, 0))
-        } else {
-            self.next_of_several()
+        let &[ring] = &self.watched.rings[..] else { return self.next_of_several() };
+        let (ring, position) = (ring as usize, self.cursors[ring as usize]);
+        if self.slot(ring, position).look(position) == MessageState::There {
+            // Its order does not matter.
+            return Some((GONE + 1, ring));
         }
+        self.peek(ring).map(|order| (order, ring))
     }
 
     #[cold]
     #[inline(never)]
-    fn next_of_several(&self) -> Option<(u64, usize)> {
-        let look =
-            || (0..self.cursors.len()).filter_map(|ring| Some((self.peek(ring)?, ring))).min();
+    fn next_of_several(&mut self) -> Option<(u64, usize)> {
+        if self.watched.is_old() {
+            self.choose_rings();
+        }
+        let rings = &self.watched.rings;
+        let look = || {
+            let rings = rings.iter().map(|&ring| ring as usize);
+            rings.filter_map(|ring| Some((self.peek(ring)?, ring))).min()
+        };
         // Looks once more when there is one: this look sees all that was published before that
         // message.
-        look().and_then(|_| look())
+        let found = look().and_then(|_| look());
+        self.watched.note_look(found.is_some());
+        found
+    }
+
+    /// Decides anew at which of the rings that it has met it looks.
+    #[cold]
+    fn choose_rings(&mut self) {
+        let seen = self.inner.publisher_changes();
+        // One that it has not met: its publisher changes the count before it publishes, and may
+        // have done so before `seen`.
+        if self.inner.rings() as usize == self.cursors.len() {
+            self.choose_by(seen);
+        }
+    }
+
+    fn choose_by(&mut self, seen: u32) {
+        let mut watched = core::mem::take(&mut self.watched);
+        let has_something = |ring: u32| self.peek(ring as usize).is_some();
+        watched.choose(&self.inner, seen, self.cursors.len() as u32, has_something);
+        self.watched = watched;
     }
 
     #[cold]
     fn keep_last(&mut self, most: u32) {
-        for ring in 0..self.cursors.len() {
+        for at in 0..self.watched.rings.len() {
+            let ring = self.watched.rings[at] as usize;
             let published = self.inner.published(ring as u32);
             let from = published.saturating_sub(u64::from(most));
             if self.cursors[ring] < from {
@@ -191,10 +217,12 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     }
 
     /// Adds rings that have come into use: all messages in them were published after this
-    /// subscriber joined.
+    /// subscriber joined. Then decides at which rings it looks.
     #[cold]
     #[inline(never)]
     pub(super) fn meet_rings(&mut self) -> Result<(), RecvError> {
+        // First: a ring that comes later changes it.
+        let seen = self.inner.publisher_changes();
         if (self.inner.rings() as usize) < self.cursors.len() {
             return Err(RecvError::Damaged(
                 self.inner.segment.damaged("the number of its publishers"),
@@ -204,16 +232,22 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             self.inner.slots(ring)?;
             self.cursors.push(0);
         }
+        self.choose_by(seen);
         Ok(())
     }
 
-    /// Takes a message.
-    #[inline]
+    /// Takes a message, if it is there.
     pub(super) fn take(&mut self, ring: usize, position: u64) -> Took {
-        let slot = self.slot(ring, position);
-        if slot.look(position) != MessageState::There {
-            return Took::No;
+        match self.slot(ring, position).look(position) {
+            MessageState::There => self.take_there(ring, position),
+            _ => Took::No,
         }
+    }
+
+    /// Takes a message that the caller has found there.
+    #[inline]
+    fn take_there(&mut self, ring: usize, position: u64) -> Took {
+        let slot = self.slot(ring, position);
         let metadata = slot.metadata();
         let mut free = self.sample_cache.free();
         let taken = free.as_mut();

@@ -15,7 +15,9 @@ use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
 use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
 use super::ring_choice::{self, Rank};
+use super::ring_owner::{LOOKING_AFTER, has_ended, publisher};
 use super::slot::Origin;
+use super::watched::Others;
 use crate::liveness::{Ends, Me};
 use crate::pool::{ObjectRef, Tag};
 use crate::shim::Ordering;
@@ -23,9 +25,6 @@ use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error, TokenId};
-
-/// In `owner`: taken for cleaning up, not for publishing. It is the bit that a token leaves free.
-const LOOKING_AFTER: u32 = 1 << 31;
 
 /// Why a ring is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,6 +49,7 @@ pub(super) struct Ring {
     /// How many messages it has published.
     pub(super) published: u64,
     pub(super) order: u64,
+    pub(super) others: Others,
     /// What the ring's `session` says of this owner; 0: it publishes nothing.
     session: u64,
     /// What each of its messages says of their origin.
@@ -57,16 +57,6 @@ pub(super) struct Ring {
     /// By slot: its object.
     pub(super) places: Vec<Option<ObjectRef>>,
     pub(super) free_list: FreeList,
-}
-
-/// Returns whether the owner of that ring has ended, as far as the ring is concerned.
-pub(super) fn has_ended(words: &RingWords, owner: TokenId, ends: &Ends) -> bool {
-    // Acquire pairs with `Publisher::expect_device_writes`, which stored it before the death that
-    // is seen here.
-    match words.device.load(Ordering::Acquire) {
-        0 => ends.has_ended(owner),
-        _ => ends.have_its_devices_ended(owner),
-    }
 }
 
 /// Returns whether the ring may be taken: it has no owner, or its owner has ended.
@@ -84,7 +74,7 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Erro
         match take_best(inner, process, &ends)? {
             Taking::Taken(mut ring) => {
                 ring.begin_session(inner);
-                inner.note_change();
+                inner.note_publisher_change();
                 return Ok(*ring);
             }
             // Another process has come or gone: so it has got further.
@@ -256,6 +246,7 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
         claim,
         published,
         order: words.order.load(Ordering::Relaxed),
+        others: Others::default(),
         session: 0,
         origin: Origin::default(),
         places: vec![None; slots.len()],
@@ -331,7 +322,7 @@ impl Ring {
     pub(super) fn take(&mut self) -> Ring {
         let (places, free_list) =
             (core::mem::take(&mut self.places), core::mem::take(&mut self.free_list));
-        Ring { places, free_list, ..*self }
+        Ring { places, free_list, others: Others::default(), ..*self }
     }
 
     /// Ends the session: nobody vouches for the ring's messages any more. Without effect in a forked
@@ -404,14 +395,13 @@ pub(super) fn sweep(
         if let Some(mut ring) = take_one(inner, process, index, ends, Purpose::LookAfter)? {
             objects += ring.free_list.give_back(inner, index);
             ring.leave(inner);
+            if is_dead {
+                // Subscribers need not look there any more.
+                inner.note_publisher_change();
+            }
         }
     }
     Ok((claims, objects))
-}
-
-/// Returns the publisher, dead or alive; `None` if a process only cleans the ring.
-pub(super) fn publisher(owner: u32) -> Option<TokenId> {
-    TokenId::from_word(owner).filter(|_| owner & LOOKING_AFTER == 0)
 }
 
 /// Returns the living publishers.

@@ -27,6 +27,7 @@ use super::sample_cache::{Owner, SampleCache};
 use super::slot::Slot;
 use super::subscriber_options::SubscriberOptions;
 use super::subscriber_slot;
+use super::watched::Watched;
 use crate::Payload;
 use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
@@ -76,6 +77,7 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     inside: Cell<u32>,
     /// By ring, the next message; of as many rings as the subscriber knows.
     pub(super) cursors: Vec<u64>,
+    pub(super) watched: Watched,
     /// What its samples point to. Left to an [`Orphan`], if need be.
     pub(super) sample_cache: ManuallyDrop<SampleCache>,
     /// Its keys are sorted.
@@ -263,6 +265,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             owner,
             inside: Cell::new(me.id.as_u32()),
             cursors,
+            watched: Watched::default(),
             sample_cache: ManuallyDrop::new(SampleCache::new(Owner {
                 process: owner,
                 registry: Some(inner.registry),
@@ -460,10 +463,6 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     pub(super) fn cursor(&self, ring: usize) -> u64 {
         self.cursors[ring]
     }
-
-    pub(super) fn ring_count(&self) -> usize {
-        self.cursors.len()
-    }
 }
 
 /// Waits for each message, as [`Subscriber::recv`] does. It does not end by itself: a topic is never
@@ -518,9 +517,10 @@ fn wait_for_message<M: Payload + ?Sized>(
     relay.to(notifications.relay());
     loop {
         let ticket = notifications.count().prepare_wait();
-        let slots =
-            (0..subscriber.ring_count()).map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));
-        let seen = WakeWords::now(inner, ticket, subscriber.ring_count() as u32, slots);
+        let watched = &subscriber.watched;
+        let rings = watched.rings.iter().map(|&ring| ring as usize);
+        let slots = rings.map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));
+        let seen = WakeWords::now(inner, ticket, watched.seen(), slots);
         if subscriber.is_ready() || deadline.has_passed() {
             return Ok(());
         }
@@ -540,16 +540,17 @@ pub(super) struct WakeWords<'s> {
 }
 
 impl<'s> WakeWords<'s> {
-    /// Reads the words, for a subscriber that looks at so many rings, in each at that slot.
+    /// Reads the words, for a subscriber that has chosen its rings by that count, in each at that
+    /// slot.
     pub(super) fn now(
         inner: &'s Inner,
         ticket: Ticket,
-        rings: u32,
+        chosen_by: u32,
         slots: impl Iterator<Item = &'s Slot>,
     ) -> WakeWords<'s> {
         let [relay, sequence] = inner.head().notifications.watches(ticket);
-        let rings = Watch { word: &inner.head().rings, expected: rings };
-        let mut seen = WakeWords { watches: [rings; MOST_RINGS + 3], len: 3 };
+        let changes = Watch { word: &inner.head().publisher_changes, expected: chosen_by };
+        let mut seen = WakeWords { watches: [changes; MOST_RINGS + 3], len: 3 };
         // The eventcount's words come first.
         (seen.watches[0], seen.watches[1]) = (relay, sequence);
         for slot in slots.take(MOST_RINGS) {

@@ -4,7 +4,7 @@
 use super::durability::Durability;
 use super::layout::{Claim, State};
 use super::mapping::Inner;
-use super::{ring, subscriber_slot};
+use super::{ring, ring_owner, subscriber_slot};
 use crate::Error;
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
@@ -108,7 +108,7 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
             bytes += block.capacity;
         })?;
         let stopped_waiting = words.marked.load(Ordering::Relaxed);
-        let publisher = ring::publisher(words.owner.load(Ordering::Acquire)).map(holder);
+        let publisher = ring_owner::publisher(words.owner.load(Ordering::Acquire)).map(holder);
         usage.rings.push(RingUsage {
             publisher,
             published,
@@ -151,7 +151,7 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Er
     }
     let ending = (0..inner.rings()).map(|ring| inner.ring(ring)).any(|words| {
         let owner = TokenId::from_word(words.owner.load(Ordering::Acquire));
-        owner.is_some_and(|id| !me.is_alive(id) && !ring::has_ended(words, id, &ends))
+        owner.is_some_and(|id| !me.is_alive(id) && !ring_owner::has_ended(words, id, &ends))
     });
     inner.heap.expect_whole(&inner.segment)?;
     Ok(Swept {

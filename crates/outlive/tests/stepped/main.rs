@@ -15,6 +15,7 @@ mod child;
 mod creating;
 mod joining;
 mod latest;
+mod long_gone;
 mod overwritten;
 mod rings;
 #[allow(dead_code, reason = "the other program uses all of it")]
@@ -35,6 +36,7 @@ fn main() {
         overwritten::CHECKS,
         creating::CHECKS,
         rings::CHECKS,
+        long_gone::CHECKS,
         barriers::CHECKS,
         calls::CHECKS,
         runs::CHECKS,

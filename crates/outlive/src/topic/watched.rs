@@ -1,0 +1,147 @@
+//! Which rings a subscriber looks at, and a publisher: not at those whose publishers are long gone.
+//!
+//! `publisher_changes` counts publishers that have come and gone. A publisher counts itself after
+//! its name is in `owner`, and before its first message. So a process that has seen all that it
+//! needs of a ring without a publisher need not look there again until the count changes.
+//!
+//! | step of the one that looks | why |
+//! | --- | --- |
+//! | the count | first: a publisher that comes later changes it |
+//! | each ring's `owner` | 0, looked after, or a process that has exited: no message comes |
+//! | what is in the ring | after `owner`: the last publisher has published all of it |
+//!
+//! A publisher that dies or is stopped before it counts itself has published nothing. One that dies
+//! later stays in sight until it has exited and the rings are chosen again: after the next change,
+//! or some looks. proof/models/topic_watched.pml.
+
+use super::mapping::Inner;
+use super::ring_owner::publisher;
+use crate::liveness::Ends;
+use crate::shim::Ordering;
+
+/// After so many looks that found something, or a 64th of that which found nothing, a subscriber
+/// of several rings chooses again: a publisher that was killed does not change the count.
+const OLD: u32 = 1024;
+
+/// The rings that a subscriber looks at.
+#[derive(Default)]
+pub(super) struct Watched {
+    /// The count that they were chosen by; `None`: they were not chosen yet.
+    seen: Option<u32>,
+    pub(super) rings: Vec<u32>,
+    gone: Gone,
+    age: u32,
+}
+
+/// By ring: the owner that is known to have exited, or 0.
+#[derive(Default)]
+struct Gone(Vec<u32>);
+
+impl Gone {
+    /// Returns whether a publisher may write into the ring.
+    fn has_publisher(&mut self, inner: &Inner, ends: &Ends, index: u32) -> bool {
+        // Acquire pairs with `ring::release`: what its last publisher did. And with the kernel's
+        // mark of a dead one.
+        let owner = inner.ring(index).owner.load(Ordering::Acquire);
+        let Some(id) = publisher(owner) else { return false };
+        let at = index as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        if self.0[at] == owner {
+            return false;
+        }
+        // Dead is not enough: a thread of it may still publish.
+        if inner.registry.is_alive(id) || !ends.has_ended(id) {
+            return true;
+        }
+        self.0[at] = owner;
+        false
+    }
+}
+
+impl Watched {
+    /// Returns whether a publisher has come or gone since the rings were chosen.
+    #[inline]
+    pub(super) fn has_changed(&self, inner: &Inner) -> bool {
+        self.seen != Some(inner.publisher_changes())
+    }
+
+    /// Returns the count that the rings were chosen by.
+    pub(super) fn seen(&self) -> u32 {
+        self.seen.unwrap_or(0)
+    }
+
+    /// Chooses anew among so many rings, how many there were after the count was `seen`.
+    /// `has_something` says whether there is anything for the subscriber in a ring.
+    pub(super) fn choose(
+        &mut self,
+        inner: &Inner,
+        seen: u32,
+        rings: u32,
+        has_something: impl Fn(u32) -> bool,
+    ) {
+        self.age = 0;
+        let ends = inner.ends();
+        let gone = &mut self.gone;
+        self.rings.clear();
+        self.rings.extend(
+            (0..rings)
+                .filter(|&ring| gone.has_publisher(inner, &ends, ring) || has_something(ring)),
+        );
+        self.seen = Some(seen);
+    }
+
+    /// Notes a look at several rings.
+    pub(super) fn note_look(&mut self, found: bool) {
+        self.age = self.age.saturating_add(if found { 1 } else { OLD / 64 });
+    }
+
+    /// Returns whether it is time to choose again, before the next look. Not between a look and the
+    /// count that it is judged by: a publisher that came in between would be counted and not seen.
+    pub(super) fn is_old(&self) -> bool {
+        self.age >= OLD
+    }
+}
+
+/// The other rings, as a publisher sees them: whose orders may still grow.
+#[derive(Default)]
+pub(super) struct Others {
+    rings: Vec<u32>,
+    gone: Gone,
+    seen: Option<u32>,
+    /// The count at which there was no other publisher.
+    alone_at: Option<u32>,
+}
+
+impl Others {
+    /// Returns whether no other process publishes.
+    #[inline]
+    pub(super) fn is_alone(&self, inner: &Inner) -> bool {
+        // Relaxed: a publisher that this one has not heard of has published nothing before.
+        self.alone_at == Some(inner.head().publisher_changes.load(Ordering::Relaxed))
+    }
+
+    /// Returns the highest order of the other rings and of this one, whose last order is `own`.
+    pub(super) fn highest_order(&mut self, inner: &Inner, index: u32, own: u64) -> u64 {
+        let mut highest = own;
+        // Acquire: an order is written before its message is.
+        let order = |other: u32| inner.ring(other).order.load(Ordering::Acquire);
+        let seen = inner.publisher_changes();
+        if self.seen != Some(seen) {
+            let ends = inner.ends();
+            self.rings.clear();
+            for other in (0..inner.rings()).filter(|&other| other != index) {
+                if self.gone.has_publisher(inner, &ends, other) {
+                    self.rings.push(other);
+                } else {
+                    // Its last one: from here on this publisher's own order says it.
+                    highest = highest.max(order(other));
+                }
+            }
+            self.seen = Some(seen);
+            self.alone_at = self.rings.is_empty().then_some(seen);
+        }
+        self.rings.iter().map(|&other| order(other)).fold(highest, u64::max)
+    }
+}
