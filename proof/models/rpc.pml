@@ -57,6 +57,8 @@
  * Switches: -DNC=clients -DNSL=slots -DNS=servers -DR=calls each -DK=replies each -DD=deaths
  * -DSTOPS -DPATIENT -DLEAVE -DTALONE -DTIMEOUT (a waiting client may give up)
  * -DFAIL (a server may fail a call in place of its next reply)
+ * -DCANCELLED (a server may wait until its client lets go of the call, before it replies; a wait for a
+ *           client that goes on wanting the reply ends by the server's deadline)
  * -DSKIPDEAD (as it is built: 2. skips a call whose client is dead: it clears the bit, and sets it
  *           again if a living client's call is asked by now)
  * Mutations, each must be caught:
@@ -79,8 +81,10 @@
  *   NOROOM     a stream does not wait for room (K)
  *   NOSPACE    a client that takes a reply does not wake the server (K)
  *   NOASKERLOOK  no second look after a dead client's bit was cleared
+ *   NOCANCELWAKE  a client that lets go of a call wakes no server (CANCELLED)
+ *   NOCANCELLOOK  no second look before that sleep (CANCELLED)
  *   NOTIMER    a client makes no recheck (STOP)
- *   NOTIMERS   a server makes none (STOP, K)
+ *   NOTIMERS   a server makes none (STOP; K or CANCELLED)
  *   (PLACEPROC with two clients and two calls: its trail lies deep, and pan finds it at once when
  *   compiled with -DT_REVERSE, so it is in no run)
  */
@@ -287,8 +291,10 @@ look:
 	:: true -> atomic { if :: cn[s]==seen_n && cs[s]==seen_s && co[s]==seen_o && !(seen_n==n && seen_s==WRITING) -> 
 			if :: seen_n!=n -> nobegin[id]=1 :: else fi; cn[s]=n; cs[s]=CANC; co[s]=0; told=1 :: else told=0 fi };
 		if :: told -> 
-#if K > 1
+#if K > 1 || defined(CANCELLED)
+#ifndef NOCANCELWAKE
 			if :: sp[s] -> sp[s]=0 :: else fi;
+#endif
 #endif
 			goto again :: else -> goto look fi
 	fi;
@@ -423,6 +429,36 @@ next:
 			atomic { assert(cn[s]==n && cs[s]==WRITING && co[s]==me+1); cs[s]=TAKEN };
 #endif
 			atomic { done[id]++; assert(done[id]==1); assert(!nobegin[id]); c++; k=0 };
+#ifdef CANCELLED
+#define WANTED (cn[s]==n && cs[s]==TAKEN && co[s]==me+1)
+			/* it may wait until no client wants the reply any more */
+			if
+			:: skip -> goto reply
+			:: true
+			fi;
+cancelled:
+			if
+			:: !WANTED -> goto over
+			:: else
+			fi;
+			sp[s]=1;
+#ifndef NOCANCELLOOK
+			if
+			:: !WANTED -> goto cancelled
+			:: else
+			fi;
+#endif
+			/* asleep: the process that cancels wakes it, or the death of the client, of which there is one
+			 * (NC=1), or its deadline */
+			if
+			:: pdc[0] -> sp[s]=0; goto over
+			:: !sp[s] -> goto cancelled
+			:: WANTED -> sp[s]=0
+#if defined(STOP) && !defined(NOTIMERS)
+			:: !WANTED -> sp[s]=0; goto over
+#endif
+			fi;
+#endif
 reply:
 #ifdef FAIL
 			if

@@ -94,9 +94,10 @@
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, NULL, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
+#define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
-#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0 }
+#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
@@ -370,6 +371,11 @@
 #define OUTLIVE_NO_LIMIT UINT32_MAX
 
 /**
+ * How many numbers of notices there are: 0 to 63.
+ */
+#define OUTLIVE_NOTICES 64
+
+/**
  * What a topic keeps for subscribers that come later: not said.
  */
 #define OUTLIVE_DURABILITY_ANY 0
@@ -452,12 +458,12 @@ typedef enum outlive_opening_t {
 } outlive_opening_t;
 
 /**
- * A call that is in flight.
+ * A call that is in flight. One thread at a time may use it.
  */
 typedef struct outlive_call_t outlive_call_t;
 
 /**
- * Calls a service. One thread at a time may use it and its calls.
+ * Calls a service. All threads may use it at once.
  */
 typedef struct outlive_client_t outlive_client_t;
 
@@ -484,6 +490,11 @@ typedef struct outlive_job_queue_t outlive_job_queue_t;
 typedef struct outlive_job_t outlive_job_t;
 
 /**
+ * An end that is told. One thread at a time may use it.
+ */
+typedef struct outlive_listener_t outlive_listener_t;
+
+/**
  * Memory that a publisher has lent for a message, to be written in place.
  */
 typedef struct outlive_loan_t outlive_loan_t;
@@ -492,6 +503,11 @@ typedef struct outlive_loan_t outlive_loan_t;
  * The name that this process has in a domain.
  */
 typedef struct outlive_node_t outlive_node_t;
+
+/**
+ * An end that notifies. All threads may use it at once.
+ */
+typedef struct outlive_notifier_t outlive_notifier_t;
 
 /**
  * A pool, open in this process: memory objects of 0 bytes to 1 GiB. All threads may use it at
@@ -517,9 +533,19 @@ typedef struct outlive_queue_t outlive_queue_t;
 typedef struct outlive_receiver_t outlive_receiver_t;
 
 /**
+ * Memory for the reply to a request, to be written in place. One thread at a time may use it.
+ */
+typedef struct outlive_reply_loan_t outlive_reply_loan_t;
+
+/**
  * A reply. All threads may use it at once.
  */
 typedef struct outlive_reply_t outlive_reply_t;
+
+/**
+ * Memory for one request, to be written in place. One thread at a time may use it.
+ */
+typedef struct outlive_request_loan_t outlive_request_loan_t;
 
 /**
  * A request that waits for its reply. It may move to another thread, which replies.
@@ -1125,6 +1151,52 @@ typedef struct outlive_set_aside_t {
 } outlive_set_aside_t;
 
 /**
+ * Options for opening a notifier or a listener, or for making what both share. Begin with
+ * `OUTLIVE_NOTIFIER_OPTIONS_INIT`. A notice is named by its bit: `1ull << number`; 0: not set.
+ */
+typedef struct outlive_notifier_options_t {
+  /**
+   * `sizeof(outlive_notifier_options_t)`.
+   */
+  size_t size;
+  /**
+   * The notice that all listeners get when a notifier comes. A new one's default: none.
+   */
+  uint64_t on_created;
+  /**
+   * The notice that all listeners get when a notifier is closed. A new one's default: none.
+   */
+  uint64_t on_left;
+  /**
+   * The notice that all listeners get when a notifier's process has died. A new one's default:
+   * none.
+   */
+  uint64_t on_died;
+  /**
+   * How a listener waits: one of the OUTLIVE_WAIT numbers.
+   */
+  uint32_t wait;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} outlive_notifier_options_t;
+
+/**
+ * How many notices of each number a listener has been told. Its size never changes.
+ */
+typedef struct outlive_notices_t {
+  /**
+   * The numbers of which there are notices, as bits.
+   */
+  uint64_t bits;
+  /**
+   * By number, how many there are.
+   */
+  uint64_t counts[64];
+} outlive_notices_t;
+
+/**
  * Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
  */
 typedef struct outlive_topic_options_t {
@@ -1168,9 +1240,11 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t durability;
   /**
-   * Must be 0.
+   * Not 0: an existing topic is taken as it is, and the options above, but for `payload`, are for
+   * a new one; `outlive_topic_config` says what is there. 0: what was set must be there, else the
+   * topic is refused with EINVAL, and `outlive_last_error` names all that differs.
    */
-  uint32_t reserved;
+  uint32_t as_is;
 } outlive_topic_options_t;
 
 /**
@@ -1238,6 +1312,11 @@ typedef struct outlive_subscriber_options_t {
    * Must be 0.
    */
   uint32_t reserved;
+  /**
+   * How old a message may be, in nanoseconds, by its stamp; older ones are passed over and counted
+   * (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: any age.
+   */
+  uint64_t max_age;
 } outlive_subscriber_options_t;
 
 /**
@@ -2892,6 +2971,71 @@ int outlive_job_set_aside(struct outlive_job_t *job);
 void outlive_job_release(struct outlive_job_t *job);
 
 /**
+ * Opens a notifier of that name, and makes what notifiers and listeners share if there is none.
+ * `options` NULL: none is set. A name has up to 64 notifiers at a time.
+ *
+ * Owner: `*notifier` is the caller's, until `outlive_notifier_close`.
+ *
+ * Errors: see `outlive_opening_t`; EUSERS: there are 64.
+ *
+ * If a process dies, listeners are told, if that was made with `on_died`.
+ */
+int outlive_notifier_open(const struct outlive_domain_t *domain,
+                          const char *name,
+                          enum outlive_opening_t how,
+                          const struct outlive_notifier_options_t *options,
+                          struct outlive_notifier_t **notifier);
+
+/**
+ * Closes a notifier: listeners are told, if that was made with `on_left`. Passing NULL has no
+ * effect.
+ */
+void outlive_notifier_close(struct outlive_notifier_t *notifier);
+
+/**
+ * Adds a notice of that number, 0 to 63, to the counts of each listener, and wakes those that
+ * sleep. `*listeners` (may be NULL): how many living listeners there were.
+ *
+ * Errors: EINVAL: the number; EPERM: a forked child's copy.
+ *
+ * If a process dies during the call, some listeners may have the notice, and others not.
+ */
+int outlive_notifier_notify(const struct outlive_notifier_t *notifier, uint32_t number, uint32_t *listeners);
+
+/**
+ * Opens a listener of that name, and makes what notifiers and listeners share if there is none.
+ * `options` NULL: none is set. It counts what is notified from now on. A name has up to 64
+ * listeners at a time.
+ *
+ * Owner: `*listener` is the caller's, until `outlive_listener_close`.
+ *
+ * Errors: see `outlive_opening_t`; EUSERS: there are 64.
+ *
+ * If a process dies, the notices that it had not taken are lost with it.
+ */
+int outlive_listener_open(const struct outlive_domain_t *domain,
+                          const char *name,
+                          enum outlive_opening_t how,
+                          const struct outlive_notifier_options_t *options,
+                          struct outlive_listener_t **listener);
+
+/**
+ * Closes a listener. Passing NULL has no effect.
+ */
+void outlive_listener_close(struct outlive_listener_t *listener);
+
+/**
+ * Waits until there are notices, or until the deadline, and takes all that are there.
+ *
+ * Errors: ETIMEDOUT, EAGAIN; EPERM: a forked child's copy; EINVAL.
+ *
+ * If a notifier's process dies, that is a notice, if there is an `on_died`.
+ */
+int outlive_listener_wait(struct outlive_listener_t *listener,
+                          outlive_deadline_t deadline,
+                          struct outlive_notices_t *notices);
+
+/**
  * Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: none is
  * set. With OUTLIVE_OPEN the messages may be of any type, and are bytes here.
  *
@@ -2912,6 +3056,14 @@ int outlive_topic_open(const struct outlive_domain_t *domain,
  * Closes a topic. Its publishers and subscribers stay. Passing NULL has no effect.
  */
 void outlive_topic_close(struct outlive_topic_t *topic);
+
+/**
+ * Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable and
+ * durability; the rest is 0.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_topic_config(const struct outlive_topic_t *topic, struct outlive_topic_options_t *config);
 
 /**
  * Returns how many living publishers and subscribers there are. Each place may be NULL.
@@ -3067,6 +3219,12 @@ int outlive_subscriber_latest(struct outlive_subscriber_t *subscriber, struct ou
  * Returns how many messages were overwritten before this subscriber took them, so far. 0 for NULL.
  */
 uint64_t outlive_subscriber_lost(const struct outlive_subscriber_t *subscriber);
+
+/**
+ * Returns how many messages were passed over because they were older than its `max_age`. 0 for
+ * NULL.
+ */
+uint64_t outlive_subscriber_expired(const struct outlive_subscriber_t *subscriber);
 
 /**
  * Returns how many messages are waiting for it. 0 for NULL.
@@ -3350,6 +3508,59 @@ int outlive_client_begin(struct outlive_client_t *client,
                          struct outlive_call_t **call);
 
 /**
+ * Lends memory for a request of `size` bytes, to be written in place, waiting until the deadline while
+ * the service's memory is in use: the server reads it there, and no byte of a long one is copied. Its
+ * contents are arbitrary.
+ *
+ * Owner: `*loan` is the caller's, until `outlive_request_loan_begin`, `outlive_request_loan_call` or
+ * `outlive_request_loan_release`.
+ *
+ * Errors: ETIMEDOUT, also with OUTLIVE_TRY: there is no memory. EMSGSIZE, EPERM, EINVAL, EUSERS,
+ * OUTLIVE_DAMAGED.
+ *
+ * If the process dies, the service has the memory back once its last thread has ended.
+ */
+int outlive_client_loan(struct outlive_client_t *client,
+                        size_t size,
+                        outlive_deadline_t deadline,
+                        struct outlive_request_loan_t **loan);
+
+/**
+ * Returns where the request is written: aligned to 8 bytes, as many as were asked for. NULL for NULL.
+ * Owner: the loan.
+ */
+void *outlive_request_loan_data(struct outlive_request_loan_t *loan);
+
+/**
+ * Sends the request, without waiting for the reply: as `outlive_client_begin`.
+ *
+ * Owner: the loan is consumed, also by a call that fails; `*call` is the caller's, until
+ * `outlive_call_release`.
+ *
+ * Errors: as `outlive_client_call`.
+ */
+int outlive_request_loan_begin(struct outlive_request_loan_t *loan,
+                               outlive_deadline_t deadline,
+                               struct outlive_call_t **call);
+
+/**
+ * Sends the request, and waits for the reply until the deadline: as `outlive_client_call`.
+ *
+ * Owner: the loan is consumed, also by a call that fails; `*reply` is the caller's, until
+ * `outlive_reply_release`.
+ *
+ * Errors: as `outlive_client_call`.
+ */
+int outlive_request_loan_call(struct outlive_request_loan_t *loan,
+                              outlive_deadline_t deadline,
+                              struct outlive_reply_t **reply);
+
+/**
+ * Gives a loan back unsent. Passing NULL has no effect.
+ */
+void outlive_request_loan_release(struct outlive_request_loan_t *loan);
+
+/**
  * Returns the next reply of a call, waiting for it until the deadline; `*reply` is NULL when there
  * are no more.
  *
@@ -3435,6 +3646,17 @@ size_t outlive_request_size(const struct outlive_request_t *request);
 bool outlive_request_is_cancelled(const struct outlive_request_t *request);
 
 /**
+ * Waits until the client wants no reply any more (it let go of the call, perhaps because its deadline
+ * passed), or is dead; until the deadline at most. Another thread may use the request meanwhile, but
+ * not consume it.
+ *
+ * Errors: ETIMEDOUT: a client still waits. EINVAL, EUSERS, ENOSPC.
+ *
+ * If the client dies, the wait is over at once.
+ */
+int outlive_request_wait_cancelled(const struct outlive_request_t *request, outlive_deadline_t deadline);
+
+/**
  * Writes the client, dead or alive, to `*info`, also when another client has its place by now.
  *
  * Errors: ESRCH: not known any more. EINVAL.
@@ -3442,7 +3664,7 @@ bool outlive_request_is_cancelled(const struct outlive_request_t *request);
 int outlive_request_client(const struct outlive_request_t *request, struct outlive_peer_info_t *info);
 
 /**
- * Sends the reply. Never waits.
+ * Sends the reply, which may be the bytes of the request itself. Never waits.
  *
  * Owner: the request is consumed, also by a call that fails.
  *
@@ -3452,6 +3674,50 @@ int outlive_request_client(const struct outlive_request_t *request, struct outli
  * If the process dies: after a return of 0 the client has the reply, even if this process dies.
  */
 int outlive_request_reply(struct outlive_request_t *request, const void *data, size_t size);
+
+/**
+ * Lends memory for the reply to a request, `size` bytes, to be written in place: the client reads it
+ * there, and no byte of a long one is copied. Its contents are arbitrary. Never waits.
+ *
+ * Owner: the request is consumed, also by a call that fails; its bytes can be read until the loan is
+ * sent or released. `*loan` is the caller's, until `outlive_reply_loan_send` or
+ * `outlive_reply_loan_release`.
+ *
+ * Errors: EPIPE: the client died. After EMSGSIZE, ENOSPC, EPERM, EINVAL and OUTLIVE_DAMAGED the client
+ * gets ECONNABORTED.
+ *
+ * If the process dies before the reply is sent, the client is told; the service has the memory back
+ * once the last thread of this process has ended.
+ */
+int outlive_request_loan(struct outlive_request_t *request, size_t size, struct outlive_reply_loan_t **loan);
+
+/**
+ * Returns where the reply is written: aligned to 8 bytes, as many as were asked for. NULL for NULL.
+ * Owner: the loan.
+ */
+void *outlive_reply_loan_data(struct outlive_reply_loan_t *loan);
+
+/**
+ * Returns the bytes of the request that the loan is a reply to; their number goes to `*size`, unless
+ * that is NULL. NULL for NULL. Owner: the loan.
+ */
+const void *outlive_reply_loan_request(const struct outlive_reply_loan_t *loan, size_t *size);
+
+/**
+ * Sends the reply. Never waits.
+ *
+ * Owner: the loan is consumed, also by a call that fails.
+ *
+ * Errors: as `outlive_request_reply`.
+ *
+ * If the process dies: after a return of 0 the client has the reply, even if this process dies.
+ */
+int outlive_reply_loan_send(struct outlive_reply_loan_t *loan);
+
+/**
+ * Gives a loan back unsent: the client gets ECONNABORTED. Passing NULL has no effect.
+ */
+void outlive_reply_loan_release(struct outlive_reply_loan_t *loan);
 
 /**
  * Tells the client that what it asked for could not be done, and why: it gets OUTLIVE_FAILED with
@@ -3704,6 +3970,16 @@ int outlive_wait_set_add_job_queue(struct outlive_wait_set_t *set,
                                    uint64_t *key);
 
 /**
+ * Adds a listener: OUTLIVE_READABLE. Once in a while `outlive_listener_wait` with OUTLIVE_TRY finds
+ * nothing then.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_listener(struct outlive_wait_set_t *set,
+                                  const struct outlive_listener_t *listener,
+                                  uint64_t *key);
+
+/**
  * Adds a topic's subscriber: OUTLIVE_READABLE.
  *
  * Errors: EXDEV, EINVAL.
@@ -3777,6 +4053,16 @@ int outlive_wait_set_add_server(struct outlive_wait_set_t *set, const struct out
  * Errors: EXDEV, EINVAL.
  */
 int outlive_wait_set_add_call(struct outlive_wait_set_t *set, const struct outlive_call_t *call, uint64_t *key);
+
+/**
+ * Adds a request that the server has: OUTLIVE_ENDED when its client wants no reply any more, or is
+ * dead. Once it is answered, it is not ready again.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_request(struct outlive_wait_set_t *set,
+                                 const struct outlive_request_t *request,
+                                 uint64_t *key);
 
 /**
  * Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way.

@@ -25,6 +25,7 @@
 #include "outlive/jobs.hpp"
 #include "outlive/lock.hpp"
 #include "outlive/meeting.hpp"
+#include "outlive/notify.hpp"
 #include "outlive/pool.hpp"
 #include "outlive/queue.hpp"
 #include "outlive/realtime.hpp"

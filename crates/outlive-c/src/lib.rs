@@ -32,6 +32,7 @@ mod held;
 mod jobs;
 mod mutex;
 mod node;
+mod notifier;
 mod once;
 mod opening;
 mod owned;

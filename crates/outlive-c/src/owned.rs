@@ -1,7 +1,7 @@
 //! A part that borrows from a whole, kept together with it: the one place where a lifetime is
 //! extended.
 //!
-//! Rust's pending calls, shared objects and peeked messages borrow from what they came from, so the
+//! Rust's shared objects and peeked messages borrow from what they came from, so the
 //! compiler checks that they end first. C has no borrows; a handle of C's has both, and drops the
 //! part first.
 
@@ -30,11 +30,6 @@ impl<P, W> Owned<P, W> {
     #[inline]
     pub(crate) fn part(&self) -> &P {
         &self.part
-    }
-
-    #[inline]
-    pub(crate) fn part_mut(&mut self) -> &mut P {
-        &mut self.part
     }
 }
 

@@ -7,22 +7,23 @@ use std::task::Poll;
 
 use outlive::Opening;
 use outlive::describe::{Description, Encoding};
-use outlive::rpc::{Call, CallError, Client, Reply, Request, Server, Service, Stream};
+use outlive::rpc::{
+    Call, CallError, Client, Reply, ReplyLoan, Request, RequestLoan, Server, Service, Stream,
+};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out, text};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t, past};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::opening::{Naming, naming, open_as, outlive_opening_t};
-use crate::owned::Owned;
 use crate::payload::{description, outlive_payload_t};
 use crate::wait::wait;
 
-/// Calls a service. One thread at a time may use it and its calls.
+/// Calls a service. All threads may use it at once.
 pub struct outlive_client_t(Arc<Client>);
 
-/// A call that is in flight.
-pub struct outlive_call_t(pub(crate) Owned<Call<'static>, Client>);
+/// A call that is in flight. One thread at a time may use it.
+pub struct outlive_call_t(pub(crate) Call<'static>);
 
 /// A reply. All threads may use it at once.
 pub struct outlive_reply_t(Reply);
@@ -32,10 +33,16 @@ pub struct outlive_reply_t(Reply);
 pub struct outlive_server_t(pub(crate) Server);
 
 /// A request that waits for its reply. It may move to another thread, which replies.
-pub struct outlive_request_t(Request);
+pub struct outlive_request_t(pub(crate) Request);
 
 /// Several replies to one request.
 pub struct outlive_stream_t(Stream);
+
+/// Memory for one request, to be written in place. One thread at a time may use it.
+pub struct outlive_request_loan_t(RequestLoan<'static>);
+
+/// Memory for the reply to a request, to be written in place. One thread at a time may use it.
+pub struct outlive_reply_loan_t(ReplyLoan);
 
 /// Options for opening or making a service. Begin with `OUTLIVE_SERVICE_OPTIONS_INIT`.
 #[repr(C)]
@@ -129,12 +136,7 @@ pub unsafe extern "C" fn outlive_client_open(
         let (service, given) = unsafe { service(&naming, options) }?;
         let client = service.client()?;
         client.set_wait_for_server(given.wait_for_server != 0);
-        #[expect(
-            clippy::arc_with_non_send_sync,
-            reason = "C's threads take turns with a client and its calls"
-        )]
-        let client = Arc::new(client);
-        naming.out.put(Box::into_raw(Box::new(outlive_client_t(client))));
+        naming.out.put(Box::into_raw(Box::new(outlive_client_t(Arc::new(client)))));
         Ok(())
     })
 }
@@ -231,10 +233,102 @@ pub unsafe extern "C" fn outlive_client_begin(
         let (out, client) = unsafe { (handle_out(call)?, borrow(client, "a client")?) };
         // SAFETY: the C caller passes `size` readable bytes at `data`.
         let request = unsafe { bytes(data, size) }?;
-        let begin = |client: &'static Client| client.begin_until(request, moment_or_past(deadline));
-        out.put(Box::into_raw(Box::new(outlive_call_t(Owned::new(Arc::clone(&client.0), begin)?))));
+        let call = client.0.begin_owned_until(request, moment_or_past(deadline))?;
+        out.put(Box::into_raw(Box::new(outlive_call_t(call))));
         Ok(())
     })
+}
+
+/// Lends memory for a request of `size` bytes, to be written in place, waiting until the deadline while
+/// the service's memory is in use: the server reads it there, and no byte of a long one is copied. Its
+/// contents are arbitrary.
+///
+/// Owner: `*loan` is the caller's, until `outlive_request_loan_begin`, `outlive_request_loan_call` or
+/// `outlive_request_loan_release`.
+///
+/// Errors: ETIMEDOUT, also with OUTLIVE_TRY: there is no memory. EMSGSIZE, EPERM, EINVAL, EUSERS,
+/// OUTLIVE_DAMAGED.
+///
+/// If the process dies, the service has the memory back once its last thread has ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_client_loan(
+    client: *mut outlive_client_t,
+    size: usize,
+    deadline: outlive_deadline_t,
+    loan: *mut *mut outlive_request_loan_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a place for `loan` and a live client.
+        let (out, client) = unsafe { (handle_out(loan)?, borrow(client, "a client")?) };
+        let loan = client.0.loan_keeping(size, moment_or_past(deadline))?;
+        out.put(Box::into_raw(Box::new(outlive_request_loan_t(loan))));
+        Ok(())
+    })
+}
+
+/// Returns where the request is written: aligned to 8 bytes, as many as were asked for. NULL for NULL.
+/// Owner: the loan.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_loan_data(
+    loan: *mut outlive_request_loan_t,
+) -> *mut c_void {
+    entry_or(core::ptr::null_mut(), || {
+        // SAFETY: the C caller passes a live loan that no other thread uses.
+        Ok(unsafe { borrow_mut(loan, "a loan") }?.0.as_mut_ptr().cast())
+    })
+}
+
+/// Sends the request, without waiting for the reply: as `outlive_client_begin`.
+///
+/// Owner: the loan is consumed, also by a call that fails; `*call` is the caller's, until
+/// `outlive_call_release`.
+///
+/// Errors: as `outlive_client_call`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_loan_begin(
+    loan: *mut outlive_request_loan_t,
+    deadline: outlive_deadline_t,
+    call: *mut *mut outlive_call_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a place for `call`.
+        let out = unsafe { handle_out(call) }?;
+        // SAFETY: the C caller passes a live loan, which it gives up.
+        let loan = unsafe { used_up(loan, "a loan") }?;
+        let call = loan.0.begin_until(moment_or_past(deadline))?;
+        out.put(Box::into_raw(Box::new(outlive_call_t(call))));
+        Ok(())
+    })
+}
+
+/// Sends the request, and waits for the reply until the deadline: as `outlive_client_call`.
+///
+/// Owner: the loan is consumed, also by a call that fails; `*reply` is the caller's, until
+/// `outlive_reply_release`.
+///
+/// Errors: as `outlive_client_call`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_loan_call(
+    loan: *mut outlive_request_loan_t,
+    deadline: outlive_deadline_t,
+    reply: *mut *mut outlive_reply_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a place for `reply`.
+        let out = unsafe { handle_out(reply) }?;
+        // SAFETY: the C caller passes a live loan, which it gives up.
+        let loan = unsafe { used_up(loan, "a loan") }?;
+        let reply = loan.0.call_until(moment_or_past(deadline))?;
+        out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
+        Ok(())
+    })
+}
+
+/// Gives a loan back unsent. Passing NULL has no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_loan_release(loan: *mut outlive_request_loan_t) {
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
+    unsafe { close(loan) }
 }
 
 /// Returns the next reply of a call, waiting for it until the deadline; `*reply` is NULL when there
@@ -254,7 +348,7 @@ pub unsafe extern "C" fn outlive_call_next(
         // SAFETY: the C caller passes a place for `reply` and a live call that no other thread
         // uses.
         let (out, call) = unsafe { (handle_out(reply)?, borrow_mut(call, "a call")?) };
-        let pending = call.0.part_mut();
+        let pending = &mut call.0;
         let next = match moment(deadline) {
             Some(moment) => pending.next_until(moment)?,
             None => pending.try_next()?,
@@ -397,6 +491,25 @@ pub unsafe extern "C" fn outlive_request_is_cancelled(request: *const outlive_re
     entry_or(false, || Ok(unsafe { borrow(request, "a request") }?.0.is_cancelled()))
 }
 
+/// Waits until the client wants no reply any more (it let go of the call, perhaps because its deadline
+/// passed), or is dead; until the deadline at most. Another thread may use the request meanwhile, but
+/// not consume it.
+///
+/// Errors: ETIMEDOUT: a client still waits. EINVAL, EUSERS, ENOSPC.
+///
+/// If the client dies, the wait is over at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_wait_cancelled(
+    request: *const outlive_request_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    // SAFETY: the C caller passes a live request.
+    entry(|| {
+        let request = unsafe { borrow(request, "a request") }?;
+        Ok(request.0.wait_cancelled_until(moment_or_past(deadline))?)
+    })
+}
+
 /// Writes the client, dead or alive, to `*info`, also when another client has its place by now.
 ///
 /// Errors: ESRCH: not known any more. EINVAL.
@@ -427,7 +540,7 @@ unsafe fn used_up<T>(handle: *mut T, what: &str) -> Result<Box<T>, Failure> {
     Ok(unsafe { Box::from_raw(handle) })
 }
 
-/// Sends the reply. Never waits.
+/// Sends the reply, which may be the bytes of the request itself. Never waits.
 ///
 /// Owner: the request is consumed, also by a call that fails.
 ///
@@ -447,6 +560,82 @@ pub unsafe extern "C" fn outlive_request_reply(
         // SAFETY: the C caller passes `size` readable bytes at `data`.
         Ok(request.0.reply(unsafe { bytes(data, size) }?)?)
     })
+}
+
+/// Lends memory for the reply to a request, `size` bytes, to be written in place: the client reads it
+/// there, and no byte of a long one is copied. Its contents are arbitrary. Never waits.
+///
+/// Owner: the request is consumed, also by a call that fails; its bytes can be read until the loan is
+/// sent or released. `*loan` is the caller's, until `outlive_reply_loan_send` or
+/// `outlive_reply_loan_release`.
+///
+/// Errors: EPIPE: the client died. After EMSGSIZE, ENOSPC, EPERM, EINVAL and OUTLIVE_DAMAGED the client
+/// gets ECONNABORTED.
+///
+/// If the process dies before the reply is sent, the client is told; the service has the memory back
+/// once the last thread of this process has ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_loan(
+    request: *mut outlive_request_t,
+    size: usize,
+    loan: *mut *mut outlive_reply_loan_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a place for `loan`.
+        let out = unsafe { handle_out(loan) }?;
+        // SAFETY: the C caller passes a live request, which it gives up.
+        let request = unsafe { used_up(request, "a request") }?;
+        out.put(Box::into_raw(Box::new(outlive_reply_loan_t(request.0.loan(size)?))));
+        Ok(())
+    })
+}
+
+/// Returns where the reply is written: aligned to 8 bytes, as many as were asked for. NULL for NULL.
+/// Owner: the loan.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_reply_loan_data(loan: *mut outlive_reply_loan_t) -> *mut c_void {
+    entry_or(core::ptr::null_mut(), || {
+        // SAFETY: the C caller passes a live loan that no other thread uses.
+        Ok(unsafe { borrow_mut(loan, "a loan") }?.0.as_mut_ptr().cast())
+    })
+}
+
+/// Returns the bytes of the request that the loan is a reply to; their number goes to `*size`, unless
+/// that is NULL. NULL for NULL. Owner: the loan.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_reply_loan_request(
+    loan: *const outlive_reply_loan_t,
+    size: *mut usize,
+) -> *const c_void {
+    entry_or(core::ptr::null(), || {
+        // SAFETY: the C caller passes a live loan.
+        let request = unsafe { borrow(loan, "a loan") }?.0.request();
+        if !size.is_null() {
+            // SAFETY: the C caller passes NULL or a place for `size`.
+            unsafe { out(size)?.put(request.len()) };
+        }
+        Ok(request.as_ptr().cast())
+    })
+}
+
+/// Sends the reply. Never waits.
+///
+/// Owner: the loan is consumed, also by a call that fails.
+///
+/// Errors: as `outlive_request_reply`.
+///
+/// If the process dies: after a return of 0 the client has the reply, even if this process dies.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_reply_loan_send(loan: *mut outlive_reply_loan_t) -> c_int {
+    // SAFETY: the C caller passes a live loan, which it gives up.
+    entry(|| Ok(unsafe { used_up(loan, "a loan") }?.0.send()?))
+}
+
+/// Gives a loan back unsent: the client gets ECONNABORTED. Passing NULL has no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_reply_loan_release(loan: *mut outlive_reply_loan_t) {
+    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
+    unsafe { close(loan) }
 }
 
 /// Tells the client that what it asked for could not be done, and why: it gets OUTLIVE_FAILED with

@@ -120,8 +120,10 @@ pub struct outlive_topic_options_t {
     /// What the topic keeps for subscribers that come later: OUTLIVE_VOLATILE,
     /// OUTLIVE_TRANSIENT_LOCAL, OUTLIVE_PERSISTENT, or 0: not said.
     pub durability: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// Not 0: an existing topic is taken as it is, and the options above, but for `payload`, are for
+    /// a new one; `outlive_topic_config` says what is there. 0: what was set must be there, else the
+    /// topic is refused with EINVAL, and `outlive_last_error` names all that differs.
+    pub as_is: u32,
 }
 
 /// Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
@@ -165,6 +167,9 @@ pub struct outlive_subscriber_options_t {
     pub sessions: u32,
     /// Must be 0.
     pub reserved: u32,
+    /// How old a message may be, in nanoseconds, by its stamp; older ones are passed over and counted
+    /// (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: any age.
+    pub max_age: u64,
 }
 
 /// Data that a publisher sends along with a message. Its size never changes.
@@ -239,7 +244,7 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
         reliable: 0,
         payload: core::ptr::null(),
         durability: 0,
-        reserved: 0,
+        as_is: 0,
     };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers or a pointer.
@@ -253,6 +258,9 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
     }
     if let Some(durability) = durability(given.durability)? {
         options = options.durability(durability);
+    }
+    if given.as_is != 0 {
+        options = options.as_is();
     }
     if given.depth > 0 {
         options = options.depth(given.depth);
@@ -270,6 +278,41 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
 pub unsafe extern "C" fn outlive_topic_close(topic: *mut outlive_topic_t) {
     // SAFETY: the C caller passes NULL or a live handle, which it gives up.
     unsafe { close(topic) }
+}
+
+/// Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable and
+/// durability; the rest is 0.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_topic_config(
+    topic: *const outlive_topic_t,
+    config: *mut outlive_topic_options_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live topic.
+        let found = unsafe { borrow(topic, "a topic") }?.0.config();
+        // SAFETY: the C caller passes NULL or a place for `config`.
+        let out = unsafe { out_or_none(config) };
+        let out = out.ok_or_else(|| Failure::new(libc::EINVAL, "no place for the config"))?;
+        out.put(outlive_topic_options_t {
+            size: size_of::<outlive_topic_options_t>(),
+            max_bytes: found.max_bytes,
+            depth: found.depth,
+            no_stamps: u32::from(!found.stamps),
+            wait: 0,
+            reliable: u32::from(found.reliable),
+            payload: core::ptr::null(),
+            durability: match found.durability {
+                Durability::Volatile => OUTLIVE_VOLATILE,
+                Durability::TransientLocal => OUTLIVE_TRANSIENT_LOCAL,
+                Durability::Persistent => OUTLIVE_PERSISTENT,
+                _ => OUTLIVE_DURABILITY_ANY,
+            },
+            as_is: 0,
+        });
+        Ok(())
+    })
 }
 
 /// Returns how many living publishers and subscribers there are. Each place may be NULL.
@@ -353,6 +396,7 @@ pub(crate) unsafe fn subscriber_options(
         period: 0,
         sessions: 0,
         reserved: 0,
+        max_age: 0,
     };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers or a pointer.
@@ -369,6 +413,9 @@ pub(crate) unsafe fn subscriber_options(
     }
     if given.keep_last != 0 {
         options = options.keep_last(given.keep_last);
+    }
+    if given.max_age != 0 {
+        options = options.max_age(Duration::from_nanos(given.max_age));
     }
     if given.period != 0 {
         options = options.period(Duration::from_nanos(given.period));
@@ -665,6 +712,16 @@ pub unsafe extern "C" fn outlive_subscriber_latest(
 pub unsafe extern "C" fn outlive_subscriber_lost(subscriber: *const outlive_subscriber_t) -> u64 {
     // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lost()))
+}
+
+/// Returns how many messages were passed over because they were older than its `max_age`. 0 for
+/// NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_subscriber_expired(
+    subscriber: *const outlive_subscriber_t,
+) -> u64 {
+    // SAFETY: the C caller passes a live subscriber.
+    entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.expired()))
 }
 
 /// Returns how many messages are waiting for it. 0 for NULL.

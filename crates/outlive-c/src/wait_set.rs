@@ -16,9 +16,10 @@ use crate::domain::{outlive_domain_t, peer};
 use crate::event::{EventHandle, LatchHandle, outlive_event_t, outlive_latch_t};
 use crate::jobs::outlive_job_queue_t;
 use crate::node::outlive_domain_watch_t;
+use crate::notifier::outlive_listener_t;
 use crate::place::find;
 use crate::queue::outlive_receiver_t;
-use crate::rpc::{outlive_call_t, outlive_server_t};
+use crate::rpc::{outlive_call_t, outlive_request_t, outlive_server_t};
 use crate::state::outlive_state_t;
 use crate::topic::{outlive_publisher_t, outlive_subscriber_t, outlive_topic_t};
 
@@ -149,6 +150,23 @@ pub unsafe extern "C" fn outlive_wait_set_add_job_queue(
         let queue = unsafe { borrow(queue, "a job queue") }?;
         // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
         unsafe { add(set, &queue.0, key) }.map(drop)
+    })
+}
+
+/// Adds a listener: OUTLIVE_READABLE. Once in a while `outlive_listener_wait` with OUTLIVE_TRY finds
+/// nothing then.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_listener(
+    set: *mut outlive_wait_set_t,
+    listener: *const outlive_listener_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live listener, a live set that no other thread uses, and a
+        // place for `key`.
+        unsafe { add(set, &borrow(listener, "a listener")?.0, key) }.map(drop)
     })
 }
 
@@ -312,7 +330,25 @@ pub unsafe extern "C" fn outlive_wait_set_add_call(
         // SAFETY: the C caller passes a live call.
         let call = unsafe { borrow(call, "a call") }?;
         // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
-        unsafe { add(set, call.0.part(), key) }.map(drop)
+        unsafe { add(set, &call.0, key) }.map(drop)
+    })
+}
+
+/// Adds a request that the server has: OUTLIVE_ENDED when its client wants no reply any more, or is
+/// dead. Once it is answered, it is not ready again.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_request(
+    set: *mut outlive_wait_set_t,
+    request: *const outlive_request_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live request.
+        let request = unsafe { borrow(request, "a request") }?;
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
+        unsafe { add(set, &request.0, key) }.map(drop)
     })
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 25] = [
+const SOURCES: [&str; 26] = [
     "code",
     "opening",
     "deadline",
@@ -27,6 +27,7 @@ const SOURCES: [&str; 25] = [
     "payload",
     "queue",
     "jobs",
+    "notifier",
     "topic",
     "state",
     "rpc",
@@ -148,9 +149,10 @@ const MACROS: &str = "\
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, NULL, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
+#define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
-#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0 }
+#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }";
 

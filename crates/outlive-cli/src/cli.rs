@@ -6,6 +6,7 @@
 //! | `queue` | `send` (`send`), `recv` (`recv`), `info`, `list` |
 //! | `job` | `put`, `work` (`work`), `aside`, `info`, `list` |
 //! | `state` | `get`, `set`, `watch`, `info`, `list` |
+//! | `notifier` | `notify`, `listen`, `info`, `list` |
 //! | `service` | `call` (`call`), `serve` (`serve`), `info`, `list` |
 //! | `lock` | `run` (`lock NAME CMD`), `info`, `list` |
 //! | `semaphore` | `run` (`sem`), `info`, `list` |
@@ -35,7 +36,9 @@ use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 
 use crate::domain::DomainArgs;
 use crate::exit::{self, Code, Failure};
-use crate::nouns::{Domain, Job, LockNoun, Node, Pool, Queue, Semaphore, Service, State, Topic};
+use crate::nouns::{
+    Domain, Job, LockNoun, Node, Notifier, Pool, Queue, Semaphore, Service, State, Topic,
+};
 #[cfg(feature = "demo")]
 use crate::verbs::demo;
 #[cfg(feature = "top")]
@@ -93,6 +96,8 @@ pub enum Verb {
     Job(Job),
     #[command(subcommand)]
     State(State),
+    #[command(subcommand)]
+    Notifier(Notifier),
     #[command(subcommand)]
     Service(Service),
     Lock(LockNoun),
@@ -168,6 +173,7 @@ impl Verb {
             Verb::Queue(verb) => verb.run(common),
             Verb::Job(verb) => verb.run(common),
             Verb::State(verb) => verb.run(common),
+            Verb::Notifier(verb) => verb.run(common),
             Verb::Service(verb) => verb.run(common),
             Verb::Lock(noun) => noun.run(common),
             Verb::Semaphore(verb) => verb.run(common),
@@ -255,7 +261,7 @@ pub enum Json {
 
 const MESSAGE: &str = "sequence, publisher, stamp, session, publisher_alive, key, frame, bytes, [dtype], [shape], text or hex or value";
 const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
-    [figures], [holders], [receiver], [senders], [counters], [config], [publishers], [subscribers], [attributes], [nodes], [commands], [deadlocks], [lock_orders]";
+    [figures], [holders], [receiver], [senders], [counters], [config], [publishers], [subscribers], [notifiers], [listeners], [attributes], [nodes], [commands], [deadlocks], [lock_orders]";
 const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
     owner_deaths, abandoned, redelivered, sent_again, grown, longest_stall_ms, lost, corrupted, \
     duplicates_not_marked, out_of_order, total_wrong, hung, [frames], [frame_bytes], [looks], \
@@ -267,7 +273,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 50] = [
+pub const JSON: [(&str, Json); 54] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -301,6 +307,10 @@ pub const JSON: [(&str, Json); 50] = [
     ("state watch", Json::Line("each value", "version, bytes, text or hex")),
     ("state info", ONE_ENTRY),
     ("state list", LISTING),
+    ("notifier notify", Json::Line("the run, at its end", "notices, listeners")),
+    ("notifier listen", Json::Line("each number that was notified", "number, count")),
+    ("notifier info", ONE_ENTRY),
+    ("notifier list", LISTING),
     ("service call", Json::Line("each reply", "bytes, text or hex")),
     ("service serve", OF_COMMAND),
     ("service info", ONE_ENTRY),

@@ -7,8 +7,8 @@ use outlive::Kind;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::verbs::{
-    bw, call, create, delay, echo, gc, hz, info, job, lock, ls, node, pools, publish, recv, rm,
-    sem, send, serve, state, topic, wait, waiters,
+    bw, call, create, delay, echo, gc, hz, info, job, lock, ls, node, notifier, pools, publish,
+    recv, rm, sem, send, serve, state, topic, wait, waiters,
 };
 
 /// Publish and subscribe: messages for every subscriber
@@ -86,6 +86,25 @@ pub enum State {
     Info(OneArgs),
     /// List the states of the domain
     #[command(after_long_help = "Example:\n  outlive state list")]
+    List(AllArgs),
+}
+
+/// Notifiers: each listener is told how often something has happened
+#[derive(Subcommand, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive notifier notify doors 3\n  \
+    outlive notifier listen doors")]
+pub enum Notifier {
+    Notify(notifier::notify::NotifyArgs),
+    Listen(notifier::listen::ListenArgs),
+    /// Show all that is known about one notifier
+    ///
+    /// Each process that notifies, and each that listens, with the notices that it has not taken; the
+    /// numbers of the notices that a notifier has come, has left or has died; and how many have died.
+    #[command(after_long_help = "Example:\n  outlive notifier info doors")]
+    Info(OneArgs),
+    /// List the notifiers of the domain
+    #[command(after_long_help = "Example:\n  outlive notifier list")]
     List(AllArgs),
 }
 
@@ -299,6 +318,18 @@ impl State {
             State::Watch(args) => state::watch::run(&args, common),
             State::Info(args) => args.run(&[Kind::State], common),
             State::List(_) => ls::run_of(&[Kind::State], common),
+        }
+    }
+}
+
+impl Notifier {
+    /// Runs the verb.
+    pub fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Notifier::Notify(args) => notifier::notify::run(&args, common),
+            Notifier::Listen(args) => notifier::listen::run(&args, common),
+            Notifier::Info(args) => args.run(&[Kind::Notifier], common),
+            Notifier::List(_) => ls::run_of(&[Kind::Notifier], common),
         }
     }
 }

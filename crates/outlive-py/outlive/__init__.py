@@ -29,6 +29,7 @@ share the object::
 | objects or bytes to one receiver | ``Queue`` |
 | jobs, each for one of several workers | ``JobQueue`` (``Job``, ``SetAside``) |
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``), ``payload`` |
+| how often something has happened, to many | ``Notifier``, ``Listener`` |
 | the latest value | ``State`` |
 | requests and replies | ``Server``, ``Client`` |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
@@ -77,10 +78,12 @@ from ._outlive import (
     Job as Job,
     JobQueue as JobQueue,
     Latch as Latch,
+    Listener as Listener,
     Loan as Loan,
     Lock as Lock,
     Node as Node,
     NodeInfo as NodeInfo,
+    Notifier as Notifier,
     Peeked as Peeked,
     Peer as Peer,
     Pool as Pool,

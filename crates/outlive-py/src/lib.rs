@@ -45,6 +45,7 @@ mod lock;
 mod msgpack;
 mod named;
 mod node;
+mod notifier;
 mod open;
 mod pool;
 mod queue;
@@ -104,6 +105,8 @@ mod _outlive {
     use crate::lock::Lock;
     #[pymodule_export]
     use crate::node::{DomainWatch, Node, NodeInfo};
+    #[pymodule_export]
+    use crate::notifier::{Listener, Notifier};
     #[pymodule_export]
     use crate::pool::{Block, Pool, SharedObject};
     #[pymodule_export]

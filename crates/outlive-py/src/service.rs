@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use outlive::describe::Description;
 use outlive::rpc::{self, CallError};
-use outlive::wait::WaitSet;
+use outlive::wait::{Key, WaitSet};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -622,6 +622,17 @@ impl Request {
         Ok(())
     }
 
+    fn is_answered(&self) -> bool {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Adds it to a set, which is ready when no client waits for the reply; None when the request is
+    /// answered.
+    pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Option<Key>> {
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        request.as_ref().map(|request| set.add(request).raised(py)).transpose()
+    }
+
     fn new(py: Python<'_>, request: rpc::Request, of: &Named) -> Request {
         Request {
             data: PyBytes::new(py, &request).unbind(),
@@ -688,6 +699,23 @@ impl Request {
     fn cancelled(&self) -> bool {
         let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
         request.as_ref().is_none_or(|request| request.is_cancelled())
+    }
+
+    /// Waits until no client waits for the reply any more: it died, or it let go of the call. Returns
+    /// False when the timeout passed first, or when another thread has answered the request.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_cancelled(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let until = Until::timeout(timeout)?;
+        let mut set = WaitSet::new(&self.of.domain);
+        if self.watch(py, &mut set)?.is_none() {
+            return Ok(false);
+        }
+        let told = wait(py, until, |deadline| match set.wait_until(deadline) {
+            Ok(ready) if ready.len() > 0 => Some(Ok(true)),
+            Ok(_) => self.is_answered().then_some(Ok(false)),
+            Err(error) => Some(Err(error)),
+        })?;
+        told.unwrap_or(Ok(false)).raised(py)
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

@@ -96,6 +96,12 @@ impl Subscriber {
         Ok(self.handle.lock(py)?.lost())
     }
 
+    /// Messages that were passed over because they were older than its ``max_age``.
+    #[getter]
+    fn expired(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.handle.lock(py)?.expired())
+    }
+
     /// Messages that are waiting for this subscriber.
     #[getter]
     fn lag(&self, py: Python<'_>) -> PyResult<u64> {

@@ -12,6 +12,7 @@ use outlive::topic::{
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::bytes::Given;
 use crate::described::{self, Described};
@@ -40,7 +41,8 @@ use crate::waiting::{Until, wait};
 /// living publishers (``"transient_local"``), or messages as long as they are not overwritten
 /// (``"persistent"``). A new topic has 16 messages, stamps, no reliable delivery, what living
 /// publishers have published, and at most a quarter of the file system; an existing one that was
-/// made with another value than a given one raises ``BadOption``.
+/// made with another value than a given one raises ``BadOption``, which names all that differ;
+/// with ``as_is`` it is taken as it is, and ``config`` says how that is.
 ///
 /// ``payload``: what a message is, for all languages: a class with ``@outlive.payload``, a type of
 /// numpy's (in a list: any number of them), or an encoding and a name, as in ``"json"`` or ``"cdr
@@ -73,9 +75,13 @@ fn options(
     stamps: Option<bool>,
     reliable: Option<bool>,
     durability: Option<Durability>,
+    as_is: bool,
     payload: Option<Description>,
 ) -> TopicOptions {
     let mut options = CoreTopic::options();
+    if as_is {
+        options = options.as_is();
+    }
     if let Some(payload) = payload {
         options = options.description(payload);
     }
@@ -157,7 +163,7 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, payload=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
@@ -168,11 +174,12 @@ impl Topic {
         stamps: Option<bool>,
         reliable: Option<bool>,
         durability: Option<&str>,
+        as_is: bool,
         payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Topic> {
         let durability = read_durability(durability)?;
         let payload = described::given(payload)?;
-        let options = options(depth, max_bytes, stamps, reliable, durability, payload);
+        let options = options(depth, max_bytes, stamps, reliable, durability, as_is, payload);
         let made = Named::make(py, name, domain, |d, n| options.open_or_create(d, n))?;
         Topic::of(py, made)
     }
@@ -189,7 +196,7 @@ impl Topic {
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, payload=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
@@ -200,11 +207,12 @@ impl Topic {
         stamps: Option<bool>,
         reliable: Option<bool>,
         durability: Option<&str>,
+        as_is: bool,
         payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Topic> {
         let durability = read_durability(durability)?;
         let payload = described::given(payload)?;
-        let options = options(depth, max_bytes, stamps, reliable, durability, payload);
+        let options = options(depth, max_bytes, stamps, reliable, durability, as_is, payload);
         let made = Named::make(py, name, domain, |d, n| options.create_new(d, n))?;
         Topic::of(py, made)
     }
@@ -236,6 +244,19 @@ impl Topic {
         self.gpus.described.text()
     }
 
+    /// What it was made with: ``depth``, ``max_bytes``, ``stamps``, ``reliable`` and ``durability``.
+    #[getter]
+    fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = self.topic.get()?.config();
+        let config = PyDict::new(py);
+        config.set_item("depth", found.depth)?;
+        config.set_item("max_bytes", found.max_bytes)?;
+        config.set_item("stamps", found.stamps)?;
+        config.set_item("reliable", found.reliable)?;
+        config.set_item("durability", found.durability.to_string())?;
+        Ok(config)
+    }
+
     /// Makes a new publisher, of up to 62.
     ///
     /// ``max_blocking``: how many seconds a reliable subscriber may be in the way of a message; then
@@ -265,8 +286,9 @@ impl Topic {
     ///
     /// ``durability``: which earlier messages to get at most; raises ``BadOption`` if the topic
     /// offers less. ``sessions``: ``recv`` raises ``NewSession`` before the first message of each
-    /// start of a publisher.
-    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None, durability=None, sessions=false))]
+    /// start of a publisher. ``max_age``: messages older than so many seconds, by their stamps, are
+    /// passed over and counted (``expired``); raises ``BadOption`` if the topic has no stamps.
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None, durability=None, sessions=false, max_age=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn subscriber(
         &self,
@@ -278,9 +300,13 @@ impl Topic {
         period: Option<f64>,
         durability: Option<&str>,
         sessions: bool,
+        max_age: Option<f64>,
     ) -> PyResult<Subscriber> {
-        let options =
+        let mut options =
             subscriber_options(reliable, history, keep_last, keys, period, durability, sessions)?;
+        if let Some(age) = span("max_age", max_age)? {
+            options = options.max_age(age);
+        }
         let subscriber = self.topic.get()?.subscriber_with(options).raised(py)?;
         Ok(Subscriber::new(subscriber, self.named.clone(), Arc::clone(&self.gpus)))
     }

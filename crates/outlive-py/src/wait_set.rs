@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive::wait::{Key, Timer, WaitSet as Core};
-use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
@@ -16,14 +16,15 @@ use crate::jobs::JobQueue;
 use crate::latch::Latch;
 use crate::named::{GivenDomain, counted};
 use crate::node::DomainWatch;
+use crate::notifier::Listener;
 use crate::open::{Left, closed};
 use crate::queue::Queue;
-use crate::service::Server;
+use crate::service::{Request, Server};
 use crate::subscriber::Subscriber;
 use crate::waiting::Until;
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes), job
-/// queues, servers, calls, events, latches, peers' ends, timers, watches of a domain.
+/// queues, servers, requests, calls, events, latches, peers' ends, timers, watches of a domain.
 ///
 /// >>> queue, event = Queue("jobs", folder), Event("stop", folder)
 /// >>> waiting = WaitSet(folder)
@@ -65,6 +66,8 @@ impl WaitSet {
             queue.get().watch(py, &mut set)?
         } else if let Ok(jobs) = source.cast::<JobQueue>() {
             set.add(&jobs.get().queue).raised(py)?
+        } else if let Ok(listener) = source.cast::<Listener>() {
+            set.add(&*listener.get().handle.lock(py)?).raised(py)?
         } else if let Ok(event) = source.cast::<Event>() {
             set.add(&event.get().event.any_of(bits.unwrap_or(u32::MAX))).raised(py)?
         } else if let Ok(peer) = source.cast::<Peer>() {
@@ -75,10 +78,13 @@ impl WaitSet {
             set.add(&*watch.get().handle.lock(py)?).raised(py)?
         } else if let Ok(call) = source.cast::<Call>() {
             call.get().watch(py, &mut set)?
+        } else if let Ok(request) = source.cast::<Request>() {
+            let key = request.get().watch(py, &mut set)?;
+            key.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))?
         } else if let Ok(server) = source.cast::<Server>() {
             set.add(&*server.get().handle.lock(py)?).raised(py)?
         } else {
-            let what = "a set waits for subscribers, queues, job queues, servers, calls, events, latches, peers and watches of a domain";
+            let what = "a set waits for subscribers, queues, job queues, servers, requests, calls, events, latches, listeners, peers and watches of a domain";
             return Err(PyTypeError::new_err(what));
         };
         self.push(key, source.clone().unbind());

@@ -93,6 +93,7 @@ def everything(folder):
         "Sample": subscriber.recv(timeout=5), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
         "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": server.next(timeout=5).stream(),
         "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder), "Node": domain.node("node"), "DomainWatch": domain.watch(),
+        "Notifier": outlive.Notifier("notices", folder), "Listener": outlive.Listener("notices", folder),
     }
     for name, options in LATER.items():
         things[name] = getattr(outlive, name)(name.lower(), *options, folder)
@@ -127,7 +128,9 @@ USES = {
     "Event": lambda it: it.set(),
     "JobQueue": lambda it: it.try_take(),
     "Latch": lambda it: it.arrive(),
+    "Listener": lambda it: it.wait(timeout=0),
     "Node": lambda it: it.info(),
+    "Notifier": lambda it: it.notify(1),
     "Lock": lambda it: it.acquire(),
     "Pool": lambda it: it.alloc(3),
     "Publisher": lambda it: it.publish(b"x"),

@@ -17,8 +17,8 @@ from outlive import (
     ClientDied,
     Domain,
     Dropped,
-    NotYours,
     NoServer,
+    NotYours,
     OutliveError,
     Server,
     ServerDied,
@@ -81,8 +81,13 @@ def test_cancelling(folder):
     thread.join(10)
     assert len(told) == 1
     assert server.try_next() is None, "nobody carries it out"
+    sources = WaitSet(folder)
     with client.begin(b"second") as call:
         request = server.next(timeout=5)
+        sources.add(request)
+        assert not request.wait_cancelled(timeout=0) and not sources.try_wait()
+    assert request.wait_cancelled(timeout=10)
+    assert sources.wait(timeout=10) == [request]
     assert request.cancelled
     with pytest.raises(Cancelled):
         request.reply(b"")

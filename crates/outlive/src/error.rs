@@ -167,7 +167,7 @@ pub enum Error {
     OtherOptions {
         /// The file.
         path: Box<Path>,
-        /// Which option.
+        /// Which option; "options", if several differ: then each value has its option's name.
         what: &'static str,
         /// Its value there.
         found: Box<str>,
@@ -396,8 +396,9 @@ impl fmt::Display for Error {
             ),
             Error::OtherOptions { path, what, found, wanted } => write!(
                 f,
-                "the {what} of {} is {found}, this program wants {wanted}; agree on one, or remove it when no process uses it",
-                path.display()
+                "the {what} of {} {} {found}, this program wants {wanted}; agree on one, or remove it when no process uses it",
+                path.display(),
+                if *what == "options" { "are" } else { "is" }
             ),
             Error::InvalidOption { what, wanted, why } => {
                 write!(f, "{what} cannot be {wanted}; choose {why}")

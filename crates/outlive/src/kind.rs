@@ -46,6 +46,8 @@ pub enum Kind {
     Service,
     /// A [`jobs::JobQueue`](crate::jobs::JobQueue).
     JobQueue,
+    /// A [`notify::Notifier`](crate::notify::Notifier), with its listeners.
+    Notifier,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
@@ -69,6 +71,7 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::Service, 18, "service"),
     (Kind::JobQueue, 19, "job queue"),
     (Kind::ReentrantMutex, 20, "reentrant mutex"),
+    (Kind::Notifier, 21, "notifier"),
     (Kind::LockOrder, 31, "lock order"),
 ];
 

@@ -39,6 +39,7 @@
 //! | meet at a point, again and again | [`sync::Barrier`] | the others are told, or go on without it |
 //! | wait until so many have arrived, once | [`sync::Latch`] | its arrivals count; those that are missing stay missing |
 //! | tell that something has happened | [`sync::Event`], [`sync::Condvar`] | what was set stays set; a notification goes to the next waiter |
+//! | tell each of several processes how often something has happened | [`notify`] | no notice is lost; listeners are told of a notifier's end |
 //! | make a value once | [`sync::OnceLock`] | the next process makes it |
 //! | hand large objects from process to process | [`pool`] | its objects come back |
 //! | wait for several queues, topics, states, services, events, latches, timers or deaths at once, or with `async` | [`wait`] | the wait reports that end |
@@ -64,6 +65,7 @@
 //! | [`pool`] | objects by size class, handed from process to process |
 //! | [`queue`] | the growing queue |
 //! | [`jobs`] | the job queue |
+//! | [`notify`] | notices that each listener counts |
 //! | [`topic`] | messages to many processes |
 //! | [`state`] | the latest value under a name |
 //! | [`rpc`] | requests and replies: [`rpc::Service`], [`rpc::Client`], [`rpc::Server`] |
@@ -96,6 +98,7 @@ mod liveness;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 pub mod node;
+pub mod notify;
 mod payload;
 pub mod pool;
 pub mod queue;

@@ -53,6 +53,12 @@ fn queue() {
 }
 
 #[test]
+fn notices() {
+    let wanted = "opened 3 times, closed 2 times; then the process was killed\n";
+    assert_eq!(printed("notices"), wanted);
+}
+
+#[test]
 fn select() {
     let text = printed("select");
     for name in ["example.buys", "example.sells"] {

@@ -12,9 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 20] = [
     "shim", "sys", "futex", "segment", "liveness", "wake", "claim", "config", "domain", "sync",
-    "pool", "queue", "jobs", "topic", "state", "rpc", "node", "wait", "inspect",
+    "pool", "queue", "jobs", "notify", "topic", "state", "rpc", "node", "wait", "inspect",
 ];
 
 /// Names at the crate's root, and the module of each. `Error` names a `Kind`, so it belongs to that

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use outlive::Domain;
 use outlive::jobs::JobQueue;
+use outlive::notify::Notifier;
 use outlive::pool::Pool;
 use outlive::queue::{OnReceiverDeath, Queue};
 use outlive::rpc::Service;
@@ -54,6 +55,11 @@ fn the_page_has_the_defaults() {
     expect("job queue", "max_jobs", jobs.max_jobs);
     expect("job queue", "job_bytes", jobs.job_bytes);
     expect("job queue", "max_attempts", jobs.max_attempts);
+    let notifier = Notifier::open_or_create(&domain, "notifier").expect("made").config();
+    assert_eq!((notifier.on_created, notifier.on_left, notifier.on_died), (None, None, None));
+    for option in ["on_created", "on_left", "on_died"] {
+        expect("notifier", option, "none");
+    }
     let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made").config();
     expect("topic", "depth", topic.depth);
     expect("topic", "stamps", topic.stamps);
@@ -81,7 +87,7 @@ fn the_page_has_the_defaults() {
     expect("subscriber", "reliable", false);
     expect("subscriber", "history", 0);
     expect("subscriber", "sessions", false);
-    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None, durability: None, sessions: false }";
+    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None, durability: None, sessions: false, max_age: None }";
     assert_eq!(format!("{subscriber:?}"), told);
     std::fs::remove_dir_all(&folder).expect("removed");
 }

@@ -34,6 +34,7 @@ mod jobs;
 #[path = "../../../crates/outlive/src/kind.rs"]
 mod kind;
 mod liveness;
+mod notify;
 #[path = "../../../crates/outlive/src/payload.rs"]
 mod payload;
 mod pool;

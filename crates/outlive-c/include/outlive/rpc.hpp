@@ -21,6 +21,7 @@ public:
 private:
     friend class Client;
     friend class Call;
+    friend class RequestLoan;
     explicit Reply(outlive_reply_t *handle) : handle_(handle) {}
     detail::Handle<outlive_reply_t, outlive_reply_release> handle_;
 };
@@ -45,11 +46,39 @@ public:
 
 private:
     friend class Client;
+    friend class RequestLoan;
     explicit Call(outlive_call_t *handle) : handle_(handle) {}
     detail::Handle<outlive_call_t, outlive_call_release> handle_;
 };
 
-/** Calls a service. One thread at a time may use it and its calls. */
+/** Memory for one request, to be written in place; the server reads it there. Destroyed unsent, it goes
+ * back. `std::move(loan).begin()`, `std::move(loan).call()`. */
+class RequestLoan {
+public:
+    std::span<std::byte> bytes() noexcept {
+        return {static_cast<std::byte *>(outlive_request_loan_data(handle_.get())), size_};
+    }
+    /** Sends the request without waiting for the reply. */
+    expected<Call> begin(Deadline deadline = never) && {
+        outlive_call_t *handle = nullptr;
+        if (int code = outlive_request_loan_begin(handle_.release(), deadline.raw(), &handle)) return Failure::last(code);
+        return Call(handle);
+    }
+    /** Sends the request, and waits for the reply: as `Client::call`. */
+    expected<Reply> call(Deadline deadline = never) && {
+        outlive_reply_t *handle = nullptr;
+        if (int code = outlive_request_loan_call(handle_.release(), deadline.raw(), &handle)) return Failure::last(code);
+        return Reply(handle);
+    }
+
+private:
+    friend class Client;
+    RequestLoan(outlive_request_loan_t *handle, size_t size) : handle_(handle), size_(size) {}
+    detail::Handle<outlive_request_loan_t, outlive_request_loan_release> handle_;
+    size_t size_;
+};
+
+/** Calls a service. All threads may use it at once. */
 class Client : public detail::WithOptions<Client, detail::NoCalls, outlive_client_t, outlive_service_options_t,
                                           outlive_client_open, outlive_client_close> {
 public:
@@ -67,6 +96,13 @@ public:
     /** Makes memory for so many requests and replies of up to so many bytes each, and brings it in. */
     expected<void> prefault(size_t messages, size_t size) {
         return detail::done(outlive_client_prefault(raw(), messages, size));
+    }
+    /** Lends memory for a request of so many bytes, to be written in place; waits while the service's
+     * memory is in use. ETIMEDOUT. */
+    expected<RequestLoan> loan(size_t size, Deadline deadline = never) {
+        outlive_request_loan_t *handle = nullptr;
+        if (int code = outlive_client_loan(raw(), size, deadline.raw(), &handle)) return Failure::last(code);
+        return RequestLoan(handle, size);
     }
     /** Sends a request without waiting for the reply. */
     template <Message M> expected<Call> begin(const M &request, Deadline deadline = never) {
@@ -102,6 +138,29 @@ private:
     detail::Handle<outlive_stream_t, outlive_stream_release> handle_;
 };
 
+/** Memory for the reply to a request, to be written in place; the client reads it there. Destroyed
+ * unsent, the client gets ECONNABORTED. `std::move(loan).send()`. */
+class ReplyLoan {
+public:
+    std::span<std::byte> bytes() noexcept {
+        return {static_cast<std::byte *>(outlive_reply_loan_data(handle_.get())), size_};
+    }
+    /** Returns the bytes of the request. */
+    std::span<const std::byte> request() const noexcept {
+        size_t size = 0;
+        auto data = outlive_reply_loan_request(handle_.get(), &size);
+        return {static_cast<const std::byte *>(data), size};
+    }
+    /** Sends the reply; never waits. EPIPE: the client died. */
+    expected<void> send() && { return detail::done(outlive_reply_loan_send(handle_.release())); }
+
+private:
+    friend class Request;
+    ReplyLoan(outlive_reply_loan_t *handle, size_t size) : handle_(handle), size_(size) {}
+    detail::Handle<outlive_reply_loan_t, outlive_reply_loan_release> handle_;
+    size_t size_;
+};
+
 /** A request that waits for its reply. Destroyed without one, the client gets ECONNABORTED; `fail`
  * tells it why. A handler that throws:
  *
@@ -123,6 +182,11 @@ public:
     template <class T> T as() const { return detail::value_of<T>(bytes()); }
     /** Returns whether the client wants no reply any more, or is dead. */
     bool is_cancelled() const noexcept { return outlive_request_is_cancelled(handle_.get()); }
+    /** Waits until the client wants no reply any more, or is dead; ETIMEDOUT. */
+    expected<void> wait_cancelled(Deadline deadline = never) const {
+        return detail::done(outlive_request_wait_cancelled(handle_.get(), deadline.raw()));
+    }
+    const outlive_request_t *raw() const noexcept { return handle_.get(); }
     expected<PeerInfo> client() const {
         PeerInfo info{};
         if (int code = outlive_request_client(handle_.get(), &info)) return Failure::last(code);
@@ -134,6 +198,13 @@ public:
     template <Message M> expected<void> reply(const M &reply) && {
         auto bytes = bytes_of(reply);
         return detail::done(outlive_request_reply(handle_.release(), bytes.data(), bytes.size()));
+    }
+    /** Lends memory for a reply of so many bytes, to be written in place. Never waits.
+     * `std::move(request).loan(...)`: the request is consumed; its bytes are the loan's `request()`. */
+    expected<ReplyLoan> loan(size_t size) && {
+        outlive_reply_loan_t *handle = nullptr;
+        if (int code = outlive_request_loan(handle_.release(), size, &handle)) return Failure::last(code);
+        return ReplyLoan(handle, size);
     }
     /** Tells the client that what it asked for could not be done, and why: it gets OUTLIVE_FAILED
      * with this text. Never waits. `std::move(request).fail(error.what())`. */

@@ -151,6 +151,8 @@ public:
         return Sample(handle);
     }
     /** Returns how many messages were overwritten before this subscriber took them. */
+    /** Returns how many messages were older than its max_age. */
+    uint64_t expired() const noexcept { return outlive_subscriber_expired(raw()); }
     uint64_t lost() const noexcept { return outlive_subscriber_lost(raw()); }
     /** Returns how many messages are waiting for it. */
     uint64_t lag() const noexcept { return outlive_subscriber_lag(raw()); }
@@ -183,6 +185,12 @@ public:
     }
     uint32_t publisher_count() const noexcept { return counts().first; }
     uint32_t subscriber_count() const noexcept { return counts().second; }
+    /** Returns what the topic was made with. */
+    outlive_topic_options_t config() const noexcept {
+        outlive_topic_options_t config = OUTLIVE_TOPIC_OPTIONS_INIT;
+        outlive_topic_config(raw(), &config);
+        return config;
+    }
 
 private:
     using WithOptions::WithOptions;

@@ -7,6 +7,7 @@
 
 #include "jobs.hpp"
 #include "node.hpp"
+#include "notify.hpp"
 #include "rpc.hpp"
 #include "state.hpp"
 #include "sync.hpp"
@@ -30,10 +31,13 @@ public:
     /* Each returns the key by which `wait` names the source. The handle that was added may be
      * closed before or after. */
     expected<uint64_t> add(const JobQueue &queue) { return key(outlive_wait_set_add_job_queue, queue.raw()); }
+    expected<uint64_t> add(const Listener &listener) { return key(outlive_wait_set_add_listener, listener.raw()); }
     expected<uint64_t> add(const Receiver &receiver) { return key(outlive_wait_set_add_receiver, receiver.raw()); }
     expected<uint64_t> add(const Subscriber &subscriber) { return key(outlive_wait_set_add_subscriber, subscriber.raw()); }
     expected<uint64_t> add(const Server &server) { return key(outlive_wait_set_add_server, server.raw()); }
     expected<uint64_t> add(const Call &call) { return key(outlive_wait_set_add_call, call.raw()); }
+    /** Adds a server's request: OUTLIVE_ENDED when its client wants no reply any more. */
+    expected<uint64_t> add(const Request &request) { return key(outlive_wait_set_add_request, request.raw()); }
     expected<uint64_t> add(const Publisher &publisher) { return key(outlive_wait_set_add_publisher, publisher.raw()); }
     /** Adds a watch of a domain: OUTLIVE_CHANGED, until `DomainWatch::changed`. */
     expected<uint64_t> add(const DomainWatch &watch) { return key(outlive_wait_set_add_domain_watch, watch.raw()); }

@@ -198,7 +198,18 @@ static void client_killed(void) {
     hear();
     outlive_request_t *request = NULL;
     OK(outlive_server_next(server, SOON, &request));
+    IS(ETIMEDOUT, outlive_request_wait_cancelled(request, OUTLIVE_TRY));
+    outlive_wait_set_t *set = NULL;
+    uint64_t key = 0;
+    outlive_ready_t ready;
+    size_t count = 0;
+    OK(outlive_wait_set_open(domain, &set));
+    OK(outlive_wait_set_add_request(set, request, &key));
     kill_it(child);
+    OK(outlive_request_wait_cancelled(request, SOON));
+    OK(outlive_wait_set_wait(set, &ready, 1, &count, SOON));
+    CHECK(count == 1 && ready.key == key && ready.what == OUTLIVE_ENDED);
+    outlive_wait_set_close(set);
     CHECK(outlive_request_is_cancelled(request));
     outlive_stream_t *stream = NULL;
     OK(outlive_request_stream(request, &stream));
@@ -209,6 +220,68 @@ static void client_killed(void) {
     IS(EAGAIN, outlive_server_next(server, OUTLIVE_TRY, &request));
     IS(ETIMEDOUT, outlive_server_next(server, outlive_after_ms(5), &request));
     outlive_server_close(server);
+}
+
+static void answer_in_place(void) {
+    OK(outlive_server_open(domain, "blur", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
+    tell();
+    for (int round = 0; round < 2; round++) {
+        outlive_request_t *request = NULL;
+        outlive_reply_loan_t *loan = NULL;
+        OK(outlive_server_next(server, SOON, &request));
+        size_t size = outlive_request_size(request), asked = 0;
+        OK(outlive_request_loan(request, size, &loan));
+        const unsigned char *from = outlive_reply_loan_request(loan, &asked);
+        unsigned char *to = outlive_reply_loan_data(loan);
+        CHECK(asked == size && to != from && (uintptr_t)to % 8 == 0);
+        for (size_t at = 0; at < size; at++) to[at] = (unsigned char)(from[at] + 1);
+        OK(outlive_reply_loan_send(loan));
+    }
+    /* What was asked may be the answer. */
+    outlive_request_t *request = NULL;
+    OK(outlive_server_next(server, SOON, &request));
+    OK(outlive_request_reply(request, outlive_request_data(request), outlive_request_size(request)));
+    outlive_reply_loan_t *loan = NULL;
+    OK(outlive_server_next(server, SOON, &request));
+    OK(outlive_request_loan(request, 5000, &loan));
+    outlive_reply_loan_release(loan);
+    outlive_server_close(server);
+}
+
+static void written_in_place(void) {
+    pid_t child = start(answer_in_place);
+    hear();
+    OK(outlive_client_open(domain, "blur", OUTLIVE_OPEN, NULL, &client));
+    for (size_t size = 100; size <= 1000000; size *= 10000) {
+        outlive_request_loan_t *loan = NULL;
+        outlive_reply_t *reply = NULL;
+        OK(outlive_client_loan(client, size, SOON, &loan));
+        memset(outlive_request_loan_data(loan), 6, size);
+        OK(outlive_request_loan_call(loan, SOON, &reply));
+        const unsigned char *bytes = outlive_reply_data(reply);
+        CHECK(outlive_reply_size(reply) == size && bytes[0] == 7 && bytes[size - 1] == 7);
+        outlive_reply_release(reply);
+    }
+    outlive_request_loan_t *loan = NULL;
+    outlive_call_t *call = NULL;
+    outlive_reply_t *reply = NULL;
+    OK(outlive_client_loan(client, 3000, SOON, &loan));
+    memset(outlive_request_loan_data(loan), 8, 3000);
+    OK(outlive_request_loan_begin(loan, SOON, &call));
+    OK(outlive_call_next(call, SOON, &reply));
+    const unsigned char *bytes = outlive_reply_data(reply);
+    CHECK(outlive_reply_size(reply) == 3000 && bytes[0] == 8 && bytes[2999] == 8);
+    outlive_reply_release(reply);
+    outlive_call_release(call);
+    OK(outlive_client_loan(client, 100000, SOON, &loan));
+    outlive_request_loan_release(loan);
+    IS(ECONNABORTED, outlive_client_call(client, "x", 1, SOON, &reply));
+    IS(EINVAL, outlive_client_loan(NULL, 1, SOON, &loan));
+    IS(EINVAL, outlive_request_loan_call(NULL, SOON, &reply));
+    IS(EINVAL, outlive_reply_loan_send(NULL));
+    CHECK(outlive_reply_loan_data(NULL) == NULL && outlive_request_loan_data(NULL) == NULL);
+    outlive_client_close(client);
+    join(child);
 }
 
 static void bad_arguments(void) {
@@ -250,4 +323,4 @@ static void no_service_is_left_by_one_that_cannot_use_it(void) {
     IS(ENOENT, outlive_domain_remove(domain, "new"));
 }
 
-TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(the_next_one_takes_over), TEST(server_killed), TEST(client_killed), TEST(bad_arguments))
+TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(the_next_one_takes_over), TEST(server_killed), TEST(client_killed), TEST(written_in_place), TEST(bad_arguments))

@@ -204,6 +204,13 @@ static void calls() {
                 std::move(stream).finish().value();
                 continue;
             }
+            if (request.bytes().size() > 1000) {
+                auto loan = std::move(request).loan(request.bytes().size() / 2).value();
+                CHECK(loan.request()[1] == std::byte{1});
+                std::ranges::fill(loan.bytes(), loan.request()[0]);
+                std::move(loan).send().value();
+                continue;
+            }
             if (request.text() == "cut") {
                 auto stream = std::move(request).stream().value();
                 stream.send(1, soon).value();
@@ -235,6 +242,12 @@ static void calls() {
     } catch (const outlive::ServiceError &error) {
         CHECK(error.code().value() == OUTLIVE_FAILED && error.text().find("3 bytes") != std::string::npos);
     }
+    auto loan = client.loan(1 << 20, soon).value();
+    std::ranges::fill(loan.bytes(), std::byte{1});
+    loan.bytes()[0] = std::byte{9};
+    auto halved = std::move(loan).call(soon).value();
+    CHECK(halved.bytes().size() == 1 << 19 && halved.bytes().back() == std::byte{9});
+    CHECK(client.loan(10).value().bytes().size() == 10);
     auto cut = client.begin("cut", soon).value();
     CHECK(cut.recv(soon)->as<int>() == 1);
     auto failed = cut.recv(soon);
@@ -243,6 +256,27 @@ static void calls() {
     CHECK(lost.recv(20ms).code() == ETIMEDOUT);
     child.kill();
     THROWS(ECONNRESET, for (auto reply : lost)(void) reply);
+}
+
+static void notices() {
+    auto domain = open_domain();
+    outlive_notifier_options_t options = OUTLIVE_NOTIFIER_OPTIONS_INIT;
+    options.on_left = 1ull << 62;
+    auto listener = outlive::Listener::open_or_create(domain, "doors", options).value();
+    auto set = outlive::WaitSet::open(domain).value();
+    auto key = set.add(listener).value();
+    CHECK(outlive::Notifier::create_new(domain, "doors").code() == EEXIST);
+    {
+        auto notifier = outlive::Notifier::open(domain, "doors").value();
+        CHECK(notifier.notify(3).value() == 1 && notifier.notify(3).value() == 1 && notifier.notify(64).code() == EINVAL);
+    }
+    auto ready = set.wait(soon).value();
+    CHECK(ready.size() == 1 && ready[0].key == key && ready[0].what == OUTLIVE_READABLE);
+    auto told = listener.wait().value();
+    CHECK(told.count(3) == 2 && told.count(4) == 0 && told.bits() == (1ull << 3 | 1ull << 62));
+    auto all = told.all();
+    CHECK(all.size() == 2 && all[0].first == 3 && all[0].second == 2 && all[1].first == 62 && all[1].second == 1);
+    CHECK(listener.wait(outlive::at_once).code() == EAGAIN && listener.wait(1ms).code() == ETIMEDOUT);
 }
 
 static void wait_sets() {
@@ -264,4 +298,4 @@ static void wait_sets() {
 }
 
 TESTS(TEST(jobs_are_done_or_come_back), TEST(a_stray_number_ends_the_list), TEST(a_damaged_job_is_shown), TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
-      TEST(wait_sets))
+      TEST(notices), TEST(wait_sets))

@@ -110,6 +110,7 @@ fn kinds_of(path: &str) -> Option<&'static [Kind]> {
         Some("topic") => &[Kind::Topic],
         Some("queue") => &[Kind::Queue],
         Some("state") => &[Kind::State],
+        Some("notifier") => &[Kind::Notifier],
         Some("service") => &[Kind::Service],
         Some("job") => &[Kind::JobQueue],
         Some("lock") if path == "lock run" => &[Kind::RwLock],

@@ -59,6 +59,9 @@ pub struct EchoArgs {
     /// if the topic does not offer that ('outlive topic pub --reliable' does)
     #[arg(long)]
     reliable: bool,
+    /// Skip messages that are older than this, by their stamps. Fails if the topic has no stamps
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    max_age: Option<Duration>,
     /// Print only messages with this key, a number; may be given several times
     #[arg(long, value_name = "KEY")]
     key: Vec<u64>,
@@ -172,6 +175,9 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
     ])?;
     let mut options =
         Subscriber::options().reliable(args.reliable).history(args.history).keys(&args.key);
+    if let Some(age) = args.max_age {
+        options = options.max_age(age);
+    }
     if let Some(keep_last) = args.keep_last {
         options = options.keep_last(keep_last);
     }

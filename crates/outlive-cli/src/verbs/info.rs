@@ -72,6 +72,10 @@ pub struct Described {
     publishers: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     subscribers: Option<Vec<Owner>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notifiers: Option<Vec<Owner>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listeners: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     attributes: BTreeMap<String, String>,
 }
@@ -270,6 +274,12 @@ impl Described {
                     Some(usage.taken.iter().map(|job| Owner::new(&job.worker)).collect());
                 described.figures = Some(job_figures(usage).into_iter().collect());
             }
+            Detail::Notifier(usage) => {
+                described.notifiers = Some(owners(&usage.notifiers));
+                described.listeners =
+                    Some(usage.listeners.iter().map(|one| Owner::new(&one.who)).collect());
+                described.figures = Some(notifier_figures(usage).into_iter().collect());
+            }
             Detail::Topic(usage) => {
                 let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
                 described.publishers = Some(publishers.map(Owner::new).collect());
@@ -455,6 +465,14 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             lines.extend(usage.taken.iter().map(|job| ("worker", has(job))));
             lines.extend(job_figures(usage).map(|(name, figure)| (name, count(figure))));
         }
+        Detail::Notifier(usage) => {
+            lines.extend(usage.notifiers.iter().map(|one| ("notifier", who(one))));
+            lines.extend(usage.listeners.iter().map(|one| ("listener", listens(one))));
+            let outlive::notify::NotifierConfig { on_created, on_left, on_died, .. } = usage.config;
+            let at = [("on created", on_created), ("on left", on_left), ("on died", on_died)];
+            lines.extend(at.iter().filter_map(|&(what, id)| Some((what, id?.to_string()))));
+            lines.extend(notifier_figures(usage).map(|(name, figure)| (name, count(figure))));
+        }
         Detail::Topic(usage) => {
             let publishers =
                 usage.rings.iter().filter_map(|ring| Some((ring, ring.publisher.as_ref()?)));
@@ -492,6 +510,20 @@ fn job_figures(usage: &outlive::jobs::JobsUsage) -> [(&'static str, u64); 8] {
         ("job bytes", usage.job_bytes.into()),
         ("max attempts", usage.max_attempts.into()),
     ]
+}
+
+/// Returns what there is of a notifier's notices, and its deaths.
+fn notifier_figures(usage: &outlive::notify::NotifierUsage) -> [(&'static str, u64); 2] {
+    let pending = usage.listeners.iter().flat_map(|one| &one.pending).map(|(_, count)| count);
+    [("pending", pending.fold(0, u64::saturating_add)), ("deaths", usage.deaths)]
+}
+
+/// Returns a listener, and what it has not taken.
+fn listens(one: &outlive::notify::ListenerUsage) -> String {
+    let pending = one.pending.iter().map(|(id, times)| format!("{id}: {}", count(times)));
+    let pending: Vec<String> = pending.collect();
+    let to_take = if pending.is_empty() { "nothing".to_owned() } else { pending.join(", ") };
+    format!("{}, {to_take} to take", who(&one.who))
 }
 
 /// Returns what there is of a service's requests and calls.

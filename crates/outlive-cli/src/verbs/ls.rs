@@ -137,6 +137,15 @@ pub fn state(entry: &Entry) -> String {
             };
             format!("{} waiting, {receiver}{senders}", output::counted(counters.pending, "message"))
         }
+        Detail::Notifier(usage) => {
+            let living = |all: &[outlive::sync::Holder]| all.iter().filter(|one| one.alive).count();
+            let listeners: Vec<_> = usage.listeners.iter().map(|one| one.who.clone()).collect();
+            format!(
+                "{}, {}",
+                output::counted(living(&usage.notifiers) as u64, "notifier"),
+                output::counted(living(&listeners) as u64, "listener")
+            )
+        }
         Detail::State { version, writer, .. } => {
             let writer = match writer {
                 Some(writer) => format!("writer {}", who(writer)),

@@ -24,6 +24,7 @@ pub mod ls;
 pub mod man;
 pub mod measuring;
 pub mod node;
+pub mod notifier;
 pub mod pools;
 pub mod publish;
 pub mod recv;

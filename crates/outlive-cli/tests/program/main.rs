@@ -18,6 +18,7 @@ mod lock;
 mod looking;
 mod manual;
 mod nodes;
+mod notifiers;
 mod nouns;
 mod pipes;
 mod pools;

@@ -19,7 +19,7 @@ use crate::{Deadline, Error};
 
 pub use attributes::WithAttributes;
 pub(crate) use extension::owner_of as owner_of_extension;
-pub(crate) use options::{agree, check_range, three_openings};
+pub(crate) use options::{Differ, agree, check_range, three_openings};
 
 /// A folder on a memory file system in which processes meet: every named thing is a file in it.
 ///

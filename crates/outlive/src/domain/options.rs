@@ -35,6 +35,47 @@ pub(crate) fn agree<T: PartialEq + Display>(
     }
 }
 
+/// The options that were set and are not what the file says: all of them, for one error.
+#[derive(Default)]
+pub(crate) struct Differ {
+    what: Vec<&'static str>,
+    found: Vec<String>,
+    wanted: Vec<String>,
+}
+
+impl Differ {
+    /// Compares option `what`.
+    pub(crate) fn note<T: PartialEq + Display>(
+        &mut self,
+        what: &'static str,
+        found: T,
+        wanted: Option<T>,
+    ) {
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
+            self.what.push(what);
+            self.found.push(found.to_string());
+            self.wanted.push(wanted.to_string());
+        }
+    }
+
+    /// Refuses the thing if any differs. Of several, `what` is "options", and each value has its
+    /// option's name.
+    pub(crate) fn finish(self, segment: &Segment) -> Result<(), Error> {
+        let named = |values: &[String]| {
+            let pair = |(what, value): (&&str, &String)| {
+                format!("{} {value}", what.trim_start_matches("option "))
+            };
+            self.what.iter().zip(values).map(pair).collect::<Vec<_>>().join(", ").into()
+        };
+        let (what, found, wanted) = match (&*self.what, &*self.found, &*self.wanted) {
+            ([], ..) => return Ok(()),
+            ([what], [found], [wanted]) => (*what, (**found).into(), (**wanted).into()),
+            (_, found, wanted) => ("options", named(found), named(wanted)),
+        };
+        Err(Error::OtherOptions { path: segment.path().into(), what, found, wanted })
+    }
+}
+
 /// Refuses an option that was set to a value outside of `range`; `why` says that range in words.
 pub(crate) fn check_range<T: PartialOrd + Display>(
     what: &'static str,

@@ -3,6 +3,7 @@
 use crate::claim::Holder;
 use crate::describe::Description;
 use crate::jobs::JobsUsage;
+use crate::notify::NotifierUsage;
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue, QueueConfig};
 use crate::rpc::Overview;
@@ -94,6 +95,8 @@ pub enum Detail {
     Service(Overview),
     /// A job queue.
     Jobs(JobsUsage),
+    /// A notifier.
+    Notifier(NotifierUsage),
 }
 
 impl Domain {
@@ -236,6 +239,14 @@ impl Domain {
                 let (usage, dead) = crate::jobs::usage(segment, self.me()?)?;
                 entry.dead_claims = dead;
                 entry.detail = Detail::Jobs(usage);
+            }
+            Kind::Notifier => {
+                entry.waiters = waiters(&segment, &[]);
+                let usage = crate::notify::usage(segment, self.registry())?;
+                let listeners = usage.listeners.iter().map(|listener| &listener.who);
+                entry.dead_claims =
+                    usage.notifiers.iter().chain(listeners).filter(|who| !who.alive).count() as u32;
+                entry.detail = Detail::Notifier(usage);
             }
             Kind::Registry | Kind::LockOrder => {}
             _ => {

@@ -166,6 +166,11 @@ impl Domain {
                 report.claims += crate::jobs::sweep(segment, me, dry_run)?;
                 Ok(false)
             }
+            Kind::Notifier => {
+                let swept = crate::notify::sweep(segment, me, dry_run)?;
+                report.claims += swept.claims;
+                Ok(swept.names_left)
+            }
             _ => Ok(false),
         }
     }

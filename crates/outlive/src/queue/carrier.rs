@@ -9,7 +9,7 @@ use super::room::wait_for_memory;
 use super::sweep::collect_objects;
 use super::{Queue, RawReceiver};
 use crate::claim::{Role, Standing};
-use crate::liveness::{Me, Registry};
+use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::{Resident, Segment};
 use crate::sys::resident::Residency;
@@ -136,6 +136,52 @@ impl Queue {
     pub(crate) fn put(&self, me: Me, object: &ObjectRef, place: u64) -> Result<(), Error> {
         let ring = &self.inner.ring;
         ring.pool.enqueue(&ring.segment, object, me, ANNEX, place)
+    }
+
+    /// Gives an object of the calling thread to its process: any of its threads may write to it and
+    /// read it. If the process dies, `collect` frees the object once its last thread has ended.
+    pub(crate) fn own(&self, me: Me, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
+        self.retag(object, Tag::Held(me.id), Tag::Owned(process))
+    }
+
+    /// Gives an object of that process to that place in the annex.
+    pub(crate) fn put_owned(
+        &self,
+        object: &ObjectRef,
+        process: TokenId,
+        place: u64,
+    ) -> Result<(), Error> {
+        let put = Tag::Queued { region: ANNEX, position: place };
+        self.retag(object, Tag::Owned(process), put)
+    }
+
+    /// Takes an object out of that place in the annex, for that process.
+    pub(crate) fn take_put(
+        &self,
+        object: &ObjectRef,
+        place: u64,
+        process: TokenId,
+    ) -> Result<(), Error> {
+        let put = Tag::Queued { region: ANNEX, position: place };
+        self.retag(object, put, Tag::Owned(process))
+    }
+
+    fn retag(&self, object: &ObjectRef, from: Tag, to: Tag) -> Result<(), Error> {
+        let ring = &self.inner.ring;
+        match ring.pool.retag(&ring.segment, object, from, to)? {
+            true => Ok(()),
+            false => Err(ring.segment.damaged("an object's tag")),
+        }
+    }
+
+    /// Frees an object that is that process's.
+    pub(crate) fn free_owned(&self, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
+        let ring = &self.inner.ring;
+        if ring.pool.free_owned(&ring.segment, object, process)? {
+            // A sender may wait for that memory.
+            ring.head().room.notify_all();
+        }
+        Ok(())
     }
 
     /// Returns the object of that reference, if there is one. Fails when the system does not say

@@ -3,19 +3,44 @@
 //!
 //! A sweep never receives and never moves the head; what it marks, the receiver skips.
 
+use std::cell::RefCell;
+
 use super::Inner;
 use super::layout::{CLOSED, SEALED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
 use super::task_table::sweep_tasks;
 use crate::Error;
-use crate::liveness::{Me, TokenId};
+use crate::liveness::{End, Ends, Me, TokenId};
 use crate::pool::{Collected, Message, Tag};
 use crate::shim::{AtomicU64, Ordering, fence};
 
 /// Frees what dead processes left in the pool.
 pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Collected, Error> {
+    collect_and_keep(ring, me, dry_run, &mut Vec::new())
+}
+
+/// Does the same. The names of dead processes that own objects, and of which a thread may still run,
+/// stay, and go into `kept`.
+fn collect_and_keep(
+    ring: &Ring,
+    me: Me,
+    dry_run: bool,
+    kept: &mut Vec<TokenId>,
+) -> Result<Collected, Error> {
+    let ends = Ends::new(me.registry, ring.segment.facts()?.identity());
+    let kept = RefCell::new(kept);
     ring.pool.collect(&ring.segment, me, dry_run, &|tag| match tag {
         Tag::Queued { region, position } => message_at(ring, me, region, position),
+        // Requests and replies that are read or written in place: until the last thread has ended,
+        // it may write there.
+        Tag::Owned(process) => match ends.of(process) {
+            End::Lives => Message::There,
+            End::Ended => Message::Gone,
+            End::Ending => {
+                kept.borrow_mut().push(process);
+                Message::BeingTaken
+            }
+        },
         _ => Message::There,
     })
 }
@@ -125,7 +150,7 @@ pub(crate) fn sweep(
         }
     }
     claims += sweep_ends(inner, me, dry_run, kept);
-    let found = collect_objects(ring, me, dry_run)?;
+    let found = collect_and_keep(ring, me, dry_run, kept)?;
     if !dry_run {
         if found.count() > 0 {
             ring.head().room.notify_all();

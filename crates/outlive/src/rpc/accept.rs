@@ -9,7 +9,8 @@
 //!    again from the new claim. If the client has let go of the call, the server goes on to the
 //!    next one. It skips the call of a client that is dead, and clears its bit; it looks again
 //!    then, since another client may have the slot by now.
-//! 3. It clears the bit, copies the request, and frees its object.
+//! 3. It clears the bit, and copies the request; the object of a long one it makes its own process's
+//!    (in_place.rs), to read it there.
 //! 4. → TAKEN(this process).
 //!
 //! For each call below the horizon, the server has seen all earlier calls of the same client: so it
@@ -22,11 +23,12 @@
 //! | the server dies after | its successor | the client |
 //! | --- | --- | --- |
 //! | 1 | sets all bits, and looks | waits, or is told "not begun" |
-//! | 2, 3 | finds a call that is begun, and clears its bit | is told "begun", frees the object |
+//! | 2, 3 | finds a call that is begun, and clears its bit | is told "begun", frees the object if it is still the slot's |
 
 use super::asked::{Question, clear_unless, pending};
 use super::call::{Claim, TRIES};
-use super::layout::{SLOTS, ServiceFile};
+use super::in_place::InPlace;
+use super::layout::{SLOTS, ServiceFile, SlotBytes};
 use super::reply::Bytes;
 use super::request::RawRequest;
 use crate::Error;
@@ -192,20 +194,25 @@ impl ServiceFile {
         self.asks().clear(slot);
         let client = call.question.asker();
         // That it exists was found above.
-        let copy = self.request(call, asked).ok().flatten().map(|lies| {
+        let payload = match self.request(call, asked).ok().flatten() {
+            Some(SlotBytes { object: Some(object), len, .. }) => {
+                let place = call.request_position();
+                InPlace::take(self, object, len, place, process).map(Bytes::Object)
+            }
             // SAFETY: `request` has checked that `len` bytes lie there; the client writes there
             // again only when the claim names neither this thread nor, after it, this process.
-            let bytes = unsafe { Bytes::copy(lies.bytes, lies.len) };
-            (bytes, lies.object)
-        });
-        let (payload, object) = copy.unwrap_or_default();
-        let freed =
-            object.map_or(Ok(true), |object| self.queue.free_put(&object, call.request_position()));
+            Some(lies) => Ok(unsafe { Bytes::copy(lies.bytes, lies.len) }),
+            None => Ok(Bytes::default()),
+        };
+        let (payload, taken) = match payload {
+            Ok(payload) => (payload, Ok(())),
+            Err(error) => (Bytes::default(), Err(error)),
+        };
         call.words.copied(Claim::taken(number, process));
         drop(relay);
         // After an error the request is dropped, which tells its client.
         let request = RawRequest::new(self.clone(), slot, number, process, client, payload);
-        freed?;
+        taken?;
         if asked.len() > request.payload.len() {
             return Err(self.segment().damaged("a request"));
         }

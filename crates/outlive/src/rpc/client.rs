@@ -4,12 +4,14 @@
 //! Its claim is one behind, which says "not begun". `client_call.rs` has the rest of its life.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::asked::Asked;
 use super::call::next;
 use super::client_call::Call;
 use super::error::CallError;
+use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE_REQUEST, ServiceFile, Types};
 use super::own_slots::OwnSlots;
 use super::reply::Reply;
@@ -29,7 +31,9 @@ const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
 /// Calls a service. A service has any number of clients, in any number of processes; each may have
 /// up to 1,024 calls in flight.
 ///
-/// A client may move between threads; threads that call at the same time use one client each.
+/// Any thread may use a client and its calls, several at a time; clients of their own spare them the
+/// turns that they take. A call borrows its client; for a task of its own, [`Client::begin_owned`]
+/// returns a call that borrows nothing.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-client-{}", std::process::id()));
@@ -68,7 +72,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// Sets whether calls wait for a server while there is none, or when it has died without having
     /// begun them. Default: no, they fail at once.
     pub fn set_wait_for_server(&self, wait: bool) {
-        self.slots.waits_for_server.set(wait);
+        self.slots.set_waits_for_server(wait);
     }
 
     /// Waits until the service has a living server.
@@ -130,7 +134,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// # If a process dies
     /// The same as with [`Client::wait_for_server`].
     pub fn wait_for_server_until(&self, deadline: Deadline) -> Result<(), CallError> {
-        let me = self.slots.enter()?;
+        let me = self.slots.me_of_owner()?;
         self.wait_for_a_server(me, deadline)
     }
 
@@ -230,73 +234,239 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     #[inline]
     pub fn begin_until(&self, request: &Q, deadline: Deadline) -> Result<Call<'_, R>, CallError> {
         let request = request.bytes();
-        let me = self.slots.enter()?;
-        let (slot, last) = self.slots.free_slot(me)?;
-        let number = next(last);
-        match self.ask(me, slot, number, request, deadline) {
-            Ok(()) => Call::new(&self.slots, slot, number),
-            Err(error) => self.begin_slow(me, error, (slot, last), request, deadline),
+        let me = self.slots.me()?;
+        if request.len() > INLINE_REQUEST {
+            return self.begin_large(me, request, deadline);
+        }
+        self.begin_short(me, request, deadline)
+    }
+
+    /// Sends a request that fits the slot.
+    #[inline]
+    pub(super) fn begin_short(
+        &self,
+        me: Me,
+        request: &[u8],
+        deadline: Deadline,
+    ) -> Result<Call<'_, R>, CallError> {
+        let ask = || {
+            // SAFETY: the slot is free: its call is over, and the server's thread has stopped
+            // reading and writing there. The request is short.
+            let write = |call: CallSlot<'_>| unsafe { call.write_request(request) };
+            self.ask(me, request.len(), |call| Ok(write(call)))
+        };
+        match ask() {
+            Ok(call) => Ok(call),
+            Err(error) => self.begin_slow(me, error, deadline, ask),
         }
     }
 
-    /// Does steps 1 to 3 of asked.rs, in a free slot, and wakes the server.
+    /// Sends a request as [`Client::begin`] does; the call keeps its client, and borrows nothing: for
+    /// tasks and threads of their own.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-begin-owned-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// use std::sync::Arc;
+    /// let service = outlive::rpc::Service::<[u8]>::open_or_create(&domain, "upper")?;
+    /// let (mut server, client) = (service.server()?, Arc::new(service.client()?));
+    /// # runtime.block_on(async {
+    /// let call = client.begin_owned(b"hello")?;
+    /// let answer = tokio::spawn(call.wait_async());
+    /// server.next_async().await?.reply(b"HELLO")?;        // in another process, as a rule
+    /// assert_eq!(*answer.await??, *b"HELLO");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn begin_owned(self: &Arc<Self>, request: &Q) -> Result<Call<'static, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        self.begin_owned_until(request, Deadline::NEVER)
+    }
+
+    /// Sends a request as [`Client::try_begin`] does; the call keeps its client.
+    ///
+    /// # Errors
+    /// The errors of [`Client::try_begin`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn try_begin_owned(self: &Arc<Self>, request: &Q) -> Result<Call<'static, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        self.begin_owned_until(request, Deadline::at_nanos(0))
+    }
+
+    /// Sends a request as [`Client::begin_timeout`] does; the call keeps its client.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin_timeout`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn begin_owned_timeout(
+        self: &Arc<Self>,
+        request: &Q,
+        span: Duration,
+    ) -> Result<Call<'static, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        self.begin_owned_until(request, Deadline::after(span))
+    }
+
+    /// Sends a request as [`Client::begin_until`] does; the call keeps its client.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin_until`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn begin_owned_until(
+        self: &Arc<Self>,
+        request: &Q,
+        deadline: Deadline,
+    ) -> Result<Call<'static, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        // SAFETY: an Arc's value does not move as long as an Arc of it exists. All that borrows from
+        // this is the call, which gets an Arc here, and drops it after all else.
+        let client: &'static Client<Q, R> = unsafe { &*Arc::as_ptr(self) };
+        Ok(client.begin_until(request, deadline)?.keeping(Arc::clone(self) as _))
+    }
+
+    /// Does steps 1 to 3 of asked.rs, in a free slot into which `write` writes the request, and wakes
+    /// the server.
     #[inline]
     fn ask(
         &self,
         me: Me,
-        slot: u32,
-        number: u64,
-        request: &[u8],
-        deadline: Deadline,
-    ) -> Result<(), SendError> {
+        len: usize,
+        write: impl FnOnce(CallSlot<'_>) -> Result<(), Error>,
+    ) -> Result<Call<'_, R>, CallError> {
         let service = &self.slots.service;
         service.queue.check_server()?;
-        let call = service.call(slot)?;
-        if request.len() <= INLINE_REQUEST {
-            // SAFETY: the slot is free: its call is over, and the server's thread has stopped
-            // reading and writing there.
-            unsafe { call.write_request(request) };
-        } else {
-            self.write_large(me, call, request, deadline)?;
+        let mut turn = self.slots.turn()?;
+        let (slot, last) = turn.free_slot(me)?;
+        let number = next(last);
+        let call = match service.call(slot) {
+            Ok(call) => call,
+            Err(error) => {
+                turn.give_back(slot, last);
+                return Err(error.into());
+            }
+        };
+        if let Err(error) = write(call) {
+            turn.give_back(slot, last);
+            return Err(error.into());
         }
         let asks = service.asks();
-        call.question.ask(Asked::new(number, request.len()), asks.draw(), self.slots.process);
+        call.question.ask(Asked::new(number, len), asks.draw(), self.slots.process);
+        drop(turn);
         asks.set(slot);
         service.queue.wake_server();
-        Ok(())
+        Ok(Call::new(&self.slots, call, number))
     }
 
-    /// Writes a request into an object. A death before its tag: it is the dead thread's, for
-    /// `collect`. After: the process that settles the slot frees it.
+    /// Writes a request into an object, and sends it. A death before the object's tag: it is the dead
+    /// thread's, for `collect`. After: the process that settles the slot frees it.
     #[inline(never)]
-    fn write_large(
+    fn begin_large(
         &self,
         me: Me,
-        call: CallSlot<'_>,
         request: &[u8],
         deadline: Deadline,
-    ) -> Result<(), SendError> {
+    ) -> Result<Call<'_, R>, CallError> {
         let queue = &self.slots.service.queue;
-        let len = request.len() as u64;
-        if len > LARGEST_MESSAGE {
-            return Err(SendError::TooLarge { len, max: LARGEST_MESSAGE });
-        }
-        let object = match queue.allocate(me, len) {
-            Err(Error::NoSpace { .. }) => self.wait_for_memory(me, len, deadline)?,
-            other => other?,
-        };
+        let object = self.allocate(me, request.len(), deadline)?;
         // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
         // it has room for `len` bytes.
         unsafe {
             let to = self.slots.service.segment().address(object.offset);
             core::ptr::copy_nonoverlapping(request.as_ptr(), to, request.len());
         }
-        call.write_request_object(&object);
-        let put = queue.put(me, &object, call.request_position());
-        if put.is_err() {
+        let sent = self.ask_with(me, &object, request.len(), deadline);
+        if sent.is_err() {
             queue.free_held(me, &object)?;
         }
-        Ok(put?)
+        sent
+    }
+
+    fn allocate(&self, me: Me, len: usize, deadline: Deadline) -> Result<ObjectRef, CallError> {
+        let len = len as u64;
+        if len > LARGEST_MESSAGE {
+            return Err(CallError::TooLarge { len, max: LARGEST_MESSAGE });
+        }
+        match self.slots.service.queue.allocate(me, len) {
+            Err(Error::NoSpace { .. }) => self.wait_for_memory(me, len, deadline),
+            other => Ok(other?),
+        }
+    }
+
+    /// Takes memory for a request that is written in place.
+    pub(super) fn lend_long(&self, len: usize, deadline: Deadline) -> Result<InPlace, CallError> {
+        let me = self.slots.me_of_owner()?;
+        let object = self.allocate(me, len, deadline)?;
+        // A death just before: held(dead).
+        Ok(InPlace::own(&self.slots.service, me, object, len, self.slots.process)?)
+    }
+
+    /// Sends the request that has been written in place.
+    pub(super) fn begin_in_place(
+        &self,
+        object: InPlace,
+        deadline: Deadline,
+    ) -> Result<Call<'_, R>, CallError> {
+        let me = self.slots.me_of_owner()?;
+        let ask = || {
+            self.ask(me, object.len(), |call| {
+                call.write_request_object(object.object());
+                object.put(call.request_position())
+            })
+        };
+        let call = match ask() {
+            Ok(call) => call,
+            Err(error) => self.begin_slow(me, error, deadline, ask)?,
+        };
+        object.sent();
+        Ok(call)
+    }
+
+    /// Sends the request that lies in an object of the calling thread's. After an error the object
+    /// is still that thread's.
+    fn ask_with(
+        &self,
+        me: Me,
+        object: &ObjectRef,
+        len: usize,
+        deadline: Deadline,
+    ) -> Result<Call<'_, R>, CallError> {
+        let ask = || {
+            self.ask(me, len, |call| {
+                call.write_request_object(object);
+                self.slots.service.queue.put(me, object, call.request_position())
+            })
+        };
+        match ask() {
+            Ok(call) => Ok(call),
+            Err(error) => self.begin_slow(me, error, deadline, ask),
+        }
     }
 
     /// The memory that is missing may be what dead clients left, or replies to calls that this client
@@ -307,51 +477,43 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         me: Me,
         len: u64,
         deadline: Deadline,
-    ) -> Result<ObjectRef, SendError> {
+    ) -> Result<ObjectRef, CallError> {
         loop {
             // A failure to settle something is an error only if there is no memory without it.
-            let settled = self.slots.settle_parked(me).and(self.slots.service.settle_dead(
-                me,
-                self.slots.process,
-                false,
-            ));
+            let dead = self.slots.service.settle_dead(me, self.slots.process, false);
+            let settled = self.slots.settle_parked(me).and(dead.map_err(CallError::from));
             let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
             match self.slots.service.queue.allocate_until(me, len, soon) {
                 Err(SendError::TimedOut { slowest: None }) => {
                     settled?;
                     if deadline.has_passed() {
-                        return Err(SendError::TimedOut { slowest: None });
+                        return Err(CallError::TimedOut { begun: false });
                     }
                 }
-                other => return other,
+                other => return Ok(other?),
             }
         }
     }
 
     /// The request was not sent: waits for a server, if the client asked for that.
     #[cold]
-    fn begin_slow(
-        &self,
+    fn begin_slow<'c>(
+        &'c self,
         me: Me,
-        mut error: SendError,
-        slot: (u32, u64),
-        request: &[u8],
+        mut error: CallError,
         deadline: Deadline,
-    ) -> Result<Call<'_, R>, CallError> {
-        while self.slots.waits_for_server.get()
-            && matches!(error, SendError::ReceiverDied | SendError::NoReceiver)
+        ask: impl Fn() -> Result<Call<'c, R>, CallError>,
+    ) -> Result<Call<'c, R>, CallError> {
+        while self.slots.waits_for_server()
+            && matches!(error, CallError::ServerDied { begun: false } | CallError::NoServer)
         {
-            if let Err(error) = self.wait_for_a_server(me, deadline) {
-                self.slots.give_back(slot.0, slot.1);
-                return Err(error);
-            }
-            match self.ask(me, slot.0, next(slot.1), request, deadline) {
-                Ok(()) => return Call::new(&self.slots, slot.0, next(slot.1)),
+            self.wait_for_a_server(me, deadline)?;
+            match ask() {
+                Ok(call) => return Ok(call),
                 Err(other) => error = other,
             }
         }
-        self.slots.give_back(slot.0, slot.1);
-        Err(error.into())
+        Err(error)
     }
 
     #[cold]

@@ -16,17 +16,17 @@
 //!
 //! proof/models/rpc.pml.
 
-use std::cell::OnceCell;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
 use super::call::{After, Claim, Ready, State, TRIES, next};
 use super::error::CallError;
+use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE_REQUEST, RING};
-use super::own_slots::OwnSlots;
+use super::own_slots::{OwnSlots, Turn};
 use super::readiness::{CallReadiness, half_of};
 use super::reply::{Bytes, Reply};
 use crate::claim::{RoleState, Standing};
@@ -73,8 +73,10 @@ pub struct Call<'c, R: Payload + ?Sized = [u8]> {
     taken: u32,
     is_over: bool,
     /// Tells wait sets that the call is over.
-    told_over: OnceCell<Arc<AtomicBool>>,
+    told_over: OnceLock<Arc<AtomicBool>>,
     _reply: PhantomData<fn(&R)>,
+    /// Of an owned call: its client. Dropped after all that uses it.
+    keep: Option<Arc<dyn Send + Sync>>,
 }
 
 /// What to do about a call that has no reply yet.
@@ -87,14 +89,15 @@ enum Next {
 
 impl<'c, R: Payload + ?Sized> Call<'c, R> {
     #[inline]
-    pub(super) fn new(
-        client: &'c OwnSlots,
-        slot: u32,
-        number: u64,
-    ) -> Result<Call<'c, R>, CallError> {
-        let slot = client.service.call(slot)?;
-        let (told_over, _reply) = (OnceCell::new(), PhantomData);
-        Ok(Call { client, slot, number, taken: 0, is_over: false, told_over, _reply })
+    pub(super) fn new(client: &'c OwnSlots, slot: CallSlot<'c>, number: u64) -> Call<'c, R> {
+        let (told_over, _reply, keep) = (OnceLock::new(), PhantomData, None);
+        Call { client, slot, number, taken: 0, is_over: false, told_over, _reply, keep }
+    }
+
+    /// Returns the call with what it borrows from.
+    pub(super) fn keeping(mut self, client: Arc<dyn Send + Sync>) -> Call<'c, R> {
+        self.keep = Some(client);
+        self
     }
 
     /// Waits for the reply and returns it; of several, the first.
@@ -274,11 +277,14 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         // SAFETY: `found_failure` has checked that `len` bytes lie there; the server writes there no
         // more, because the call has ended.
         let text = unsafe { Bytes::copy(found.bytes, found.len) };
-        if let Some(object) = &found.object
+        if let Some(object) = &found.object {
             // A death just before: the process that settles the slot frees it, once.
-            && let Err(error) = service.queue.free_put(object, self.slot.failure_position())
-        {
-            return error.into();
+            let freed = self.client.inside(self.slot.slot).and_then(|_turn| {
+                Ok(service.queue.free_put(object, self.slot.failure_position())?)
+            });
+            if let Err(error) = freed {
+                return error;
+            }
         }
         self.finish();
         CallError::Failed(String::from_utf8_lossy(&text).into_owned())
@@ -289,22 +295,43 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         let service = &self.client.service;
         // An error leaves the reply where it is.
         let Some(found) = service.found(self.slot, self.taken)? else { return Err(self.damaged()) };
-        // SAFETY: `found` has checked that `len` bytes lie there; the server writes there again
-        // only when the reply is taken.
-        let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
-        if let Some(object) = &found.object {
-            // A death just before: the process that settles the slot frees it. Its tag names the
-            // place, so it is freed once.
-            service.queue.free_put(object, self.slot.reply_position(self.taken))?;
-        }
+        let is_last = there == 1 && ready.is_end() && !ready.is_dropped();
+        let (bytes, mut turn) = match found.object {
+            None => {
+                // SAFETY: `found` has checked that `len` bytes lie there; the server writes there
+                // again only when the reply is taken.
+                let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
+                if is_last {
+                    self.finish();
+                    return Reply::new(bytes);
+                }
+                (bytes, self.client.inside(self.slot.slot)?)
+            }
+            Some(object) => {
+                let turn = self.client.inside(self.slot.slot)?;
+                // A death just before: the process that settles the slot frees it. Just after: it is
+                // the dead client's, for `collect`.
+                let place = self.slot.reply_position(self.taken);
+                let process = self.client.process;
+                match InPlace::take(service, object, found.len, place, process) {
+                    Ok(taken) => (Bytes::Object(taken), turn),
+                    Err(Error::Damaged { .. }) => {
+                        drop(turn);
+                        return Err(self.damaged());
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        };
         self.taken = self.taken.wrapping_add(1);
-        if there == 1 && ready.is_end() && !ready.is_dropped() {
-            self.finish();
+        if is_last {
+            self.finish_in(&mut turn);
         } else {
             // Release: the server may write to the place in the ring again. Pairs with the server's
             // look.
             let taken = Ready::new(self.number, self.taken, After::More);
             self.slot.words.taken.store(taken.0, Ordering::Release);
+            drop(turn);
             self.slot.words.wake_server();
         }
         Reply::new(bytes)
@@ -326,7 +353,7 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
             service,
             self.slot.slot,
             self.number,
-            self.client.waits_for_server.get(),
+            self.client.waits_for_server(),
             Arc::clone(over),
         )
     }
@@ -337,21 +364,23 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         self.client.give_back(self.slot.slot, self.number);
     }
 
-    #[cold]
-    fn damaged(&mut self) -> CallError {
-        self.let_go_damaged();
-        self.client.service.segment().damaged("a reply").into()
+    /// Does [`Call::finish`] in a turn.
+    fn finish_in(&mut self, turn: &mut Turn<'_>) {
+        self.end();
+        turn.give_back(self.slot.slot, self.number);
     }
 
-    fn let_go_damaged(&mut self) {
+    #[cold]
+    fn damaged(&mut self) -> CallError {
         self.end();
         self.client.park(self.slot.slot);
+        self.client.service.segment().damaged("a reply").into()
     }
 
     /// Does steps 2 to 4. Without a deadline it does not wait.
     #[cold]
     fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply<R>>, CallError> {
-        let me = self.client.enter()?;
+        let me = self.client.me_of_owner()?;
         let words = self.slot.words;
         if let Some(deadline) = deadline {
             let (number, taken) = (self.number, self.taken);
@@ -438,13 +467,13 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
             State::Taken | State::Writing => match seen.owner() {
                 Some(owner) if me.is_alive(owner) => Ok(Next::Watch(owner)),
                 // Bits that name no process count as dead.
-                _ => Ok(self.judge_dead(seen)),
+                _ => self.judge_dead(seen),
             },
             // Replies that had arrived before are returned first.
             State::Cancelled if self.is_anything_ready() => Ok(Next::LookAgain),
             // A sweep cancelled it, which found its server dead.
             State::Cancelled => {
-                self.free_rest();
+                self.free_rest(&mut self.client.inside(self.slot.slot)?);
                 Ok(Next::Over(CallError::ServerDied { begun: true }))
             }
             // A sweep took a dead thread's id out after END.
@@ -457,27 +486,29 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         let server = self.client.service.queue.server()?;
         let error = match server.state {
             RoleState::Living(process) => return Ok(Next::Watch(process)),
-            _ if self.client.waits_for_server.get() => return Ok(Next::WaitForServer(server)),
+            _ if self.client.waits_for_server() => return Ok(Next::WaitForServer(server)),
             RoleState::Nobody => CallError::NoServer,
             RoleState::Dead => CallError::ServerDied { begun: false },
         };
         // From that very word: a new server may have taken it. The caller is told only when no
         // server will.
+        let mut turn = self.client.inside(self.slot.slot)?;
         if !self.slot.words.cancel(seen, self.number) {
             return Ok(Next::LookAgain);
         }
-        self.take_back();
+        self.take_back(&mut turn);
         Ok(Next::Over(error))
     }
 
-    fn judge_dead(&mut self, seen: Claim) -> Next {
+    fn judge_dead(&mut self, seen: Claim) -> Result<Next, CallError> {
+        let mut turn = self.client.inside(self.slot.slot)?;
         // It may have gone on until its death.
         fence(Ordering::Acquire);
         if self.is_anything_ready() || !self.slot.words.cancel(seen, self.number) {
-            return Next::LookAgain;
+            return Ok(Next::LookAgain);
         }
-        self.free_rest();
-        Next::Over(CallError::ServerDied { begun: true })
+        self.free_rest(&mut turn);
+        Ok(Next::Over(CallError::ServerDied { begun: true }))
     }
 
     fn is_anything_ready(&self) -> bool {
@@ -486,27 +517,33 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
     }
 
     /// The call is CANCELLED, and no server had begun it.
-    fn take_back(&mut self) {
+    fn take_back(&mut self, turn: &mut Turn<'_>) {
         let freed = match self.slot.question.asked().len() {
             0..=INLINE_REQUEST => Ok(()),
             _ => self.client.service.free_request(self.slot),
         };
-        self.finish_freed(freed);
+        self.finish_freed(turn, freed);
     }
 
     /// The call is CANCELLED: frees the objects in its slot.
-    fn free_rest(&mut self) {
+    fn free_rest(&mut self, turn: &mut Turn<'_>) {
         let freed = self.client.service.free_objects(self.slot);
-        self.finish_freed(freed);
+        self.finish_freed(turn, freed);
     }
 
     /// An object that could not be freed is freed when the slot is settled: no word leads to it
     /// once the slot is used again.
-    fn finish_freed(&mut self, freed: Result<(), Error>) {
+    fn finish_freed(&mut self, turn: &mut Turn<'_>, freed: Result<(), Error>) {
         match freed {
-            Ok(()) => self.finish(),
-            Err(_) => self.let_go_damaged(),
+            Ok(()) => self.finish_in(turn),
+            Err(_) => self.park_in(turn),
         }
+    }
+
+    /// Ends the call, whose slot is settled later.
+    fn park_in(&mut self, turn: &mut Turn<'_>) {
+        self.end();
+        turn.park(self.slot.slot);
     }
 
     /// Lets go of the call; returns whether it was begun.
@@ -515,7 +552,7 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         if self.is_over {
             return true;
         }
-        let Ok(me) = self.client.enter() else {
+        let (Ok(me), Ok(mut turn)) = (self.client.me(), self.client.inside(self.slot.slot)) else {
             // A forked child's copy.
             self.end();
             return true;
@@ -543,19 +580,20 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
                 State::Over | State::Cancelled => true,
             };
             if goes && not_begun {
-                self.take_back();
+                self.take_back(&mut turn);
                 return false;
             }
             if goes {
-                self.free_rest();
+                self.free_rest(&mut turn);
                 return true;
             }
         }
         // A server's thread writes there: a stream learns that the client wants no more, and the
         // slot is settled later.
         words.taken.store(Ready::new(self.number, self.taken, After::End).0, Ordering::Release);
+        self.park_in(&mut turn);
+        drop(turn);
         words.wake_server();
-        self.let_go_damaged();
         true
     }
 }

@@ -24,11 +24,14 @@
 mod accept;
 mod asked;
 mod call;
+mod cancellation;
 mod client;
 mod client_call;
 mod client_slot;
 mod error;
+mod in_place;
 mod layout;
+mod loan;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod own_slots;
@@ -44,6 +47,7 @@ mod usage;
 pub use client::Client;
 pub use client_call::Call;
 pub use error::CallError;
+pub use loan::{ReplyLoan, RequestLoan};
 pub use reply::Reply;
 pub use request::Request;
 pub use server::Server;
@@ -51,3 +55,18 @@ pub use service::{Service, ServiceConfig, ServiceOptions};
 pub use stream::Stream;
 pub use usage::{ClientUse, Overview};
 pub(crate) use usage::{sweep, usage};
+
+/// Compiles only if clients, calls, and what goes between the two sides may move between threads,
+/// and be used by several: else no task of an executor with several threads could have them.
+#[cfg(test)]
+const _: () = {
+    const fn may_be_spawned<T: Send + Sync + 'static>() {}
+    may_be_spawned::<Client>();
+    may_be_spawned::<Client<u64, [f32]>>();
+    may_be_spawned::<Call<'static>>();
+    may_be_spawned::<Reply>();
+    may_be_spawned::<Request>();
+    may_be_spawned::<Stream>();
+    may_be_spawned::<RequestLoan<'static>>();
+    may_be_spawned::<ReplyLoan>();
+};

@@ -1,12 +1,13 @@
 //! A client's own call slots: which are free, and which thread is inside.
 //!
-//! The client slots' words allow one thread inside at a time (client_slot.rs). A client may move to
-//! another thread, and is not `Sync`; its calls borrow it. So at any time one thread uses the
-//! client and its calls, and enters first, and the free list needs no lock. A call that owned its
-//! client would cost two atomics for its share of it, a lock or an atomic for the list, and a
-//! change of the client slot's word whenever another thread goes on with the call.
+//! The client slots' words allow one thread inside at a time (client_slot.rs): a process that takes
+//! the slot over waits for the end of that thread alone. So the threads of a client take turns, by a
+//! lock in private memory. Whatever changes shared words of a call slot, except the eventcounts and
+//! the bitmap, happens in a turn, by a thread whose name is in the client slot's word. No thread waits
+//! in its turn, and none copies a long message there.
 
-use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::call::Settled;
 use super::client_slot::ClientWord;
@@ -23,15 +24,31 @@ const MOST_IN_FLIGHT: usize = 1024;
 pub(super) struct OwnSlots {
     pub(super) service: ServiceFile,
     pub(super) process: TokenId,
-    /// The thread that last entered, as in the client slots' words.
-    inside: Cell<u32>,
-    client_slots: RefCell<Vec<u32>>,
-    /// Slots without a call, and the numbers of their last calls.
-    free: RefCell<Vec<(u32, u64)>>,
-    /// Slots to which a server was still writing when this client let go of their calls.
-    parked: RefCell<Vec<u32>>,
+    slots: Mutex<Slots>,
     /// Whether calls wait for a server while there is none.
-    pub(super) waits_for_server: Cell<bool>,
+    waits_for_server: AtomicBool,
+}
+
+#[derive(Default)]
+struct Slots {
+    client_slots: Vec<OwnClientSlot>,
+    /// Slots without a call, and the numbers of their last calls.
+    free: Vec<(u32, u64)>,
+    /// Slots to which a server was still writing when this client let go of their calls.
+    parked: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct OwnClientSlot {
+    client_slot: u32,
+    /// The thread that last entered, as in the client slot's word.
+    inside: u32,
+}
+
+/// A thread's turn with a client's slots.
+pub(super) struct Turn<'s> {
+    own: &'s OwnSlots,
+    slots: MutexGuard<'s, Slots>,
 }
 
 impl OwnSlots {
@@ -42,13 +59,12 @@ impl OwnSlots {
         let slots = OwnSlots {
             service,
             process,
-            inside: Cell::new(me.id.as_u32()),
-            client_slots: RefCell::default(),
-            free: RefCell::default(),
-            parked: RefCell::default(),
-            waits_for_server: Cell::new(false),
+            slots: Mutex::default(),
+            waits_for_server: AtomicBool::new(false),
         };
-        slots.add_client_slot(me)?;
+        let mut turn = Turn { own: &slots, slots: locked(&slots.slots) };
+        turn.add_client_slot(me)?;
+        drop(turn);
         Ok(slots)
     }
 
@@ -56,73 +72,159 @@ impl OwnSlots {
         Error::from_errno("wait in", self.service.queue.registry().path(), errno).into()
     }
 
-    /// Puts the calling thread into the client slots' words unless it is there.
-    #[inline]
-    pub(super) fn enter(&self) -> Result<Me, CallError> {
-        let me = self.service.queue.registry().me()?;
-        if me.id.as_u32() != self.inside.get() {
-            self.enter_slow(me)?;
-        }
-        Ok(me)
+    pub(super) fn waits_for_server(&self) -> bool {
+        self.waits_for_server.load(StdOrdering::Relaxed)
     }
 
-    #[cold]
-    fn enter_slow(&self, me: Me) -> Result<(), CallError> {
-        // A forked child has its parent's handle, and is not its parent.
-        if !self.is_ours() {
-            return Err(CallError::NotClient);
-        }
-        let from = ClientWord::new(self.process, self.inside.get());
-        let mine = ClientWord::new(self.process, me.id.as_u32());
-        for &client_slot in self.client_slots.borrow().iter() {
-            // Before anything else that this thread does here. A failure: this process was taken
-            // for dead.
-            if !self.service.change_client_slot(client_slot, from, mine)
-                && self.service.who(client_slot) != mine
-            {
-                return Err(CallError::NotClient);
-            }
-        }
-        self.inside.set(me.id.as_u32());
-        Ok(())
+    pub(super) fn set_waits_for_server(&self, wait: bool) {
+        self.waits_for_server.store(wait, StdOrdering::Relaxed);
+    }
+
+    /// Returns the calling thread.
+    #[inline]
+    pub(super) fn me(&self) -> Result<Me, CallError> {
+        Ok(self.service.queue.registry().me()?)
+    }
+
+    /// Returns the calling thread, for a wait: a forked child has its parent's handle, and is not
+    /// its parent.
+    pub(super) fn me_of_owner(&self) -> Result<Me, CallError> {
+        let me = self.me()?;
+        if self.is_ours() { Ok(me) } else { Err(CallError::NotClient) }
     }
 
     fn is_ours(&self) -> bool {
         self.service.queue.registry().process_token_if_any() == Some(self.process)
     }
 
+    /// Begins the calling thread's turn, after those of others.
     #[inline]
-    pub(super) fn free_slot(&self, me: Me) -> Result<(u32, u64), CallError> {
-        if let Some(slot) = self.free.borrow_mut().pop() {
-            return Ok(slot);
-        }
-        self.free_slot_slow(me)
+    pub(super) fn turn(&self) -> Result<Turn<'_>, CallError> {
+        let slots = match self.slots.try_lock() {
+            Ok(slots) => slots,
+            Err(_) => self.turn_slow()?,
+        };
+        Ok(Turn { own: self, slots })
     }
 
     #[cold]
-    fn free_slot_slow(&self, me: Me) -> Result<(u32, u64), CallError> {
-        let settled = self.settle_parked(me);
-        if self.free.borrow().is_empty() {
-            settled?;
-            if self.client_slots.borrow().len() * SLOTS as usize >= MOST_IN_FLIGHT {
-                return Err(CallError::TooMany);
-            }
-            self.add_client_slot(me)?;
+    fn turn_slow(&self) -> Result<MutexGuard<'_, Slots>, CallError> {
+        match self.slots.try_lock() {
+            Ok(slots) => Ok(slots),
+            Err(TryLockError::Poisoned(error)) => Ok(error.into_inner()),
+            // In a forked child the turn may be one of a thread that the child does not have.
+            Err(TryLockError::WouldBlock) if !self.is_ours() => Err(CallError::NotClient),
+            Err(TryLockError::WouldBlock) => Ok(locked(&self.slots)),
         }
-        self.free.borrow_mut().pop().ok_or(CallError::TooMany)
+    }
+
+    /// Begins a turn, and puts the calling thread into the word of that call slot's client slot.
+    pub(super) fn inside(&self, slot: u32) -> Result<Turn<'_>, CallError> {
+        let me = self.me()?;
+        let mut turn = self.turn()?;
+        turn.enter(me, slot)?;
+        Ok(turn)
+    }
+
+    /// Gives back a slot whose call is over. Changes no shared words.
+    #[inline]
+    pub(super) fn give_back(&self, slot: u32, number: u64) {
+        // An error: a forked child's copy.
+        if let Ok(mut turn) = self.turn() {
+            turn.give_back(slot, number);
+        }
+    }
+
+    /// Keeps a slot that has to be settled before it can be used again.
+    #[cold]
+    pub(super) fn park(&self, slot: u32) {
+        if let Ok(mut turn) = self.turn() {
+            turn.park(slot);
+        }
     }
 
     /// Settles all parked slots that can be settled now. Returns the first error, after trying all
     /// of them.
-    pub(super) fn settle_parked(&self, me: Me) -> Result<(), Error> {
+    pub(super) fn settle_parked(&self, me: Me) -> Result<(), CallError> {
+        self.turn()?.settle_parked(me)
+    }
+}
+
+fn locked(slots: &Mutex<Slots>) -> MutexGuard<'_, Slots> {
+    slots.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Turn<'_> {
+    /// Puts the calling thread into the word of that call slot's client slot, unless it is there.
+    #[inline]
+    pub(super) fn enter(&mut self, me: Me, slot: u32) -> Result<(), CallError> {
+        let of = slot / SLOTS;
+        let own = self.slots.client_slots.iter().find(|own| own.client_slot == of);
+        if own.is_some_and(|own| own.inside == me.id.as_u32()) {
+            return Ok(());
+        }
+        self.enter_slow(me, of)
+    }
+
+    #[cold]
+    fn enter_slow(&mut self, me: Me, of: u32) -> Result<(), CallError> {
+        let (service, process) = (&self.own.service, self.own.process);
+        // A forked child has its parent's handle, and is not its parent.
+        if !self.own.is_ours() {
+            return Err(CallError::NotClient);
+        }
+        let own = self.slots.client_slots.iter_mut().find(|own| own.client_slot == of);
+        let Some(own) = own else { return Err(CallError::NotClient) };
+        let from = ClientWord::new(process, own.inside);
+        let mine = ClientWord::new(process, me.id.as_u32());
+        // Before anything else that this thread does there. A failure: this process was taken for
+        // dead.
+        if !service.change_client_slot(of, from, mine) && service.who(of) != mine {
+            return Err(CallError::NotClient);
+        }
+        own.inside = me.id.as_u32();
+        Ok(())
+    }
+
+    /// Returns a slot without a call, and the number of its last call. The calling thread is inside.
+    #[inline]
+    pub(super) fn free_slot(&mut self, me: Me) -> Result<(u32, u64), CallError> {
+        let (slot, last) = match self.slots.free.pop() {
+            Some(free) => free,
+            None => self.free_slot_slow(me)?,
+        };
+        if let Err(error) = self.enter(me, slot) {
+            self.give_back(slot, last);
+            return Err(error);
+        }
+        Ok((slot, last))
+    }
+
+    #[cold]
+    fn free_slot_slow(&mut self, me: Me) -> Result<(u32, u64), CallError> {
+        let settled = self.settle_parked(me);
+        if self.slots.free.is_empty() {
+            settled?;
+            if self.slots.client_slots.len() * SLOTS as usize >= MOST_IN_FLIGHT {
+                return Err(CallError::TooMany);
+            }
+            self.add_client_slot(me)?;
+        }
+        self.slots.free.pop().ok_or(CallError::TooMany)
+    }
+
+    /// Does [`OwnSlots::settle_parked`].
+    fn settle_parked(&mut self, me: Me) -> Result<(), CallError> {
         let mut result = Ok(());
-        for slot in self.parked.take() {
-            match self.service.settle(me, slot) {
-                Ok(Settled::Over(number)) => self.free.borrow_mut().push((slot, number)),
-                Ok(Settled::Busy) => self.parked.borrow_mut().push(slot),
+        for slot in std::mem::take(&mut self.slots.parked) {
+            let settled =
+                self.enter(me, slot).and_then(|()| Ok(self.own.service.settle(me, slot)?));
+            match settled {
+                Ok(Settled::Over(number)) => self.give_back(slot, number),
+                Ok(Settled::Busy) => self.park(slot),
                 Err(error) => {
                     // It is not settled, and stays in the list.
-                    self.parked.borrow_mut().push(slot);
+                    self.park(slot);
                     result = result.and(Err(error));
                 }
             }
@@ -131,37 +233,40 @@ impl OwnSlots {
     }
 
     #[cold]
-    fn add_client_slot(&self, me: Me) -> Result<(), Error> {
-        let client_slot = self.service.take_client_slot(me, self.process)?;
+    fn add_client_slot(&mut self, me: Me) -> Result<(), Error> {
+        let client_slot = self.own.service.take_client_slot(me, self.own.process)?;
         debug_assert!(client_slot < MOST_CLIENT_SLOTS);
-        self.client_slots.borrow_mut().push(client_slot);
-        let (slots, settled) = self.service.settle_client_slot(me, client_slot);
+        self.slots.client_slots.push(OwnClientSlot { client_slot, inside: me.id.as_u32() });
+        let (slots, settled) = self.own.service.settle_client_slot(me, client_slot);
         // The lowest is used first.
-        self.free.borrow_mut().extend(slots.free.into_iter().rev());
-        self.parked.borrow_mut().extend(slots.busy);
+        self.slots.free.extend(slots.free.into_iter().rev());
+        self.slots.parked.extend(slots.busy);
         // Slots that could not be settled are parked. If others are free, that is no error yet.
-        if self.free.borrow().is_empty() { settled } else { Ok(()) }
+        if self.slots.free.is_empty() { settled } else { Ok(()) }
     }
 
     /// Gives back a slot whose call is over.
     #[inline]
-    pub(super) fn give_back(&self, slot: u32, number: u64) {
-        self.free.borrow_mut().push((slot, number));
+    pub(super) fn give_back(&mut self, slot: u32, number: u64) {
+        self.slots.free.push((slot, number));
     }
 
     /// Keeps a slot that has to be settled before it can be used again.
     #[cold]
-    pub(super) fn park(&self, slot: u32) {
-        self.parked.borrow_mut().push(slot);
+    pub(super) fn park(&mut self, slot: u32) {
+        self.slots.parked.push(slot);
     }
 }
 
 impl Drop for OwnSlots {
     fn drop(&mut self) {
         // A forked child's copy has no client slots.
-        let Ok(me) = self.enter() else { return };
+        let (Ok(me), Ok(mut turn)) = (self.me_of_owner(), self.turn()) else { return };
         let mine = ClientWord::new(self.process, me.id.as_u32());
-        for client_slot in self.client_slots.take() {
+        for OwnClientSlot { client_slot, .. } in turn.slots.client_slots.clone() {
+            if turn.enter(me, client_slot * SLOTS).is_err() {
+                continue;
+            }
             // A death in between leaves {P dead, T dead}, which the next client settles.
             let _ = self.service.settle_client_slot(me, client_slot);
             self.service.change_client_slot(client_slot, mine, ClientWord::NOBODY);

@@ -1,4 +1,4 @@
-//! The bytes of a request or a reply, copied out of shared memory.
+//! The bytes of a request or a reply: a copy of short ones; long ones where they lie.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,13 +6,19 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 
 use super::error::CallError;
+use super::in_place::InPlace;
 use super::layout::INLINE;
 use crate::Payload;
 
-/// A copy: short ones need no allocation.
+/// See the file's head.
 pub(super) enum Bytes {
-    Short { len: u8, bytes: [MaybeUninit<u8>; INLINE] },
+    Short {
+        len: u8,
+        bytes: [MaybeUninit<u8>; INLINE],
+    },
+    /// A copy of what a slot holds.
     Long(Vec<u8>),
+    Object(InPlace),
 }
 
 impl Bytes {
@@ -64,11 +70,13 @@ impl Deref for Bytes {
                 core::slice::from_raw_parts(bytes.as_ptr().cast(), usize::from(*len))
             },
             Bytes::Long(bytes) => bytes,
+            Bytes::Object(object) => object,
         }
     }
 }
 
-/// A server's reply, copied into the client's private memory. A reply of bytes is a slice of them;
+/// A server's reply: a copy of a short one; a long one lies in the service's memory, which has it
+/// back when the reply is dropped. A reply of bytes is a slice of them;
 /// one of another type has its [`value`](Reply::value).
 ///
 /// ```
@@ -108,12 +116,12 @@ impl<R: Payload + ?Sized> Reply<R> {
 }
 
 impl Reply {
-    /// Returns the bytes as a vector, without a copy for long replies.
+    /// Returns a copy of the bytes as a vector, and gives the service its memory back.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         match self.bytes {
             Bytes::Long(bytes) => bytes,
-            short => short.to_vec(),
+            other => other.to_vec(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A request that a server has taken, and one reply to it.
 //!
-//! 1. A reply that does not fit the slot: an object of the pool, held(this thread), is written.
+//! 1. A reply that does not fit the slot: an object of the pool is written, held(this thread), or
+//!    owned(this process): a loan, or the object of the request.
 //! 2. TAKEN(process) → WRITING(this thread); failed: the client wants no reply any more.
 //! 3. The bytes, or the object's reference, and its tag → the slot's.
 //! 4. `ready`; more to come: → TAKEN(process).
@@ -8,7 +9,7 @@
 //!
 //! | died after | the client | the object |
 //! | --- | --- | --- |
-//! | 1 | is told | held(dead): `collect` |
+//! | 1 | is told | held(dead) or owned(dead): `collect` |
 //! | 2, 3 | is told | the slot's: freed by the client, or by the process that settles the slot |
 //! | 4 | has the reply, woken by the thread's end | the client's |
 //!
@@ -19,8 +20,11 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::sync::{Arc, OnceLock};
 
 use super::call::{After, Claim, Ready};
+use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE, INLINE_FAILURE, ServiceFile, Types};
 use super::reply::Bytes;
 use crate::claim::Holder;
@@ -29,8 +33,9 @@ use crate::pool::ObjectRef;
 use crate::sys::robust::WakeRelay;
 use crate::{Error, Payload, RecvError, SendError};
 
-/// A request that the server has begun, as a copy. Any thread of the process may reply
-/// to it, at any time.
+/// A request that the server has begun: a copy of a short one; a long one is read where the client
+/// wrote it, in the service's memory, which has it back when the request is answered or dropped. Any
+/// thread of the process may reply to it, at any time.
 ///
 /// If it is dropped without a reply, the client gets
 /// [`CallError::Dropped`](super::CallError::Dropped), or, if a panic drops it,
@@ -68,7 +73,7 @@ pub struct Request<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
 #[must_use = "a request that is dropped is not answered"]
 pub(super) struct RawRequest {
     pub(super) service: ServiceFile,
-    slot: u32,
+    pub(super) slot: u32,
     pub(super) number: u64,
     pub(super) process: TokenId,
     /// The client's token. The client slot may belong to another client by now.
@@ -76,6 +81,8 @@ pub(super) struct RawRequest {
     pub(super) payload: Bytes,
     /// The last reply has been sent.
     pub(super) is_over: bool,
+    /// Tells wait sets that the request is answered.
+    pub(super) told_answered: OnceLock<Arc<AtomicBool>>,
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
@@ -103,13 +110,6 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     #[must_use]
     pub fn client(&self) -> Option<Holder> {
         Some(Holder::of(self.raw.service.queue.registry(), self.raw.client?))
-    }
-
-    /// Returns whether no client waits for a reply any more: it died, or cancelled the call.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        let taken = Claim::taken(self.raw.number, self.raw.process);
-        self.raw.call().is_ok_and(|call| call.words.claim() != taken) || !self.raw.is_client_alive()
     }
 
     /// Sends the reply.
@@ -192,14 +192,80 @@ impl RawRequest {
         client: Option<TokenId>,
         payload: Bytes,
     ) -> RawRequest {
-        RawRequest { service, slot, number, process, client, payload, is_over: false }
+        RawRequest {
+            service,
+            slot,
+            number,
+            process,
+            client,
+            payload,
+            is_over: false,
+            told_answered: OnceLock::new(),
+        }
     }
 
     #[inline]
     fn reply(mut self, answer: &[u8]) -> Result<(), SendError> {
+        match &self.payload {
+            Bytes::Object(request) if answer.len() > INLINE && suits(request, answer.len()) => {
+                self.reply_in_place(answer)?;
+            }
+            _ => return self.send_only(answer),
+        }
+        self.is_over = true;
+        Ok(())
+    }
+
+    /// Sends the only reply.
+    #[inline]
+    pub(super) fn send_only(&mut self, answer: &[u8]) -> Result<(), SendError> {
         self.send(0, answer, After::End)?;
         self.is_over = true;
         Ok(())
+    }
+
+    /// Writes the only reply into the request's object, which nobody reads any more.
+    #[inline(never)]
+    fn reply_in_place(&mut self, answer: &[u8]) -> Result<(), SendError> {
+        let me = self.enter()?;
+        self.check_client()?;
+        let Bytes::Object(mut object) = core::mem::take(&mut self.payload) else {
+            return Err(SendError::Cancelled);
+        };
+        // SAFETY: the object is this process's, and this its only handle; `suits` has found that the
+        // answer fits. The answer may lie in it: C's callers may answer with what was asked.
+        unsafe { core::ptr::copy(answer.as_ptr(), object.address(), answer.len()) };
+        object.set_len(answer.len());
+        self.send_in_place(me, object)
+    }
+
+    /// Does steps 2 to 5 for the only reply, which lies in an object of this process's.
+    pub(super) fn send_in_place(&self, me: Me, object: InPlace) -> Result<(), SendError> {
+        let call = self.call()?;
+        self.write(me, call, 1, After::End, || {
+            // `write` calls this only once the claim says that this thread writes.
+            call.write_object(0, object.object(), object.len());
+            object.put(call.reply_position(0))
+        })?;
+        object.sent();
+        Ok(())
+    }
+
+    /// Takes memory for the only reply, to be written in place.
+    pub(super) fn lend(&self, len: usize) -> Result<InPlace, SendError> {
+        let me = self.enter()?;
+        self.check_client()?;
+        let object = self.find_memory(me, len)?;
+        // A death just before: held(dead).
+        Ok(InPlace::own(&self.service, me, object, len, self.process)?)
+    }
+
+    /// Tells wait sets, before anything that they look at changes, that the request is answered.
+    #[inline]
+    fn tell_answered(&self) {
+        if let Some(told) = self.told_answered.get() {
+            told.store(true, StdOrdering::Release);
+        }
     }
 
     pub(super) fn call(&self) -> Result<CallSlot<'_>, Error> {
@@ -258,19 +324,14 @@ impl RawRequest {
         Ok(())
     }
 
-    /// Does step 1: takes an object of the pool, which `fill` writes.
-    fn allocate(
-        &self,
-        me: Me,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<Held<'_>, SendError> {
+    /// Takes an object of the pool.
+    fn find_memory(&self, me: Me, len: usize) -> Result<ObjectRef, SendError> {
         let queue = &self.service.queue;
         let most = queue.most_bytes();
         if len as u64 > most {
             return Err(SendError::TooLarge { len: len as u64, max: most });
         }
-        let object = match queue.allocate(me, len as u64) {
+        match queue.allocate(me, len as u64) {
             Err(Error::NoSpace { .. }) => {
                 // Perhaps only what dead processes left is missing. A failure to free some of it is
                 // an error only if there is no memory without it.
@@ -280,10 +341,20 @@ impl RawRequest {
                 if matches!(again, Err(Error::NoSpace { .. })) {
                     freed.map_err(no_space)?;
                 }
-                again.map_err(no_space)?
+                again.map_err(no_space)
             }
-            other => other?,
-        };
+            other => Ok(other?),
+        }
+    }
+
+    /// Does step 1: takes an object of the pool, which `fill` writes.
+    fn allocate(
+        &self,
+        me: Me,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Held<'_>, SendError> {
+        let object = self.find_memory(me, len)?;
         let held = Held { request: self, me, object };
         // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
         // it has room for `len` bytes; the memory reads as some bytes, whatever they are.
@@ -392,6 +463,9 @@ impl RawRequest {
             words.hand_back(taken);
             return Err(error.into());
         }
+        if after != After::More {
+            self.tell_answered();
+        }
         words.publish(
             Ready::new(self.number, count, after),
             (after == After::More).then_some(taken),
@@ -399,6 +473,13 @@ impl RawRequest {
         drop(relay);
         Ok(())
     }
+}
+
+/// Returns whether a reply of so many bytes may take the request's memory: it fits, and leaves not
+/// much of it unused.
+fn suits(request: &InPlace, len: usize) -> bool {
+    let room = request.object().capacity;
+    (room / 4..=room).contains(&(len as u64))
 }
 
 /// An error of taking memory, as a reply's.

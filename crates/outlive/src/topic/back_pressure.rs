@@ -70,24 +70,25 @@ fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
 }
 
 /// Returns a reliable subscriber that keeps a publisher from giving up messages, and their memory: of
-/// its own ring, or of one that it may look after (`is_left`). The last message of a ring is never
-/// given up.
+/// its own ring, or of one that it may look after (`left`). The last message of its own ring is never
+/// given up, nor that of the last of the others.
 pub(super) fn keeps_memory(
     inner: &Inner,
     own: u32,
-    is_left: impl Fn(u32) -> bool,
+    left: &[u32],
 ) -> Result<Option<InTheWay>, Error> {
-    let others = (0..inner.rings()).filter(|&ring| ring != own && is_left(ring));
-    for index in [own].into_iter().chain(others) {
+    let newest = left.last().copied();
+    for index in left.iter().copied().filter(|&ring| ring != own).chain([own]).rev() {
         let Some(subscriber) = slowest(inner, index) else { continue };
         let (slots, published) = (inner.slots(index)?, inner.published(index));
         let depth = slots.len() as u64;
         let from = published.saturating_sub(depth).max(subscriber.cursor);
+        let kept = u64::from(index == own || Some(index) == newest);
         let has_object = |position: u64| {
             let slot = &slots[(position & (depth - 1)) as usize];
             slot.look(position) == MessageState::There && slot.metadata().object.is_some()
         };
-        if (from..published.saturating_sub(1)).any(has_object) {
+        if (from..published.saturating_sub(kept)).any(has_object) {
             return Ok(Some(subscriber));
         }
     }

@@ -11,7 +11,7 @@
 
 use core::fmt;
 
-use super::layout::RingWords;
+use super::layout::{NO_STAMPS, RingWords};
 use super::mapping::Inner;
 use crate::TokenId;
 use crate::shim::Ordering;
@@ -103,6 +103,12 @@ pub(super) fn vouched_from(inner: &Inner, index: u32) -> Option<u64> {
 }
 
 impl Inner {
+    /// Returns whether publishers stamp messages.
+    pub(super) fn has_stamps(&self) -> bool {
+        // Relaxed: written when the file was made.
+        self.head().options.load(Ordering::Relaxed) & NO_STAMPS == 0
+    }
+
     /// Returns what the topic offers to subscribers that come later.
     pub(super) fn durability(&self) -> Durability {
         // Relaxed: written when the file was made.

@@ -39,9 +39,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the newest message that is there, as the topic's
     /// [durability](super::TopicOptions::durability) has it: unless that is persistent, the newest
     /// one of the publishers that live. This subscriber may have taken it before. Older messages are
-    /// passed over, and do not count as lost; a newer one that comes
-    /// meanwhile stays to be received. Returns `None` when no message is there, or when the newest
-    /// one has none of the subscriber's keys.
+    /// passed over, and do not count as lost; a newer one that comes meanwhile stays to be received.
+    /// Returns `None` when no message is there, or when the newest one has none of the subscriber's
+    /// keys, or is older than its [`max_age`](super::SubscriberOptions::max_age).
     ///
     /// # Errors
     /// The errors of [`Subscriber::try_recv`].
@@ -63,6 +63,12 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             let taken = match self.take(ring, position) {
                 Took::Yes(taken) => Some(Sample::new(taken)),
                 Took::Unwanted => None,
+                Took::Expired => {
+                    // Once, however often it is asked for.
+                    let is_new = position >= self.cursors[ring];
+                    self.expired = self.expired.saturating_add(u64::from(is_new));
+                    None
+                }
                 Took::No => continue,
                 Took::NewSession(session) => return Err(self.told_of(ring, session)),
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),

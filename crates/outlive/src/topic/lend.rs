@@ -184,15 +184,15 @@ impl<M: Payload + ?Sized> Publisher<M> {
             return Ok(block);
         }
         loop {
-            if let Some(block) = ring.give_up_oldest(inner, try_again)? {
+            if let Some(block) = ring.give_up_oldest(inner, 1, try_again)? {
                 return Ok(block);
             }
             if let Some(block) = ring::give_up_left(inner, ring.process, &ends, try_again)? {
                 return Ok(block);
             }
             // Else a reliable subscriber that is stopped would keep the memory for ever.
-            let is_left = |index| ring::is_left(inner, index, &ends);
-            let keeping = back_pressure::keeps_memory(inner, index, is_left)?;
+            let left = ring::left_rings(inner, &ends);
+            let keeping = back_pressure::keeps_memory(inner, index, &left)?;
             let Some(subscriber) = keeping else { break };
             if !self.mark_at(ring.published).is_some_and(Deadline::has_passed) {
                 break;

@@ -119,6 +119,13 @@ impl Inner {
         Ok(unsafe { core::slice::from_raw_parts(self.segment.address(at).cast(), depth as usize) })
     }
 
+    /// Returns whether so many rings take no more than half of the memory that the topic may have:
+    /// payloads need the rest.
+    pub(super) fn has_memory_for_rings(&self, rings: u32) -> bool {
+        let more = u64::from(rings.saturating_sub(self.rings())) * ring_bytes(self.plan.depth);
+        self.fixed_bytes() + more <= self.segment.header().max_bytes() / 2
+    }
+
     /// Returns an existing subscriber's slot.
     pub(super) fn subscriber_slot(&self, index: u32) -> Result<&SubscriberSlot, Error> {
         self.segment.at(self.plan.subscriber_slot_at(index))

@@ -48,6 +48,7 @@ mod readiness;
 mod recv;
 mod resident;
 mod ring;
+mod ring_choice;
 mod room;
 mod sample;
 mod sample_cache;

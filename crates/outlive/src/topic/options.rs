@@ -8,7 +8,7 @@ use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan, RELIA
 use super::mapping::Map;
 use super::topic::Topic;
 use crate::describe::{Described, Description};
-use crate::domain::{agree, three_openings};
+use crate::domain::{Differ, three_openings};
 use crate::payload::Recorded;
 use crate::segment::{Opening, Segment, Spec};
 use crate::shim::Ordering;
@@ -52,6 +52,8 @@ struct Asked {
     stamps: Option<bool>,
     reliable: Option<bool>,
     durability: Option<Durability>,
+    /// What is there is taken, whatever was set.
+    as_is: bool,
     wait: Option<WaitStrategy>,
     description: Option<Description>,
 }
@@ -145,6 +147,27 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
     /// ```
     pub fn durability(mut self, offered: Durability) -> TopicOptions<M> {
         self.asked.durability = Some(offered);
+        self
+    }
+
+    /// Takes an existing topic as it is: the depth and the other options are for the topic that is
+    /// made if there is none. [`Topic::config`] says what is there. Its type must agree nevertheless.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-as-is-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::topic::Topic;
+    /// Topic::<u64>::options().depth(4).create_new(&domain, "steps")?;
+    /// let other = Topic::<u64>::options().depth(64).reliable(true);
+    /// let told = other.clone().open_or_create(&domain, "steps").map(drop).unwrap_err();
+    /// assert!(told.to_string().contains("depth 64, reliable true"));   // all that differs
+    /// let topic = other.as_is().open_or_create(&domain, "steps")?;
+    /// assert_eq!(topic.config().depth, 4);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn as_is(mut self) -> TopicOptions<M> {
+        self.asked.as_is = true;
         self
     }
 
@@ -280,13 +303,21 @@ impl Asked {
     ) -> Result<Topic<M>, Error> {
         let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
         let topic = Topic::finish(segment, map, domain.registry(), wait);
-        let (found, segment) = (topic.config(), &topic.inner.segment);
-        agree(segment, "depth", found.depth, self.depth.map(checked_depth).transpose()?)?;
-        agree(segment, "max_bytes", found.max_bytes, self.max_bytes)?;
-        agree(segment, "option stamps", found.stamps, self.stamps)?;
-        agree(segment, "option reliable", found.reliable, self.reliable)?;
-        agree(segment, "durability", found.durability, self.durability)?;
+        if !self.as_is {
+            self.agree(&topic.inner.segment, &topic.config())?;
+        }
         Ok(topic)
+    }
+
+    /// Refuses a topic that was made with other values than were set, and names them all.
+    fn agree(&self, segment: &Segment, found: &TopicConfig) -> Result<(), Error> {
+        let mut differ = Differ::default();
+        differ.note("depth", found.depth, self.depth.map(checked_depth).transpose()?);
+        differ.note("max_bytes", found.max_bytes, self.max_bytes);
+        differ.note("option stamps", found.stamps, self.stamps);
+        differ.note("option reliable", found.reliable, self.reliable);
+        differ.note("durability", found.durability, self.durability);
+        differ.finish(segment)
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) enum Took {
     No,
     /// It has none of the subscriber's keys.
     Unwanted,
+    /// It is older than the subscriber takes.
+    Expired,
     /// It is the first one of a session of which the subscriber wants to be told; it stays the next
     /// message.
     NewSession(u32),
@@ -70,6 +72,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                     return Ok(Some(Sample::new(taken)));
                 }
                 Took::Unwanted => self.advance(ring, position + 1),
+                Took::Expired => {
+                    self.expired = self.expired.saturating_add(1);
+                    self.advance(ring, position + 1);
+                }
                 Took::NewSession(session) => return Err(self.told_of(ring, session)),
                 Took::No => self.skip(ring)?,
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
@@ -252,6 +258,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         let keys = &self.options.keys;
         if !keys.is_empty() && keys.binary_search(&taken.header().key).is_err() {
             return Some(Took::Unwanted);
+        }
+        if let Some(most) = self.options.max_age
+            && taken.age().is_some_and(|age| age > most)
+        {
+            return Some(Took::Expired);
         }
         (self.options.sessions && self.sessions[ring] != taken.session)
             .then_some(Took::NewSession(taken.session))

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | 0 | no process's; what was published in it stays | |
 //! | P | P publishes | what was published stays. Once P has *ended*, any process may take the ring: until then a thread of P may be writing a payload |
-//! | P, looking after | P frees what dead processes left in it, and is no publisher | the same |
+//! | P, looking after | P frees what dead processes left in it, or is about to publish in it (`ring_choice.rs`), and is no publisher yet | the same |
 //!
 //! The owner alone changes the slots and frees the ring's objects; only hazard pointers hold it
 //! back (`hazard.rs`).
@@ -14,6 +14,7 @@ use super::durability;
 use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
 use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
+use super::ring_choice::{self, Rank};
 use super::slot::Origin;
 use crate::liveness::{Ends, Me};
 use crate::pool::{ObjectRef, Tag};
@@ -29,7 +30,8 @@ const LOOKING_AFTER: u32 = 1 << 31;
 /// Why a ring is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    Publish,
+    /// If its rank is no worse by then.
+    Publish(Rank),
     LookAfter,
 }
 
@@ -72,24 +74,51 @@ fn is_free(words: &RingWords, owner: u32, ends: &Ends) -> bool {
     TokenId::from_word(owner).is_none_or(|id| has_ended(words, id, ends))
 }
 
-/// Takes a free ring. If all are in use, it waits for one whose publisher is dead already, or that
-/// another process is cleaning: that process is about to finish, or may have died, too.
+/// Takes the free ring that is the best for a new publisher. If all are in use, it waits for one
+/// whose publisher is dead already, or that another process is cleaning: that process is about to
+/// finish, or may have died, too.
 pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Error> {
     let deadline = Deadline::after(LONGEST_CARE);
     loop {
         let ends = inner.ends();
-        for index in 0..MOST_RINGS as u32 {
-            if let Some(mut ring) = take_one(inner, process, index, &ends, Purpose::Publish)? {
+        match take_best(inner, process, &ends)? {
+            Taking::Taken(mut ring) => {
                 ring.begin_session(inner);
                 inner.note_change();
-                return Ok(ring);
+                return Ok(*ring);
             }
+            // Another process has come or gone: so it has got further.
+            Taking::Changed if !deadline.has_passed() => continue,
+            Taking::Changed | Taking::NoneFree => {}
         }
         if !wait_for_one(inner, me, deadline)? {
             let path = inner.segment.path().to_path_buf();
             return Err(Error::TooMany { what: "publishers", path, max: MOST_RINGS as u32 });
         }
     }
+}
+
+/// The outcome of one look at all rings.
+enum Taking {
+    Taken(Box<Ring>),
+    /// The ring that was the best is not, or no longer free.
+    Changed,
+    NoneFree,
+}
+
+/// Takes the best of the free rings.
+fn take_best(inner: &Inner, process: TokenId, ends: &Ends) -> Result<Taking, Error> {
+    let mut no_memory = None;
+    for (rank, index) in ring_choice::candidates(inner, |index| is_left(inner, index, ends)) {
+        match take_one(inner, process, index, ends, Purpose::Publish(rank)) {
+            Ok(Some(ring)) => return Ok(Taking::Taken(Box::new(ring))),
+            Ok(None) => return Ok(Taking::Changed),
+            // Its slots cannot be made: another one has some.
+            Err(error @ Error::NoSpace { .. }) => no_memory = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    no_memory.map_or(Ok(Taking::NoneFree), Err)
 }
 
 /// Waits a moment for a ring that will be free soon. Returns `false` if there is none, or the
@@ -123,7 +152,7 @@ fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error
     Ok(true)
 }
 
-/// Takes that ring, if it is free.
+/// Takes that ring, if it is free, and good enough for the purpose.
 fn take_one(
     inner: &Inner,
     process: TokenId,
@@ -136,10 +165,18 @@ fn take_one(
     if !is_free(words, seen, ends) {
         return Ok(None);
     }
-    let claim = process.as_u32() | if purpose == Purpose::LookAfter { LOOKING_AFTER } else { 0 };
+    let claim = process.as_u32() | LOOKING_AFTER;
     // Acquire pairs with `leave`: what its last owner did in it. If this thread died just after,
     // the ring has a dead owner, as before.
     if words.owner.compare_exchange(seen, claim, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return Ok(None);
+    }
+    if let Purpose::Publish(rank) = purpose
+        && ring_choice::rank(inner, index) > rank
+    {
+        // Between the look and the claim another publisher had it, or a subscriber has joined. If
+        // this process died just before, the ring has a dead owner.
+        release(words, claim);
         return Ok(None);
     }
     // Relaxed: this process owns the ring. If it died just before, no device of its own has
@@ -164,12 +201,29 @@ fn take_one(
     // The publisher that waited for it was the last owner.
     words.await_any();
     match recover(inner, process, index, claim) {
-        Ok(ring) => Ok(Some(ring)),
+        Ok(ring) if purpose == Purpose::LookAfter => Ok(Some(ring)),
+        Ok(ring) => {
+            // Release: what it has recovered. If this process died just before, it was no publisher.
+            words.owner.store(process.as_u32(), Ordering::Release);
+            // A process that waits until nothing looks after the ring.
+            futex::wake_all(&words.owner);
+            Ok(Some(Ring { claim: process.as_u32(), ..ring }))
+        }
         Err(error) => {
             release(words, claim);
             Err(error)
         }
     }
+}
+
+/// Takes a ring that was chosen, unless its rank is worse by now.
+#[cfg(test)]
+pub(super) fn take_chosen(
+    inner: &Inner,
+    process: TokenId,
+    (rank, index): (Rank, u32),
+) -> Result<Option<Ring>, Error> {
+    take_one(inner, process, index, &inner.ends(), Purpose::Publish(rank))
 }
 
 /// Gives the ring back: no process owns it.
@@ -236,19 +290,20 @@ impl Ring {
         (self.session, self.origin) = (word, Origin::new(self.process.as_u32(), number));
     }
 
-    /// Gives up its oldest messages, one after the other, until `find` succeeds: never the last
-    /// one, nor one that a reliable subscriber has still to take. A death in between leaves them as
-    /// if overwritten.
+    /// Gives up its oldest messages, one after the other, until `wanted` succeeds: never one that a
+    /// reliable subscriber has still to take, nor the last `kept` ones. A death in between leaves
+    /// them as if overwritten.
     pub(super) fn give_up_oldest<T>(
         &mut self,
         inner: &Inner,
+        kept: u64,
         wanted: impl Fn() -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
         let slots = inner.slots(self.index)?;
         let depth = slots.len() as u64;
         let needed = back_pressure::needed_from(inner, self.index);
         for position in
-            self.published.saturating_sub(depth)..self.published.saturating_sub(1).min(needed)
+            self.published.saturating_sub(depth)..self.published.saturating_sub(kept).min(needed)
         {
             let at = (position & (depth - 1)) as usize;
             if self.places[at].is_none() {
@@ -294,16 +349,23 @@ impl Ring {
     }
 }
 
-/// Does the same with the rings that have no owner.
+/// Does the same with the rings that have no owner: first with all messages but the last one of each,
+/// then with these, too, from the oldest on, but for the newest of all.
 pub(super) fn give_up_left<T>(
     inner: &Inner,
     process: TokenId,
     ends: &Ends,
     wanted: impl Fn() -> Result<Option<T>, Error>,
 ) -> Result<Option<T>, Error> {
-    for index in 0..inner.rings() {
-        if let Some(mut ring) = take_one(inner, process, index, ends, Purpose::LookAfter)? {
-            let found = ring.give_up_oldest(inner, &wanted);
+    let left = left_rings(inner, ends);
+    let (newest, others) = left
+        .split_last()
+        .map_or((&[][..], &[][..]), |(newest, others)| (core::slice::from_ref(newest), others));
+    for (indices, kept) in [(others, 1), (newest, 1), (others, 0)] {
+        for &index in indices {
+            let taken = take_one(inner, process, index, ends, Purpose::LookAfter)?;
+            let Some(mut ring) = taken else { continue };
+            let found = ring.give_up_oldest(inner, kept, &wanted);
             ring.leave(inner);
             if let Some(found) = found? {
                 return Ok(Some(found));
@@ -311,6 +373,16 @@ pub(super) fn give_up_left<T>(
         }
     }
     Ok(None)
+}
+
+/// Returns the rings in which no living process publishes: the one with the newest message comes
+/// last.
+pub(super) fn left_rings(inner: &Inner, ends: &Ends) -> Vec<u32> {
+    let mut left: Vec<u32> =
+        (0..inner.rings()).filter(|&index| is_left(inner, index, ends)).collect();
+    // Relaxed: a hint; a ring that a publisher takes meanwhile is that publisher's.
+    left.sort_by_key(|&index| inner.ring(index).order.load(Ordering::Relaxed));
+    left
 }
 
 /// Cleans rings that have no owner: frees their objects that no subscriber holds. Returns how many.

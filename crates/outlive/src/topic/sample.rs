@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::header::Header;
 use super::sample_cache::{self, Taken};
@@ -133,8 +133,7 @@ impl<M: Payload + ?Sized> Sample<M> {
     /// without a stamp. A stamp that lies in the future is no time ago.
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
-        let published = self.header().time()?;
-        Some(SystemTime::now().duration_since(published).unwrap_or_default())
+        self.taken().age()
     }
 
     /// Returns the token of the process that published it; `None` if the token is damaged.

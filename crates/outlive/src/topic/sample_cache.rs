@@ -4,6 +4,7 @@
 
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use std::time::{Duration, SystemTime};
 
 use super::hazard::{self, NEAR};
 use super::header::Header;
@@ -81,6 +82,12 @@ impl Taken {
     pub(super) fn is_publisher_alive(&self) -> bool {
         let (publisher, registry) = (TokenId::from_word(self.publisher), self.owner.registry);
         publisher.zip(registry).is_some_and(|(publisher, registry)| registry.is_alive(publisher))
+    }
+
+    /// Returns how long ago it was published, by its stamp; `None` without a stamp.
+    pub(super) fn age(&self) -> Option<Duration> {
+        let published = self.header().time()?;
+        Some(SystemTime::now().duration_since(published).unwrap_or_default())
     }
 
     /// Records that the payload lies at `data`, held by that pointer.

@@ -81,11 +81,13 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     /// Its keys are sorted.
     pub(super) options: SubscriberOptions,
     pub(super) lost: u64,
+    /// How many messages were older than it takes.
+    pub(super) expired: u64,
     /// By ring: how many messages it had when this subscriber had joined. Rings that came later: 0.
     pub(super) joined_at: Vec<u64>,
     /// By ring: the session of which this subscriber was told last, or got a message.
     pub(super) sessions: [u32; MOST_RINGS],
-    /// Whether it looks closer at each message: it has keys, or asks for sessions.
+    /// Whether it looks closer at each message: it has keys, or asks for sessions or a `max_age`.
     pub(super) is_selective: bool,
     /// When the last message came.
     pub(super) last: Instant,
@@ -224,6 +226,14 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 why: "0, or another durability than volatile",
             });
         }
+        if options.max_age.is_some() && !inner.has_stamps() {
+            return Err(Error::OtherOptions {
+                path: inner.segment.path().into(),
+                what: "option stamps",
+                found: "false".into(),
+                wanted: "true (without stamps no message has an age)".into(),
+            });
+        }
         let durability = options.durability.unwrap_or(offered);
         let joining = Joining::begin(&inner, options.history, durability)?;
         Subscriber::join(inner, options, joining)
@@ -245,7 +255,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         // Also of a ring that has come since the cursors were written.
         let joined_at = (0..inner.rings()).map(|ring| inner.published(ring)).collect();
         options.keys.sort_unstable();
-        let is_selective = !options.keys.is_empty() || options.sessions;
+        let is_selective =
+            !options.keys.is_empty() || options.sessions || options.max_age.is_some();
         Ok(Subscriber {
             subscriber_slot,
             process,
@@ -258,6 +269,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             })),
             options,
             lost: 0,
+            expired: 0,
             joined_at,
             sessions: [0; MOST_RINGS],
             is_selective,
@@ -420,14 +432,23 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         self.lost
     }
 
+    /// Returns how many messages were passed over because they were older than this subscriber's
+    /// [`max_age`](SubscriberOptions::max_age).
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        self.expired
+    }
+
     /// Returns how many messages are waiting for this subscriber, as far as they are still there.
     #[must_use]
     pub fn lag(&self) -> u64 {
-        let behind = |ring: usize| {
-            let published = self.inner.published(ring as u32);
-            published.saturating_sub(self.cursors[ring]).min(u64::from(self.inner.plan.depth))
+        let behind = |ring: u32| {
+            // A ring that has come since the last receive: all of it is to be taken.
+            let cursor = self.cursors.get(ring as usize).copied().unwrap_or(0);
+            let published = self.inner.published(ring);
+            published.saturating_sub(cursor).min(u64::from(self.inner.plan.depth))
         };
-        (0..self.cursors.len()).map(behind).sum()
+        (0..self.inner.rings()).map(behind).sum()
     }
 
     /// Returns how many living publishers there are: correct at once after any of them was killed.

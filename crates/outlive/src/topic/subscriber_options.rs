@@ -29,6 +29,7 @@ pub struct SubscriberOptions {
     pub(super) period: Option<Duration>,
     pub(super) durability: Option<Durability>,
     pub(super) sessions: bool,
+    pub(super) max_age: Option<Duration>,
 }
 
 impl SubscriberOptions {
@@ -67,6 +68,35 @@ impl SubscriberOptions {
     /// publisher, so a publisher that was started again is a new one. Default: no.
     pub fn sessions(mut self, told: bool) -> SubscriberOptions {
         self.sessions = told;
+        self
+    }
+
+    /// Sets how old a message may be, by its header's stamp and the time of day: older ones are
+    /// passed over, [counted](super::Subscriber::expired), and not given by
+    /// [`Subscriber::latest`](super::Subscriber::latest). A message without a stamp has no age, and
+    /// is received. Default: any age.
+    ///
+    /// Of a topic without [stamps](super::TopicOptions::stamps) no subscriber gets this: making it
+    /// returns [`Error::OtherOptions`](crate::Error::OtherOptions).
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-max-age-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::topic::{Header, Outgoing, Subscriber, Topic};
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::open_or_create(&domain, "range")?;
+    /// let fresh = Subscriber::options().max_age(Duration::from_secs(100));
+    /// let mut subscriber = topic.subscriber_with(fresh)?;
+    /// let publisher = topic.publisher()?;
+    /// let of_1970 = Header { stamp: 1, ..Header::default() };
+    /// publisher.publish(Outgoing::new(&1).header(of_1970))?;
+    /// publisher.publish(&2)?;
+    /// assert_eq!((*subscriber.recv()?, subscriber.expired()), (2, 1));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn max_age(mut self, age: Duration) -> SubscriberOptions {
+        self.max_age = Some(age);
         self
     }
 

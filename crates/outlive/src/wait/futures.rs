@@ -15,6 +15,7 @@ use super::set::{Ready, WaitSet};
 use super::timer::Timer;
 use crate::liveness::Registry;
 use crate::node::{DomainContents, DomainWatch};
+use crate::notify::{Listener, Notices};
 use crate::queue::Receiver;
 use crate::rpc::{Call, CallError, Reply, Request, Server};
 use crate::state::{Change, Watch};
@@ -194,6 +195,24 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
     }
 }
 
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
+    /// Waits like [`Request::wait_cancelled`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). Beside the work on a request,
+    /// it ends that work when no client wants it any more.
+    ///
+    /// # Errors
+    /// As [`Request::wait_cancelled`], also when no thread can be started.
+    ///
+    /// # If a process dies
+    /// As with [`Request::wait_cancelled`].
+    pub async fn wait_cancelled_async(&self) -> Result<(), WaitError> {
+        while !self.is_cancelled() {
+            opened(self).await?;
+        }
+        Ok(())
+    }
+}
+
 impl<R: Payload + ?Sized> Call<'_, R> {
     /// Receives a reply like [`Call::next`], for `async`: see
     /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). A future that is dropped
@@ -225,6 +244,54 @@ impl<R: Payload + ?Sized> Call<'_, R> {
         loop {
             if let Poll::Ready(found) = self.try_next()? {
                 return Ok(found);
+            }
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
+        }
+    }
+
+    /// Waits for the reply like [`Call::wait`], for `async`: see [`Call::next_async`]. A future that
+    /// is dropped before it is ready cancels the call.
+    ///
+    /// # Errors
+    /// As [`Call::wait`]; [`CallError::System`] also when no thread can be started.
+    ///
+    /// # If a process dies
+    /// As with [`Call::wait`].
+    pub async fn wait_async(mut self) -> Result<Reply<R>, CallError> {
+        self.next_async().await?.ok_or(CallError::Dropped)
+    }
+}
+
+impl Listener {
+    /// Waits like [`Listener::wait`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). A future that is dropped
+    /// before it is ready has taken nothing.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-listen-async-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// use outlive::notify::{Listener, Notifier};
+    /// let mut listener = Listener::open_or_create(&domain, "doors")?;
+    /// let notifier = Notifier::open(&domain, "doors")?;
+    /// std::thread::spawn(move || notifier.notify(3));
+    /// # runtime.block_on(async {
+    /// assert_eq!(listener.wait_async().await?.count(3), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Listener::wait`]; [`RecvError::System`] also when no thread can be started.
+    ///
+    /// # If a process dies
+    /// As with [`Listener::wait`].
+    pub async fn wait_async(&mut self) -> Result<Notices, RecvError> {
+        loop {
+            if let Some(notices) = self.try_wait()? {
+                return Ok(notices);
             }
             UntilReady::of_one(self, self.readiness().registry())?.await?;
         }

@@ -4,6 +4,7 @@
 use std::os::unix::fs::FileExt;
 
 use outlive::jobs::JobQueue;
+use outlive::notify::Notifier;
 use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
@@ -48,6 +49,7 @@ fn things_of_every_kind_carry_attributes(world: &World) {
         Semaphore::options(1).open_or_create(d, "permits").expect("made").attributes(),
     );
     check("queue", Queue::<[u8]>::open_or_create(d, "queue").expect("made").attributes());
+    check("notifier", Notifier::open_or_create(d, "notifier").expect("made").attributes());
     check("jobs", JobQueue::<[u8]>::open_or_create(d, "jobs").expect("made").attributes());
     check("topic", Topic::<[u8]>::open_or_create(d, "topic").expect("made").attributes());
     check("state", State::<u64>::open_or_create(d, "state").expect("made").attributes());

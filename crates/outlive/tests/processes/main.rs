@@ -55,6 +55,7 @@ mod mutex_deaths;
 mod mutex_stress;
 mod namespaces;
 mod nodes;
+mod notifiers;
 mod onces;
 mod order;
 mod owned_guards;
@@ -71,6 +72,7 @@ mod pool_patterns;
 mod pool_redzones;
 mod pools;
 mod prefault;
+mod publishers_in_turn;
 mod random;
 mod realtime;
 mod receivers;
@@ -80,6 +82,7 @@ mod refusals;
 mod rpc;
 mod rpc_deaths;
 mod rpc_failures;
+mod rpc_in_place;
 mod rpc_values;
 mod runner;
 mod rw_lock;
@@ -162,6 +165,7 @@ const ALL: &[&[runner::Check]] = &[
     failing_services::CHECKS,
     closed_numbers::CHECKS,
     nodes::CHECKS,
+    notifiers::CHECKS,
     attributes::CHECKS,
     onces::CHECKS,
     order::CHECKS,
@@ -181,6 +185,7 @@ const ALL: &[&[runner::Check]] = &[
     rpc::CHECKS,
     rpc_deaths::CHECKS,
     rpc_failures::CHECKS,
+    rpc_in_place::CHECKS,
     rpc_values::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,
@@ -207,6 +212,7 @@ const ALL: &[&[runner::Check]] = &[
     shares::CHECKS,
     share_kills::CHECKS,
     topics::CHECKS,
+    publishers_in_turn::CHECKS,
     topic_reliable::CHECKS,
     topic_samples::CHECKS,
     topic_sessions::CHECKS,

@@ -22,6 +22,7 @@ crate::checks!(
     who_was_told_is_not_served,
     a_dead_client_s_replies_are_freed,
     a_client_without_memory_finds_what_the_dead_left,
+    memory_in_the_hands_of_the_dead_is_free_again,
     a_dead_client_s_requests_are_skipped,
     a_request_names_its_own_client,
     a_dead_client_ends_a_stream,
@@ -241,6 +242,76 @@ fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
     assert_eq!(read_message(&request), (1, 2));
     request.reply(b"done").expect("it waits");
     waiting.finish();
+}
+
+fn memory_in_the_hands_of_the_dead_is_free_again(world: &World) {
+    const LEN: usize = 300_000;
+    let domain = world.domain();
+    make_limited(&domain, "s", 1 << 20);
+    let board = Board::new();
+    // A server with a request and a loan; a client with a loan and a reply: half of the memory each.
+    for round in 0..3u64 {
+        let mut server = Child::start(|| {
+            let mut server = server_of(&domain, "s");
+            if round == 0 {
+                board.set(0, 1);
+                let request = server.next().expect("asked");
+                let _loan = request.loan(LEN).expect("room");
+                board.set(1, 1);
+                loop {
+                    std::thread::park();
+                }
+            }
+            board.set(0, 1);
+            loop {
+                let request = server.next().expect("asked");
+                let payload = request.to_vec();
+                let _ = request.reply(&payload);
+            }
+        });
+        let mut client = Child::start(|| {
+            let client = client_of(&domain, "s");
+            client.wait_for_server_timeout(PATIENCE).expect("there");
+            if round == 0 {
+                let outcome = client.call(&[1; LEN]);
+                assert_eq!(outcome.unwrap_err(), CallError::ServerDied { begun: true });
+                return;
+            }
+            let reply = client.call_timeout(&message(1, 2, LEN), PATIENCE).expect("answered");
+            let mut loan = client.loan_timeout(LEN, PATIENCE).expect("room");
+            loan.fill(9);
+            assert_eq!(read_message(&reply), (1, 2));
+            board.add(1, 1);
+            loop {
+                std::thread::park();
+            }
+        });
+        board.reach(0, 1);
+        board.reach(1, 1);
+        server.kill();
+        if round == 0 {
+            client.finish();
+        } else {
+            client.kill();
+        }
+        board.set(0, 0);
+        board.set(1, 0);
+        if round == 2 {
+            domain.sweep(false).expect("sweeps");
+            let report = domain.sweep(true).expect("looks");
+            assert!(report.is_clean(), "{report:?}");
+        }
+        // All of the memory is there again, also without a sweep.
+        let _server = Child::start(|| echo(&domain, "s"));
+        let client = waiting_client_of(&domain, "s");
+        let loans: Vec<_> = (0..2)
+            .map(|_| client.loan_timeout(LEN, PATIENCE).expect("all of it is free"))
+            .collect();
+        for loan in loans {
+            assert_eq!(loan.call_timeout(PATIENCE).expect("answered").len(), LEN);
+        }
+    }
+    assert_eq!(domain.stats().rescues, 0);
 }
 
 fn a_dead_client_s_requests_are_skipped(world: &World) {

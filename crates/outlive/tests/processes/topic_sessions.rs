@@ -3,17 +3,23 @@
 use std::time::Duration;
 
 use outlive::topic::{Durability, Header, Outgoing, Subscriber, Topic};
+use outlive::wait::{Readiness, WaitSet};
 use outlive::{Domain, Error, RecvError};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::runner::World;
+use crate::wait_bridges::block_on;
 
 crate::checks!(
     old_data_is_not_new_data,
     no_more_than_is_offered,
     a_start_is_told_in_order,
     a_ring_changes_hands,
+    a_start_is_told_in_wait_sets_and_futures,
+    a_forked_child_ends_no_session,
+    what_is_too_old_is_passed_over,
+    all_that_differs_is_told_at_once,
 );
 
 fn made(domain: &Domain, durability: Durability) -> Topic<u64> {
@@ -189,4 +195,89 @@ fn a_ring_changes_hands(world: &World) {
         child.kill();
         assert_eq!(late(&topic), (vec![], None), "round {round}");
     }
+}
+
+/// A wait set is woken by the first message of a session, and goes on to be ready until the message
+/// itself is taken; a future ends with what is told, and the next one with the message.
+fn a_start_is_told_in_wait_sets_and_futures(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain, Durability::TransientLocal);
+    let told = || topic.subscriber_with(Subscriber::options().sessions(true)).expect("a slot");
+    let (mut subscriber, mut awaiting) = (told(), told());
+    let mut set = WaitSet::new(&domain);
+    let key = set.add(&subscriber).expect("added");
+    for (round, session) in [(7, 1), (8, 2)] {
+        let publisher = topic.publisher().expect("a ring");
+        publisher.publish(&round).expect("published");
+        let wanted = RecvError::NewSession { session };
+        for outcome in [Err(wanted), Ok(round)] {
+            let ready = set.wait_timeout(PATIENCE).expect("ours");
+            assert_eq!(ready.collect::<Vec<_>>(), [(key, Readiness::Readable)]);
+            let got = subscriber.try_recv().map(|sample| *sample.expect("there"));
+            assert_eq!(got, outcome);
+            let got = block_on(awaiting.recv_async());
+            assert_eq!(got.map(|sample| *sample), outcome);
+        }
+    }
+}
+
+/// A forked child that drops its copy of a publisher leaves the parent's session as it is, and so
+/// does a loan that outlives its publisher: that one's session is over.
+fn a_forked_child_ends_no_session(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain, Durability::TransientLocal);
+    let mut publisher = Some(topic.publisher().expect("a ring"));
+    publisher.as_ref().expect("there").publish(&1).expect("published");
+    let board = Board::new();
+    let _child = Child::start(|| {
+        drop(publisher.take());
+        board.add(0, 1);
+        std::thread::sleep(PATIENCE);
+    });
+    board.reach(0, 1);
+    assert_eq!(late(&topic), (vec![1], Some(1)));
+    let loan = publisher.as_ref().expect("there").loan_new().expect("room");
+    drop(publisher);
+    assert_eq!(late(&topic), (vec![], None), "its publisher has left, though its loan is held");
+    drop(loan);
+}
+
+fn what_is_too_old_is_passed_over(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain, Durability::TransientLocal);
+    let publisher = topic.publisher().expect("a ring");
+    let fresh = || Subscriber::options().max_age(PATIENCE);
+    let mut subscriber = topic.subscriber_with(fresh()).expect("a slot");
+    let of_1970 = Header { stamp: 1, ..Header::default() };
+    publisher.publish(Outgoing::new(&1).header(of_1970)).expect("published");
+    assert!(subscriber.latest().expect("ours").is_none());
+    assert!(subscriber.latest().expect("ours").is_none());
+    assert_eq!(subscriber.expired(), 1, "once");
+    publisher.publish(Outgoing::new(&2).header(of_1970)).expect("published");
+    publisher.publish(&3).expect("published");
+    assert_eq!(*subscriber.recv().expect("comes"), 3);
+    assert_eq!((subscriber.expired(), subscriber.lost()), (2, 0));
+    let unstamped = Topic::<u64>::options().stamps(false).create_new(&domain, "unstamped");
+    let refused = unstamped.expect("made").subscriber_with(fresh()).map(drop);
+    assert!(
+        matches!(refused, Err(Error::OtherOptions { what: "option stamps", .. })),
+        "{refused:?}"
+    );
+}
+
+fn all_that_differs_is_told_at_once(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain, Durability::Volatile);
+    let other = Topic::<u64>::options().depth(8).reliable(true).stamps(true).max_bytes(1 << 20);
+    let told = other.clone().open(&domain, "volatile").map(drop).expect_err("three differ");
+    let Error::OtherOptions { what: "options", found, wanted, .. } = &told else {
+        panic!("{told}");
+    };
+    let bytes = topic.config().max_bytes;
+    assert_eq!(**found, format!("depth 4, max_bytes {bytes}, reliable false"));
+    assert_eq!(&**wanted, "depth 8, max_bytes 1048576, reliable true");
+    let same = other.as_is().open(&domain, "volatile").expect("as it is");
+    assert_eq!(same.config(), topic.config());
+    let other = Topic::<u32>::options().as_is().open(&domain, "volatile").map(drop);
+    assert!(matches!(other, Err(Error::OtherType { .. })), "{other:?}");
 }

@@ -25,7 +25,7 @@ struct verb {
 #define END {NULL, 0, NULL}
 
 extern const struct verb lock_verbs[], rw_verbs[], sync_verbs[], real_time_verbs[], record_verbs[],
-    pool_verbs[], queue_verbs[], job_verbs[], topic_verbs[], state_verbs[], service_verbs[],
+    pool_verbs[], queue_verbs[], job_verbs[], topic_verbs[], state_verbs[], notifier_verbs[], service_verbs[],
     wait_verbs[], opening_verbs[];
 
 /* --- the line */

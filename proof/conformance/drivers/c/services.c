@@ -78,6 +78,11 @@ static void server_cancelled(void) {
     puts(outlive_request_is_cancelled(request) ? "ok yes" : "ok no");
 }
 
+static void server_wait_cancelled(void) {
+    TRY(outlive_request_wait_cancelled(request, until(words[1])));
+    OK();
+}
+
 static void server_reply(void) {
     make_message(words[1]);
     TRY(outlive_request_reply(asked(), message, message_size));
@@ -103,7 +108,7 @@ CALL(server_fail_stream, outlive_stream_fail(ended(), words[1]))
 const struct verb service_verbs[] = {
     V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, next, 1),
     V(client, failure, 0),
-    V(server, open, 1), V(server, next, 2), V(server, client, 0), V(server, cancelled, 0),
+    V(server, open, 1), V(server, next, 2), V(server, client, 0), V(server, cancelled, 0), V(server, wait_cancelled, 1),
     V(server, reply, 1), V(server, fail, 1), V(server, fail_stream, 1), V(server, drop, 0),
     V(server, stream, 0), V(server, send, 2), V(server, finish, 0), END,
 };

@@ -77,6 +77,7 @@ static void topic_open(void) {
     option(2, "max", &options.max_bytes);
     if (option(2, "depth", &depth)) options.depth = (uint32_t)depth;
     options.reliable = (uint32_t)flag(2, "reliable");
+    options.as_is = (uint32_t)flag(2, "as-is");
     if (flag(2, "track")) options.payload = &track_payload;
     if (flag(2, "other")) options.payload = &other_payload;
     if (flag(2, "volatile")) options.durability = OUTLIVE_VOLATILE;
@@ -141,6 +142,7 @@ static void topic_subscriber(void) {
     uint64_t value = 0, wanted[32];
     options.reliable = (uint32_t)flag(2, "reliable");
     options.sessions = (uint32_t)flag(2, "sessions");
+    if (option(2, "age", &value)) options.max_age = value * 1000000;
     if (option(2, "history", &value)) options.history = (uint32_t)value;
     if (option(2, "keep", &value)) options.keep_last = (uint32_t)value;
     if (option(2, "period", &value)) options.period = value * 1000000;
@@ -250,6 +252,7 @@ static void topic_consume(void) {
     OK();
 }
 
+NUMBER(topic_expired, outlive_subscriber_expired(it()->out))
 NUMBER(topic_lost, outlive_subscriber_lost(it()->out))
 NUMBER(topic_lag, outlive_subscriber_lag(it()->out))
 NUMBER(topic_publishers, outlive_subscriber_publisher_count(it()->out))
@@ -286,7 +289,7 @@ const struct verb topic_verbs[] = {
     V(topic, loan, 2), V(topic, publish_loan, 1), V(topic, publish_msgpack, AT_LEAST(1)),
     V(topic, recv_msgpack, AT_LEAST(1)), V(topic, recv, 2), V(topic, latest, 1), V(topic, recv_hex, 2),
     V(topic, described, 3), V(topic, payload, 1), V(topic, publish_track, 2), V(topic, recv_track, 2),
-    V(topic, drain, 3), V(topic, drain_all, 1), V(topic, consume, 2), V(topic, lost, 1), V(topic, lag, 1),
+    V(topic, drain, 3), V(topic, drain_all, 1), V(topic, consume, 2), V(topic, expired, 1), V(topic, lost, 1), V(topic, lag, 1),
     V(topic, publishers, 1), V(topic, subscribers, 1),
     V(sample, show, 0), V(sample, sequence, 0), V(sample, order, 0), V(sample, key, 0), V(sample, frame, 0),
     V(sample, stamp, 0), V(sample, publisher, 0), V(sample, session, 0), V(sample, alive, 0), V(sample, drop, 0),

@@ -27,6 +27,7 @@ static void set_open(void) {
     }
 
 ADD(topic, outlive_wait_set_add_subscriber(it()->main, find(words[2])->out, &key))
+ADD(listener, outlive_wait_set_add_listener(it()->main, find(words[2])->in, &key))
 ADD(event, outlive_wait_set_add_event(it()->main, find(words[2])->main, small_number(words[3]), 0,
     &key))
 ADD(peer, outlive_wait_set_add_peer(it()->main, domain, small_number(words[3]), &key))
@@ -57,5 +58,5 @@ static void set_wait(void) {
 
 const struct verb wait_verbs[] = {
     V(set, open, 1), V(set, add_queue, 2), V(set, add_topic, 2), V(set, add_event, 3),
-    V(set, add_peer, 3), V(set, wait, 2), END,
+    V(set, add_listener, 2), V(set, add_peer, 3), V(set, wait, 2), END,
 };

@@ -5,6 +5,7 @@
 #include "driver.hpp"
 #include "jobs.hpp"
 #include "locks.hpp"
+#include "notifiers.hpp"
 #include "openings.hpp"
 #include "pools.hpp"
 #include "queues.hpp"
@@ -41,6 +42,8 @@ public:
         family("sample", topics_, &Topics::sample);
         family("state", states_, &States::state);
         family("bytes", states_, &States::bytes);
+        family("notifier", notifiers_, &Notifiers::notifier);
+        family("listener", notifiers_, &Notifiers::listener);
         family("client", services_, &Services::client);
         family("server", services_, &Services::server);
         family("set", waits_, &Waits::wait_set);
@@ -112,7 +115,8 @@ private:
     Topics topics_{domain_};
     States states_{domain_};
     Services services_{domain_};
-    Waits waits_{domain_, queues_, topics_, sync_};
+    Notifiers notifiers_{domain_};
+    Waits waits_{domain_, queues_, topics_, sync_, notifiers_};
     Openings openings_{domain_};
     Named<std::function<string(const string &, const Words &)>> families_;
 };

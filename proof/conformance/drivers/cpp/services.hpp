@@ -26,6 +26,7 @@ public:
         }
         if (verb == "client") return ok(request_.value().client().value().pid);
         if (verb == "cancelled") return ok(request_.value().is_cancelled() ? "yes" : "no");
+        if (verb == "wait_cancelled") return request_.value().wait_cancelled(until(args.at(0))).value(), ok();
         if (verb == "reply") return request().reply(message(args.at(0))).value(), ok();
         if (verb == "fail") return request().fail(args.at(0)).value(), ok();
         if (verb == "fail_stream") return std::move(stream_.value()).fail(args.at(0)).value(), ok();

@@ -72,6 +72,7 @@ public:
             options.max_bytes = option(args, "max", 0);
             options.depth = static_cast<uint32_t>(option(args, "depth", 0));
             options.reliable = flag(args, "reliable");
+            options.as_is = flag(args, "as-is");
             if (flag(args, "track")) options.payload = &outlive::description_of<Track>();
             if (flag(args, "other")) options.payload = &outlive::description_of<Other>();
             if (flag(args, "volatile")) options.durability = OUTLIVE_VOLATILE;
@@ -92,6 +93,7 @@ public:
             outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
             options.reliable = flag(args, "reliable");
             options.sessions = flag(args, "sessions");
+            options.max_age = option(args, "age", 0) * 1000000;
             options.history = static_cast<uint32_t>(option(args, "history", 0));
             options.keep_last = static_cast<uint32_t>(option(args, "keep", 0));
             options.period = option(args, "period", 0) * 1000000;
@@ -166,6 +168,7 @@ public:
             for (auto &&sample : subscriber.until(until(args.at(1)))) (void)sample;
             return ok();
         }
+        if (verb == "expired") return ok(subscriber.expired());
         if (verb == "lost") return ok(subscriber.lost());
         if (verb == "lag") return ok(subscriber.lag());
         throw Wrong{"Usage", verb};

@@ -1,5 +1,6 @@
 /* `set.`, waiting for several. */
 #pragma once
+#include "notifiers.hpp"
 #include "queues.hpp"
 #include "sync.hpp"
 #include "topics.hpp"
@@ -11,8 +12,8 @@ struct WaitSet {
 
 class Waits {
 public:
-    Waits(outlive::Domain &domain, Queues &queues, Topics &topics, Sync &sync)
-        : domain_(domain), queues_(queues), topics_(topics), sync_(sync) {}
+    Waits(outlive::Domain &domain, Queues &queues, Topics &topics, Sync &sync, Notifiers &notifiers)
+        : domain_(domain), queues_(queues), topics_(topics), sync_(sync), notifiers_(notifiers) {}
 
     string wait_set(const string &verb, const Words &args) {
         const string &name = args.at(0);
@@ -33,6 +34,7 @@ public:
         if (verb == "add_queue") key = set.add(queues_.of(args.at(1)).receiver()).value();
         else if (verb == "add_topic") key = set.add(topics_.of(args.at(1)).in.value()).value();
         else if (verb == "add_event") key = set.add(sync_.event_of(args.at(1)), static_cast<uint32_t>(number(args.at(2)))).value();
+        else if (verb == "add_listener") key = set.add(notifiers_.of(args.at(1))).value();
         else if (verb == "add_peer") key = set.add_peer(domain_, static_cast<uint32_t>(number(args.at(2)))).value();
         else throw Wrong{"Usage", verb};
         names[key] = args.at(1);
@@ -44,5 +46,6 @@ private:
     Queues &queues_;
     Topics &topics_;
     Sync &sync_;
+    Notifiers &notifiers_;
     Named<WaitSet> sets_;
 };

@@ -39,6 +39,11 @@ def stream() -> None:
     last["stream"] = last["request"].stream()
 
 
+def wait_cancelled(span: str) -> None:
+    if not last["request"].wait_cancelled(seconds(span)):
+        raise outlive.errors.Timeout("a client waits")
+
+
 def drop() -> None:
     del last["request"]
 
@@ -60,6 +65,7 @@ VERBS: Verbs = {
         next=next_request,
         client=lambda: last["request"].client_pid,
         cancelled=lambda: "yes" if last["request"].cancelled else "no",
+        wait_cancelled=wait_cancelled,
         reply=lambda word: last["request"].reply(message(word)),
         stream=stream,
         send=lambda word, span: last["stream"].send(message(word), timeout=seconds(span)),

@@ -73,6 +73,7 @@ def subscribe(name: str, *options: str) -> None:
     things[f"{name} subscriber"] = thing(name).subscriber(
         reliable="reliable" in options,
         sessions="sessions" in options,
+        max_age=next((seconds(option[4:]) for option in options if option.startswith("age=")), None),
         keys=[int(option[4:]) for option in options if option.startswith("key=")],
         period=period[0] if period else None,
         **named(options, history="history", keep="keep_last"),
@@ -169,6 +170,7 @@ VERBS: Verbs = {
                 folder,
                 reliable=True if "reliable" in options else None,
                 payload=payload(options),
+                as_is="as-is" in options,
                 durability=next((kept for kept in ("volatile", "persistent") if kept in options), None),
                 **named(options, depth="depth", max="max_bytes"),
             ),
@@ -194,6 +196,7 @@ VERBS: Verbs = {
         drain=drain,
         drain_all=drain_all,
         consume=consume,
+        expired=lambda name: subscriber(name).expired,
         lost=lambda name: subscriber(name).lost,
         lag=lambda name: subscriber(name).lag,
         publishers=lambda name: subscriber(name).publisher_count,

@@ -31,6 +31,7 @@ VERBS: Verbs = family(
     open=open_set,
     add_queue=lambda name, queue: add(name, queue, thing(queue)),
     add_topic=lambda name, topic: add(name, topic, subscriber(topic)),
+    add_listener=lambda name, listener: add(name, listener, thing(f"listener {listener}")),
     add_event=lambda name, event, bits: add(name, event, thing(event), bits=int(bits)),
     add_peer=lambda name, what, token: add(name, what, peer(token)),
     wait=wait,

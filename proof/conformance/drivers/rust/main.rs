@@ -5,6 +5,7 @@
 mod answer;
 mod jobs;
 mod locks;
+mod notifiers;
 mod openings;
 mod pools;
 mod queues;
@@ -38,6 +39,7 @@ struct Driver {
     jobs: HashMap<String, jobs::Jobs>,
     topics: topics::Topics,
     states: states::States,
+    notifiers: notifiers::Notifiers,
     services: services::Services,
     sets: HashMap<String, waits::Set>,
 }
@@ -59,6 +61,7 @@ fn main() -> io::Result<()> {
         jobs: HashMap::new(),
         topics: topics::Topics::default(),
         states: states::States::default(),
+        notifiers: notifiers::Notifiers::default(),
         services: services::Services::default(),
         sets: HashMap::new(),
     };
@@ -119,6 +122,7 @@ impl Driver {
             ("jobs", ..) => jobs::act(&self.domain, &mut self.jobs, verb, args),
             ("topic" | "sample", ..) => self.topics.act(&self.domain, command, args),
             ("state" | "bytes", ..) => self.states.act(&self.domain, command, args),
+            ("notifier" | "listener", ..) => self.notifiers.act(&self.domain, command, args),
             ("client" | "server", ..) => self.services.act(&self.domain, command, args),
             ("set", ..) => self.wait_sets(verb, args),
             ("open", ..) => openings::act(&self.domain, verb, args),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::task::Poll;
 
-use outlive::Domain;
 use outlive::rpc::{Call, CallError, Client, Request, Server, Service, Stream};
+use outlive::{Deadline, Domain};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
 
@@ -75,6 +75,14 @@ impl Services {
             ("server.client", []) => said(self.asked()?.client().map_or(0, |holder| holder.pid)),
             ("server.cancelled", []) => {
                 said(if self.asked()?.is_cancelled() { "yes" } else { "no" })
+            }
+            ("server.wait_cancelled", [patience]) => {
+                let deadline = match answer::patience(patience)? {
+                    None => Deadline::at_nanos(0),
+                    Some(span) => Deadline::after(span),
+                };
+                self.asked()?.wait_cancelled_until(deadline)?;
+                done()
             }
             ("server.reply", [message]) => {
                 self.request()?.reply(&answer::message(message)?)?;

@@ -93,6 +93,9 @@ impl Topics {
                 if options.contains(&"reliable") {
                     plan = plan.reliable(true);
                 }
+                if options.contains(&"as-is") {
+                    plan = plan.as_is();
+                }
                 for kept in [Durability::Volatile, Durability::Persistent] {
                     if options.contains(&&*kept.to_string()) {
                         plan = plan.durability(kept);
@@ -149,6 +152,9 @@ impl Topics {
                     .history(answer::option(options, "history")?.unwrap_or(0))
                     .keys(&keys)
                     .sessions(options.contains(&"sessions"));
+                if let Some(age) = answer::option(options, "age")? {
+                    how = how.max_age(Duration::from_millis(age));
+                }
                 if let Some(keep) = answer::option(options, "keep")? {
                     how = how.keep_last(keep);
                 }
@@ -273,6 +279,7 @@ impl Topics {
                 }
                 done()
             }
+            ("expired", [name]) => said(self.subscriber(name)?.expired()),
             ("lost", [name]) => said(self.subscriber(name)?.lost()),
             ("lag", [name]) => said(self.subscriber(name)?.lag()),
             ("publishers", [name]) => said(self.subscriber(name)?.publisher_count()),

@@ -30,6 +30,9 @@ impl Driver {
                 (set.add(&*find(&mut self.queues, queue)?.receiver()?)?, *queue)
             }
             ("add_topic", [topic]) => (set.add(&*self.topics.subscriber(topic)?)?, *topic),
+            ("add_listener", [listener]) => {
+                (set.add(&*find(&mut self.notifiers.listeners, listener)?)?, *listener)
+            }
             ("add_event", [event, bits]) => {
                 (set.add(&self.sync.event_of(event)?.any_of(answer::number(bits)?))?, *event)
             }

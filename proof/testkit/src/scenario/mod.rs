@@ -18,6 +18,7 @@ mod jobs;
 pub mod known;
 mod member;
 mod mutex;
+mod notifier;
 mod once;
 mod pool;
 mod pthread;
@@ -352,6 +353,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(queue::all());
     all.extend(jobs::all());
     all.extend(state::all());
+    all.extend(notifier::all());
     all.extend(rpc::all());
     all.extend(topic::all());
     all

@@ -5,6 +5,7 @@
 //! | 0 | free | |
 //! | held(id) | the thread `id` writes or reads it | `collect` frees it |
 //! | queued(region, position) | belongs to the message at that place | freed with the message; if its receiver died between giving the slot back and this, `collect` sees that the slot has moved on |
+//! | owned(process) | that process's threads write or read it | in a service: `collect` frees it once the last thread of the process has ended; in a public pool: pool/gc.rs |
 //!
 //! Memory goes from one class to another by whole spans (`reclaim.rs`): a thread that finds no room
 //! takes all objects of a span in which all are free, and the span is free. A thread that has a
@@ -27,7 +28,7 @@ use super::span::{self, Use, Word};
 use super::tag::{Tag, is_free, note_if_held};
 use super::{Heap, INDEX_BITS, ObjectRef, grow};
 use crate::Error;
-use crate::liveness::Me;
+use crate::liveness::{Me, TokenId};
 use crate::segment::Segment;
 use crate::shim::Ordering;
 
@@ -465,6 +466,32 @@ impl Heap {
                 .store(object.reference.wrapping_add(1), Ordering::Relaxed);
         }
         Ok(freed)
+    }
+
+    /// Changes an object's tag from that one to another; returns whether it was that one.
+    pub(crate) fn retag(
+        &self,
+        segment: &Segment,
+        object: &ObjectRef,
+        from: Tag,
+        to: Tag,
+    ) -> Result<bool, Error> {
+        // Acquire and Release: the new owner sees what the former one wrote, and writes after it has
+        // read. A death just before: the object is the former owner's; just after: the new one's.
+        Ok(self
+            .tag(segment, object)?
+            .compare_exchange(from.encode(), to.encode(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok())
+    }
+
+    /// Frees an object that a process owns; returns whether it did.
+    pub(crate) fn free_owned(
+        &self,
+        segment: &Segment,
+        object: &ObjectRef,
+        process: TokenId,
+    ) -> Result<bool, Error> {
+        self.free(segment, object, Tag::Owned(process).encode())
     }
 
     /// Returns what a tag says, for inspection from outside.

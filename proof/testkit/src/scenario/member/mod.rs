@@ -11,6 +11,7 @@ mod domain;
 pub(super) mod event;
 pub(super) mod jobs;
 pub(super) mod mutex;
+pub(super) mod notifier;
 pub(super) mod once;
 pub(super) mod pool;
 mod presence;
@@ -46,6 +47,7 @@ pub struct Member {
     pools: pool::Pools,
     queues: queue::Queues,
     jobs: jobs::JobQueues,
+    notifiers: notifier::Notifiers,
     states: state::States,
     services: rpc::Services,
     topics: topic::Topics,
@@ -70,6 +72,7 @@ impl Member {
             pools: pool::Pools::default(),
             queues: queue::Queues::default(),
             jobs: jobs::JobQueues::default(),
+            notifiers: notifier::Notifiers::default(),
             states: state::States::default(),
             services: rpc::Services::default(),
             topics: topic::Topics::default(),
@@ -102,6 +105,7 @@ impl Obeys for Member {
             ["latch", order @ ..] => event::obey_latch(&domain, order),
             ["once", order @ ..] => once::obey(&domain, order),
             ["jobs", order @ ..] => self.jobs.obey(&domain, order),
+            ["notifier", order @ ..] => self.notifiers.obey(&domain, order),
             ["semaphore", order @ ..] => self.semaphores.obey(&domain, order),
             ["barrier", order @ ..] => self.barriers.obey(&domain, order),
             ["pool", order @ ..] => self.pools.obey(&domain, order),

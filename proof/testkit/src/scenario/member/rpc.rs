@@ -134,7 +134,7 @@ impl Services {
         };
         // Without opening it: the server, and the clients with a call that has been answered to the
         // end.
-        if matches!(*what, "server" | "answered") {
+        if matches!(*what, "server" | "answered" | "begun") {
             let Detail::Service(seen) =
                 domain.entry(name).map_err(|error| error.to_string())?.detail
             else {
@@ -144,6 +144,10 @@ impl Services {
                 return Ok(seen
                     .server
                     .map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()));
+            }
+            if *what == "begun" {
+                let begun: u32 = seen.clients.iter().map(|client| client.begun).sum();
+                return Ok(begun.to_string());
             }
             let answered = seen.clients.iter().filter(|client| client.answered > 0);
             return Ok(answered
@@ -195,6 +199,12 @@ impl Services {
                 let stamp = show(&request);
                 open.requests.push(request);
                 stamp
+            }
+            // Waits until no client wants the reply to what it has taken, and lets go of it.
+            ("cancelled", []) => {
+                let request = open.requests.pop().ok_or("has taken no request")?;
+                request.wait_cancelled().map_err(|error| error.to_string())?;
+                Ok("cancelled".to_owned())
             }
             // Asks, and does not wait.
             ("begin", [sender, first, len]) => {

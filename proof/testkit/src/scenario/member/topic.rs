@@ -283,6 +283,13 @@ impl Topics {
                 }
                 Ok(stamps.join(" "))
             }
+            // Receives what is there, if it subscribes.
+            ("catch-up", []) => {
+                if let Ok(subscriber) = open.subscriber() {
+                    while subscriber.try_recv().map_err(|error| error.to_string())?.is_some() {}
+                }
+                Ok(String::new())
+            }
             // Receives COUNT and keeps them. Answers the stamps.
             ("hold", [count]) => {
                 let mut stamps = Vec::new();

@@ -5,6 +5,7 @@
 
 mod call;
 mod join;
+mod let_go;
 mod reply;
 mod takeover;
 
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(call::Call::InSet),
         Box::new(call::Call::Long),
         Box::new(call::Call::Cancel),
+        Box::new(let_go::LetGo),
         Box::new(reply::Reply::Short),
         Box::new(reply::Reply::Long),
         Box::new(reply::Reply::Stream),

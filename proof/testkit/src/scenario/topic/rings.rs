@@ -119,6 +119,8 @@ impl Scenario for Ring {
                     }
                 }
             }
+            // What a living subscriber has not taken keeps a ring from the next publisher.
+            world.ask("holder", &format!("topic catch-up {name}"))?;
         }
         Ok(())
     }
