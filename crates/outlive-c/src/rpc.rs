@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use outlive::Opening;
+use outlive::describe::{Description, Encoding};
 use outlive::rpc::{
     Call, CallError, Client, Reply, ReplyLoan, Request, RequestLoan, Server, Service, Stream,
 };
@@ -15,6 +16,7 @@ use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t, past};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::opening::{Naming, naming, open_as, outlive_opening_t};
+use crate::payload::{description, outlive_payload_t};
 use crate::wait::wait;
 
 /// Calls a service. All threads may use it at once.
@@ -60,6 +62,11 @@ pub struct outlive_service_options_t {
     /// For servers: until when to wait for a living server to leave or to end. `OUTLIVE_TRY`, which
     /// is the default: not at all. With a wait several processes may stand by.
     pub serve_by: outlive_deadline_t,
+    /// What a request is, for all languages: see `outlive_topic_options_t`. NULL beside a `reply`:
+    /// bytes.
+    pub request: *const outlive_payload_t,
+    /// What a reply is. NULL beside a `request`: bytes.
+    pub reply: *const outlive_payload_t,
 }
 
 /// Opens the service, and returns the options as well. A caller that could be neither its client nor
@@ -77,13 +84,22 @@ unsafe fn service<T>(
         wait: 0,
         wait_for_server: 0,
         serve_by: OUTLIVE_TRY,
+        request: core::ptr::null(),
+        reply: core::ptr::null(),
     };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
-    // integers.
+    // integers or pointers.
     let given = unsafe { options(given, default) }?;
     let mut options = Service::<[u8], [u8]>::options().wait_strategy(wait(given.wait)?);
     if given.max_bytes > 0 {
         options = options.max_bytes(given.max_bytes);
+    }
+    // SAFETY: the C caller passes NULL or descriptions.
+    let both = unsafe { (description(given.request)?, description(given.reply)?) };
+    if let (Some(_), _) | (_, Some(_)) = both {
+        let [request, reply] = <[_; 2]>::from(both)
+            .map(|one| one.map_or_else(|| Description::encoded("", Encoding::Bytes), Ok));
+        options = options.description(request?.with_reply(reply?)?);
     }
     naming.domain.token()?;
     naming.domain.process_token()?;
