@@ -503,8 +503,8 @@ pub unsafe extern "C" fn outlive_request_wait_cancelled(
     request: *const outlive_request_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: the C caller passes a live request.
     entry(|| {
+        // SAFETY: the C caller passes a live request.
         let request = unsafe { borrow(request, "a request") }?;
         Ok(request.0.wait_cancelled_until(moment_or_past(deadline))?)
     })
