@@ -121,10 +121,8 @@ mod loom_tests {
     #[test]
     fn loom_a_death_or_a_leaving_is_counted_once() {
         explore_all(|| {
-            let registry: &'static Registry = Box::leak(Box::new(Registry::new(vec![
-                Slot::held_by(100),
-                Slot::held_by(101),
-            ])));
+            let registry: &'static Registry =
+                Box::leak(Box::new(Registry::new(vec![Slot::held_by(100), Slot::held_by(101)])));
             let (dead, next) = (TokenId::new(0, 0), TokenId::new(1, 0));
             let slot = Arc::new(NotifierSlot(AtomicU64::new(0)));
             assert!(slot.take(registry, dead));
