@@ -95,14 +95,15 @@ mod tests {
     use super::super::ring;
     use super::*;
     use crate::Domain;
-    use crate::topic::{Subscriber, Topic};
+    use crate::topic::{Durability, Subscriber, Topic};
 
     /// Another publisher has the ring, publishes and leaves, between the look and the claim.
     #[test]
     fn a_ring_that_is_unread_by_now_is_not_taken() {
         let folder = std::env::temp_dir().join(format!("outlive-choice-{}", std::process::id()));
         let domain = Domain::open_or_create_at(&folder).expect("opens");
-        let topic = Topic::<u64>::options().depth(1).open_or_create(&domain, "t").expect("made");
+        let options = Topic::<u64>::options().depth(1).durability(Durability::Persistent);
+        let topic = options.open_or_create(&domain, "t").expect("made");
         let inner = &*topic.inner;
         let publish = |number: u64| {
             topic.publisher().expect("a ring").publish(&number).map(drop).expect("published");

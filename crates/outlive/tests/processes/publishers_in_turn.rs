@@ -1,7 +1,7 @@
 //! Publishers that come after one another: a message that a living subscriber has not taken is
 //! overwritten only when no other ring is free.
 
-use outlive::topic::{Publisher, Subscriber, Topic};
+use outlive::topic::{Durability, Publisher, Subscriber, Topic};
 use outlive::{Domain, SendError};
 
 use crate::board::Board;
@@ -21,7 +21,9 @@ const RINGS: u64 = 62;
 const DEPTH: u64 = 2;
 
 fn open(domain: &Domain, depth: u64, max_bytes: u64) -> Topic<u64> {
-    let options = Topic::<u64>::options().depth(depth as u32).max_bytes(max_bytes).reliable(true);
+    // Late subscribers get what publishers have left that are gone.
+    let options = Topic::<u64>::options().durability(Durability::Persistent).reliable(true);
+    let options = options.depth(depth as u32).max_bytes(max_bytes);
     options.open_or_create(domain, "topic").expect("opens")
 }
 
