@@ -3464,11 +3464,6 @@ int outlive_client_open(const struct outlive_domain_t *domain,
 int outlive_client_prefault(const struct outlive_client_t *client, size_t messages, size_t size);
 
 /**
- * Makes memory for requests and replies, and brings it in, as `outlive_client_prefault` does.
- */
-int outlive_server_prefault(const struct outlive_server_t *server, size_t messages, size_t size);
-
-/**
  * Closes a client. Its calls go on until they are dropped. Passing NULL has no effect.
  */
 void outlive_client_close(struct outlive_client_t *client);
@@ -3610,6 +3605,11 @@ int outlive_server_open(const struct outlive_domain_t *domain,
                         enum outlive_opening_t how,
                         const struct outlive_service_options_t *options,
                         struct outlive_server_t **server);
+
+/**
+ * Makes memory for requests and replies, and brings it in, as `outlive_client_prefault` does.
+ */
+int outlive_server_prefault(const struct outlive_server_t *server, size_t messages, size_t size);
 
 /**
  * Stops serving. Requests that it has taken can still be replied to. Passing NULL has no effect.

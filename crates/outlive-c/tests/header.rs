@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 26] = [
+const SOURCES: [&str; 28] = [
     "code",
     "opening",
     "deadline",
@@ -29,8 +29,10 @@ const SOURCES: [&str; 26] = [
     "jobs",
     "notifier",
     "topic",
+    "sample",
     "state",
     "rpc",
+    "server",
     "pool",
     "wait_set",
     "pi_mutex",
