@@ -309,7 +309,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> DerefMut for RequestLoan<'_, Q, R
     #[inline]
     fn deref_mut(&mut self) -> &mut Q {
         let len = self.place.len();
-        // SAFETY: as in `deref`; `&mut self` makes this the only reference.
+        // SAFETY: `lend` made room for the value, aligned for it, and no other thread writes there;
+        // `&mut self` makes this the only reference.
         unsafe { Q::at_mut(self.place.as_mut_ptr(), len).unwrap_unchecked() }
     }
 }
@@ -406,7 +407,8 @@ impl<R: Payload + ?Sized> ReplyLoan<[u8], R> {
     /// Returns the request's bytes, and the reply to write.
     pub fn split(&mut self) -> (&[u8], &mut R) {
         let (at, len) = (self.place.as_mut_ptr(), self.place.len());
-        // SAFETY: as in `deref_mut`; the request lies elsewhere.
+        // SAFETY: `lend` made room for the value, aligned for it, and no other thread writes there;
+        // `&mut self` makes this the only reference. The request lies elsewhere.
         (&self.request, unsafe { R::at_mut(at, len).unwrap_unchecked() })
     }
 }
@@ -425,7 +427,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> DerefMut for ReplyLoan<Q, R> {
     #[inline]
     fn deref_mut(&mut self) -> &mut R {
         let len = self.place.len();
-        // SAFETY: as in `deref`; `&mut self` makes this the only reference.
+        // SAFETY: `lend` made room for the value, aligned for it, and no other thread writes there;
+        // `&mut self` makes this the only reference.
         unsafe { R::at_mut(self.place.as_mut_ptr(), len).unwrap_unchecked() }
     }
 }

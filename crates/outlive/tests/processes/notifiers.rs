@@ -20,7 +20,7 @@ crate::checks!(
     what_was_acknowledged_is_there_after_kills: 60,
     a_death_is_told_once_to_each,
     a_notifier_that_leaves_has_not_died,
-    a_death_is_counted_whoever_clears_the_slot,
+    a_death_is_counted_whichever_process_clears_the_slot,
     a_death_before_a_listener_came_is_not_told,
     a_stopped_notifier_stops_nobody,
     a_stopped_notifiers_notice_is_found,
@@ -210,7 +210,7 @@ fn a_notifier_that_leaves_has_not_died(world: &World) {
 
 /// The slots of the dead are taken by the next notifiers, or cleared by a sweep; a listener that has
 /// not looked meanwhile is told of each death.
-fn a_death_is_counted_whoever_clears_the_slot(world: &World) {
+fn a_death_is_counted_whichever_process_clears_the_slot(world: &World) {
     let domain = world.domain();
     let mut listener = listener(&domain);
     for round in 0..6 {
