@@ -11,7 +11,7 @@ use super::listener_slot::ListenerSlot;
 use super::notifier_slot::{NotifierSlot, Seen};
 use crate::liveness::{Ends, Registry, TokenId};
 use crate::segment::Segment;
-use crate::shim::{AtomicU32, Ordering};
+use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::wake::{Sleep, SpinWait};
 use crate::{Deadline, Error};
@@ -87,6 +87,9 @@ impl Inner {
     /// makes each look again. Returns how many there were.
     pub(super) fn tell(&self, id: Option<u32>) -> u32 {
         let mut told = 0;
+        // What is notified, and a notifier's slot, come before the look at who listens: pairs with
+        // the fence in `ListenerSlot::join`.
+        fence(Ordering::SeqCst);
         // Died or stopped in the middle: some listeners have the notice, and the call has not
         // returned.
         for slot in self.listeners() {

@@ -100,11 +100,15 @@ impl Followed {
 
     /// Returns whether there is something to be taken. It may turn out to be nothing.
     pub(super) fn has_something(&self) -> bool {
-        self.slot().is_some_and(ListenerSlot::is_pending) || self.untold_death()
+        // A listener that has left is told of nothing more.
+        self.slot().is_some_and(|slot| slot.is_pending() || self.untold_death())
     }
 
     /// Adds the living notifiers of other processes.
     pub(super) fn owners(&self, into: &mut Vec<TokenId>) {
+        if self.slot().is_none() {
+            return;
+        }
         for living in self.inner.seen().filter_map(|seen| seen.owner) {
             if living != self.process && !into.contains(&living) {
                 into.push(living);

@@ -24,7 +24,7 @@ use super::ids::IDS;
 use super::notices::Notices;
 use crate::liveness::TokenId;
 use crate::segment::SharedLayout;
-use crate::shim::{AtomicU64, Ordering, Pad64};
+use crate::shim::{AtomicU64, Ordering, Pad64, fence};
 use crate::wake::EventCount;
 
 /// See the file's head. All zeroes: free.
@@ -80,12 +80,15 @@ impl ListenerSlot {
         // In this order: a notifier that took this slot for its last owner's sets a bit after its
         // count. So a count of its that stays has its bit; and its notice is one that was under way
         // when this listener joined.
-        self.pending.store(0, Ordering::Release);
+        self.pending.swap(0, Ordering::AcqRel);
         for count in &self.counts {
-            count.store(0, Ordering::Release);
+            count.swap(0, Ordering::AcqRel);
         }
         // Release pairs with `listening`. Died just before or after: the slot has a dead owner.
         self.claim.store(LISTENING | u64::from(process.as_u32()), Ordering::Release);
+        // Pairs with the fence in `Inner::tell`: a notification that does not find this listener is
+        // of something that the listener's thread sees when it looks from here on.
+        fence(Ordering::SeqCst);
     }
 
     /// Frees the slot: its owner leaves.
@@ -107,9 +110,10 @@ impl ListenerSlot {
     /// Adds notices of one number, below [`IDS`], and wakes the listener.
     #[inline]
     pub(super) fn add(&self, id: u32, notices: u64) {
-        // Relaxed: the bit's Release orders it. A count of 64 bits is never full. Died or stopped
+        // Acquire pairs with `join`: a count that a new listener finds has a bit that comes after
+        // the listener has cleared `pending`. A count of 64 bits is never full. Died or stopped
         // just after: the next notice of that number brings it with it; this one has not returned.
-        self.counts[id as usize].fetch_add(notices, Ordering::Relaxed);
+        self.counts[id as usize].fetch_add(notices, Ordering::Acquire);
         // Release pairs with the swap in `take_notices`: the count. Died or stopped just after: the
         // listener finds it when it looks.
         self.pending.fetch_or(1 << id, Ordering::Release);

@@ -27,27 +27,32 @@ use crate::shim::{AtomicU64, Ordering};
 #[repr(transparent)]
 pub(super) struct NotifierSlot(AtomicU64);
 
-/// What a slot's word says.
+/// What a slot's word says, and the word itself: bits that mean nothing would let each exchange fail
+/// that began with what the word should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
+    word: u64,
     pub(super) owner: Option<TokenId>,
     /// How many owners have died.
     pub(super) deaths: u32,
 }
 
+/// So often is a word looked at that changes each time, as no owners do.
+const TRIES: u32 = 1000;
+
 impl Seen {
     fn of(word: u64) -> Seen {
-        Seen { owner: TokenId::from_word(word as u32), deaths: (word >> 32) as u32 }
-    }
-
-    fn word(self) -> u64 {
-        u64::from(self.deaths) << 32 | u64::from(self.owner.map_or(0, TokenId::as_u32))
+        Seen { word, owner: TokenId::from_word(word as u32), deaths: (word >> 32) as u32 }
     }
 
     /// Returns the word with that owner in place of this one's, which is dead or none.
-    fn then(self, owner: Option<TokenId>) -> Seen {
-        Seen { owner, deaths: self.deaths.wrapping_add(u32::from(self.owner.is_some())) }
+    fn then(self, owner: Option<TokenId>) -> u64 {
+        word(owner, self.deaths.wrapping_add(u32::from(self.owner.is_some())))
     }
+}
+
+fn word(owner: Option<TokenId>, deaths: u32) -> u64 {
+    u64::from(deaths) << 32 | u64::from(owner.map_or(0, TokenId::as_u32))
 }
 
 impl NotifierSlot {
@@ -59,20 +64,29 @@ impl NotifierSlot {
 
     /// Returns the living owner, if any, and the deaths. A dead owner's death is counted now.
     pub(super) fn look(&self, registry: &Registry) -> Seen {
-        loop {
+        for _ in 0..TRIES {
             let seen = self.peek();
             if seen.owner.is_none_or(|owner| registry.is_alive(owner)) {
                 return seen;
             }
             self.exchange(seen, seen.then(None));
         }
+        Seen { owner: None, ..self.peek() }
     }
 
     /// Takes the slot for a process if it is free, or if its owner is dead.
     pub(super) fn take(&self, registry: &Registry, process: TokenId) -> bool {
-        let seen = self.peek();
-        seen.owner.is_none_or(|owner| !registry.is_alive(owner))
-            && self.exchange(seen, seen.then(Some(process)))
+        for _ in 0..TRIES {
+            let seen = self.peek();
+            if seen.owner.is_some_and(|owner| registry.is_alive(owner)) {
+                return false;
+            }
+            // Failed: a listener has counted the death, or another notifier was quicker.
+            if self.exchange(seen, seen.then(Some(process))) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Frees the slot: its owner leaves in order.
@@ -80,17 +94,15 @@ impl NotifierSlot {
         let seen = self.peek();
         if seen.owner == Some(process) {
             // Failed: this process's token is dead, and another one has counted the death.
-            self.exchange(seen, Seen { owner: None, ..seen });
+            self.exchange(seen, word(None, seen.deaths));
         }
     }
 
     /// Puts `next` in place of that very word.
-    fn exchange(&self, seen: Seen, next: Seen) -> bool {
+    fn exchange(&self, seen: Seen, next: u64) -> bool {
         // AcqRel: a listener that sees a death sees what the dead had notified. If a process dies
         // just after it took the slot, that is one death.
-        let exchanged =
-            self.0.compare_exchange(seen.word(), next.word(), Ordering::AcqRel, Ordering::Relaxed);
-        exchanged.is_ok()
+        self.0.compare_exchange(seen.word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -101,10 +113,32 @@ mod tests {
     #[test]
     fn words_come_back_as_they_were_put_together() {
         for owner in [None, Some(TokenId::new(65_535, 8_191))] {
-            let seen = Seen { owner, deaths: u32::MAX };
-            assert_eq!(Seen::of(seen.word()), seen);
-            assert_eq!(seen.then(None).deaths, u32::MAX.wrapping_add(u32::from(owner.is_some())));
+            let seen = Seen::of(word(owner, u32::MAX));
+            assert_eq!((seen.owner, seen.deaths), (owner, u32::MAX));
+            let next = Seen::of(seen.then(None));
+            assert_eq!(next.deaths, u32::MAX.wrapping_add(u32::from(owner.is_some())));
         }
+    }
+
+    /// Bits that no process of ours writes: nobody looks for ever, and the slot can be used again.
+    #[test]
+    fn stray_bits_keep_nobody() {
+        let folder = std::env::temp_dir().join(format!("outlive-stray-{}", std::process::id()));
+        let domain = crate::Domain::open_or_create_at(&folder).expect("opens");
+        let registry = domain.registry();
+        let process = registry.process_token().expect("a token");
+        // A token that no process has.
+        let nobody = TokenId::new(60_000, 1);
+        for stray in [1 << 31 | nobody.as_u32(), 1, 1 << 31] {
+            let slot = NotifierSlot(AtomicU64::new(3 << 32 | u64::from(stray)));
+            let seen = slot.look(registry);
+            assert_eq!(seen.owner, None, "{stray:#x}");
+            assert!(slot.take(registry, process), "{stray:#x}");
+            let stray = slot.0.fetch_or(1 << 31, Ordering::Relaxed);
+            slot.leave(process);
+            assert_eq!(slot.look(registry).owner, None, "{stray:#x}");
+        }
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }
 

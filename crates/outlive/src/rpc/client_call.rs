@@ -553,9 +553,17 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
             return true;
         }
         let (Ok(me), Ok(mut turn)) = (self.client.me(), self.client.inside(self.slot.slot)) else {
-            // A forked child's copy.
+            // A forked child's copy; or a thread that gets no token. That one can cancel a call that
+            // is not begun, for which no name is needed, and leaves the rest to the next settling.
+            let mut was_begun = true;
+            if self.client.is_ours() {
+                let seen = self.slot.words.claim();
+                was_begun = next(seen.number()) != self.number
+                    || !self.slot.words.cancel(seen, self.number);
+                self.client.park(self.slot.slot);
+            }
             self.end();
-            return true;
+            return was_begun;
         };
         let words = self.slot.words;
         // A sweep may change the claim in between, and the server take the call or begin to write.

@@ -93,7 +93,8 @@ impl OwnSlots {
         if self.is_ours() { Ok(me) } else { Err(CallError::NotClient) }
     }
 
-    fn is_ours(&self) -> bool {
+    /// Returns whether the calling process is the client, and not its forked child.
+    pub(super) fn is_ours(&self) -> bool {
         self.service.queue.registry().process_token_if_any() == Some(self.process)
     }
 

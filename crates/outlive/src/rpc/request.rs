@@ -418,8 +418,27 @@ impl RawRequest {
             let _ = self.fail(count, "the server's thread panicked");
         }
         if !self.is_over {
-            let _ = self.end(count, After::Dropped);
+            if let Err(SendError::System(_)) = self.end(count, After::Dropped) {
+                self.end_nameless();
+            }
             self.is_over = true;
+            // Wait sets, also if the client had let go before.
+            self.tell_answered();
+        }
+    }
+
+    /// Ends the call in a thread that has no token, and gets none: its client is told as after a
+    /// death of the server, as it would wait for ever else.
+    fn end_nameless(&self) {
+        if self.service.queue.registry().process_token_if_any() != Some(self.process) {
+            return;
+        }
+        let Ok(call) = self.call() else { return };
+        let words = call.words;
+        if words.cancel(Claim::taken(self.number, self.process), self.number) {
+            // Died just before: a client that sleeps watches this process's end. Stopped: its
+            // recheck finds the claim.
+            words.wake_client();
         }
     }
 

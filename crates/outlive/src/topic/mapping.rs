@@ -133,6 +133,17 @@ impl Inner {
         self.fixed_bytes() + more <= self.segment.header().max_bytes() / 2
     }
 
+    /// Returns how many messages a ring has had, with one whose publisher died, or is stopped,
+    /// before it counted it: others may have received it.
+    pub(super) fn all_published(&self, index: u32) -> u64 {
+        let published = self.published(index);
+        let is_uncounted = self.slots(index).is_ok_and(|slots| {
+            let last = &slots[(published & (slots.len() as u64 - 1)) as usize];
+            last.position() == Some(published)
+        });
+        published + u64::from(is_uncounted)
+    }
+
     /// Returns an existing subscriber's slot.
     pub(super) fn subscriber_slot(&self, index: u32) -> Result<&SubscriberSlot, Error> {
         self.segment.at(self.plan.subscriber_slot_at(index))

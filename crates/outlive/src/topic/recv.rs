@@ -261,11 +261,15 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 return Took::No;
             }
         }
-        if self.is_selective
-            && slot.is_still(position)
-            && let Some(instead) = self.select(ring, taken)
-        {
-            return instead;
+        if self.is_selective {
+            // A copy is whole, as was asked above; the header of an object's message may not be.
+            let is_copied = metadata.object.is_none() && taken.len <= INLINE;
+            if !is_copied && !slot.is_still(position) {
+                return Took::No;
+            }
+            if let Some(instead) = self.select(ring, taken) {
+                return instead;
+            }
         }
         match metadata.object {
             // The length of a message and the object of the next one, which a publisher has written

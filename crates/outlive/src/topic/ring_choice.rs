@@ -69,13 +69,7 @@ pub(super) fn candidates(inner: &Inner, is_free: impl Fn(u32) -> bool) -> Vec<(R
 
 /// Returns whether no living subscriber has anything to take in that ring, whose slots exist.
 fn is_read(inner: &Inner, index: u32) -> bool {
-    let mut published = inner.published(index);
-    // A publisher that died before it had counted its message.
-    if let Ok(slots) = inner.slots(index)
-        && slots[(published & (slots.len() as u64 - 1)) as usize].position() == Some(published)
-    {
-        published += 1;
-    }
+    let published = inner.all_published(index);
     // Pairs with the fence in `Subscriber::join`: a subscriber that has joined by now is in sight.
     fence(Ordering::SeqCst);
     inner.subscriber_slots().all(|words| {

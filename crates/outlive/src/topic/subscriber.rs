@@ -165,7 +165,8 @@ impl Joining {
                 subscriber_slot::let_go_if_unused(words);
                 return Err(error);
             }
-            let published = inner.published(ring);
+            // One that its publisher did not count, as it died, is old as well.
+            let published = inner.all_published(ring);
             let oldest = match durability {
                 Durability::Persistent => 0,
                 Durability::TransientLocal => vouched_from(inner, ring).unwrap_or(published),
@@ -591,5 +592,28 @@ mod tests {
             assert_eq!(*subscriber.try_recv().expect("nothing is lost").expect("there"), wanted);
         }
         assert!(subscriber.try_recv().expect("readable").is_none());
+    }
+
+    /// Its publisher died after the message was there, and before it counted it.
+    #[test]
+    fn a_message_that_a_dead_publisher_did_not_count_is_not_new_to_a_later_subscriber() {
+        let folder = std::env::temp_dir().join(format!("outlive-uncounted-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        for durability in [Durability::Volatile, Durability::TransientLocal, Durability::Persistent]
+        {
+            let topic = Topic::<u64>::options().depth(2).durability(durability);
+            let topic = topic.open_or_create(&domain, &durability.to_string()).expect("made");
+            let publisher = topic.publisher().expect("a ring");
+            publisher.publish(&1).expect("room");
+            drop(publisher);
+            let counted = &topic.inner.ring(0).published;
+            counted.store(counted.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+            let mut later = topic.subscriber().expect("a slot");
+            assert!(later.try_recv().expect("readable").is_none(), "{durability}");
+            // The next publisher counts it.
+            topic.publisher().expect("a ring").publish(&2).expect("room");
+            assert_eq!(*later.try_recv().expect("readable").expect("there"), 2, "{durability}");
+        }
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

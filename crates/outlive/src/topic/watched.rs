@@ -43,16 +43,23 @@ impl Gone {
         // Acquire pairs with `ring::release`: what its last publisher did. And with the kernel's
         // mark of a dead one.
         let owner = inner.ring(index).owner.load(Ordering::Acquire);
-        let Some(id) = publisher(owner) else { return false };
         let at = index as usize;
         if self.0.len() <= at {
             self.0.resize(at + 1, 0);
         }
-        if self.0[at] == owner {
+        // A token's number is given to another process in time, so what is known is of an owner
+        // that was there at the last choice, and dead: each change in between leads to a choice.
+        let is_known = core::mem::take(&mut self.0[at]) == owner;
+        let Some(id) = publisher(owner) else { return false };
+        if inner.registry.is_alive(id) {
+            return true;
+        }
+        if is_known {
+            self.0[at] = owner;
             return false;
         }
         // Dead is not enough: a thread of it may still publish.
-        if inner.registry.is_alive(id) || !ends.has_ended(id) {
+        if !ends.has_ended(id) {
             return true;
         }
         self.0[at] = owner;
