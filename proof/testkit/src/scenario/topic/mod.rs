@@ -246,9 +246,9 @@ fn still_works(
             return Err(Failure::wrong(format!("the late joiner finds {found:?}")));
         }
     }
-    if world.survivors().contains(&"holder") {
-        // Where a living subscriber has not taken all, the heir would take another ring.
-        world.ask("holder", &format!("topic catch-up {name}"))?;
+    // Where a living subscriber has not taken all, the heir would take another ring.
+    for survivor in world.survivors() {
+        world.ask(survivor, &format!("topic catch-up {name}"))?;
     }
     world.ask("heir", &format!("topic publisher {name}"))?;
     for turn in 0..3 {
