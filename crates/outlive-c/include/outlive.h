@@ -60,6 +60,11 @@
     static const outlive_payload_t variable = { type_name, sizeof(type), _Alignof(type), OUTLIVE_ENCODING_RAW, 0, \
         variable##_fields, sizeof variable##_fields / sizeof variable##_fields[0] }
 
+/** The description of messages in an encoding of their own, of which only the name is known:
+ * OUTLIVE_ENCODED(pose_payload, OUTLIVE_ENCODING_CDR, "geometry_msgs/msg/Pose"); */
+#define OUTLIVE_ENCODED(variable, encoding, type_name) \
+    static const outlive_payload_t variable = { type_name, 0, 0, encoding, 0, NULL, 0 }
+
 /** A field that is a number, an array of numbers, an array of such arrays; one that is a struct, and
  * an array of structs, each with the name of their description. */
 #define OUTLIVE_FIELD(type, member) \
@@ -87,13 +92,13 @@
 #endif
 
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, NULL, 0, 0, 0, 0 }
-#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0 }
-#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
 /**
@@ -259,28 +264,6 @@
 #define OUTLIVE_DEATH_COUNTS_OUT 2
 
 /**
- * For the options of a queue: while the receiver is dead, each send fails with EPIPE, also one that
- * waits.
- */
-#define OUTLIVE_RECEIVER_DEATH_FAILS 1
-
-/**
- * For the options of a queue: while the receiver is dead, the queue goes on taking messages until
- * it is full, and the next receiver gets them.
- */
-#define OUTLIVE_RECEIVER_DEATH_KEEPS 2
-
-/**
- * In `max_attempts`: a job may be taken for ever.
- */
-#define OUTLIVE_NO_LIMIT UINT32_MAX
-
-/**
- * How many numbers of notices there are: 0 to 63.
- */
-#define OUTLIVE_NOTICES 64
-
-/**
  * In an `outlive_field_t`: a byte that is 0 or 1.
  */
 #define OUTLIVE_TYPE_BOOL 1
@@ -369,6 +352,28 @@
  * In an `outlive_payload_t`: bytes of which no more is known than the name.
  */
 #define OUTLIVE_ENCODING_BYTES 6
+
+/**
+ * For the options of a queue: while the receiver is dead, each send fails with EPIPE, also one that
+ * waits.
+ */
+#define OUTLIVE_RECEIVER_DEATH_FAILS 1
+
+/**
+ * For the options of a queue: while the receiver is dead, the queue goes on taking messages until
+ * it is full, and the next receiver gets them.
+ */
+#define OUTLIVE_RECEIVER_DEATH_KEEPS 2
+
+/**
+ * In `max_attempts`: a job may be taken for ever.
+ */
+#define OUTLIVE_NO_LIMIT UINT32_MAX
+
+/**
+ * How many numbers of notices there are: 0 to 63.
+ */
+#define OUTLIVE_NOTICES 64
 
 /**
  * What a topic keeps for subscribers that come later: not said.
@@ -877,6 +882,66 @@ typedef struct outlive_barrier_state_t {
 } outlive_barrier_state_t;
 
 /**
+ * A field of a type: OUTLIVE_FIELD(type, member) and the macros beside it.
+ */
+typedef struct outlive_field_t {
+  /**
+   * Its name.
+   */
+  const char *name;
+  /**
+   * Bytes from the beginning of the type.
+   */
+  uint32_t offset;
+  /**
+   * One of the OUTLIVE_TYPE numbers.
+   */
+  uint32_t type_number;
+  /**
+   * Of an array its extents, the outermost first, and 0 behind the last of them.
+   */
+  uint32_t extents[4];
+  /**
+   * Of a nested type its description; else NULL.
+   */
+  const struct outlive_payload_t *nested;
+} outlive_field_t;
+
+/**
+ * The description of a payload's type, the same for all languages: OUTLIVE_PAYLOAD.
+ */
+typedef struct outlive_payload_t {
+  /**
+   * The type's name, the same in all languages; NULL matches every name.
+   */
+  const char *name;
+  /**
+   * Its size in bytes; of a payload that is not raw 0.
+   */
+  uint32_t size;
+  /**
+   * Its alignment in bytes; of a payload that is not raw 0.
+   */
+  uint32_t align;
+  /**
+   * One of the OUTLIVE_ENCODING numbers.
+   */
+  uint32_t encoding;
+  /**
+   * Not 0: a message has any number of such values.
+   */
+  uint32_t is_slice;
+  /**
+   * The fields of a raw payload, in the order of their places.
+   */
+  const struct outlive_field_t *fields;
+  /**
+   * How many fields.
+   */
+  size_t field_count;
+} outlive_payload_t;
+
+/**
  * Options for opening or making a queue. Begin with `OUTLIVE_QUEUE_OPTIONS_INIT`.
  */
 typedef struct outlive_queue_options_t {
@@ -921,6 +986,10 @@ typedef struct outlive_queue_options_t {
    * stays with the places that it has: `places` of its counters. Not beside `first_slots`.
    */
   uint32_t max_messages;
+  /**
+   * What a message is, for all languages: see `outlive_topic_options_t`.
+   */
+  const struct outlive_payload_t *payload;
 } outlive_queue_options_t;
 
 /**
@@ -1128,66 +1197,6 @@ typedef struct outlive_notices_t {
 } outlive_notices_t;
 
 /**
- * A field of a type: OUTLIVE_FIELD(type, member) and the macros beside it.
- */
-typedef struct outlive_field_t {
-  /**
-   * Its name.
-   */
-  const char *name;
-  /**
-   * Bytes from the beginning of the type.
-   */
-  uint32_t offset;
-  /**
-   * One of the OUTLIVE_TYPE numbers.
-   */
-  uint32_t type_number;
-  /**
-   * Of an array its extents, the outermost first, and 0 behind the last of them.
-   */
-  uint32_t extents[4];
-  /**
-   * Of a nested type its description; else NULL.
-   */
-  const struct outlive_payload_t *nested;
-} outlive_field_t;
-
-/**
- * The description of a payload's type, the same for all languages: OUTLIVE_PAYLOAD.
- */
-typedef struct outlive_payload_t {
-  /**
-   * The type's name, the same in all languages; NULL matches every name.
-   */
-  const char *name;
-  /**
-   * Its size in bytes; of a payload that is not raw 0.
-   */
-  uint32_t size;
-  /**
-   * Its alignment in bytes; of a payload that is not raw 0.
-   */
-  uint32_t align;
-  /**
-   * One of the OUTLIVE_ENCODING numbers.
-   */
-  uint32_t encoding;
-  /**
-   * Not 0: a message has any number of such values.
-   */
-  uint32_t is_slice;
-  /**
-   * The fields of a raw payload, in the order of their places.
-   */
-  const struct outlive_field_t *fields;
-  /**
-   * How many fields.
-   */
-  size_t field_count;
-} outlive_payload_t;
-
-/**
  * Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
  */
 typedef struct outlive_topic_options_t {
@@ -1361,6 +1370,15 @@ typedef struct outlive_service_options_t {
    * is the default: not at all. With a wait several processes may stand by.
    */
   outlive_deadline_t serve_by;
+  /**
+   * What a request is, for all languages: see `outlive_topic_options_t`. NULL beside a `reply`:
+   * bytes.
+   */
+  const struct outlive_payload_t *request;
+  /**
+   * What a reply is. NULL beside a `request`: bytes.
+   */
+  const struct outlive_payload_t *reply;
 } outlive_service_options_t;
 
 /**
@@ -1709,6 +1727,15 @@ int outlive_domain_attribute(const struct outlive_domain_t *domain,
                              const char *key,
                              char *buffer,
                              size_t capacity);
+
+/**
+ * Writes into `buffer` what the payloads of the thing of that name are, as its maker has described
+ * them: `Pose { position: f64[3], heading: f32 }`, or `geometry_msgs/msg/Pose (cdr)`.
+ *
+ * Errors: ENOENT: there is no such thing, or it has no description; EMSGSIZE: the text does not fit
+ * with its NUL; OUTLIVE_DAMAGED, EINVAL.
+ */
+int outlive_domain_payload(const struct outlive_domain_t *domain, const char *name, char *buffer, size_t capacity);
 
 /**
  * Names this process in the domain, until the node is closed or the process ends; `version` NULL:
@@ -3304,6 +3331,26 @@ int outlive_state_open_fixed(const struct outlive_domain_t *domain,
                              struct outlive_state_t **state);
 
 /**
+ * Opens the state of that name, or makes one whose values are what `payload` describes, for all
+ * languages; a new state begins with the `size` bytes at `initial` (NULL: zeroes). An existing one
+ * with another description is refused, and `outlive_last_error` names the first field that differs.
+ * Values of a described type all have its size; for slices and for encodings `capacity` is the most
+ * bytes of a value (0: 4 KiB, or `size` if that is more). `payload` NULL: as `outlive_state_open`.
+ *
+ * Owner: `*state` is the caller's, until `outlive_state_close`.
+ *
+ * Errors: see `outlive_opening_t`. ENOSPC: also for a first value that is larger than `capacity`.
+ */
+int outlive_state_open_described(const struct outlive_domain_t *domain,
+                                 const char *name,
+                                 enum outlive_opening_t how,
+                                 const struct outlive_payload_t *payload,
+                                 size_t capacity,
+                                 const void *initial,
+                                 size_t size,
+                                 struct outlive_state_t **state);
+
+/**
  * Closes a state. Its writer stays. Passing NULL has no effect.
  */
 void outlive_state_close(struct outlive_state_t *state);
@@ -3415,11 +3462,6 @@ int outlive_client_open(const struct outlive_domain_t *domain,
  * If the process dies, other processes use what was made.
  */
 int outlive_client_prefault(const struct outlive_client_t *client, size_t messages, size_t size);
-
-/**
- * Makes memory for requests and replies, and brings it in, as `outlive_client_prefault` does.
- */
-int outlive_server_prefault(const struct outlive_server_t *server, size_t messages, size_t size);
 
 /**
  * Closes a client. Its calls go on until they are dropped. Passing NULL has no effect.
@@ -3563,6 +3605,11 @@ int outlive_server_open(const struct outlive_domain_t *domain,
                         enum outlive_opening_t how,
                         const struct outlive_service_options_t *options,
                         struct outlive_server_t **server);
+
+/**
+ * Makes memory for requests and replies, and brings it in, as `outlive_client_prefault` does.
+ */
+int outlive_server_prefault(const struct outlive_server_t *server, size_t messages, size_t size);
 
 /**
  * Stops serving. Requests that it has taken can still be replied to. Passing NULL has no effect.

@@ -189,3 +189,15 @@ pub(crate) unsafe fn fill(
     }
     Ok(())
 }
+
+/// Takes a handle over.
+///
+/// # Safety
+/// The C caller guarantees NULL, or a handle of this library's, which it gives up.
+pub(crate) unsafe fn used_up<T>(handle: *mut T, what: &str) -> Result<Box<T>, Failure> {
+    if handle.is_null() {
+        return Err(Failure::new(libc::EINVAL, &format!("NULL in place of {what}")));
+    }
+    // SAFETY: the library made every handle as a box; the C caller gives this one up.
+    Ok(unsafe { Box::from_raw(handle) })
+}

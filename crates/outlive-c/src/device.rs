@@ -14,9 +14,10 @@ use crate::domain::{close, outlive_domain_t};
 use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::pinned::tried;
+use crate::sample::outlive_header_t;
 use crate::topic::{
-    nothing, outlive_header_t, outlive_subscriber_options_t, outlive_topic_options_t,
-    subscriber_options, topic_options,
+    nothing, outlive_subscriber_options_t, outlive_topic_options_t, subscriber_options,
+    topic_options,
 };
 
 /// A topic whose payloads stay in the memory of one GPU: only a descriptor that says where goes

@@ -106,6 +106,29 @@ pub unsafe extern "C" fn outlive_domain_attribute(
     })
 }
 
+/// Writes into `buffer` what the payloads of the thing of that name are, as its maker has described
+/// them: `Pose { position: f64[3], heading: f32 }`, or `geometry_msgs/msg/Pose (cdr)`.
+///
+/// Errors: ENOENT: there is no such thing, or it has no description; EMSGSIZE: the text does not fit
+/// with its NUL; OUTLIVE_DAMAGED, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_payload(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live domain and a NUL-terminated text.
+        let (domain, name) = unsafe { (borrow(domain, "a domain")?, text(name, "a name")?) };
+        let described = domain.0.description(name)?.ok_or_else(|| {
+            Failure::new(libc::ENOENT, "the maker of that has not described its payloads")
+        })?;
+        // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
+        unsafe { give(&described.to_string(), buffer, capacity) }
+    })
+}
+
 /// Names this process in the domain, until the node is closed or the process ends; `version` NULL:
 /// none.
 ///

@@ -13,7 +13,8 @@ use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment_or_past, outlive_deadline_t};
 use crate::domain::close;
 use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
-use crate::topic::{outlive_header_t, outlive_sample_t, outlive_topic_t};
+use crate::sample::{outlive_header_t, outlive_sample_t};
+use crate::topic::outlive_topic_t;
 
 /// A topic whose payload memory one GPU reads and writes in place. All threads may use it at once.
 pub struct outlive_pinned_topic_t(PinnedTopic);

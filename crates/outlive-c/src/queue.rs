@@ -12,6 +12,7 @@ use crate::deadline::{OUTLIVE_TRY, moment, outlive_deadline_t, past};
 use crate::domain::{close, outlive_domain_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::owned::outlasting;
+use crate::payload::{description, outlive_payload_t};
 use crate::wait::wait;
 
 /// A queue, open in this process; its senders and its receiver are made from it. All threads may
@@ -59,6 +60,8 @@ pub struct outlive_queue_options_t {
     /// batch counts as one message. If there is no memory for more when they are needed, the queue
     /// stays with the places that it has: `places` of its counters. Not beside `first_slots`.
     pub max_messages: u32,
+    /// What a message is, for all languages: see `outlive_topic_options_t`.
+    pub payload: *const outlive_payload_t,
 }
 
 /// For the options of a queue: while the receiver is dead, each send fails with EPIPE, also one that
@@ -137,9 +140,10 @@ pub unsafe extern "C" fn outlive_queue_open(
             wait: 0,
             on_receiver_death: 0,
             max_messages: 0,
+            payload: core::ptr::null(),
         };
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
-        // integers.
+        // integers or a pointer.
         let given = unsafe { self::options(options, default) }?;
         let mut options = Queue::<[u8]>::options().wait_strategy(wait(given.wait)?);
         if given.need_receiver != 0 {
@@ -167,6 +171,10 @@ pub unsafe extern "C" fn outlive_queue_open(
         }
         if given.slot_bytes > 0 {
             options = options.slot_bytes(given.slot_bytes);
+        }
+        // SAFETY: the C caller passes NULL or a description.
+        if let Some(payload) = unsafe { description(given.payload) }? {
+            options = options.description(payload);
         }
         let opened = match naming.opening {
             Opening::Open => options.open_as_bytes(naming.domain, naming.name),

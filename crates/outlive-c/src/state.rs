@@ -11,6 +11,7 @@ use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
+use crate::payload::{description, outlive_payload_t};
 
 /// The latest value under a name: one writer, any number of readers; no reader and no writer waits
 /// for another. All threads may use it at once.
@@ -84,6 +85,51 @@ pub unsafe extern "C" fn outlive_state_open_fixed(
         let initial = if initial.is_null() { &[] } else { unsafe { bytes(initial, size) }? };
         let options = State::<[u8]>::options().fixed_size(size).initial(initial);
         let opened = open_as!(options, naming)?;
+        naming.out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
+        Ok(())
+    })
+}
+
+/// Opens the state of that name, or makes one whose values are what `payload` describes, for all
+/// languages; a new state begins with the `size` bytes at `initial` (NULL: zeroes). An existing one
+/// with another description is refused, and `outlive_last_error` names the first field that differs.
+/// Values of a described type all have its size; for slices and for encodings `capacity` is the most
+/// bytes of a value (0: 4 KiB, or `size` if that is more). `payload` NULL: as `outlive_state_open`.
+///
+/// Owner: `*state` is the caller's, until `outlive_state_close`.
+///
+/// Errors: see `outlive_opening_t`. ENOSPC: also for a first value that is larger than `capacity`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_open_described(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
+    payload: *const outlive_payload_t,
+    capacity: usize,
+    initial: *const c_void,
+    size: usize,
+    state: *mut *mut outlive_state_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a place for `state`, a live domain, a NUL-terminated name, and
+        // NULL or a description.
+        let (naming, payload) =
+            unsafe { (naming(domain, name, how, state)?, description(payload)?) };
+        let mut options = State::<[u8]>::options();
+        if !initial.is_null() {
+            // SAFETY: the C caller passes `size` readable bytes at `initial`.
+            options = options.initial(unsafe { bytes(initial, size) }?);
+        }
+        if let Some(payload) = payload {
+            options = options.description(payload);
+        }
+        if capacity > 0 {
+            options = options.capacity(capacity);
+        }
+        let opened = match naming.opening {
+            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
+            _ => open_as!(options, naming),
+        }?;
         naming.out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
         Ok(())
     })

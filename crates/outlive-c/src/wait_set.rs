@@ -19,7 +19,8 @@ use crate::node::outlive_domain_watch_t;
 use crate::notifier::outlive_listener_t;
 use crate::place::find;
 use crate::queue::outlive_receiver_t;
-use crate::rpc::{outlive_call_t, outlive_request_t, outlive_server_t};
+use crate::rpc::outlive_call_t;
+use crate::server::{outlive_request_t, outlive_server_t};
 use crate::state::outlive_state_t;
 use crate::topic::{outlive_publisher_t, outlive_subscriber_t, outlive_topic_t};
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 26] = [
+const SOURCES: [&str; 28] = [
     "code",
     "opening",
     "deadline",
@@ -24,13 +24,15 @@ const SOURCES: [&str; 26] = [
     "once",
     "semaphore",
     "barrier",
+    "payload",
     "queue",
     "jobs",
     "notifier",
-    "payload",
     "topic",
+    "sample",
     "state",
     "rpc",
+    "server",
     "pool",
     "wait_set",
     "pi_mutex",
@@ -115,6 +117,11 @@ const MACROS: &str = "\
     static const outlive_payload_t variable = { type_name, sizeof(type), _Alignof(type), OUTLIVE_ENCODING_RAW, 0, \\
         variable##_fields, sizeof variable##_fields / sizeof variable##_fields[0] }
 
+/** The description of messages in an encoding of their own, of which only the name is known:
+ * OUTLIVE_ENCODED(pose_payload, OUTLIVE_ENCODING_CDR, \"geometry_msgs/msg/Pose\"); */
+#define OUTLIVE_ENCODED(variable, encoding, type_name) \\
+    static const outlive_payload_t variable = { type_name, 0, 0, encoding, 0, NULL, 0 }
+
 /** A field that is a number, an array of numbers, an array of such arrays; one that is a struct, and
  * an array of structs, each with the name of their description. */
 #define OUTLIVE_FIELD(type, member) \\
@@ -142,13 +149,13 @@ const MACROS: &str = "\
 #endif
 
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, NULL, 0, 0, 0, 0 }
-#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0 }
-#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }";
 
 /// The end of outlive.h.

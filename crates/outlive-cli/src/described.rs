@@ -1,4 +1,4 @@
-//! Messages of which the topic has a description, and JSON: one as the other.
+//! Messages, values, requests and replies that are described, and JSON: one as the other.
 //!
 //! JSON knows less: a floating-point number that is none becomes null, and null such a one.
 //!
@@ -11,6 +11,7 @@ use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::exit::{Code, Failure};
 use crate::output;
 
 /// The most numbers of a message that a person is shown, and the most bytes of a text in it.
@@ -186,8 +187,25 @@ fn write_as_json<S: Serializer>(number: Number, bytes: &[u8], to: S) -> Result<S
     }
 }
 
+/// Returns a message as a line of JSON, whole.
+pub fn line(description: &Description, bytes: &[u8]) -> Option<String> {
+    let shown = Shown::new(description, bytes, usize::MAX)?;
+    // Writing to memory fails for a type of a later version alone.
+    serde_json::to_string(&shown).ok()
+}
+
+/// Returns the message that JSON says, or why it says none.
+pub fn message(description: &Description, json: &[u8]) -> Result<Vec<u8>, Failure> {
+    parsed(description, json).map_err(|why| Failure::new(Code::BadInput, why))
+}
+
+/// Returns the message that JSON says, or why it says none.
+pub fn parsed(description: &Description, json: &[u8]) -> Result<Vec<u8>, String> {
+    of_json(description, json).map_err(|why| format!("a message is no {description}: {why}"))
+}
+
 /// Returns the message that a line of JSON says.
-pub fn of_json(description: &Description, line: &[u8]) -> Result<Vec<u8>, String> {
+fn of_json(description: &Description, line: &[u8]) -> Result<Vec<u8>, String> {
     let value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let size = description.size() as usize;
     let write = |value: &Value, to: &mut [u8]| match description.single() {
@@ -310,6 +328,108 @@ fn write_number(path: &str, number: Number, value: &Value, to: &mut [u8]) -> Res
         _ => return Err(other()),
     }
     Ok(())
+}
+
+/// A description, for programs.
+#[derive(Serialize)]
+pub struct Told {
+    /// All of it.
+    text: String,
+    name: String,
+    encoding: &'static str,
+    /// Whether a message has any number of values.
+    slice: bool,
+    /// Bytes of a value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    align: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Vec<ToldField>>,
+    /// Of a service: what its replies are. All else is of its requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply: Option<Box<Told>>,
+}
+
+#[derive(Serialize)]
+struct ToldField {
+    name: String,
+    /// A number's type, or `struct`.
+    #[serde(rename = "type")]
+    of: &'static str,
+    offset: u32,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    extents: Vec<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Vec<ToldField>>,
+}
+
+impl Told {
+    /// Returns a description in words that JSON knows.
+    pub fn of(description: &Description) -> Told {
+        let is_raw = has_fields(description);
+        Told {
+            text: description.to_string(),
+            name: description.name().to_owned(),
+            encoding: description.encoding().name(),
+            slice: description.is_slice(),
+            size: is_raw.then(|| description.size()),
+            align: is_raw.then(|| description.align()),
+            fields: is_raw.then(|| fields_of(description.shape())),
+            reply: description.reply().map(|reply| Box::new(Told::of(reply))),
+        }
+    }
+}
+
+fn fields_of(shape: &Struct) -> Vec<ToldField> {
+    let told = |field: &Field| {
+        let (of, fields) = match &field.item {
+            Item::Number(number) => (number.name(), None),
+            Item::Struct(nested) => ("struct", Some(fields_of(nested))),
+            _ => ("unknown", None),
+        };
+        let (name, extents) = (field.name.clone(), field.extents.clone());
+        ToldField { name, of, offset: field.offset, extents, fields }
+    };
+    shape.fields.iter().map(told).collect()
+}
+
+/// Returns what a person is told of a description, a line each, with what the line is about.
+pub fn lines(description: &Description) -> Vec<(&'static str, String)> {
+    let Some(reply) = description.reply() else {
+        return lines_of(description, ["payload", "field"]);
+    };
+    let mut lines = lines_of(description, ["request", "of request"]);
+    lines.extend(lines_of(reply, ["reply", "of reply"]));
+    lines
+}
+
+fn lines_of(
+    description: &Description,
+    [whole, part]: [&'static str; 2],
+) -> Vec<(&'static str, String)> {
+    let name = description.name().escape_debug();
+    let encoding = description.encoding().name();
+    if !has_fields(description) {
+        let space = if description.name().is_empty() { "" } else { ", " };
+        return vec![(whole, format!("{name}{space}{encoding}"))];
+    }
+    let named = match description.single() {
+        Some(field) => field.to_string(),
+        None if description.name().is_empty() => "without a name".to_owned(),
+        None => name.to_string(),
+    };
+    let slices = if description.is_slice() { "any number, each of " } else { "" };
+    let size = output::counted(description.size(), "byte");
+    let align = description.align();
+    let mut lines =
+        vec![(whole, format!("{named}, {encoding}, {slices}{size}, alignment {align}"))];
+    let fields = description.fields().iter().filter(|field| !field.name.is_empty());
+    lines.extend(fields.map(|field| {
+        let (name, of) = (field.name.escape_debug(), field.to_string());
+        (part, format!("{name}: {} at byte {}", of.escape_debug(), field.offset))
+    }));
+    lines
 }
 
 #[cfg(test)]

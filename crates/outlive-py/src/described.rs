@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::errors::Raised;
 use crate::sample::{DTYPE, Function, shown_as_array};
 
-/// What a topic says of its messages.
+/// What a topic, queue or state says of its messages, or a service of its requests or replies.
 pub(crate) struct Described {
     description: Option<Description>,
     dtype: PyOnceLock<Py<PyAny>>,
@@ -20,6 +20,19 @@ pub(crate) struct Described {
 static SPEC: Function = Function::new("outlive._payload", "spec");
 static MESSAGE: Function = Function::new("outlive._payload", "message");
 static NDARRAY: Function = Function::new("numpy", "ndarray");
+
+/// Reads `request=` and `reply=` of a service: of one alone the other is bytes.
+pub(crate) fn given_pair(
+    request: Option<&Bound<'_, PyAny>>,
+    reply: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<Description>> {
+    let Some(py) = request.or(reply).map(|one| one.py()) else { return Ok(None) };
+    let of = |one| match given(one)? {
+        Some(one) => Ok(one),
+        None => Description::encoded("", Encoding::Bytes).raised(py),
+    };
+    of(request)?.with_reply(of(reply)?).raised(py).map(Some)
+}
 
 /// Reads `payload=`, which is of any type that `outlive/_payload.py` knows.
 pub(crate) fn given(payload: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Description>> {

@@ -219,6 +219,12 @@ impl Domain {
         Ok(pairs(&self.get()?.attributes(name).raised(py)?))
     }
 
+    /// Returns what the payloads of a thing are, as its maker has described them:
+    /// ``"Pose { x: f64 }"``; None if it has not.
+    fn payload(&self, py: Python<'_>, name: &str) -> PyResult<Option<String>> {
+        Ok(self.get()?.description(name).raised(py)?.map(|one| one.to_string()))
+    }
+
     /// Returns this domain as an object by which things are made that carry those attributes. One
     /// that is there already must have them, or opening it raises ``BadOption``.
     ///

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::bytes::Given;
+use crate::described::{self, Described};
 use crate::domain;
 use crate::errors::{Raised, raise};
 use crate::handle_mutex::{HandleMutex, process};
@@ -36,6 +37,9 @@ use crate::waiting::Until;
 /// senders are told at once when it dies (``ReceiverDied``), and the messages that they sent before
 /// are there for the next receiver. A queue that is made with ``on_receiver_death="keep"`` goes on
 /// taking messages instead, until it is full, and the next receiver gets them.
+///
+/// ``payload``: what a message is, for all languages, as for a ``Topic``; then the methods for bytes
+/// take values of that type, too.
 ///
 /// Pickled, or inherited by ``fork`` or ``spawn``, it is the same queue.
 ///
@@ -68,6 +72,7 @@ pub(crate) struct Queue {
     // They are dropped in this order.
     set: HandleMutex<End<WaitSet>>,
     ends: Ends,
+    described: Described,
 }
 
 fn options(
@@ -75,8 +80,12 @@ fn options(
     max_bytes: Option<u64>,
     need_receiver: Option<bool>,
     on_receiver_death: Option<&str>,
+    payload: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<QueueOptions> {
     let mut options = Core::options();
+    if let Some(payload) = described::given(payload)? {
+        options = options.description(payload);
+    }
     // As in `queue.Queue`: 0 or less is no bound.
     if maxsize > 0 {
         options = options.max_messages(u32::try_from(maxsize).unwrap_or(u32::MAX));
@@ -100,9 +109,23 @@ fn options(
 }
 
 impl Queue {
-    fn of((queue, named): (Core, Named), end_when_senders_gone: bool) -> Queue {
+    fn of(
+        py: Python<'_>,
+        (queue, named): (Core, Named),
+        end_when_senders_gone: bool,
+    ) -> PyResult<Queue> {
+        let described = Described::new(queue.description().raised(py)?);
         let ends = Ends::new(queue, named, end_when_senders_gone);
-        Queue { set: HandleMutex::new(None), ends }
+        Ok(Queue { set: HandleMutex::new(None), ends, described })
+    }
+
+    /// Returns the bytes of a value that is sent, if the queue's messages are described.
+    fn message<'py>(&self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let data = self.described.message(data)?;
+        if self.described.raw().is_some() {
+            self.described.check(Given::of(&data)?.len())?;
+        }
+        Ok(data)
     }
 }
 
@@ -135,7 +158,7 @@ fn patience(Truth(block): Truth, timeout: Option<f64>) -> PyResult<Option<Until>
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, maxsize=0, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, maxsize=0, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false, payload=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
@@ -146,10 +169,11 @@ impl Queue {
         need_receiver: Option<bool>,
         on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
+        payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Queue> {
-        let options = options(maxsize, max_bytes, need_receiver, on_receiver_death)?;
+        let options = options(maxsize, max_bytes, need_receiver, on_receiver_death, payload)?;
         Named::make(py, name, domain, |d, n| options.open_or_create(d, n))
-            .map(|opened| Queue::of(opened, end_when_senders_gone))
+            .and_then(|opened| Queue::of(py, opened, end_when_senders_gone))
     }
 
     /// Opens the existing queue of that name; raises ``NotFound`` if there is none.
@@ -162,13 +186,13 @@ impl Queue {
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
         Named::find(py, name, domain, Core::open_as_bytes)
-            .map(|opened| Queue::of(opened, end_when_senders_gone))
+            .and_then(|opened| Queue::of(py, opened, end_when_senders_gone))
     }
 
     /// Makes a new queue of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, maxsize=0, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, maxsize=0, max_bytes=None, need_receiver=None, on_receiver_death=None, end_when_senders_gone=false, payload=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
@@ -179,10 +203,11 @@ impl Queue {
         need_receiver: Option<bool>,
         on_receiver_death: Option<&str>,
         end_when_senders_gone: bool,
+        payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Queue> {
-        let options = options(maxsize, max_bytes, need_receiver, on_receiver_death)?;
+        let options = options(maxsize, max_bytes, need_receiver, on_receiver_death, payload)?;
         Named::make(py, name, domain, |d, n| options.create_new(d, n))
-            .map(|opened| Queue::of(opened, end_when_senders_gone))
+            .and_then(|opened| Queue::of(py, opened, end_when_senders_gone))
     }
 
     /// Its name.
@@ -195,6 +220,19 @@ impl Queue {
     #[getter]
     fn domain(&self) -> domain::Domain {
         self.ends.named.domain()
+    }
+
+    /// numpy's type of a message's value, by the description that the queue has of its messages;
+    /// None if it has none: ``numpy.frombuffer(queue.recv(), queue.dtype)``.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.described.dtype(py)?.map(|dtype| dtype.clone().unbind()))
+    }
+
+    /// The description that the queue has of its messages, as text; None if it has none.
+    #[getter]
+    fn payload(&self) -> Option<String> {
+        self.described.text()
     }
 
     /// The most messages that no process has got yet; 0: no bound.
@@ -367,11 +405,14 @@ impl Queue {
     #[pyo3(signature = (data, timeout=None))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
-        Given::of(data)?.with(py, |bytes| self.ends.send_bytes(py, bytes, Some(until)))??.raised(py)
+        Given::of(&self.message(data)?)?
+            .with(py, |bytes| self.ends.send_bytes(py, bytes, Some(until)))??
+            .raised(py)
     }
 
     /// Sends bytes if there is room, else raises ``Full`` at once.
     fn try_send(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let data = &self.message(data)?;
         Given::of(data)?.with(py, |bytes| self.ends.send_bytes(py, bytes, None))??.raised(py)
     }
 
@@ -401,7 +442,7 @@ impl Queue {
         let until = Until::timeout(timeout)?;
         let given = messages
             .try_iter()?
-            .map(|message| Given::of(&message?))
+            .map(|message| Given::of(&self.message(&message?)?))
             .collect::<PyResult<Vec<_>>>()?;
         let rows = given.iter().map(|given| given.row(py)).collect::<PyResult<Vec<_>>>()?;
         let Some(mut inside) = self.ends.sender(py, until)? else {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::Poll;
 
+use outlive::describe::Description;
 use outlive::rpc::{self, CallError};
 use outlive::wait::{Key, WaitSet};
 use pyo3::exceptions::PyRuntimeError;
@@ -12,6 +13,7 @@ use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::call::{Call, Lender};
+use crate::described;
 use crate::errors::{Raise, Raised, raise, reply_failed};
 use crate::handle_mutex::HandleMutex;
 use crate::named::{GivenDomain, Named, Reduced};
@@ -23,6 +25,9 @@ use crate::waiting::{Until, detached, passed, wait};
 /// Calls a service. A service has any number of clients; any thread may use one, one at a time.
 /// ``max_bytes``: the most bytes that requests and replies may take together, 1 GiB in a new
 /// service unless given; an existing one that has another limit raises ``BadOption``.
+///
+/// ``request`` and ``reply``: what they are, for all languages, as a ``Topic``'s ``payload``; what
+/// numpy takes for a value is sent as such, and ``domain.payload(name)`` says what a service has.
 ///
 /// The server's death ends every call at once with ``ServerDied``, whose ``begun`` says whether the
 /// call may be repeated.
@@ -45,8 +50,11 @@ fn ready(domain: &outlive::Domain) -> Result<(), outlive::Error> {
     domain.process_token().map(drop)
 }
 
-fn options(max_bytes: Option<u64>) -> rpc::ServiceOptions {
-    let options = rpc::Service::<[u8], [u8]>::options();
+fn options(max_bytes: Option<u64>, types: Option<Description>) -> rpc::ServiceOptions {
+    let mut options = rpc::Service::<[u8], [u8]>::options();
+    if let Some(types) = types {
+        options = options.description(types);
+    }
     match max_bytes {
         None => options,
         Some(bytes) => options.max_bytes(bytes),
@@ -63,17 +71,20 @@ impl Client {
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, wait_for_server=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, wait_for_server=false, request=None, reply=None))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         wait_for_server: bool,
+        request: Option<&Bound<'_, PyAny>>,
+        reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Client> {
+        let types = described::given_pair(request, reply)?;
         let client = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes).open_or_create(d, n)?.client()
+            options(max_bytes, types).open_or_create(d, n)?.client()
         };
         Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
     }
@@ -94,17 +105,20 @@ impl Client {
     /// Makes a new service of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, wait_for_server=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, wait_for_server=false, request=None, reply=None))]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         wait_for_server: bool,
+        request: Option<&Bound<'_, PyAny>>,
+        reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Client> {
+        let types = described::given_pair(request, reply)?;
         let client = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes).create_new(d, n)?.client()
+            options(max_bytes, types).create_new(d, n)?.client()
         };
         Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
     }
@@ -296,17 +310,20 @@ impl Server {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, timeout=0.0))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, timeout=0.0, request=None, reply=None))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         timeout: Option<f64>,
+        request: Option<&Bound<'_, PyAny>>,
+        reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Server> {
+        let types = described::given_pair(request, reply)?;
         let service = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes).open_or_create(d, n)
+            options(max_bytes, types).open_or_create(d, n)
         };
         Server::of(py, Named::make(py, name, domain, service)?, timeout)
     }
@@ -328,17 +345,20 @@ impl Server {
     /// Makes a new service of that name, with the constructor's options, and becomes its server;
     /// raises ``AlreadyExists`` if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, timeout=0.0))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, timeout=0.0, request=None, reply=None))]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
         timeout: Option<f64>,
+        request: Option<&Bound<'_, PyAny>>,
+        reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Server> {
+        let types = described::given_pair(request, reply)?;
         let service = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes).create_new(d, n)
+            options(max_bytes, types).create_new(d, n)
         };
         Server::of(py, Named::make(py, name, domain, service)?, timeout)
     }

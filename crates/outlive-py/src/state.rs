@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
+use crate::described::{self, Described};
 use crate::domain;
 use crate::errors::{Raised, raise};
 use crate::handle_mutex::{HandleMutex, process};
@@ -22,6 +23,9 @@ use crate::waiting::{Until, wait};
 ///
 /// With ``fixed`` all values have ``capacity`` bytes, and the first is filled up with zeroes: then
 /// it is the same as Rust's ``State<T>`` and C++'s ``State<T>`` with a ``T`` of as many bytes.
+///
+/// ``payload``: what a value is, for all languages, as for a ``Topic``; then ``set`` takes values of
+/// that type, too.
 ///
 /// The first ``set`` makes this process the state's one writer (``Taken`` while another is alive)
 /// until ``close``, or the end of a ``with`` block.
@@ -41,10 +45,19 @@ pub(crate) struct State {
     writer: HandleMutex<Option<(u32, Writer)>>,
     state: Open<Core>,
     named: Named,
+    described: Described,
 }
 
-fn options(capacity: Option<usize>, initial: Option<&[u8]>, fixed: bool) -> PyResult<StateOptions> {
+fn options(
+    capacity: Option<usize>,
+    initial: Option<&[u8]>,
+    fixed: bool,
+    payload: Option<&Bound<'_, PyAny>>,
+) -> PyResult<StateOptions> {
     let mut options = Core::options();
+    if let Some(payload) = described::given(payload)? {
+        options = options.description(payload);
+    }
     if let Some(value) = initial {
         options = options.initial(value);
     }
@@ -57,15 +70,16 @@ fn options(capacity: Option<usize>, initial: Option<&[u8]>, fixed: bool) -> PyRe
 }
 
 impl State {
-    fn of((state, named): (Core, Named)) -> State {
-        State { writer: HandleMutex::new(None), state: Open::new(state), named }
+    fn of(py: Python<'_>, (state, named): (Core, Named)) -> PyResult<State> {
+        let described = Described::new(state.description().raised(py)?);
+        Ok(State { writer: HandleMutex::new(None), state: Open::new(state), named, described })
     }
 }
 
 #[pymethods]
 impl State {
     #[new]
-    #[pyo3(signature = (name, capacity=None, domain=None, *, initial=None, fixed=false))]
+    #[pyo3(signature = (name, capacity=None, domain=None, *, initial=None, fixed=false, payload=None))]
     fn new(
         py: Python<'_>,
         name: String,
@@ -73,9 +87,11 @@ impl State {
         domain: GivenDomain<'_, '_>,
         initial: Option<&[u8]>,
         fixed: bool,
+        payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<State> {
-        let options = options(capacity, initial, fixed)?;
-        Named::make(py, name, domain, |d, n| options.open_or_create(d, n)).map(State::of)
+        let options = options(capacity, initial, fixed, payload)?;
+        Named::make(py, name, domain, |d, n| options.open_or_create(d, n))
+            .and_then(|opened| State::of(py, opened))
     }
 
     /// Opens the existing state of that name, whatever its values are; raises ``NotFound`` if there
@@ -83,13 +99,13 @@ impl State {
     #[staticmethod]
     #[pyo3(signature = (name, *, domain=None))]
     fn open(py: Python<'_>, name: String, domain: GivenDomain<'_, '_>) -> PyResult<State> {
-        Named::find(py, name, domain, Core::open_as_bytes).map(State::of)
+        Named::find(py, name, domain, Core::open_as_bytes).and_then(|opened| State::of(py, opened))
     }
 
     /// Makes a new state of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, capacity=None, domain=None, *, initial=None, fixed=false))]
+    #[pyo3(signature = (name, capacity=None, domain=None, *, initial=None, fixed=false, payload=None))]
     fn create_new(
         py: Python<'_>,
         name: String,
@@ -97,9 +113,11 @@ impl State {
         domain: GivenDomain<'_, '_>,
         initial: Option<&[u8]>,
         fixed: bool,
+        payload: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<State> {
-        let options = options(capacity, initial, fixed)?;
-        Named::make(py, name, domain, |d, n| options.create_new(d, n)).map(State::of)
+        let options = options(capacity, initial, fixed, payload)?;
+        Named::make(py, name, domain, |d, n| options.create_new(d, n))
+            .and_then(|opened| State::of(py, opened))
     }
 
     /// Its name.
@@ -119,6 +137,19 @@ impl State {
         Ok(PyBytes::new(py, &self.state.get()?.get().raised(py)?))
     }
 
+    /// numpy's type of the value, by the description that the state has of it; None if it has none:
+    /// ``numpy.frombuffer(state.get(), state.dtype)[0]``.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.described.dtype(py)?.map(|dtype| dtype.clone().unbind()))
+    }
+
+    /// The description that the state has of its values, as text; None if it has none.
+    #[getter]
+    fn payload(&self) -> Option<String> {
+        self.described.text()
+    }
+
     /// The latest value's version, from 1 on.
     #[getter]
     fn version(&self) -> PyResult<u64> {
@@ -133,7 +164,9 @@ impl State {
 
     /// Sets the value and returns its version.
     fn set(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let value = Given::of(value)?;
+        let value = self.described.message(value)?;
+        let value = Given::of(&value)?;
+        self.described.check(value.len())?;
         let mut inside = self.writer.lock(py)?;
         let writer = match &mut *inside {
             Some((of, writer)) if *of == process() => writer,

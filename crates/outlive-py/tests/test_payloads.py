@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import outlive
-from outlive import Topic, WrongKind
+from outlive import Client, Domain, Queue, Server, State, Topic, WrongKind
 
 POINT = np.dtype([("x", "f8"), ("y", "f8")])
 TRACK = np.dtype([("corners", POINT, 4), ("label", "S12"), ("class", "u4"), ("grid", "f4", (2, 3))])
@@ -145,3 +145,49 @@ def test_texts_and_lists_lie_in_place(folder):
     publisher.publish(b"\xff" * topic.dtype.itemsize)
     got = subscriber.recv(timeout=5).numpy()
     assert len(outlive.text(got["name"])) == 32 and len(outlive.items(got["ranges"])) == 6
+
+
+def test_queues_are_described_too(folder):
+    queue = Queue("points", folder, payload=Point)
+    assert queue.payload == "Point { x: f64, y: f64 }"
+    queue.send(Point(1, 2))
+    queue.try_send({"x": 3, "y": 4})
+    queue.send_many([Point(5, 6), np.zeros((), queue.dtype)])
+    got = [np.frombuffer(queue.recv(timeout=5), queue.dtype)[0] for _ in range(4)]
+    assert [one["y"] for one in got] == [2, 4, 6, 0]
+    with pytest.raises(ValueError, match="16 bytes, not of 3"):
+        queue.send(b"abc")
+    with pytest.raises(WrongKind, match="'Point'.*'Track'"):
+        Queue("points", folder, payload=Lorry)
+    with pytest.raises(WrongKind):
+        Queue("points", folder)
+    assert Queue.open("points", domain=folder).dtype == queue.dtype
+    assert Queue("bytes", folder).dtype is None and Queue("bytes", folder).payload is None
+    assert Domain(folder).payload("points") == queue.payload
+
+
+def test_states_are_described_too(folder):
+    state = State("at", domain=folder, payload=Point)
+    assert (state.capacity, state.payload) == (16, "Point { x: f64, y: f64 }")
+    state.set(Point(1, 2))
+    assert np.frombuffer(state.get(), state.dtype)[0]["y"] == 2
+    with pytest.raises(ValueError):
+        state.set(b"abc")
+    with pytest.raises(WrongKind, match="raw messages.*cdr messages"):
+        State("at", domain=folder, payload="cdr geometry_msgs/msg/Pose")
+    path = State("path", 64, folder, payload=[Point])
+    path.set([Point(1, 2), Point(3, 4)])
+    assert np.frombuffer(path.get(), path.dtype)["y"].tolist() == [2, 4]
+
+
+def test_services_are_described_too(folder):
+    server = Server("norm", folder, request=Point, reply="f64")
+    client = Client("norm", folder, request=Point, reply="f64")
+    assert Domain(folder).payload("norm") == "Point { x: f64, y: f64 } -> f64"
+    call = client.begin(np.array([3.0, 4.0]))
+    request = server.next(timeout=5)
+    request.reply(np.hypot(*np.frombuffer(request.data)))
+    assert np.frombuffer(call.result(timeout=5))[0] == 5
+    with pytest.raises(WrongKind, match="replies of"):
+        Client("norm", folder, request=Point, reply="f32")
+    assert Client.create_new("one", folder, request="json Query") and Domain(folder).payload("one") == "Query (json) -> bytes"

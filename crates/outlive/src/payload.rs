@@ -199,9 +199,14 @@ impl Recorded {
         }
     }
 
-    /// Of requests and replies.
-    pub(crate) fn pair(request: Metadata, reply: Metadata) -> Recorded {
-        let (q, r) = (Recorded::one(request), Recorded::one(reply));
+    /// Of requests and replies, with a description or without.
+    pub(crate) fn pair(
+        request: Metadata,
+        reply: Metadata,
+        description: Option<&Description>,
+    ) -> Recorded {
+        let q = Recorded::described(request, description);
+        let r = Recorded::described(reply, description.and_then(Description::reply));
         if q.name.is_empty() && r.name.is_empty() {
             return q;
         }

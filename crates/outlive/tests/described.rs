@@ -280,7 +280,48 @@ fn queues_states_and_services_have_descriptions_too() {
     Service::<Point, u32>::options().described().create_new(domain, "r").expect("made");
     Service::<Point, u32>::options().described().open(domain, "r").expect("opens");
     let (found, wanted) = refused(Service::<Point, i32>::options().described().open(domain, "r"));
-    assert!(found.contains("'reply: u32' at byte 16") && wanted.contains("'reply: i32'"));
+    let both = (found.as_str(), wanted.as_str());
+    assert_eq!(both, ("replies of a type, u32", "replies of a type, i32"));
+    let (found, _) = refused(Service::<other::Point, u32>::options().described().open(domain, "r"));
+    assert_eq!(found, "requests of 'Point' with field 'y: f64' at byte 8");
+}
+
+/// Requests and replies may be slices, and in encodings of their own; another language describes
+/// them at run time.
+#[test]
+fn services_are_described_at_run_time_too() {
+    let stage = Stage::new("services");
+    let domain = &stage.0;
+    let points = || Description::of::<Point>().slice().expect("possible");
+    let both = || points().with_reply(Description::of::<u32>()).expect("possible");
+    let described = || Service::<[u8], [u8]>::options().description(both());
+    let bytes = described().create_new(domain, "count").expect("made");
+    assert_eq!(bytes.description().expect("read"), Some(both()));
+    let typed = Service::<[Point], u32>::options().described().open(domain, "count").expect("same");
+    let (mut server, client) = (typed.server().expect("none yet"), bytes.client().expect("made"));
+    let two = [Point { x: 1.0, y: 2.0 }; 2];
+    let call = client.begin(two.as_bytes()).expect("sent");
+    let request = server.next().expect("there");
+    assert_eq!(request.value(), two);
+    request.reply(&2).expect("answered");
+    assert_eq!(*call.wait().expect("answered"), *2_u32.as_bytes());
+    // The other way round, and as bytes whatever it is.
+    Service::<[Point], u32>::options().described().create_new(domain, "rust").expect("made");
+    described().open(domain, "rust").expect("the same");
+    described().open_as_bytes(domain, "rust").expect("the same");
+    Service::open_as_bytes(domain, "rust").expect("opens");
+    let poses = Description::encoded("Pose", Encoding::Cdr).expect("possible");
+    let other = points().with_reply(poses).expect("possible");
+    let options = Service::<[u8], [u8]>::options().description(other.clone());
+    let (found, wanted) = refused(options.open_as_bytes(domain, "rust"));
+    let both = (found.as_str(), wanted.as_str());
+    assert_eq!(both, ("replies of raw messages", "replies of cdr messages"));
+    // A topic has no replies, and a service has some.
+    let topic = Topic::<[u8]>::options().description(other.clone()).create_new(domain, "t");
+    assert!(matches!(topic.map(drop), Err(Error::InvalidOption { .. })));
+    let lone = Service::<[u8], [u8]>::options().description(points()).create_new(domain, "s");
+    assert!(matches!(lone.map(drop), Err(Error::InvalidOption { .. })));
+    assert!(other.clone().with_reply(other).is_err());
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]

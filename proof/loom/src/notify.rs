@@ -1,6 +1,6 @@
 //! A listener's counts, and a notifier's slot.
 
-mod layout {
+mod ids {
     /// Numbers of notices.
     pub(super) const IDS: usize = 2;
 }

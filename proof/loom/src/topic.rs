@@ -28,7 +28,7 @@ mod mapping {
     pub struct Registry;
 
     impl Inner {
-        pub fn note_change(&self) {}
+        pub fn note_publisher_change(&self) {}
     }
 
     impl Registry {

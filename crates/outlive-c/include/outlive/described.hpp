@@ -13,9 +13,26 @@ namespace outlive {
 /** The description of a `T`: `get()`. OUTLIVE_DESCRIBE makes it. */
 template <class T> struct Description;
 
-/** Returns the description of a `T`, for the options of a topic: `options.payload =
- * &outlive::description_of<Pose>()`. */
+/** Returns the description of a `T`, for the options of a topic, queue or service: `options.payload
+ * = &outlive::description_of<Pose>()`. */
 template <class T> const outlive_payload_t &description_of() { return Description<T>::get(); }
+
+/** Returns the description of messages that are any number of `T`s. */
+template <class T> outlive_payload_t slice_description_of() {
+    outlive_payload_t payload = Description<T>::get();
+    payload.is_slice = 1;
+    return payload;
+}
+
+/** Returns the description of messages in an encoding of their own, one of the OUTLIVE_ENCODING
+ * numbers; the name says of what, and is kept as long as the description. */
+constexpr outlive_payload_t encoded(uint32_t encoding, const char *name) {
+    return {name, 0, 0, encoding, 0, nullptr, 0};
+}
+
+/** An argument of `State<T>`'s openings: the state has the description of a `T`. */
+struct Described {};
+inline constexpr Described described{};
 
 namespace detail {
 

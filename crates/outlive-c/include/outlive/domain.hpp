@@ -80,6 +80,21 @@ public:
         value.resize(value.find('\0'));
         return value;
     }
+    /** Returns what the payloads of a thing are, as its maker has described them: `Pose { x: f64 }`;
+     * ENOENT: it has no description. */
+    expected<std::string> payload(const std::string &name) const {
+        std::string text(4096, '\0');
+        for (;;) {
+            int code = outlive_domain_payload(raw(), name.c_str(), &text[0], text.size());
+            if (code == EMSGSIZE && text.size() < size_t{1} << 20) {
+                text.resize(text.size() * 4);
+                continue;
+            }
+            if (code != 0) return Failure::last(code);
+            text.resize(text.find('\0'));
+            return text;
+        }
+    }
     /** Brings into memory what this process has open in the domain, so many bytes of the calling
      * thread's stack, and this library's code: the thread's later operations are no page faults. */
     expected<void> prefault(size_t stack_bytes) { return detail::done(outlive_domain_prefault(raw(), stack_bytes)); }

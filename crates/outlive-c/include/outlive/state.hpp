@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "described.hpp"
 #include "domain.hpp"
 
 namespace outlive {
@@ -52,6 +53,19 @@ public:
         return State::opened(OUTLIVE_CREATE_NEW, domain, name, sizeof(T), std::addressof(initial));
     }
 
+    /** Open or make a state that has the description of a `T`, the same for all languages:
+     * OUTLIVE_OTHER_TYPE, it exists with another one, and the message names the first field that
+     * differs. */
+    static expected<State> open_or_create(const Domain &domain, const std::string &name, const T &initial, Described) {
+        return described_as(OUTLIVE_OPEN_OR_CREATE, domain, name, std::addressof(initial));
+    }
+    static expected<State> open(const Domain &domain, const std::string &name, Described) {
+        return described_as(OUTLIVE_OPEN, domain, name, nullptr);
+    }
+    static expected<State> create_new(const Domain &domain, const std::string &name, const T &initial, Described) {
+        return described_as(OUTLIVE_CREATE_NEW, domain, name, std::addressof(initial));
+    }
+
     /** Returns the latest value, whole. Never waits. */
     expected<T> get() const {
         auto got = get_versioned();
@@ -83,6 +97,17 @@ public:
 
 private:
     using State::Named::Named;
+    static expected<State> described_as(outlive_opening_t how, const Domain &domain, const std::string &name,
+                                        const T *initial) {
+        outlive_state_t *handle = nullptr;
+        int code = outlive_state_open_described(domain.raw(), name.c_str(), how, &description_of<T>(), 0, initial,
+                                                initial == nullptr ? 0 : sizeof(T), &handle);
+        if (code != 0) return Failure::told(code);
+        State state(handle);
+        if (outlive_state_capacity(handle) != sizeof(T))
+            return Failure(OUTLIVE_OTHER_TYPE, "the state's values have another size");
+        return state;
+    }
 };
 
 /** Sets the values of a `StateBytes`. One thread at a time may use it. */
@@ -126,6 +151,17 @@ public:
     static expected<StateBytes> create_new(const Domain &domain, const std::string &name, size_t capacity, const M &initial) {
         auto bytes = bytes_of(initial);
         return opened(OUTLIVE_CREATE_NEW, domain, name, capacity, bytes.data(), bytes.size());
+    }
+
+    /** Opens or makes a state whose values are what `payload` describes: slices, or messages in an
+     * encoding of their own. `capacity` is the most bytes of a value; 0: 4 KiB. */
+    static expected<StateBytes> open_or_create(const Domain &domain, const std::string &name,
+                                               const outlive_payload_t &payload, size_t capacity = 0) {
+        outlive_state_t *handle = nullptr;
+        int code = outlive_state_open_described(domain.raw(), name.c_str(), OUTLIVE_OPEN_OR_CREATE, &payload, capacity,
+                                                nullptr, 0, &handle);
+        if (code != 0) return Failure::told(code);
+        return StateBytes(handle);
     }
 
     /** Returns the latest value, whole, and its version. Never waits. */

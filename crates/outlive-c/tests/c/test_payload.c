@@ -77,4 +77,65 @@ static void what_cannot_be_is_refused(void) {
     IS(OUTLIVE_OTHER_TYPE, outlive_topic_open(domain, "pose", OUTLIVE_OPEN, &options, &topic));
 }
 
-TESTS(TEST(the_same_opens_and_another_is_refused), TEST(what_cannot_be_is_refused))
+OUTLIVE_ENCODED(cdr_payload, OUTLIVE_ENCODING_CDR, "geometry_msgs/msg/Pose");
+
+static void queues_and_states_are_described_too(void) {
+    char text[256];
+    outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
+    outlive_queue_t *queue = NULL, *again = NULL;
+    options.payload = &point_payload;
+    OK(outlive_queue_open(domain, "points", OUTLIVE_CREATE_NEW, &options, &queue));
+    OK(outlive_queue_open(domain, "points", OUTLIVE_OPEN_OR_CREATE, &options, &again));
+    outlive_queue_close(again);
+    OK(outlive_domain_payload(domain, "points", text, sizeof text));
+    CHECK(strcmp(text, "Point { x: f64, y: f64 }") == 0);
+    IS(EMSGSIZE, outlive_domain_payload(domain, "points", text, 10));
+    options.payload = &track_payload;
+    IS(OUTLIVE_OTHER_TYPE, outlive_queue_open(domain, "points", OUTLIVE_OPEN, &options, &again));
+    IS(OUTLIVE_OTHER_TYPE, outlive_queue_open(domain, "points", OUTLIVE_OPEN_OR_CREATE, NULL, &again));
+    outlive_queue_close(queue);
+
+    struct point at = {1, 2}, read = {0, 0};
+    size_t size = 0;
+    outlive_state_t *state = NULL, *other = NULL;
+    OK(outlive_state_open_described(domain, "at", OUTLIVE_CREATE_NEW, &point_payload, 0, &at, sizeof at, &state));
+    OK(outlive_state_get(state, &read, sizeof read, &size, NULL));
+    CHECK(size == sizeof read && read.y == 2);
+    IS(OUTLIVE_OTHER_TYPE,
+       outlive_state_open_described(domain, "at", OUTLIVE_OPEN, &track_payload, 0, NULL, 0, &other));
+    OK(outlive_state_open_described(domain, "at", OUTLIVE_OPEN, &point_payload, 0, NULL, 0, &other));
+    outlive_state_close(other);
+    outlive_state_close(state);
+    /* A slice, and an encoding, have room for values of any length. */
+    outlive_payload_t points = point_payload;
+    points.is_slice = 1;
+    OK(outlive_state_open_described(domain, "path", OUTLIVE_CREATE_NEW, &points, 8000, NULL, 0, &state));
+    CHECK(outlive_state_capacity(state) >= 8000);
+    outlive_state_close(state);
+    OK(outlive_state_open_described(domain, "pose", OUTLIVE_CREATE_NEW, &cdr_payload, 100, NULL, 0, &state));
+    OK(outlive_domain_payload(domain, "pose", text, sizeof text));
+    CHECK(strcmp(text, "geometry_msgs/msg/Pose (cdr)") == 0);
+    outlive_state_close(state);
+    OK(outlive_state_open(domain, "bytes", OUTLIVE_CREATE_NEW, 8, NULL, 0, &state));
+    IS(ENOENT, outlive_domain_payload(domain, "bytes", text, sizeof text));
+    outlive_state_close(state);
+}
+
+static void services_have_two(void) {
+    char text[256];
+    outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
+    outlive_client_t *client = NULL, *other = NULL;
+    outlive_server_t *server = NULL;
+    options.request = &point_payload;
+    OK(outlive_client_open(domain, "norm", OUTLIVE_CREATE_NEW, &options, &client));
+    OK(outlive_domain_payload(domain, "norm", text, sizeof text));
+    CHECK(strcmp(text, "Point { x: f64, y: f64 } -> bytes") == 0);
+    OK(outlive_server_open(domain, "norm", OUTLIVE_OPEN, &options, &server));
+    options.reply = &cdr_payload;
+    IS(OUTLIVE_OTHER_TYPE, outlive_client_open(domain, "norm", OUTLIVE_OPEN, &options, &other));
+    CHECK(strstr(outlive_last_error(), "replies of bytes messages"));
+    outlive_server_close(server);
+    outlive_client_close(client);
+}
+
+TESTS(TEST(queues_and_states_are_described_too), TEST(services_have_two), TEST(the_same_opens_and_another_is_refused), TEST(what_cannot_be_is_refused))

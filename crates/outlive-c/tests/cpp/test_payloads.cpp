@@ -50,4 +50,32 @@ static void the_same_opens_and_another_is_refused() {
     CHECK(std::string(outlive_last_error()).find("'kind: u32'") != std::string::npos);
 }
 
-TESTS(TEST(a_struct_is_described_by_its_members), TEST(the_same_opens_and_another_is_refused))
+static void queues_states_and_services_have_descriptions_too() {
+    auto domain = open_domain();
+    outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
+    const auto points = outlive::slice_description_of<plant::Point>();
+    options.payload = &points;
+    auto queue = outlive::Queue::create_new(domain, "path", options).value();
+    CHECK(domain.payload("path").value() == "[Point { x: f64, y: f64 }]");
+    options.payload = &outlive::description_of<plant::Point>();
+    CHECK(outlive::Queue::open(domain, "path", options).code() == OUTLIVE_OTHER_TYPE);
+
+    using State = outlive::State<plant::Point>;
+    auto state = State::create_new(domain, "at", plant::Point{1, 2}, outlive::described).value();
+    CHECK(state.get().value().y == 2);
+    CHECK(State::open(domain, "at", outlive::described).code() == 0);
+    CHECK(State::open_or_create(domain, "at", {}, outlive::described).value().get().value().x == 1);
+    CHECK(outlive::State<plant::Track>::open(domain, "at", outlive::described).code() == OUTLIVE_OTHER_TYPE);
+
+    outlive_service_options_t both = OUTLIVE_SERVICE_OPTIONS_INIT;
+    const auto pose = outlive::encoded(OUTLIVE_ENCODING_CDR, "geometry_msgs/msg/Pose");
+    both.request = &pose;
+    both.reply = &outlive::description_of<plant::Track>();
+    auto client = outlive::Client::create_new(domain, "find", both).value();
+    CHECK(domain.payload("find").value().substr(0, 42) == "geometry_msgs/msg/Pose (cdr) -> Track { co");
+    both.reply = &outlive::description_of<plant::Other>();
+    CHECK(outlive::Client::open(domain, "find", both).code() == OUTLIVE_OTHER_TYPE);
+    CHECK(domain.payload("none").code() == ENOENT);
+}
+
+TESTS(TEST(queues_states_and_services_have_descriptions_too), TEST(a_struct_is_described_by_its_members), TEST(the_same_opens_and_another_is_refused))

@@ -6,11 +6,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use outlive::describe::Description;
 use outlive::rpc::{CallError, Service};
 use outlive::{Deadline, Domain};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::described::{self, Shown};
 use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::framing::{Framing, write_record};
@@ -20,7 +22,9 @@ use crate::verbs::awaited::{Awaited, Found};
 
 /// Send a request to a service, and print its reply
 ///
-/// The reply's bytes are written as they are, without a newline behind them.
+/// The reply's bytes are written as they are, without a newline behind them. Where the service has
+/// descriptions of its requests' and replies' types, the request is given as JSON, and each reply is
+/// written as a line of JSON; with --raw both are the bytes.
 ///
 /// A service that does not exist ends call with exit code 6, and one that has no server with code
 /// 4; with --wait-for-server, call waits for both. When the server dies, call ends at once with
@@ -48,6 +52,9 @@ pub struct CallArgs {
     /// one dies before it has begun the call
     #[arg(long)]
     wait_for_server: bool,
+    /// The request and the replies are the bytes, also if the service has descriptions of their types
+    #[arg(long, short)]
+    raw: bool,
     /// Write a newline after each reply
     #[arg(long, short)]
     lines: bool,
@@ -64,6 +71,9 @@ struct Told<'a> {
     /// What is no UTF-8, two digits a byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
+    /// By the description that the service has of its replies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Shown<'a>>,
 }
 
 /// Runs the verb.
@@ -71,7 +81,14 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
     common.refuse_json_beside(&[("--lines", args.lines), ("--output", args.output.is_file())])?;
     let request = request(args)?;
     let until = args.timeout.map(|span| Instant::now() + span);
-    let client = open(args, common, until)?.client()?;
+    let service = open(args, common, until)?;
+    let description = service.description()?.filter(|_| !args.raw);
+    let request = match description.as_ref().map(Description::request) {
+        Some(one) if described::has_fields(&one) => described::message(&one, &request)?,
+        _ => request,
+    };
+    let reply_is = description.as_ref().and_then(Description::reply);
+    let client = service.client()?;
     // What is in the file stays until the service has answered.
     let mut output = args.output.open_later()?;
     client.set_wait_for_server(args.wait_for_server);
@@ -85,11 +102,16 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
                 return Err(failure(&CallError::TimedOut { begun: call.is_begun() }));
             }
         };
+        let value = reply_is.and_then(|one| Shown::new(one, &reply, usize::MAX));
         if common.json {
-            let text = str::from_utf8(&reply).ok();
-            let hex =
-                text.is_none().then(|| reply.iter().map(|byte| format!("{byte:02x}")).collect());
-            output::print_json(&Told { bytes: reply.len(), text, hex })?;
+            let text = str::from_utf8(&reply).ok().filter(|_| value.is_none());
+            let hex = (text.is_none() && value.is_none())
+                .then(|| reply.iter().map(|byte| format!("{byte:02x}")).collect());
+            output::print_json(&Told { bytes: reply.len(), text, hex, value })?;
+            continue;
+        }
+        if let Some(value) = value.filter(|_| !args.output.is_file()) {
+            output::print_json(&value)?;
             continue;
         }
         let framing = if args.lines { Framing::Lines } else { Framing::Raw };

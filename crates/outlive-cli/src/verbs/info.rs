@@ -12,6 +12,7 @@ use outlive::{Detail, Domain, Entry, Kind, Waiter};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::described::{self, Told};
 use crate::exit::{Code, Failure};
 use crate::output::{self, bytes, count};
 use crate::process;
@@ -45,9 +46,9 @@ pub struct Described {
     max_bytes: u64,
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     type_name: String,
-    /// Its fields, or its encoding.
+    /// Of its payloads.
     #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
+    payload: Option<Told>,
     users: Vec<User>,
     dead_claims: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,7 +219,7 @@ impl Described {
             bytes: entry.bytes,
             max_bytes: entry.max_bytes,
             type_name: entry.type_name.clone(),
-            description: entry.description.as_ref().map(ToString::to_string),
+            payload: entry.description.as_ref().map(Told::of),
             users: entry
                 .users
                 .iter()
@@ -370,7 +371,7 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
         lines.push(("type", type_for_people(&entry.type_name).escape_debug().to_string()));
     }
     if let Some(description) = &entry.description {
-        lines.push(("fields", description.to_string().escape_debug().to_string()));
+        lines.extend(described::lines(description));
     }
     lines.push(("state", ls::state(entry)));
     lines.extend(entry.attributes.iter().map(|pair| ("attribute", node::attribute(pair))));

@@ -337,9 +337,7 @@ impl Publishing<'_> {
             return Ok(());
         }
         if let Some(description) = &self.description {
-            let told =
-                |why| Failure::new(Code::BadInput, format!("a message is no {description}: {why}"));
-            return self.one(&described::of_json(description, message).map_err(told)?);
+            return self.one(&described::message(description, message)?);
         }
         let told = |why| Failure::new(Code::BadInput, format!("a line is no JSON: {why}"));
         self.one(&msgpack::of_json(message).map_err(told)?)

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use outlive::describe::Description;
 use outlive::queue::{Queue, Receiver};
 use outlive::{Deadline, Domain, RecvError};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::described::{self, Shown};
 use crate::duration;
 use crate::exit::Failure;
 use crate::framing::{Framing, FramingArgs, write_record};
@@ -86,6 +88,9 @@ struct Told<'a> {
     /// What is no UTF-8, two digits a byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
+    /// By the description that the queue has of its messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Shown<'a>>,
 }
 
 /// Runs the verb.
@@ -120,6 +125,10 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
     let mut warned =
         Stdout::look() != Stdout::File || common.json || args.framing.framing() != Framing::Lines;
     warned |= args.raw || args.output.is_file() || !args.file.is_empty();
+    // With an option that says where messages end they are bytes.
+    let is_lines = args.framing.framing() == Framing::Lines && !args.raw && !args.output.is_file();
+    let description = queue.description()?.filter(|one| is_lines && described::has_fields(one));
+    warned |= description.is_some();
     let mut received = 0;
     let mut idle_since = Instant::now();
     let mut looked: Option<Instant> = None;
@@ -136,6 +145,7 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
         let slice = now + SLICE;
         match take(
             &mut receiver,
+            description.as_ref(),
             args,
             &output,
             common,
@@ -188,8 +198,10 @@ enum Stop {
 }
 
 /// Looks at a message, writes it, takes it out of the queue. Returns its length, if one came.
+#[expect(clippy::too_many_arguments, reason = "what one message is taken by")]
 fn take(
     receiver: &mut Receiver,
+    description: Option<&Description>,
     args: &RecvArgs,
     output: &Output,
     common: &Common,
@@ -214,13 +226,16 @@ fn take(
     }
     let written = match args.file.get(usize::try_from(number).unwrap_or(usize::MAX)) {
         Some(path) => write_file(path, &message),
-        None if common.json => write_json(&message, message.redelivered()),
+        None if common.json => write_json(&message, description, message.redelivered()),
         None => {
             let framing = match args.framing.framing() {
                 Framing::Lines if args.raw || args.output.is_file() => Framing::Raw,
                 framing => framing,
             };
-            output.with(|out| write_record(out, framing, &message))
+            match description.and_then(|one| described::line(one, &message)) {
+                Some(line) => output.with(|out| write_record(out, framing, line.as_bytes())),
+                None => output.with(|out| write_record(out, framing, &message)),
+            }
         }
     };
     written.map_err(Stop::Write)?;
@@ -246,11 +261,16 @@ fn write_file(path: &Path, message: &[u8]) -> Result<(), Failure> {
     })
 }
 
-fn write_json(message: &[u8], redelivered: bool) -> Result<(), Failure> {
-    let text = std::str::from_utf8(message).ok();
-    let hex = match text {
-        Some(_) => None,
-        None => Some(message.iter().map(|byte| format!("{byte:02x}")).collect()),
+fn write_json(
+    message: &[u8],
+    description: Option<&Description>,
+    redelivered: bool,
+) -> Result<(), Failure> {
+    let value = description.and_then(|one| Shown::new(one, message, usize::MAX));
+    let text = std::str::from_utf8(message).ok().filter(|_| value.is_none());
+    let hex = match (text, &value) {
+        (Some(_), _) | (_, Some(_)) => None,
+        _ => Some(message.iter().map(|byte| format!("{byte:02x}")).collect()),
     };
-    output::print_json(&Told { bytes: message.len(), redelivered, text, hex })
+    output::print_json(&Told { bytes: message.len(), redelivered, text, hex, value })
 }

@@ -10,14 +10,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use outlive::describe::Description;
 use outlive::queue::{LARGEST_MESSAGE, OnReceiverDeath, Queue, QueueOptions, Sender};
 use outlive::{Deadline, Domain, Error, SendError};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::described;
 use crate::duration;
 use crate::exit::{Code, Failure};
-use crate::framing::{FramingArgs, Splitter};
+use crate::framing::{Framing, FramingArgs, Splitter};
 use crate::output;
 use crate::progress::Progress;
 use crate::size;
@@ -174,7 +176,10 @@ struct Sent {
 pub fn run(args: &SendArgs, common: &Common) -> Result<(), Failure> {
     let domain = common.domain.open()?;
     let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
+    let is_lines = args.framing.framing() == Framing::Lines && args.file.is_empty();
+    let description = queue.description()?.filter(|one| is_lines && described::has_fields(one));
     let mut sending = Sending {
+        description,
         sender: queue.sender()?,
         // A batch counts as one message: of a queue that holds so many messages, each is sent alone.
         most_batched: queue.config().max_messages.map_or(BATCH_MESSAGES, |_| 1),
@@ -200,6 +205,8 @@ pub fn run(args: &SendArgs, common: &Common) -> Result<(), Failure> {
 }
 
 struct Sending {
+    /// Of the queue's messages, which are given as lines of JSON.
+    description: Option<Description>,
     sender: Sender,
     most_batched: usize,
     timeout: Option<Duration>,
@@ -223,6 +230,18 @@ impl Sending {
         Ok(())
     }
 
+    /// Sends what is in the input, or what that says as JSON.
+    fn line(&mut self, line: &[u8]) -> Result<(), Failure> {
+        match &self.description {
+            None => self.one(line),
+            Some(_) if line.trim_ascii().is_empty() => Ok(()),
+            Some(description) => {
+                let message = described::message(description, line)?;
+                self.one(&message)
+            }
+        }
+    }
+
     fn batch(&mut self, batch: &[&[u8]]) -> Result<(), Failure> {
         if let [message] = batch {
             return self.one(message);
@@ -242,6 +261,12 @@ impl Sending {
     }
 
     fn all<'a>(&mut self, messages: impl Iterator<Item = &'a [u8]>) -> Result<(), Failure> {
+        if self.description.is_some() {
+            for message in messages {
+                self.line(message)?;
+            }
+            return Ok(());
+        }
         let mut batch: Vec<&[u8]> = Vec::new();
         let mut bytes = 0;
         for message in messages {
@@ -282,7 +307,7 @@ fn from_stdin(args: &SendArgs, sending: &mut Sending) -> Result<(), Failure> {
         progress.add(count as u64);
     }
     if let Some(place) = splitter.rest()? {
-        sending.one(&splitter.bytes()[place])?;
+        sending.line(&splitter.bytes()[place])?;
     }
     Ok(())
 }

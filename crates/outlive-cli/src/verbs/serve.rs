@@ -17,10 +17,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
 use clap::Args;
+use outlive::describe::Description;
 use outlive::rpc::{Request, Server, Service};
 use outlive::{Error, SendError};
 
 use crate::cli::Common;
+use crate::described;
 use crate::exit::{Code, Failure};
 use crate::output::talk;
 use crate::signals::{SLICE, Signals};
@@ -28,8 +30,8 @@ use crate::verbs::role;
 
 /// Answer the requests of a service, running a command for each
 ///
-/// The command reads the request from standard input and writes the reply to standard output. It
-/// finds the pid of the client in OUTLIVE_CLIENT_PID. When it fails, the client is told the exit
+/// The command reads the request from standard input and writes the reply to standard output, each
+/// as JSON where the service has a description of its type; with --raw they are the bytes. It finds the pid of the client in OUTLIVE_CLIENT_PID. When it fails, the client is told the exit
 /// status in place of a reply.
 ///
 /// serve goes on until it is interrupted (exit code 0). It takes no further request then, and ends
@@ -52,6 +54,9 @@ use crate::verbs::role;
 pub struct ServeArgs {
     /// The service's name; a service that is not there is made
     name: String,
+    /// Requests and replies are the bytes, also if the service has descriptions of their types
+    #[arg(long, short)]
+    raw: bool,
     /// End after N requests
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
@@ -77,6 +82,7 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
         }
         other => other?,
     };
+    let description = service.description()?.filter(|_| !args.raw);
     let server = if args.standby {
         let waited = role::stand_by(&mut signals, |until| service.wait_to_serve_until(until))?;
         let Some(server) = waited else { return Ok(()) };
@@ -90,6 +96,7 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
         left: args.count.unwrap_or(u64::MAX),
         jobs: args.jobs.into(),
         command: Arc::new(args.command.clone()),
+        description: description.map(Arc::new),
         signals,
         told_to_end: 0,
         running: 0,
@@ -109,6 +116,8 @@ struct Serving {
     /// Commands that may run at a time.
     jobs: usize,
     command: Arc<Vec<OsString>>,
+    /// Of requests and replies, which the command has as JSON.
+    description: Option<Arc<Description>>,
     signals: Signals,
     /// By so many signals.
     told_to_end: u32,
@@ -191,9 +200,10 @@ impl Serving {
             }
         };
         let (words, done) = (Arc::clone(&self.command), self.done.clone());
+        let description = self.description.clone();
         thread::Builder::new()
             .spawn(move || {
-                let _ = done.send(answer(&words[0], child, request));
+                let _ = done.send(answer(&words[0], child, request, description.as_deref()));
             })
             .map_err(|error| Failure::system("start a thread", &error))?;
         self.running += 1;
@@ -206,9 +216,15 @@ fn failed(program: &OsString, error: &std::io::Error) -> Failure {
 }
 
 /// Feeds the command, and replies with what it says. Without an answer, the client is told why.
-fn answer(program: &OsString, mut child: std::process::Child, request: Request) -> Done {
+fn answer(
+    program: &OsString,
+    mut child: std::process::Child,
+    request: Request,
+    description: Option<&Description>,
+) -> Done {
     let input = child.stdin.take();
-    let payload = request.to_vec();
+    let line = description.and_then(|both| described::line(&both.request(), &request));
+    let payload = line.map_or_else(|| request.to_vec(), |line| format!("{line}\n").into_bytes());
     // Beside the reading of its output: it may write before it has read all.
     let writing = thread::spawn(move || {
         // A command that does not want its input may leave it.
@@ -219,8 +235,17 @@ fn answer(program: &OsString, mut child: std::process::Child, request: Request) 
     if !output.status.success() {
         talk(format_args!("{} ended by {}: no answer", program.display(), output.status));
     }
+    let reply_is =
+        description.and_then(Description::reply).filter(|one| described::has_fields(one));
     let answered = if output.status.success() {
-        request.reply(&output.stdout)
+        match reply_is.map(|one| described::parsed(one, &output.stdout)) {
+            None => request.reply(&output.stdout),
+            Some(Ok(reply)) => request.reply(&reply),
+            Some(Err(why)) => {
+                talk(format_args!("{}: {why}", program.display()));
+                request.fail(&format!("{}: {why}", program.display()))
+            }
+        }
     } else {
         request.fail(&format!("{}: {}", program.display(), output.status))
     };

@@ -2,6 +2,9 @@
 
 use outlive::Domain;
 use outlive::describe::{Description, Encoding, Field, Item, Number, Struct};
+use outlive::queue::Queue;
+use outlive::rpc::Service;
+use outlive::state::State;
 use outlive::topic::Topic;
 use serde_json::json;
 
@@ -35,7 +38,16 @@ fn fields_are_json() {
     stage.feed(&["topic", "pub", "pose", "--frame", "32"], &[0; 32]).expect(0);
     assert_eq!(stage.run(&latest).expect(0).json()["frame"], 0);
     let info = stage.run(&["domain", "info", "pose"]).expect(0).text();
-    assert!(info.contains("Pose { place: f64[3], frame: u32 }"), "{info}");
+    assert!(info.contains("Pose, raw, 32 bytes, alignment 8\n"), "{info}");
+    assert!(info.contains("place: f64[3] at byte 0\n"), "{info}");
+    let info = stage.run(&["topic", "info", "pose", "--json"]).expect(0).json();
+    let fields = json!([{"name": "place", "type": "f64", "offset": 0, "extents": [3]},
+                        {"name": "frame", "type": "u32", "offset": 24}]);
+    assert_eq!(
+        info["payload"],
+        json!({"text": "Pose { place: f64[3], frame: u32 }", "name": "Pose", "encoding": "raw",
+               "slice": false, "size": 32, "align": 8, "fields": fields})
+    );
     // What is wrong with a message.
     let wrong = stage.feed(&["topic", "pub", "pose"], b"{\"place\": [1, 2], \"frame\": 7}\n");
     wrong.expect(16).says("'place' is an array of 3");
@@ -67,4 +79,76 @@ fn other_encodings_are_bytes() {
     stage.feed(&["topic", "pub", "pose"], b"{}\n").expect(0);
     let latest = ["topic", "echo", "pose", "--history", "1", "--count", "1"];
     assert_eq!(stage.run(&latest).expect(0).text(), "{}\n");
+    let info = stage.run(&["topic", "info", "pose"]).expect(0).text();
+    assert!(info.contains("Pose, json\n"), "{info}");
+    let info = stage.run(&["topic", "info", "pose", "--json"]).expect(0).json();
+    let told = json!({"text": "Pose (json)", "name": "Pose", "encoding": "json", "slice": false});
+    assert_eq!(info["payload"], told);
+}
+
+/// Messages of a queue: JSON in and out, bytes with an option that says where they end.
+#[test]
+fn a_queue_of_a_described_type_is_json() {
+    let stage = Stage::new();
+    let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
+    Queue::<[u8]>::options().description(pose()).create_new(&domain, "q").expect("made");
+    let line = r#"{"place":[1.0,2.5,-3.0],"frame":7}"#;
+    stage.feed(&["queue", "send", "q"], format!("{line}\n\n{line}").as_bytes()).expect(0);
+    stage
+        .feed(&["queue", "send", "q", "--length-prefixed"], b"\x04\0\0\0\x01\x02\x03\x04")
+        .expect(0);
+    let one = ["queue", "recv", "q", "--count", "1"];
+    assert_eq!(stage.run(&one).expect(0).text(), format!("{line}\n"));
+    let told = stage.run(&[&one[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!((&told["value"]["frame"], &told["bytes"]), (&json!(7), &json!(32)));
+    // Another length: of a program without the description.
+    assert_eq!(stage.run(&one).expect(0).out, b"\x01\x02\x03\x04\n");
+    let wrong = stage.feed(&["queue", "send", "q"], b"{}");
+    wrong.expect(16).says("field 'place' is missing");
+    let info = stage.run(&["queue", "info", "q"]).expect(0).text();
+    assert!(info.contains("frame: u32 at byte 24\n"), "{info}");
+}
+
+#[test]
+fn a_state_of_a_described_type_is_json() {
+    let stage = Stage::new();
+    let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
+    State::<[u8]>::options().description(pose()).create_new(&domain, "s").expect("made");
+    let line = r#"{"place":[1.0,2.5,-3.0],"frame":7}"#;
+    stage.run(&["state", "set", "s", line]).expect(0);
+    assert_eq!(stage.run(&["state", "get", "s"]).expect(0).text(), format!("{line}\n"));
+    let told = stage.run(&["state", "get", "s", "--json"]).expect(0).json();
+    assert_eq!((&told["value"]["frame"], &told["version"]), (&json!(7), &json!(2)));
+    let watched = stage.run(&["state", "watch", "s", "--count", "1"]).expect(0).text();
+    assert_eq!(watched, format!("{line}\n"));
+    assert_eq!(stage.run(&["state", "get", "s", "--raw"]).expect(0).out.len(), 32);
+    stage.run(&["state", "set", "s", "[]"]).expect(16).says("an object with fields");
+    stage.feed(&["state", "set", "s", "--raw"], &[0; 32]).expect(0);
+    assert_eq!(stage.run(&["state", "get", "s"]).expect(0).json()["frame"], 0);
+}
+
+/// A command serves with JSON: the request comes as it is typed, and the reply is read as typed.
+#[test]
+fn a_service_of_described_types_is_json() {
+    let stage = Stage::new();
+    let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
+    let both = pose().with_reply(Description::of::<[u32; 2]>()).expect("possible");
+    Service::<[u8], [u8]>::options().description(both).create_new(&domain, "r").expect("made");
+    let script =
+        r#"read -r line; case "$line" in *'"frame":7'*) echo '[7, 8]';; *) echo no;; esac"#;
+    let serving = stage.start(&["service", "serve", "r", "--count", "3", "sh", "-c", script]);
+    let line = r#"{"place": [1, 2.5, -3], "frame": 7}"#;
+    let call = ["service", "call", "r", "--wait-for-server"];
+    assert_eq!(stage.run(&[&call[..], &[line]].concat()).expect(0).text(), "[7,8]\n");
+    let told = stage.run(&[&call[..], &["--json", line]].concat()).expect(0).json();
+    assert_eq!((&told["value"], &told["bytes"]), (&json!([7, 8]), &json!(8)));
+    let other = line.replace('7', "9");
+    stage.run(&[&call[..], &[&other]].concat()).expect(1).says("a message is no u32[2]");
+    serving.end().expect(0);
+    stage.run(&["service", "call", "r", "{}"]).expect(16).says("field 'place' is missing");
+    let info = stage.run(&["service", "info", "r"]).expect(0).text();
+    assert!(
+        info.contains("Pose, raw, 32 bytes") && info.contains("u32[2], raw, 8 bytes"),
+        "{info}"
+    );
 }

@@ -11,16 +11,27 @@ use super::{
 
 const VERSION: u8 = 1;
 const SLICE: u8 = 1;
+/// Of a service: the description of its replies follows that of its requests.
+const REPLY: u8 = 2;
 /// The code of a nested type; numbers have those of `NUMBERS`.
 const NESTED: u8 = 64;
 
 pub(super) fn written(description: &Description) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    let has_reply = u8::from(description.reply.is_some()) * REPLY;
+    write_one(&mut bytes, description, has_reply);
+    if let Some(reply) = description.reply() {
+        write_one(&mut bytes, reply, 0);
+    }
+    bytes
+}
+
+fn write_one(bytes: &mut Vec<u8>, description: &Description, flags: u8) {
     let encoding =
         ENCODINGS.iter().find(|known| known.0 == description.encoding).map_or(0, |known| known.1);
-    let mut bytes = vec![VERSION, encoding, u8::from(description.is_slice) * SLICE, 0];
-    write_name(&mut bytes, &description.name);
-    write_struct(&mut bytes, &description.shape);
-    bytes
+    bytes.extend_from_slice(&[encoding, flags | (u8::from(description.is_slice) * SLICE), 0]);
+    write_name(bytes, &description.name);
+    write_struct(bytes, &description.shape);
 }
 
 fn write_name(bytes: &mut Vec<u8>, name: &str) {
@@ -51,15 +62,12 @@ fn write_struct(bytes: &mut Vec<u8>, shape: &Struct) {
 
 pub(super) fn read(bytes: &[u8]) -> Option<Description> {
     let mut reader = Reader { rest: bytes, fields: 0 };
-    let [version, encoding, flags, reserved] = reader.take()?;
-    if version != VERSION || flags & !SLICE != 0 || reserved != 0 {
-        return None;
+    let [version] = reader.take()?;
+    let (mut description, has_reply) = reader.one(REPLY)?;
+    if has_reply {
+        description.reply = Some(Box::new(reader.one(0)?.0));
     }
-    let encoding = ENCODINGS.iter().find(|known| known.1 == encoding)?.0;
-    let name = reader.name()?;
-    let shape = reader.shape(1)?;
-    let description = Description { name, encoding, is_slice: flags & SLICE != 0, shape };
-    reader.rest.is_empty().then_some(description)
+    (version == VERSION && reader.rest.is_empty()).then_some(description)
 }
 
 struct Reader<'a> {
@@ -72,6 +80,20 @@ impl Reader<'_> {
         let (taken, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(*taken)
+    }
+
+    /// Reads one description; `reply`: the flag that says that another one follows, if it may be set.
+    fn one(&mut self, reply: u8) -> Option<(Description, bool)> {
+        let [encoding, flags, reserved] = self.take()?;
+        if flags & !(SLICE | reply) != 0 || reserved != 0 {
+            return None;
+        }
+        let encoding = ENCODINGS.iter().find(|known| known.1 == encoding)?.0;
+        let name = self.name()?;
+        let shape = self.shape(1)?;
+        let is_slice = flags & SLICE != 0;
+        let description = Description { name, encoding, is_slice, shape, reply: None };
+        Some((description, flags & REPLY != 0))
     }
 
     fn byte(&mut self) -> Option<u8> {
@@ -149,7 +171,9 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let encoded = Description::encoded("a/b", Encoding::Cdr).expect("possible");
-        for one in [pose(), pose().slice().expect("possible"), encoded] {
+        let slice = pose().slice().expect("possible");
+        let service = slice.clone().with_reply(encoded.clone()).expect("possible");
+        for one in [pose(), slice, encoded, service] {
             assert_eq!(Description::from_bytes(&one.to_bytes()), Some(one));
         }
     }
@@ -157,7 +181,12 @@ mod tests {
     /// Every byte changed to every value: it is refused, or means something that can be written.
     #[test]
     fn changed_bytes_are_refused_or_mean_something_else() {
-        let bytes = pose().to_bytes();
+        changed(&pose());
+        changed(&pose().with_reply(Description::of::<u32>()).expect("possible"));
+    }
+
+    fn changed(description: &Description) {
+        let bytes = description.to_bytes();
         for at in 0..bytes.len() {
             assert_eq!(Description::from_bytes(&bytes[..at]), None, "cut at {at}");
             for value in 0..=255 {

@@ -3,6 +3,23 @@
 use super::{Description, Encoding, Field, Item, Struct};
 
 pub(super) fn difference(one: &Description, other: &Description) -> Option<(String, String)> {
+    let of = |what: &str, (one, other): (String, String)| {
+        (format!("{what} of {one}"), format!("{what} of {other}"))
+    };
+    match (one.reply(), other.reply()) {
+        (None, None) => of_ones(one, other),
+        (Some(reply), Some(its)) => of_ones(one, other)
+            .map(|both| of("requests", both))
+            .or_else(|| of_ones(reply, its).map(|both| of("replies", both))),
+        (reply, _) => {
+            let said = |is_service| if is_service { "requests and replies" } else { "messages" };
+            Some((said(reply.is_some()).to_owned(), said(reply.is_none()).to_owned()))
+        }
+    }
+}
+
+/// Compares them without their replies.
+fn of_ones(one: &Description, other: &Description) -> Option<(String, String)> {
     let both = |said: &dyn Fn(&Description) -> String| Some((said(one), said(other)));
     if one.encoding != other.encoding {
         return both(&|which| format!("{} messages", which.encoding.name()));

@@ -35,7 +35,7 @@ use std::fmt;
 pub use inline::{InlineString, InlineVec};
 pub use of_rust::{Describe, Described, Flag};
 
-use crate::Error;
+use crate::{Error, Kind};
 
 /// The most bytes that a description takes in a file.
 pub const MOST_DESCRIPTION_BYTES: usize = crate::segment::MOST_PAGE_BYTES;
@@ -58,6 +58,8 @@ pub struct Description {
     encoding: Encoding,
     is_slice: bool,
     shape: Struct,
+    /// Of a service: its replies. The rest is then of its requests.
+    reply: Option<Box<Description>>,
 }
 
 /// In what form a payload has its values.
@@ -267,7 +269,7 @@ impl Description {
             },
         };
         let name = T::NAME.to_owned();
-        Description { name, encoding: Encoding::Raw, is_slice: false, shape }
+        Description { name, encoding: Encoding::Raw, is_slice: false, shape, reply: None }
     }
 
     /// Makes the description of a type whose values lie in messages as they lie in memory. The name
@@ -278,7 +280,7 @@ impl Description {
     /// [`Error::InvalidOption`], which says what is wrong with the fields.
     pub fn raw(name: &str, shape: Struct) -> Result<Description, Error> {
         let name = name.to_owned();
-        Description { name, encoding: Encoding::Raw, is_slice: false, shape }.checked()
+        Description { name, encoding: Encoding::Raw, is_slice: false, shape, reply: None }.checked()
     }
 
     /// Makes the description of messages in an encoding of their own; the name says of what, as
@@ -292,7 +294,8 @@ impl Description {
             return Err(refused(encoding.name(), "raw values are described by their fields"));
         }
         let shape = Struct { size: 0, align: 1, fields: Vec::new() };
-        Description { name: name.to_owned(), encoding, is_slice: false, shape }.checked()
+        Description { name: name.to_owned(), encoding, is_slice: false, shape, reply: None }
+            .checked()
     }
 
     /// Returns the description of a slice of such values: a message has any number of them.
@@ -300,6 +303,9 @@ impl Description {
     /// # Errors
     /// [`Error::InvalidOption`] when it is one of a slice already, or not of raw values.
     pub fn slice(mut self) -> Result<Description, Error> {
+        if self.reply.is_some() {
+            return Err(refused(&self.name, "requests and replies are described by themselves"));
+        }
         self.is_slice = !self.is_slice;
         if self.is_slice { self.checked() } else { Err(refused(&self.name, "a slice of slices")) }
     }
@@ -316,18 +322,46 @@ impl Description {
         }
     }
 
-    /// Returns the description of a service's requests and replies.
-    pub(crate) fn of_pair<Q: Describe, R: Describe>() -> Description {
-        let reply_at = size_of::<Q>().next_multiple_of(align_of::<R>());
-        let align = align_of::<Q>().max(align_of::<R>());
-        let size = (reply_at + size_of::<R>()).next_multiple_of(align) as u32;
-        let fields = vec![Field::of::<Q>("request", 0), Field::of::<R>("reply", reply_at)];
-        let shape = Struct { size, align: align as u32, fields };
-        let mut name = format!("{} -> {}", Q::NAME, R::NAME);
-        if name.len() > MOST_NAME {
-            name.clear();
+    /// Does so for a file of that kind.
+    pub(crate) fn checked_for(self, kind: Kind) -> Result<Description, Error> {
+        if self.reply.is_some() == (kind == Kind::Service) {
+            return self.checked();
         }
-        Description { name, encoding: Encoding::Raw, is_slice: false, shape }
+        Err(refused(&self.name, "a service's has a reply, and no other has"))
+    }
+
+    /// Returns the description of a service whose requests are these, and whose replies are those.
+    ///
+    /// ```
+    /// use outlive::describe::{Description, Encoding};
+    /// let poses = Description::encoded("geometry_msgs/msg/Pose", Encoding::Cdr)?;
+    /// let both = Description::of::<u32>().with_reply(poses)?;
+    /// assert_eq!(both.to_string(), "u32 -> geometry_msgs/msg/Pose (cdr)");
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] when one of them has a reply already, or when both together have more
+    /// than 512 fields or take more than 4,080 bytes.
+    pub fn with_reply(self, reply: Description) -> Result<Description, Error> {
+        self.and_reply(reply).checked()
+    }
+
+    /// Does so; [`Description::checked`] looks at it later.
+    pub(crate) fn and_reply(self, reply: Description) -> Description {
+        Description { reply: Some(Box::new(reply)), ..self }
+    }
+
+    /// Returns the description of a service's replies; `None` if this is no service's.
+    #[must_use]
+    pub fn reply(&self) -> Option<&Description> {
+        self.reply.as_deref()
+    }
+
+    /// Returns the description of a service's requests; of anything else what it is.
+    #[must_use]
+    pub fn request(&self) -> Description {
+        Description { reply: None, ..self.clone() }
     }
 
     /// Returns the type's name; it may be empty.
@@ -427,6 +461,17 @@ impl Description {
 
     /// Says what is wrong with it, and with which part.
     fn flaw(&self) -> Option<(String, &'static str)> {
+        let mut fields = 0;
+        self.flaw_of_one(&mut fields).or_else(|| {
+            let reply = self.reply()?;
+            match reply.reply {
+                Some(_) => Some((reply.name.clone(), "a reply has no reply")),
+                None => reply.flaw_of_one(&mut fields),
+            }
+        })
+    }
+
+    fn flaw_of_one(&self, fields: &mut usize) -> Option<(String, &'static str)> {
         let whole = |why| Some((self.name.clone(), why));
         if !is_name(&self.name, true) {
             return whole("a name has at most 120 bytes, none of them a control character");
@@ -443,12 +488,11 @@ impl Description {
         if self.shape.size == 0 {
             return whole("a value has at least one byte");
         }
-        let mut fields = 0;
         if let Some(field) = self.single() {
             return flaw_of_place(&self.name, &self.shape)
-                .or_else(|| flaw_of_field(field, &self.shape, &mut fields, 1));
+                .or_else(|| flaw_of_field(field, &self.shape, fields, 1));
         }
-        flaw_of_struct(&self.name, &self.shape, &mut fields, 1)
+        flaw_of_struct(&self.name, &self.shape, fields, 1)
     }
 }
 
@@ -537,6 +581,20 @@ fn refused(what: &str, why: &'static str) -> Error {
 
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_one(f)?;
+        match self.reply() {
+            Some(reply) => {
+                f.write_str(" -> ")?;
+                reply.write_one(f)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Description {
+    /// Writes it without its reply.
+    fn write_one(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.encoding != Encoding::Raw {
             let name = self.encoding.name();
             return if self.name.is_empty() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Domain;
 use crate::Error;
+use crate::describe::Description;
 use crate::segment::{Attributes, Opening, Segment, check_name};
 
 impl Domain {
@@ -57,6 +58,16 @@ impl Domain {
     pub fn attributes(&self, name: &str) -> Result<Attributes, Error> {
         check_name(name)?;
         Segment::open(self.folder(), name)?.attributes()
+    }
+
+    /// Returns the description that the maker of a thing gave of its payloads: see
+    /// [`describe`](crate::describe). `None`: it gave none.
+    ///
+    /// # Errors
+    /// As [`Domain::attributes`].
+    pub fn description(&self, name: &str) -> Result<Option<Description>, Error> {
+        check_name(name)?;
+        Segment::open(self.folder(), name)?.description()
     }
 }
 

@@ -3,9 +3,9 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use super::ids::IDS;
 use super::layout::{
-    HEAD_AT, IDS, INITIAL, LISTENER_BYTES, MOST_LISTENERS, MOST_NOTIFIERS, NotifierHead,
-    listener_at,
+    HEAD_AT, INITIAL, LISTENER_BYTES, MOST_LISTENERS, MOST_NOTIFIERS, NotifierHead, listener_at,
 };
 use super::listener_slot::ListenerSlot;
 use super::notifier_slot::{NotifierSlot, Seen};

@@ -12,8 +12,6 @@ use super::notifier_slot::NotifierSlot;
 use crate::segment::SharedLayout;
 use crate::shim::{AtomicU32, Pad32};
 
-/// Numbers of notices.
-pub(super) const IDS: usize = 64;
 /// The most notifiers at a time.
 pub(super) const MOST_NOTIFIERS: usize = 64;
 /// The most listeners at a time.

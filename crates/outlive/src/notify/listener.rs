@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32 as StdAtomicU32, Ordering as StdOrdering};
 use std::time::Duration;
 
+use super::config::NotifierConfig;
 use super::inner::Inner;
 use super::layout::MOST_NOTIFIERS;
 use super::listener_slot::ListenerSlot;
 use super::notices::Notices;
-use super::options::NotifierConfig;
 use crate::liveness::TokenId;
 use crate::sys::identity;
 use crate::sys::robust::WakeRelay;

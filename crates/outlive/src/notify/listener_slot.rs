@@ -20,7 +20,7 @@
 //! A listener that takes between another notifier's two steps takes its count, too. The bit then
 //! comes with a count of 0, and stands for nothing.
 
-use super::layout::IDS;
+use super::ids::IDS;
 use super::notices::Notices;
 use crate::liveness::TokenId;
 use crate::segment::SharedLayout;

@@ -24,6 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod config;
+mod ids;
 mod inner;
 mod layout;
 mod listener;
@@ -36,12 +38,13 @@ mod readiness;
 mod resident;
 mod usage;
 
+pub use config::NotifierConfig;
 pub use listener::Listener;
 pub use notices::Notices;
 pub use notifier::Notifier;
-pub use options::{NotifierConfig, NotifierEnd, NotifierOptions};
+pub use options::{NotifierEnd, NotifierOptions};
 pub use usage::{ListenerUsage, NotifierUsage};
 pub(crate) use usage::{sweep, usage};
 
 /// How many numbers of notices there are: 0 to 63.
-pub const IDS: u32 = layout::IDS as u32;
+pub const IDS: u32 = ids::IDS as u32;

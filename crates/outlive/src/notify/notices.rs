@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::layout::IDS;
+use super::ids::IDS;
 
 /// Holds how many notices of each number a listener has been told at once.
 ///

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::config::NotifierConfig;
+use super::ids::IDS;
 use super::inner::Inner;
-use super::layout::IDS;
 use super::listener::Listener;
-use super::options::NotifierConfig;
 use crate::liveness::TokenId;
 use crate::{Error, SendError};
 

@@ -4,8 +4,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use std::sync::Arc;
 
+use super::config::NotifierConfig;
+use super::ids::IDS;
 use super::inner::Inner;
-use super::layout::{END, HEAD_AT, IDS, INITIAL, NotifierHead};
+use super::layout::{END, HEAD_AT, INITIAL, NotifierHead};
 use super::listener::Listener;
 use super::notifier::Notifier;
 use crate::domain::{agree, check_range, three_openings};
@@ -48,18 +50,6 @@ struct Asked {
     on_left: Option<u32>,
     on_died: Option<u32>,
     wait: Option<WaitStrategy>,
-}
-
-/// What a notifier was made with: returned by [`Notifier::config`] and [`Listener::config`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NotifierConfig {
-    /// The number of the notice that a notifier has come.
-    pub on_created: Option<u32>,
-    /// The number of the notice that a notifier has left in order.
-    pub on_left: Option<u32>,
-    /// The number of the notice that a notifier's process has died.
-    pub on_died: Option<u32>,
 }
 
 /// An end that [`NotifierOptions`] open: a [`Notifier`] or a [`Listener`]. No other type has it.

@@ -1,8 +1,8 @@
 //! A notifier seen from outside: who notifies and who listens, and what the dead have left.
 
+use super::config::NotifierConfig;
 use super::inner::Inner;
 use super::notices::Notices;
-use super::options::NotifierConfig;
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry};
 use crate::segment::Segment;

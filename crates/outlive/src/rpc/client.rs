@@ -250,10 +250,12 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         deadline: Deadline,
     ) -> Result<Call<'_, R>, CallError> {
         let ask = || {
-            // SAFETY: the slot is free: its call is over, and the server's thread has stopped
-            // reading and writing there. The request is short.
-            let write = |call: CallSlot<'_>| unsafe { call.write_request(request) };
-            self.ask(me, request.len(), |call| Ok(write(call)))
+            self.ask(me, request.len(), |call| {
+                // SAFETY: the slot is free: its call is over, and the server's thread has stopped
+                // reading and writing there. The request is short.
+                unsafe { call.write_request(request) };
+                Ok(())
+            })
         };
         match ask() {
             Ok(call) => Ok(call),

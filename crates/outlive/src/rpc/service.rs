@@ -7,7 +7,7 @@ use super::client::Client;
 use super::layout::{ANNEX, ServiceFile, Types};
 use super::server::Server;
 use crate::claim::{Holder, unless_taken};
-use crate::describe::{Describe, Description};
+use crate::describe::{Described, Description};
 use crate::domain::three_openings;
 use crate::payload::Recorded;
 use crate::queue::Queue;
@@ -117,14 +117,14 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
         }
-        let types = Recorded::pair(Q::METADATA, R::METADATA);
+        let types = Recorded::pair(Q::METADATA, R::METADATA, self.description.as_ref());
         let options = options.maybe_description(self.description);
         let queue = options.open_kind(domain, name, opening, Kind::Service, types, ANNEX)?;
         Ok(Service::of(ServiceFile::new(queue)?))
     }
 }
 
-impl<Q: Describe, R: Describe> ServiceOptions<Q, R> {
+impl<Q: Described + ?Sized, R: Described + ?Sized> ServiceOptions<Q, R> {
     /// Keeps the description of the requests' and the replies' types in a new service, and wants an
     /// existing service to have the same one: as
     /// [`TopicOptions::described`](crate::topic::TopicOptions::described).
@@ -132,12 +132,19 @@ impl<Q: Describe, R: Describe> ServiceOptions<Q, R> {
     /// Together the two have at most 512 fields, whose names fit into 4 KiB; otherwise opening is
     /// refused with [`Error::InvalidOption`].
     pub fn described(mut self) -> Self {
-        self.description = Some(Description::of_pair::<Q, R>());
+        self.description = Some(Q::description().and_reply(R::description()));
         self
     }
 }
 
 impl ServiceOptions {
+    /// Sets the description of the requests' and the replies' types, of which they are the bytes: for
+    /// types that are known at run time alone. [`Description::with_reply`] makes it.
+    pub fn description(mut self, description: Description) -> Self {
+        self.description = Some(description);
+        self
+    }
+
     /// Opens the existing service of that name as [`Service::open_as_bytes`] does, with these
     /// options.
     ///
@@ -149,6 +156,7 @@ impl ServiceOptions {
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
         }
+        let options = options.maybe_description(self.description);
         let queue = options.open_kind_as_bytes(domain, name, Kind::Service)?;
         Ok(Service::of(ServiceFile::new(queue)?))
     }
@@ -192,6 +200,15 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// If this process dies while it makes the service, nothing is left of it.
     pub fn open_or_create(domain: &Domain, name: &str) -> Result<Service<Q, R>, Error> {
         Service::options().open_or_create(domain, name)
+    }
+
+    /// Returns the description of the requests' and the replies' types, if the service's maker gave
+    /// one. It is read from the file.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when a stray write hit it; errors of the system.
+    pub fn description(&self) -> Result<Option<Description>, Error> {
+        self.file.segment().description()
     }
 
     /// Returns what the service was made with.

@@ -151,7 +151,8 @@ impl Segment {
         let segment = Segment { file, map, path, known: AtomicU64::new(initial) };
         segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
         if let Some(description) = &spec.description {
-            segment.write_description(&description.clone().checked()?.to_bytes())?;
+            let description = description.clone().checked_for(spec.kind)?;
+            segment.write_description(&description.to_bytes())?;
         }
         Ok(segment)
     }

@@ -159,12 +159,11 @@ fn what_was_acknowledged_is_there_after_kills(world: &World) {
         while take(&mut listener) < 2 {}
         deaths += 2;
         assert_eq!(listener.try_wait(), Ok(None));
-        for number in 0..2 {
+        for (number, told) in counts.iter().enumerate() {
             let (begun, acknowledged) = (board.get(2 * number), board.get(2 * number + 1));
             assert!(
-                (acknowledged..=begun).contains(&counts[number]),
-                "{acknowledged} acknowledged, {begun} begun, {} told",
-                counts[number]
+                (acknowledged..=begun).contains(told),
+                "{acknowledged} acknowledged, {begun} begun, {told} told"
             );
         }
     }

@@ -87,6 +87,38 @@ static void topic_open(void) {
     OK();
 }
 
+OUTLIVE_ENCODED(cdr_payload, OUTLIVE_ENCODING_CDR, "geometry_msgs/msg/Pose");
+
+static void topic_described(void) {
+    const outlive_payload_t *of = strcmp(words[3], "track") == 0   ? &track_payload
+                                  : strcmp(words[3], "other") == 0 ? &other_payload
+                                                                   : &cdr_payload;
+    if (strcmp(words[1], "queue") == 0) {
+        outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
+        outlive_queue_t *queue = NULL;
+        options.payload = of;
+        TRY(outlive_queue_open(domain, words[2], OUTLIVE_OPEN_OR_CREATE, &options, &queue));
+        outlive_queue_close(queue);
+    } else if (strcmp(words[1], "state") == 0) {
+        outlive_state_t *state = NULL;
+        TRY(outlive_state_open_described(domain, words[2], OUTLIVE_OPEN_OR_CREATE, of, 0, NULL, 0, &state));
+        outlive_state_close(state);
+    } else {
+        outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
+        outlive_client_t *client = NULL;
+        options.request = of;
+        TRY(outlive_client_open(domain, words[2], OUTLIVE_OPEN_OR_CREATE, &options, &client));
+        outlive_client_close(client);
+    }
+    OK();
+}
+
+static void topic_payload(void) {
+    char text[1024];
+    TRY(outlive_domain_payload(domain, words[1], text, sizeof text));
+    printf("ok %s\n", text);
+}
+
 static void topic_find(void) {
     outlive_topic_t *topic = NULL;
     TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN, NULL, &topic));
@@ -256,7 +288,7 @@ const struct verb topic_verbs[] = {
     V(topic, unsubscribe, 1), V(topic, publish, AT_LEAST(3)), V(topic, publish_many, 3), V(topic, flood, 3),
     V(topic, loan, 2), V(topic, publish_loan, 1), V(topic, publish_msgpack, AT_LEAST(1)),
     V(topic, recv_msgpack, AT_LEAST(1)), V(topic, recv, 2), V(topic, latest, 1), V(topic, recv_hex, 2),
-    V(topic, publish_track, 2), V(topic, recv_track, 2),
+    V(topic, described, 3), V(topic, payload, 1), V(topic, publish_track, 2), V(topic, recv_track, 2),
     V(topic, drain, 3), V(topic, drain_all, 1), V(topic, consume, 2), V(topic, expired, 1), V(topic, lost, 1), V(topic, lag, 1),
     V(topic, publishers, 1), V(topic, subscribers, 1),
     V(sample, show, 0), V(sample, sequence, 0), V(sample, order, 0), V(sample, key, 0), V(sample, frame, 0),

@@ -43,6 +43,28 @@ class Topics {
 public:
     explicit Topics(outlive::Domain &domain) : domain_(domain) {}
 
+    void described(const string &kind, const string &name, const string &what) {
+        const outlive_payload_t cdr = outlive::encoded(OUTLIVE_ENCODING_CDR, "geometry_msgs/msg/Pose");
+        const outlive_payload_t *of = what == "track"   ? &outlive::description_of<Track>()
+                                      : what == "other" ? &outlive::description_of<Other>()
+                                                        : &cdr;
+        if (kind == "queue") {
+            outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
+            options.payload = of;
+            outlive::Queue::open_or_create(domain_, name, options).value();
+        } else if (kind == "service") {
+            outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
+            options.request = of;
+            outlive::Client::open_or_create(domain_, name, options).value();
+        } else if (what == "track") {
+            outlive::State<Track>::open_or_create(domain_, name, {}, outlive::described).value();
+        } else if (what == "other") {
+            outlive::State<Other>::open_or_create(domain_, name, {}, outlive::described).value();
+        } else {
+            outlive::StateBytes::open_or_create(domain_, name, *of).value();
+        }
+    }
+
     string topic(const string &verb, const Words &args) {
         const string &name = args.at(0);
         if (verb == "open" || verb == "find") {
@@ -59,6 +81,8 @@ public:
             topics_.insert_or_assign(name, Topic{open(domain_, name, options).value()});
             return ok();
         }
+        if (verb == "described") return described(name, args.at(1), args.at(2)), ok();
+        if (verb == "payload") return ok(domain_.payload(name).value());
         Topic &topic = find(topics_, name);
         if (verb == "publisher") {
             outlive_publisher_options_t options = OUTLIVE_PUBLISHER_OPTIONS_INIT;

@@ -35,6 +35,16 @@ def payload(options: tuple[str, ...]) -> Any:
     return Track if "track" in options else Other if "other" in options else None
 
 
+def described(kind: str, name: str, what: str) -> None:
+    of = payload((what,)) or "cdr geometry_msgs/msg/Pose"
+    if kind == "queue":
+        outlive.Queue(name, folder, payload=of)
+    elif kind == "state":
+        outlive.State(name, domain=folder, payload=of)
+    else:
+        outlive.Client(name, folder, request=of)
+
+
 def publish_track(name: str, kind: str) -> int:
     corners = [Point(0, 0)] * 3 + [Point(0, 2 * int(kind))]
     return publisher(name).publish(Track(corners, int(kind), [[0] * 3] * 2))
@@ -176,6 +186,8 @@ VERBS: Verbs = {
         publish_loan=lambda name: last.pop("loan").publish(),
         publish_msgpack=lambda name, who, age: publisher(name).publish_msgpack({"name": who, "age": int(age)}),
         recv_msgpack=recv_msgpack,
+        described=described,
+        payload=lambda name: outlive.Domain(folder).payload(name),
         publish_track=publish_track,
         recv_track=recv_track,
         recv_hex=lambda name, span: bytes(subscriber(name).recv(timeout=seconds(span))).hex(),

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use outlive::describe::Description;
+use outlive::describe::{Description, Encoding};
+use outlive::queue::Queue;
+use outlive::rpc::Service;
+use outlive::state::State;
 use outlive::topic::{Durability, Header, Loan, Publisher, Sample, Subscriber, Topic};
 use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use outlive::{Deadline, Domain, Payload};
@@ -105,6 +108,31 @@ impl Topics {
                 Topic::open_as_bytes(domain, name)?;
                 done()
             }
+            ("described", [kind, name, of]) => {
+                let of = match *of {
+                    "track" => Description::of::<Track>(),
+                    "other" => Description::of::<other::Track>(),
+                    _ => Description::encoded("geometry_msgs/msg/Pose", Encoding::Cdr)?,
+                };
+                match *kind {
+                    "queue" => {
+                        Queue::<[u8]>::options().description(of).open_or_create(domain, name)?;
+                    }
+                    "state" => {
+                        State::<[u8]>::options().description(of).open_or_create(domain, name)?;
+                    }
+                    _ => {
+                        let both = of.with_reply(Description::encoded("", Encoding::Bytes)?)?;
+                        let options = Service::<[u8], [u8]>::options().description(both);
+                        options.open_or_create(domain, name)?;
+                    }
+                }
+                done()
+            }
+            ("payload", [name]) => match domain.description(name)? {
+                Some(description) => said(description),
+                None => Err(Refusal::new("NotFound", "")),
+            },
             ("publisher", [name, options @ ..]) => {
                 let mut how = Publisher::options();
                 if let Some(span) = answer::option(options, "blocking")? {

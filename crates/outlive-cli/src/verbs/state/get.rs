@@ -15,7 +15,8 @@ use crate::payload::OutputArgs;
 ///
 /// Text is printed with a newline behind it. A value that is no text is shown on a terminal as
 /// hexadecimal, its first 64 bytes; in a pipe it is its bytes and a newline; in a file to which
-/// standard output is redirected, its bytes alone. --raw and --output always write the bytes alone.
+/// standard output is redirected, its bytes alone. A value of a described type is JSON, on a
+/// terminal with its first 256 numbers. --raw and --output always write the bytes alone.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive state get mode\n  \
@@ -37,5 +38,6 @@ pub fn run(args: &GetArgs, common: &Common) -> Result<(), Failure> {
     let state = State::open_as_bytes(&common.domain.existing()?, &args.state)?;
     let mut value = Vec::new();
     let version = state.get_into(&mut value)?;
-    args.form.print(&value, version, &args.output.open()?, common)
+    let description = state.description()?;
+    args.form.print(&value, description.as_ref(), version, &args.output.open()?, common)
 }

@@ -5,9 +5,11 @@ pub mod set;
 pub mod watch;
 
 use clap::Args;
+use outlive::describe::Description;
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::described::{self, Shown};
 use crate::exit::Failure;
 use crate::framing::{Framing, write_record};
 use crate::output;
@@ -35,6 +37,9 @@ struct Told<'a> {
     /// What is no UTF-8, two digits a byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
+    /// By the description that the state has of its values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Shown<'a>>,
 }
 
 impl Form {
@@ -47,19 +52,32 @@ impl Form {
     fn print(
         self,
         value: &[u8],
+        description: Option<&Description>,
         version: u64,
         output: &Output,
         common: &Common,
     ) -> Result<(), Failure> {
         let hex = || value.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let most = match Stdout::look() {
+            Stdout::Terminal if !common.json => described::SHOWN,
+            _ => usize::MAX,
+        };
+        let fields = description
+            .filter(|_| !self.hex && !self.raw && !output.is_file())
+            .and_then(|one| Shown::new(one, value, most));
         if common.json {
-            let text = std::str::from_utf8(value).ok().filter(|_| !self.hex);
+            let text = std::str::from_utf8(value).ok();
+            let text = text.filter(|_| !self.hex && fields.is_none());
             return output::print_json(&Told {
                 version,
                 bytes: value.len(),
                 text,
-                hex: text.is_none().then(hex),
+                hex: (text.is_none() && fields.is_none()).then(hex),
+                value: fields,
             });
+        }
+        if let Some(fields) = fields {
+            return output::print_json(&fields);
         }
         let line = |bytes: &[u8]| output.with(|out| write_record(out, Framing::Lines, bytes));
         match Stdout::look() {

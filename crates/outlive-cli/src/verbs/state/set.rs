@@ -11,6 +11,7 @@ use outlive::state::State;
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::described;
 use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output;
@@ -18,6 +19,9 @@ use crate::size;
 use crate::verbs::role;
 
 /// Set the value
+///
+/// The value of a state that has a description of its values' type is given as JSON; with --raw it is
+/// the bytes.
 ///
 /// The value is there when set ends. A reader sees the old value or the new one, never parts of
 /// both.
@@ -35,6 +39,9 @@ pub struct SetArgs {
     state: String,
     /// The value; without it, set reads all of standard input
     value: Option<OsString>,
+    /// The value is the bytes, also if the state has a description of its values' type
+    #[arg(long, short)]
+    raw: bool,
     /// For a new state: how many bytes a value may have, 128M at most [default: 4K, or the size of
     /// this value if that is more]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -79,6 +86,10 @@ pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
             }
         }
         other => other?,
+    };
+    let value = match state.description()?.filter(|one| !args.raw && described::has_fields(one)) {
+        Some(description) => described::message(&description, &value)?,
+        None => value,
     };
     let writer = match args.timeout {
         Some(span) => match state.wait_to_write_timeout(span)? {

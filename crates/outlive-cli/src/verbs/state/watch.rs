@@ -2,6 +2,7 @@
 
 use clap::Args;
 use outlive::Domain;
+use outlive::describe::Description;
 use outlive::state::{Change, State, Watch};
 
 use super::Form;
@@ -40,16 +41,15 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
     args.form.check(common)?;
     let mut signals = Signals::that_end()?;
     let mut awaited = Awaited::new("a writer", &args.state, &common.domain);
-    let mut here: Option<(State<[u8]>, Watch)> = None;
+    let mut here: Option<(State<[u8]>, Watch, Option<Description>)> = None;
     let mut value = Vec::new();
     let (mut printed, mut last) = (0, 0);
     while args.count.is_none_or(|count| printed < count) && !signals.came()? {
-        let Some((state, watch)) = &mut here else {
+        let Some((state, watch, description)) = &mut here else {
             let open = |domain: &Domain, name: &str| {
-                State::open_as_bytes(domain, name).map(|state| {
-                    let watch = state.watch();
-                    (state, watch)
-                })
+                let state = State::open_as_bytes(domain, name)?;
+                let (watch, description) = (state.watch(), state.description()?);
+                Ok((state, watch, description))
             };
             match awaited.wait(Some(&mut signals), None, open)? {
                 Found::Thing(found) => (here, last) = (Some(found), 0),
@@ -62,7 +62,13 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
                 let version = state.get_into(&mut value)?;
                 // What the last get brought may be what this change tells of.
                 if version != last {
-                    args.form.print(&value, version, &Output::STDOUT, common)?;
+                    args.form.print(
+                        &value,
+                        description.as_ref(),
+                        version,
+                        &Output::STDOUT,
+                        common,
+                    )?;
                     printed += 1;
                     last = version;
                 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use outlive::describe::Description;
 use outlive::sync::Holder;
 use outlive::topic::TopicUsage;
 use outlive::{Detail, Domain, Entry};
@@ -10,6 +11,7 @@ use serde::Serialize;
 
 use super::list::{living_publishers, living_subscribers, message_type, published};
 use crate::cli::Common;
+use crate::described::{self, Told};
 use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output::{self, bytes, count};
@@ -35,6 +37,8 @@ struct Report {
     name: String,
     #[serde(rename = "type")]
     type_name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Told>,
     depth: u32,
     durability: String,
     reliable: bool,
@@ -118,6 +122,7 @@ impl Report {
         Report {
             name: entry.name.clone(),
             type_name: entry.type_name.clone(),
+            payload: entry.description.as_ref().map(Told::of),
             depth: now.depth,
             durability: now.durability.to_string(),
             reliable: now.reliable,
@@ -136,10 +141,13 @@ impl Report {
         }
     }
 
-    fn told(&self, usage: &TopicUsage) -> String {
+    fn told(&self, usage: &TopicUsage, description: Option<&Description>) -> String {
         let mut lines = vec![
             ("name", self.name.escape_debug().to_string()),
             ("type", message_type(&self.type_name)),
+        ];
+        lines.extend(description.into_iter().flat_map(described::lines));
+        lines.extend([
             (
                 "depth",
                 format!("{} of each publisher", output::counted(u64::from(self.depth), "message")),
@@ -149,7 +157,7 @@ impl Report {
                 "published",
                 format!("{}, {} a second", count(self.published), rate(self.messages_per_second)),
             ),
-        ];
+        ]);
         if self.left_over > 0 {
             lines.push((
                 "left over",
@@ -244,5 +252,9 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
     std::thread::sleep(args.look);
     let (entry, usage, now) = look(&domain, &args.name)?;
     let report = Report::new(&entry, &before, &usage, (now - then).as_secs_f64());
-    if common.json { output::print_json(&report) } else { output::print(report.told(&usage)) }
+    if common.json {
+        output::print_json(&report)
+    } else {
+        output::print(report.told(&usage, entry.description.as_ref()))
+    }
 }
