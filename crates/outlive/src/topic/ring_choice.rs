@@ -33,7 +33,7 @@ pub(super) enum Rank {
     Costly,
 }
 
-/// Returns the rank of a ring, whoever has it.
+/// Returns the rank of a ring, whichever process has it.
 pub(super) fn rank(inner: &Inner, index: u32) -> Rank {
     if index >= inner.rings() {
         return match inner.has_memory_for_rings(index + 1) {
