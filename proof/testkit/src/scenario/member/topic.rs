@@ -141,6 +141,13 @@ impl Topics {
             }
             return Ok(String::new());
         }
+        // Receives what is there, if it subscribes.
+        if *order == "catch-up" {
+            let open = self.open.get_mut(*name).and_then(|open| open.subscriber.as_mut());
+            let Some(subscriber) = open else { return Ok(String::new()) };
+            while subscriber.try_recv().map_err(|error| error.to_string())?.is_some() {}
+            return Ok(String::new());
+        }
         if *order == "small" {
             self.open.insert((*name).to_owned(), Open::new(small_topic(domain, name)?));
             return Ok(String::new());
@@ -282,13 +289,6 @@ impl Topics {
                     stamps.push(format!("0:{}", subscriber.lost()));
                 }
                 Ok(stamps.join(" "))
-            }
-            // Receives what is there, if it subscribes.
-            ("catch-up", []) => {
-                if let Ok(subscriber) = open.subscriber() {
-                    while subscriber.try_recv().map_err(|error| error.to_string())?.is_some() {}
-                }
-                Ok(String::new())
             }
             // Receives COUNT and keeps them. Answers the stamps.
             ("hold", [count]) => {

@@ -39,6 +39,7 @@ pub const ALL: [Ring; 6] =
 /// take over all of them but the living publisher's before they make another one. Returns how many
 /// there are.
 fn all_are_taken_over(world: &mut World, name: &str, most: u32) -> Result<u32, Failure> {
+    super::all_take_what_is_there(world, name)?;
     let before = super::Usage::of(world, name)?.rings;
     world.ask("sweeper", &format!("topic crowd {name} publishers {}", before.saturating_sub(1)))?;
     let after = super::Usage::of(world, name)?.rings;
