@@ -408,7 +408,7 @@ fn a_reader_killed_while_its_device_reads_holds_nothing_for_long() {
 fn many_subscribers_get_all_and_map_each_block_once() {
     let fake = Fake::new("all");
     // Publishers wait for subscribers: each of them gets all.
-    let options = DeviceTopic::<u8>::options().reliable(true);
+    let options = DeviceTopic::<u8>::options().durability(Durability::Persistent).reliable(true);
     drop(options.open_or_create(&fake.domain, "images").expect("a topic"));
     let scene = Scene::with(fake);
     let publisher = scene.topic.publisher().expect("one");

@@ -5,7 +5,7 @@ use outlive::describe::{Description, Encoding, Field, Item, Number, Struct};
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
-use outlive::topic::Topic;
+use outlive::topic::{Durability, Topic};
 use serde_json::json;
 
 use crate::stage::Stage;
@@ -25,7 +25,8 @@ fn pose() -> Description {
 fn fields_are_json() {
     let stage = Stage::new();
     let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
-    Topic::<[u8]>::options().description(pose()).create_new(&domain, "pose").expect("made");
+    let kept = Topic::<[u8]>::options().durability(Durability::Persistent);
+    kept.description(pose()).create_new(&domain, "pose").expect("made");
     let line = r#"{"place": [1, 2.5, -3], "frame": 7}"#;
     stage.feed(&["topic", "pub", "pose"], line.as_bytes()).expect(0);
     let latest = ["topic", "echo", "pose", "--history", "1", "--count", "1"];
@@ -59,7 +60,8 @@ fn fields_are_json() {
 fn a_frame_is_cut_unless_it_is_wanted() {
     let stage = Stage::new();
     let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
-    let frames = Topic::<[[u8; 640]; 4]>::options().described().create_new(&domain, "frame");
+    let kept = Topic::<[[u8; 640]; 4]>::options().durability(Durability::Persistent);
+    let frames = kept.described().create_new(&domain, "frame");
     frames.and_then(|topic| topic.publisher()).expect("made").publish(&[[7; 640]; 4]).expect("out");
     let latest = ["topic", "echo", "frame", "--history", "1", "--count", "1"];
     let shown = stage.run(&latest).expect(0).text();
@@ -75,7 +77,8 @@ fn other_encodings_are_bytes() {
     let stage = Stage::new();
     let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
     let text = Description::encoded("Pose", Encoding::Json).expect("possible");
-    Topic::<[u8]>::options().description(text).create_new(&domain, "pose").expect("made");
+    let kept = Topic::<[u8]>::options().durability(Durability::Persistent);
+    kept.description(text).create_new(&domain, "pose").expect("made");
     stage.feed(&["topic", "pub", "pose"], b"{}\n").expect(0);
     let latest = ["topic", "echo", "pose", "--history", "1", "--count", "1"];
     assert_eq!(stage.run(&latest).expect(0).text(), "{}\n");

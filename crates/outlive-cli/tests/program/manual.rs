@@ -5,11 +5,12 @@ use std::fs;
 use crate::stage::Stage;
 
 /// What the help of the program lists, in its order.
-const LISTED: [&str; 19] = [
+const LISTED: [&str; 20] = [
     "topic",
     "queue",
     "job",
     "state",
+    "notifier",
     "service",
     "lock",
     "semaphore",

@@ -133,7 +133,8 @@ fn json_goes_in_as_msgpack_and_comes_out_as_json() {
     // A program of ours reads what was published here, and the other way round.
     let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("opens");
     let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "values").expect("made");
-    topic.publisher().expect("made").publish(outlive::Msgpack(&("text", 5))).expect("published");
+    let publisher = topic.publisher().expect("made");
+    publisher.publish(outlive::Msgpack(&("text", 5))).expect("published");
     assert_eq!(
         stage.run(&["echo", "values", "--history", "1", "-n", "1", "--msgpack"]).expect(0).text(),
         "[\"text\",5]\n"
