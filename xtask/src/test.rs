@@ -68,16 +68,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         vec![Stage::new("Rust tests", cargo(&tests), Counts::ByLines)],
         computing,
     ]));
-    // Without the recheck nothing wakes a sleeper whose wake-up was lost: the harder half, and
-    // the other is `cargo xtask crash`.
-    let crash = this(&["crash", "--brief", "--recheck", "off"]);
     // Not beside the Rust tests: these stages put the libraries that those load there anew.
-    // The kills follow Python's tests, which mostly sleep: C's need longer.
     let python = vec![
         Stage::new("Python", python, Counts::ByLines),
         Stage::new("other projects' test suites", suites, Counts::ByLines),
         Stage::new("documentation", documentation(), Counts::ByExit),
-        Stage::new("killed after each instruction that others can tell", crash, Counts::ByLines),
     ];
     let mut languages = Vec::new();
     if missing.contains(&CC.program) || missing.contains(&CMAKE.program) {
@@ -89,6 +84,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     languages.push(Stage::new("conformance of the languages", conformance, Counts::ByLines));
     languages.push(Stage::new("programs on the pages, and the tutorial", pages, Counts::ByLines));
     total.add(stage::run_beside(vec![python, languages]));
+    // Without the recheck nothing wakes a sleeper whose wake-up was lost: the harder half, and
+    // the other is `cargo xtask crash`.
+    let crash = this(&["crash", "--brief", "--recheck", "off"]);
+    total.add(stage::run(
+        "killed after each instruction that others can tell",
+        crash,
+        Counts::ByLines,
+    ));
     // With the recheck the promise about stopped processes has to hold; without it is `cargo xtask
     // proof stops`.
     let stops = this(&["crash", "--stop", "--brief", "--recheck", "on"]);
