@@ -12,7 +12,7 @@
  * publish  whose[published] := number; published += 1
  * leave    compare-exchange session: (me, number) -> 0; owner := 0
  * join     p := published; session; is its process alive; then sfrom: the cursor is the smaller of
- *          sfrom and p; p where nobody vouches
+ *          sfrom and p; p where no process vouches
  *
  * Processes 1 and 2 start up to S times each, publish up to L messages in each session, and leave or
  * die; a process that has left lives on. The subscriber joins at any time.

@@ -1,4 +1,5 @@
-//! A notifier's file as this process has it mapped: who has joined, and telling all listeners.
+//! A notifier's file as this process has it mapped: the ends that have joined, and telling all
+//! listeners.
 
 use std::ptr::NonNull;
 use std::time::Duration;

@@ -120,9 +120,9 @@ mod tests {
         }
     }
 
-    /// Bits that no process of ours writes: nobody looks for ever, and the slot can be used again.
+    /// Bits that no process of ours writes: each look ends, and the slot can be used again.
     #[test]
-    fn stray_bits_keep_nobody() {
+    fn stray_bits_end_no_look() {
         let folder = std::env::temp_dir().join(format!("outlive-stray-{}", std::process::id()));
         let domain = crate::Domain::open_or_create_at(&folder).expect("opens");
         let registry = domain.registry();

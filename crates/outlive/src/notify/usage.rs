@@ -1,4 +1,4 @@
-//! A notifier seen from outside: who notifies and who listens, and what the dead have left.
+//! A notifier seen from outside: its notifiers, its listeners, and what the dead have left.
 
 use super::config::NotifierConfig;
 use super::inner::Inner;

@@ -224,7 +224,7 @@ impl RawRequest {
         Ok(())
     }
 
-    /// Writes the only reply into the request's object, which nobody reads any more.
+    /// Writes the only reply into the request's object, which no process reads any more.
     #[inline(never)]
     fn reply_in_place(&mut self, answer: &[u8]) -> Result<(), SendError> {
         let me = self.enter()?;

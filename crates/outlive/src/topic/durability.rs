@@ -5,9 +5,9 @@
 //!
 //! | step | a process that looks | died just after |
 //! | --- | --- | --- |
-//! | a process has taken the ring: `session` = 0 | nobody vouches for what is there | the same |
-//! | `session_from` = `published`, `session` = {number, its token} | it vouches for what it publishes from now on | its token is dead: nobody vouches |
-//! | it leaves: `session` = 0, then `owner` = 0 | nobody vouches | the same |
+//! | a process has taken the ring: `session` = 0 | no process vouches for what is there | the same |
+//! | `session_from` = `published`, `session` = {number, its token} | it vouches for what it publishes from now on | its token is dead: no process vouches |
+//! | it leaves: `session` = 0, then `owner` = 0 | no process vouches | the same |
 
 use core::fmt;
 
@@ -75,8 +75,8 @@ pub(super) fn begin(inner: &Inner, words: &RingWords, process: TokenId, from: u6
     let number = number.into_iter().find(|number| *number != 0).unwrap_or(1);
     words.session_from.store(from, Ordering::Relaxed);
     let word = u64::from(number) << 32 | u64::from(process.as_u32());
-    // Release pairs with `vouched_from`: where it begins. If this process died just before, nobody
-    // vouches for the ring; just after, its token is dead.
+    // Release pairs with `vouched_from`: where it begins. If this process died just before, no
+    // process vouches for the ring; just after, its token is dead.
     words.session.store(word, Ordering::Release);
     (number, word)
 }
@@ -85,7 +85,7 @@ pub(super) fn begin(inner: &Inner, words: &RingWords, process: TokenId, from: u6
 pub(super) fn end(words: &RingWords, session: u64) {
     // The exchange expects this session's own word, so an owner that was taken for dead changes
     // nothing. Release: before the ring has no owner. If this process died just before, its token is
-    // dead: nobody vouches either way.
+    // dead: no process vouches either way.
     let _ = words.session.compare_exchange(session, 0, Ordering::Release, Ordering::Relaxed);
 }
 

@@ -90,7 +90,7 @@ pub(super) struct RingWords {
     /// [`ANY`].
     awaited: AtomicU32,
     reserved: AtomicU32,
-    /// {number of the owner's session, its token}; 0: nobody vouches for the ring's messages.
+    /// {number of the owner's session, its token}; 0: no process vouches for the ring's messages.
     pub(super) session: AtomicU64,
     /// Its first message.
     pub(super) session_from: AtomicU64,

@@ -325,8 +325,8 @@ impl Ring {
         Ring { places, free_list, others: Others::default(), ..*self }
     }
 
-    /// Ends the session: nobody vouches for the ring's messages any more. Without effect in a forked
-    /// child, whose parent goes on.
+    /// Ends the session: no process vouches for the ring's messages any more. Without effect in a
+    /// forked child, whose parent goes on.
     pub(super) fn end_session(&self, inner: &Inner) {
         if inner.registry.process_token_if_any() == Some(self.process) {
             durability::end(inner.ring(self.index), self.session);
