@@ -32,7 +32,7 @@
  *   EARLY       3 before 2
  *   NOWATCH     the sleeper does not watch the notifiers' ends
  *   OWNERSLATE  wait: 2 after the look
- *   QUIET       a notifier that comes notifies nobody
+ *   QUIET       a notifier that comes notifies no listener
  *   UNFIXED     (LATE) wait: 3 without the exchange: a dead owner counts as d + 1
  *   BLINDLEAVE  (LATE) leave is a store
  *   UNCOUNTED   the next notifier takes a dead one's slot with d

@@ -21,7 +21,7 @@
  * A process dies in two moments: its token reads dead, and a while later its last thread stops; until
  * then it goes on.
  *
- * Checked: who reads or writes an object has it to itself as long as it does so; a request and a reply
+ * Checked: a process that reads or writes an object has it to itself meanwhile; a request and a reply
  * that are read are whole and this call's; a reply that the client takes was made from an undamaged
  * request; in the end, when both processes are gone and all has been collected and settled, both
  * objects are free.

@@ -3,7 +3,7 @@
  *
  *   owner            the process that has the ring; 0: none
  *   stok snum        the ring's `session`, one word: the process that vouches for its messages, and
- *                    the session's number; 0: nobody
+ *                    the session's number; 0: no process
  *   sfrom            the session's first message
  *   published whose[m]  messages in the ring; ghost: the session of each
  *

@@ -3,14 +3,13 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
-use outlive::Opening;
 use outlive::jobs::{Job, JobQueue};
 
 use crate::argument::{borrow, bytes, fill, handle_out, options, out, out_or_none};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
-use crate::opening::{naming, open_as, outlive_opening_t};
+use crate::opening::{naming, open_as_bytes, outlive_opening_t};
 use crate::wait::wait;
 
 /// A job queue, open in this process. All threads may use it at once.
@@ -116,10 +115,7 @@ pub unsafe extern "C" fn outlive_job_queue_open(
             OUTLIVE_NO_LIMIT => options = options.max_attempts(0),
             attempts => options = options.max_attempts(attempts),
         }
-        let opened = match naming.opening {
-            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
-            _ => open_as!(options, naming),
-        }?;
+        let opened = open_as_bytes!(options, naming)?;
         naming.out.put(Box::into_raw(Box::new(outlive_job_queue_t(opened))));
         Ok(())
     })

@@ -90,3 +90,16 @@ macro_rules! open_as {
     }};
 }
 pub(crate) use open_as;
+
+/// Does the same with options whose messages or values are bytes here: what is there already may be
+/// of any type.
+macro_rules! open_as_bytes {
+    ($options:expr, $naming:expr) => {{
+        let (options, naming) = ($options, &$naming);
+        match naming.opening {
+            outlive::Opening::Open => options.open_as_bytes(naming.domain, naming.name),
+            _ => $crate::opening::open_as!(options, naming),
+        }
+    }};
+}
+pub(crate) use open_as_bytes;

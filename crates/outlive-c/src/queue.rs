@@ -3,14 +3,13 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
-use outlive::Opening;
 use outlive::queue::{OnReceiverDeath, Peeked, Queue, Receiver, Sender};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none};
 use crate::code::{Failure, entry};
 use crate::deadline::{OUTLIVE_TRY, moment, outlive_deadline_t, past};
 use crate::domain::{close, outlive_domain_t};
-use crate::opening::{naming, open_as, outlive_opening_t};
+use crate::opening::{naming, open_as_bytes, outlive_opening_t};
 use crate::owned::outlasting;
 use crate::payload::{description, outlive_payload_t};
 use crate::wait::wait;
@@ -176,10 +175,7 @@ pub unsafe extern "C" fn outlive_queue_open(
         if let Some(payload) = unsafe { description(given.payload) }? {
             options = options.description(payload);
         }
-        let opened = match naming.opening {
-            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
-            _ => open_as!(options, naming),
-        }?;
+        let opened = open_as_bytes!(options, naming)?;
         naming.out.put(Box::into_raw(Box::new(outlive_queue_t(opened))));
         Ok(())
     })

@@ -5,7 +5,6 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::task::Poll;
 
-use outlive::Opening;
 use outlive::describe::{Description, Encoding};
 use outlive::rpc::{Call, CallError, Client, Reply, RequestLoan, Service};
 
@@ -13,7 +12,7 @@ use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, used_up};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
-use crate::opening::{Naming, naming, open_as, outlive_opening_t};
+use crate::opening::{Naming, naming, open_as_bytes, outlive_opening_t};
 use crate::payload::{description, outlive_payload_t};
 use crate::wait::wait;
 
@@ -88,10 +87,7 @@ pub(crate) unsafe fn service<T>(
     }
     naming.domain.token()?;
     naming.domain.process_token()?;
-    let service = match naming.opening {
-        Opening::Open => options.open_as_bytes(naming.domain, naming.name),
-        _ => open_as!(options, naming),
-    }?;
+    let service = open_as_bytes!(options, naming)?;
     Ok((service, given))
 }
 

@@ -3,14 +3,13 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
-use outlive::Opening;
 use outlive::state::{Change, State, Writer};
 
 use crate::argument::{borrow, borrow_mut, bytes, fill, handle_out, out, out_or_none};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
-use crate::opening::{naming, open_as, outlive_opening_t};
+use crate::opening::{naming, open_as, open_as_bytes, outlive_opening_t};
 use crate::payload::{description, outlive_payload_t};
 
 /// The latest value under a name: one writer, any number of readers; no reader and no writer waits
@@ -48,10 +47,7 @@ pub unsafe extern "C" fn outlive_state_open(
         if capacity > 0 {
             options = options.capacity(capacity);
         }
-        let opened = match naming.opening {
-            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
-            _ => open_as!(options, naming),
-        }?;
+        let opened = open_as_bytes!(options, naming)?;
         naming.out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
         Ok(())
     })
@@ -126,10 +122,7 @@ pub unsafe extern "C" fn outlive_state_open_described(
         if capacity > 0 {
             options = options.capacity(capacity);
         }
-        let opened = match naming.opening {
-            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
-            _ => open_as!(options, naming),
-        }?;
+        let opened = open_as_bytes!(options, naming)?;
         naming.out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
         Ok(())
     })

@@ -11,13 +11,13 @@ use outlive::topic::{
     Durability, Header, Loan, Outgoing, Published, Publisher, PublisherOptions, Subscriber,
     SubscriberOptions, Topic, TopicOptions,
 };
-use outlive::{Deadline, Opening, Payload, SendError};
+use outlive::{Deadline, Payload, SendError};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out_or_none};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
-use crate::opening::{naming, open_as, outlive_opening_t};
+use crate::opening::{naming, open_as_bytes, outlive_opening_t};
 use crate::payload::{description, outlive_payload_t};
 use crate::sample::{outlive_header_t, outlive_sample_t};
 use crate::wait::wait;
@@ -171,10 +171,7 @@ pub unsafe extern "C" fn outlive_topic_open(
         if let Some(payload) = payload {
             options = options.description(payload);
         }
-        let opened = match naming.opening {
-            Opening::Open => options.open_as_bytes(naming.domain, naming.name),
-            _ => open_as!(options, naming),
-        }?;
+        let opened = open_as_bytes!(options, naming)?;
         naming.out.put(Box::into_raw(Box::new(outlive_topic_t(opened))));
         Ok(())
     })

@@ -1,8 +1,8 @@
-//! The job queue's words: the slots and the wait.
+//! The job queue's words: the slots.
 
 #[path = "../../../crates/outlive/src/jobs/table.rs"]
 mod table;
-#[path = "../../../crates/outlive/src/jobs/wait.rs"]
-mod wait;
+#[cfg(test)]
+mod tests;
 #[path = "../../../crates/outlive/src/jobs/word.rs"]
 mod word;

@@ -12,6 +12,8 @@ mod record;
 mod sleep;
 mod strategy;
 mod wait_dead;
+#[path = "../../../crates/outlive/src/wake/wait_for.rs"]
+mod wait_for;
 mod wait_list;
 
 pub(crate) use event_count::{EventCount, RelayedEventCount, Ticket};
@@ -20,4 +22,5 @@ pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
 pub(crate) use strategy::SpinWait;
 pub use strategy::WaitStrategy;
 pub(crate) use wait_dead::WaitError;
+pub(crate) use wait_for::{Look, wait_for};
 pub(crate) use wait_list::WaitWords;

@@ -277,12 +277,9 @@ impl Role<'_> {
             if !deadline.has_passed() && !self.wait_free(registry_path, deadline)? {
                 return Ok(None);
             }
-            match take() {
-                Err(Error::Taken { .. } | Error::Ending { .. }) if deadline.has_passed() => {
-                    return Ok(None);
-                }
-                Err(Error::Taken { .. } | Error::Ending { .. }) => {}
-                other => return other.map(Some),
+            let taken = unless_taken(take())?;
+            if taken.is_some() || deadline.has_passed() {
+                return Ok(taken);
             }
         }
     }

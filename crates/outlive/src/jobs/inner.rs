@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 use super::layout::{
     FIXED_SIZE, HEAD_AT, JobsHead, MOST_MAX_ATTEMPTS, Places, SLOT_HEAD, WORDS_AT,
 };
-use super::table::{Held, Look, Table};
-use super::wait::wait;
+use super::table::{Held, Table};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{Segment, copy_in, copy_out};
 use crate::shim::{AtomicU64, Ordering};
-use crate::wake::SpinWait;
+use crate::wake::{Look, SpinWait, wait_for};
 use crate::{Deadline, Error, Payload, RecvError, SendError};
 
 /// A look at so many slots takes about half a microsecond.
@@ -182,7 +181,8 @@ impl Inner {
         let (table, room) = (self.table(), &self.head().room);
         let look = || self.claim(me);
         let deadline_or_now = deadline.unwrap_or(Deadline::at_nanos(0));
-        let claimed = wait(me, self.spin_wait(), room, deadline_or_now, || table.has_free(), look)?;
+        let claimed =
+            wait_for(me, self.spin_wait(), room, deadline_or_now, || table.has_free(), look)?;
         let Some(held) = claimed else {
             return Err(match deadline {
                 None => SendError::Full { slowest: None },
@@ -246,8 +246,8 @@ impl Inner {
         let process = self.registry.process_token()?;
         let me = self.registry.me()?;
         let (table, jobs) = (self.table(), &self.head().jobs);
-        let look = || Ok(table.take(me, process));
-        let held = wait(me, self.spin_wait(), jobs, deadline, || table.has_waiting(), look)?;
+        let look = || Ok::<_, Error>(table.take(me, process));
+        let held = wait_for(me, self.spin_wait(), jobs, deadline, || table.has_waiting(), look)?;
         Ok(held.map(|held| (process, held)))
     }
 
@@ -257,7 +257,7 @@ impl Inner {
         let (table, finished) = (self.table(), &self.head().finished);
         let is_done = || matches!(table.all_done(me), Look::Got(()));
         let look = || Ok(table.all_done(me));
-        let done = wait(me, self.spin_wait(), finished, deadline, is_done, look)?;
+        let done = wait_for(me, self.spin_wait(), finished, deadline, is_done, look)?;
         Ok(done.is_some())
     }
 }

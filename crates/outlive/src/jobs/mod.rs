@@ -32,7 +32,6 @@ mod readiness;
 mod resident;
 mod table;
 mod usage;
-mod wait;
 mod word;
 
 pub use job::{Job, SetAside};

@@ -17,7 +17,7 @@
 use super::word::{State, Word};
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::wake::EventCount;
+use crate::wake::{EventCount, Look};
 
 /// How many sleepers one job or one free slot wakes: if the first dies, there is another.
 const WOKEN: u32 = 2;
@@ -40,14 +40,6 @@ pub(crate) struct Table<'a> {
     pub(super) room: &'a EventCount,
     /// and those that join, for the last job to be done.
     pub(super) finished: &'a EventCount,
-}
-
-/// What a look at the slots found.
-#[derive(Debug)]
-pub(super) enum Look<T> {
-    Got(T),
-    /// Nothing; the end of one of these living owners would change that.
-    Nothing(Vec<TokenId>),
 }
 
 /// A slot that the caller has, with the word that it wrote there.

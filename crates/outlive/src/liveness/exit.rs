@@ -31,6 +31,12 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The same for a process whose device may be writing.
 const DEVICES_GRACE: Duration = Duration::from_secs(10);
 
+/// How long a process that wants a place waits, with all in use, for a dead owner of one to end, or
+/// for another process to finish cleaning one.
+pub(crate) const LONGEST_CARE: Duration = Duration::from_secs(2);
+/// How often it asks whether a dead owner has ended: no wake announces it.
+pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(1);
+
 /// What is known of a process by its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {

@@ -15,7 +15,7 @@ mod slot;
 mod slot_words;
 mod thread;
 
-pub(crate) use exit::{End, Ends};
+pub(crate) use exit::{ASK_AGAIN, End, Ends, LONGEST_CARE};
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
 pub use peer::{Peer, TokenInfo, TokenKind};

@@ -2,7 +2,6 @@
 //! listeners.
 
 use std::ptr::NonNull;
-use std::time::Duration;
 
 use super::ids::IDS;
 use super::layout::{
@@ -10,17 +9,12 @@ use super::layout::{
 };
 use super::listener_slot::ListenerSlot;
 use super::notifier_slot::{NotifierSlot, Seen};
-use crate::liveness::{Ends, Registry, TokenId};
+use crate::liveness::{ASK_AGAIN, Ends, LONGEST_CARE, Registry, TokenId};
 use crate::segment::Segment;
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::wake::{Sleep, SpinWait};
 use crate::{Deadline, Error};
-
-/// How long to wait for the last thread of a dead listener, with all slots in use.
-const LONGEST_CARE: Duration = Duration::from_secs(2);
-/// How often to ask after it: no wake announces it.
-const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// See the file's head.
 pub(super) struct Inner {

@@ -21,8 +21,7 @@ use super::listener_slot::ListenerSlot;
 use super::notices::Notices;
 use crate::liveness::TokenId;
 use crate::sys::identity;
-use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, MOST_OWNERS, Sleep};
+use crate::wake::{Look, wait_for};
 use crate::{Deadline, Error, RecvError};
 
 /// Is told by all [`Notifier`](super::Notifier)s of a name how often each of 64 things has happened
@@ -133,56 +132,22 @@ impl Followed {
 
     /// Waits until there is something. `None`: the deadline has passed.
     fn wait(&self, deadline: Deadline) -> Result<Option<Notices>, RecvError> {
-        if let Some(notices) = self.take()? {
-            return Ok(Some(notices));
-        }
-        if deadline.has_passed() {
-            return Ok(None);
+        // A look that needs no thread's token, and not the notifiers.
+        let there = self.take()?;
+        if there.is_some() || deadline.has_passed() {
+            return Ok(there);
         }
         let inner = &*self.inner;
-        if inner.spin_wait.spin(|| self.has_something() || deadline.has_passed())
-            && let Some(notices) = self.take()?
-        {
-            return Ok(Some(notices));
-        }
-        let me = inner.registry.me()?;
         let notifications = &self.slot().ok_or(RecvError::NotOwner)?.notifications;
-        let relay = WakeRelay::begin(me.list());
-        let mut turn = 0;
-        let mut last_try = false;
-        let mut owners = Vec::new();
-        loop {
-            let ticket = notifications.prepare_wait();
+        let look = || {
             // The owners before the look: one that dies in between is found by it.
-            owners.clear();
+            let mut owners = Vec::new();
             self.owners(&mut owners);
-            if let Some(notices) = self.take()? {
-                notifications.cancel_wait(ticket);
-                return Ok(Some(notices));
-            }
-            if last_try {
-                notifications.cancel_wait(ticket);
-                return Ok(None);
-            }
-            let watch = [notifications.watch(ticket)];
-            let sleep = Sleep::on(inner.registry, &watch).behind(&relay, &owners);
-            let slept = sleep
-                .beginning_at(turn)
-                .until_it_comes(ticket.until(deadline), || self.has_something());
-            match slept {
-                Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
-                Ok(Asleep::LookAgain) => {}
-                Err(errno) => {
-                    let path = inner.registry.path();
-                    return Err(Error::from_errno("wait in", path, errno).into());
-                }
-            }
-            // Woken: looks again, first without preparing another wait.
-            if let Some(notices) = self.take()? {
-                return Ok(Some(notices));
-            }
-            turn += MOST_OWNERS;
-        }
+            Ok(self.take()?.map_or(Look::Nothing(owners), Look::Got))
+        };
+        let me = inner.registry.me()?;
+        let spin_wait = Some(&inner.spin_wait);
+        wait_for(me, spin_wait, notifications, deadline, || self.has_something(), look)
     }
 }
 

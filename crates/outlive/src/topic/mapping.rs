@@ -1,7 +1,6 @@
 //! A topic's file, as this process has it mapped.
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use super::layout::{
     LARGEST_PAYLOAD, MOST_RINGS, MOST_SUBSCRIBERS, PAGE, Plan, RELIABLE, RingWords,
@@ -15,11 +14,6 @@ use crate::segment::{Segment, View};
 use crate::shim::Ordering;
 use crate::sys::futex;
 use crate::wake::SpinWait;
-
-/// How long to wait for a dead owner to end, or for another process to finish cleaning a ring.
-pub(super) const LONGEST_CARE: Duration = Duration::from_secs(2);
-/// How often to check whether a dead owner has ended: no wake announces it.
-pub(super) const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// What all handles of a topic in this process share.
 pub(super) struct Inner {

@@ -13,12 +13,12 @@ use super::back_pressure;
 use super::durability;
 use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
-use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
+use super::mapping::Inner;
 use super::ring_choice::{self, Rank};
 use super::ring_owner::{LOOKING_AFTER, has_ended, publisher};
 use super::slot::Origin;
 use super::watched::Others;
-use crate::liveness::{Ends, Me};
+use crate::liveness::{ASK_AGAIN, Ends, LONGEST_CARE, Me};
 use crate::pool::{ObjectRef, Tag};
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
@@ -232,12 +232,9 @@ fn release(words: &RingWords, claim: u32) {
 fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ring, Error> {
     let words = inner.ring(index);
     let slots = inner.slots(index)?;
-    let mut published = inner.published(index);
-    let slot_of = |position: u64| &slots[(position & (slots.len() as u64 - 1)) as usize];
-    let next = slot_of(published);
-    if next.position() == Some(published) {
-        // It had been published, and its publisher died before it could count it.
-        published += 1;
+    let published = inner.all_published(index);
+    if published != inner.published(index) {
+        // The last one's publisher died before it could count it.
         words.published.store(published, Ordering::Release);
     }
     let mut ring = Ring {

@@ -47,7 +47,8 @@ const HEADER: u32 = 2;
 /// Where the number of a session lies in `form`: above the flags.
 const SESSION_AT: u32 = 32 + 3;
 
-/// Who publishes, as a slot's words have it: the same for all messages of a session.
+/// A message's publisher and session, as a slot's words have them: the same for all messages of a
+/// session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     /// The publishing process's token, in the upper half.

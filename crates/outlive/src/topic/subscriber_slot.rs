@@ -9,8 +9,8 @@
 //! | (T, sweeping) | its owner had ended, and T clears it | the next one, from (T dead, sweeping) |
 
 use super::layout::{Claim, MOST_SUBSCRIBERS, State, SubscriberSlot};
-use super::mapping::{ASK_AGAIN, Inner, LONGEST_CARE};
-use crate::liveness::{Ends, Me};
+use super::mapping::Inner;
+use crate::liveness::{ASK_AGAIN, Ends, LONGEST_CARE, Me};
 use crate::shim::{Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;

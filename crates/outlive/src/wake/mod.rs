@@ -18,6 +18,7 @@ mod record;
 mod sleep;
 mod strategy;
 mod wait_dead;
+mod wait_for;
 mod wait_list;
 
 pub use error::WaitError;
@@ -30,4 +31,5 @@ pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
 pub(crate) use strategy::SPINS;
 pub(crate) use strategy::SpinWait;
 pub use strategy::WaitStrategy;
+pub(crate) use wait_for::{Look, wait_for};
 pub(crate) use wait_list::{WaitList, WaitWords};

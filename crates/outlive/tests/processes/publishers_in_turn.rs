@@ -43,7 +43,7 @@ fn as_much_as_all_rings_hold_is_kept(world: &World) {
     let mut second = topic.subscriber().expect("a slot");
     for number in 0..COUNT {
         publish_one(&topic, number);
-        // Who has taken all keeps no ring from being used again.
+        // A subscriber that has taken all keeps no ring from being used again.
         assert_eq!(drain(&mut second), [number]);
     }
     // The oldest ones are lost, and no others, and that is told.
