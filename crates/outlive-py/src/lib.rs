@@ -51,6 +51,7 @@ mod pool;
 mod queue;
 mod queue_ends;
 mod record;
+mod request;
 mod rlock;
 mod rw_lock;
 mod sample;
@@ -112,6 +113,8 @@ mod _outlive {
     #[pymodule_export]
     use crate::queue::{Peeked, Queue};
     #[pymodule_export]
+    use crate::request::Request;
+    #[pymodule_export]
     use crate::rlock::RLock;
     #[pymodule_export]
     use crate::rw_lock::{RwHold, RwLock};
@@ -120,7 +123,7 @@ mod _outlive {
     #[pymodule_export]
     use crate::semaphore::Semaphore;
     #[pymodule_export]
-    use crate::service::{Client, Request, Server};
+    use crate::service::{Client, Server};
     #[pymodule_export]
     use crate::state::State;
     #[pymodule_export]

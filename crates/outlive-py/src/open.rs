@@ -45,3 +45,15 @@ pub(crate) fn closed() -> PyErr {
 
 /// One of the three arguments of `__exit__`.
 pub(crate) type Left<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+/// Says what a `with` block has raised, as the last line of a traceback does; `None`: nothing.
+pub(crate) fn why(exc_type: Left<'_, '_>, exc_value: Left<'_, '_>) -> Option<String> {
+    let exc_type = exc_type.filter(|exc_type| !exc_type.is_none())?;
+    let class = exc_type.getattr("__name__").map(|name| name.to_string());
+    let class = class.unwrap_or_else(|_| exc_type.to_string());
+    // An exception whose `str` raises has its class alone.
+    let message = exc_value.and_then(|value| value.str().ok());
+    match message.map(|message| message.to_string_lossy().into_owned()) {
+        Some(message) if !message.is_empty() => Some(format!("{class}: {message}")),
+        _ => Some(class),
+    }
+}

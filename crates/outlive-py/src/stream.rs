@@ -10,8 +10,7 @@ use crate::bytes::Given;
 use crate::errors::reply_failed;
 use crate::handle_mutex::HandleMutex;
 use crate::named::Named;
-use crate::open::Left;
-use crate::service::why;
+use crate::open::{Left, why};
 use crate::waiting::{Until, wait};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The

@@ -19,7 +19,8 @@ use crate::node::DomainWatch;
 use crate::notifier::Listener;
 use crate::open::{Left, closed};
 use crate::queue::Queue;
-use crate::service::{Request, Server};
+use crate::request::Request;
+use crate::service::Server;
 use crate::subscriber::Subscriber;
 use crate::waiting::Until;
 
