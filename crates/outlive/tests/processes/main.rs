@@ -107,6 +107,7 @@ mod store;
 mod tasks;
 mod tokens;
 mod topic_churn;
+mod topic_crowd;
 mod topic_damage;
 mod topic_deaths;
 mod topic_reliable;
@@ -218,6 +219,7 @@ const ALL: &[&[runner::Check]] = &[
     topic_sessions::CHECKS,
     topic_deaths::CHECKS,
     topic_churn::CHECKS,
+    topic_crowd::CHECKS,
     topic_damage::CHECKS,
     wait_sets::CHECKS,
     wait_bridges::CHECKS,
