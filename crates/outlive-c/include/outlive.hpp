@@ -34,6 +34,7 @@
 #include "outlive/rpc.hpp"
 #include "outlive/state.hpp"
 #include "outlive/sync.hpp"
+#include "outlive/tail.hpp"
 #include "outlive/topic.hpp"
 #include "outlive/wait_set.hpp"
 

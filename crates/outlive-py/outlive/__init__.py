@@ -57,7 +57,9 @@ from . import _outlive
 from . import errors as errors
 from ._payload import items as items
 from ._payload import payload as payload
+from ._payload import record as record
 from ._payload import text as text
+from ._payload import with_tail as with_tail
 
 # No `__all__`: with one, `help(outlive)` would print all of each class.
 from ._outlive import (
