@@ -10,7 +10,7 @@ use crate::output;
 use crate::signals::{SLICE, Signals};
 use crate::verbs::awaited::{Awaited, Found};
 
-/// Print how often what happens
+/// Print how often each number is notified
 ///
 /// listen prints a line for each number that was notified since it looked last: the number, and how
 /// often. It counts from when it begins, and goes on until it is interrupted (exit code 0), or has
