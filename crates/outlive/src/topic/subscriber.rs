@@ -329,8 +329,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the next message, or `None` at once if there is none.
     ///
     /// # Errors
-    /// [`RecvError::TooManyHeld`], [`RecvError::Lagged`], [`RecvError::NotOwner`],
-    /// [`RecvError::Damaged`], [`RecvError::System`].
+    /// [`RecvError::TooManyHeld`], [`RecvError::Lagged`], [`RecvError::NewSession`] if it is to be
+    /// [told](SubscriberOptions::sessions), [`RecvError::NotOwner`], [`RecvError::Damaged`],
+    /// [`RecvError::System`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the message counts as taken, or not; other subscribers
