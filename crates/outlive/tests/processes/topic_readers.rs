@@ -271,7 +271,7 @@ fn a_member_with_fewer_rights_subscribes(world: &World) {
             let sample = subscriber.recv_timeout(PATIENCE).expect("ours").expect("in time");
             assert_eq!(read_message(&sample), (1, number));
         }
-        // What it cannot look after it leaves to those who can.
+        // What it cannot look after is left to processes that can.
         let report = domain.sweep(false).expect("swept");
         assert!(report.failed.iter().all(|(name, _)| name == "topic"), "{report:?}");
     });
