@@ -23,53 +23,16 @@
 use core::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::layout::{Plan, SubscriberWords};
+use super::layout::{
+    ANNOUNCING_AT, ControlHead, JOIN_AT, JoinWords, Plan, SPACE_BYTES, SPACES_AT, SubscriberWords,
+};
 use crate::Error;
-use crate::segment::{BODY, Folder, Segment, SharedLayout, Spec, View, Writer, control_file};
-use crate::shim::{AtomicU32, AtomicU64};
+use crate::segment::{Folder, Segment, Spec, View, Writer, control_file};
+use crate::shim::AtomicU64;
 use crate::sys::file::Rights;
 use crate::sys::map::PAGE;
 use crate::sys::resident::Residency;
-use crate::wake::{EventCount, RelayedEventCount};
-
-const JOIN_AT: u64 = BODY;
-const HEAD_AT: u64 = JOIN_AT + PAGE;
-pub(super) const SPACES_AT: u64 = HEAD_AT + size_of::<ControlHead>() as u64;
-/// Bytes of a ring's eventcount: a cache line.
-pub(super) const SPACE_BYTES: u64 = 64;
-
-/// The words that subscribers write when they join, and never again: without them publishers would
-/// neither see what subscribers hold, nor wait for them.
-#[repr(C)]
-pub(super) struct JoinWords {
-    /// How many subscribers' slots have ever been in use.
-    pub(super) subscriber_slots: AtomicU32,
-    /// Whether any subscriber has ever asked to be reliable.
-    pub(super) reliable: AtomicU32,
-}
-
-/// The words that all subscribers write at any time: a wrong one delays, or wakes in vain.
-#[repr(C)]
-pub(super) struct ControlHead {
-    // Written by subscribers that sleep, and by publishers that wake them.
-    pub(super) notifications: RelayedEventCount,
-    reserved: [AtomicU32; 12],
-    // Written by publishers and subscribers that come and go.
-    /// How often one has; a futex word.
-    pub(super) changes: AtomicU32,
-    reserved_2: [AtomicU32; 15],
-}
-
-const _: () = {
-    assert!(core::mem::offset_of!(ControlHead, changes) == 64);
-    assert!(size_of::<ControlHead>() == 128);
-    assert!(size_of::<EventCount>() as u64 <= SPACE_BYTES);
-};
-
-// SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl SharedLayout for ControlHead {}
-// SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl SharedLayout for JoinWords {}
+use crate::wake::EventCount;
 
 /// A topic's control file, as this process has it mapped.
 pub(super) struct Control {
@@ -128,8 +91,8 @@ impl Control {
         segment.exists(plan.subscriber_slot_at(0))?;
         // A publisher that did not see a slot would use again what its subscriber holds.
         segment.expect_mapped(plan.control_end())?;
-        let shared = plan.subscriber_slot_at(0) - HEAD_AT;
-        let announcing = segment.writer()?.part(HEAD_AT, shared)?;
+        let shared = plan.subscriber_slot_at(0) - ANNOUNCING_AT;
+        let announcing = segment.writer()?.part(ANNOUNCING_AT, shared)?;
         let head = announcing.base().cast();
         let joined = NonNull::from(segment.at::<JoinWords>(JOIN_AT)?);
         let announcing = Some(announcing);
@@ -140,7 +103,7 @@ impl Control {
     pub(super) fn writable(&self, plan: &Plan) -> Result<Control, Error> {
         let segment = self.segment.again(Rights::ReadWrite)?;
         segment.expect_mapped(plan.control_end())?;
-        let head = NonNull::from(segment.at::<ControlHead>(HEAD_AT)?);
+        let head = NonNull::from(segment.at::<ControlHead>(ANNOUNCING_AT)?);
         let joined = NonNull::from(segment.at::<JoinWords>(JOIN_AT)?);
         Ok(Control { segment, announcing: None, head, joined, own: Mutex::default() })
     }
@@ -162,7 +125,7 @@ impl Control {
     /// below the most publishers.
     #[inline]
     pub(super) fn space(&self, ring: u32) -> &EventCount {
-        let offset = SPACES_AT - HEAD_AT + u64::from(ring) * SPACE_BYTES;
+        let offset = SPACES_AT - ANNOUNCING_AT + u64::from(ring) * SPACE_BYTES;
         // SAFETY: before the subscribers' slots, which `open` has found to exist, and mapped with
         // the head; aligned; all atomics.
         unsafe { self.head.cast::<u8>().add(offset as usize).cast::<EventCount>().as_ref() }

@@ -14,12 +14,12 @@
 //! are first used. How many rings
 //! and subscribers' slots there are, and how many hazard pointers a slot has, the topic's maker says.
 
-use super::control::{SPACE_BYTES, SPACES_AT};
 use super::hazard::{HazardPointers, NEAR};
 use super::slot::SLOT;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{BODY, MOST_RESERVED, Segment, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::wake::{EventCount, RelayedEventCount};
 use crate::{Error, TokenId};
 
 /// The most that the maker of a topic may ask for.
@@ -163,6 +163,48 @@ impl RingWords {
         self.awaited.store(ANY, Ordering::Relaxed);
     }
 }
+
+/// Where the words lie in the control file that subscribers write when they join,
+pub(super) const JOIN_AT: u64 = BODY;
+/// those that they write at any time,
+pub(super) const ANNOUNCING_AT: u64 = JOIN_AT + PAGE;
+/// and the rings' eventcounts.
+pub(super) const SPACES_AT: u64 = ANNOUNCING_AT + size_of::<ControlHead>() as u64;
+/// Bytes of a ring's eventcount: a cache line.
+pub(super) const SPACE_BYTES: u64 = 64;
+
+/// The words that subscribers write when they join, and never again: without them publishers would
+/// neither see what subscribers hold, nor wait for them.
+#[repr(C)]
+pub(super) struct JoinWords {
+    /// How many subscribers' slots have ever been in use.
+    pub(super) subscriber_slots: AtomicU32,
+    /// Whether any subscriber has ever asked to be reliable.
+    pub(super) reliable: AtomicU32,
+}
+
+/// The words that all subscribers write at any time: a wrong one delays, or wakes in vain.
+#[repr(C)]
+pub(super) struct ControlHead {
+    // Written by subscribers that sleep, and by publishers that wake them.
+    pub(super) notifications: RelayedEventCount,
+    reserved: [AtomicU32; 12],
+    // Written by publishers and subscribers that come and go.
+    /// How often one has; a futex word.
+    pub(super) changes: AtomicU32,
+    reserved_2: [AtomicU32; 15],
+}
+
+const _: () = {
+    assert!(core::mem::offset_of!(ControlHead, changes) == 64);
+    assert!(size_of::<ControlHead>() == 128);
+    assert!(size_of::<EventCount>() as u64 <= SPACE_BYTES);
+};
+
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
+unsafe impl SharedLayout for ControlHead {}
+// SAFETY: all its fields are atomics, for which every bit pattern is valid.
+unsafe impl SharedLayout for JoinWords {}
 
 /// The first words of a subscriber's slot. Behind them lie its hazard pointers and its cursors:
 /// [`SubscriberWords`].

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::control::{Control, ControlHead, OwnSlot};
+use super::control::{Control, OwnSlot};
 use super::layout::{
-    LARGEST_PAYLOAD, PAGE, Plan, RELIABLE, RingWords, SubscriberWords, TopicHead, ring_bytes,
+    ControlHead, LARGEST_PAYLOAD, PAGE, Plan, RELIABLE, RingWords, SubscriberWords, TopicHead,
+    ring_bytes,
 };
 use super::slot::{SLOT, Slot};
 use crate::Error;
