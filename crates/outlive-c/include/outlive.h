@@ -426,6 +426,11 @@
 #define OUTLIVE_WRITABLE 6
 
 /**
+ * The subscriber has got no message, or the publisher has published none, for its period.
+ */
+#define OUTLIVE_MISSED 7
+
+/**
  * What an opening does with a name: the `how` of all functions that open something by its name.
  *
  * Options that are 0 or NULL take what an existing thing has; one that is set, and is not what the
@@ -1260,6 +1265,12 @@ typedef struct outlive_publisher_options_t {
    * publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
    */
   uint64_t max_blocking;
+  /**
+   * How often this publisher means to publish, in nanoseconds: each period that passes without a
+   * message is counted (`outlive_publisher_missed`), and a wait set tells it
+   * (`outlive_wait_set_add_due`). 0: not said.
+   */
+  uint64_t period;
 } outlive_publisher_options_t;
 
 /**
@@ -1300,7 +1311,8 @@ typedef struct outlive_subscriber_options_t {
   size_t key_count;
   /**
    * How often to expect a message, in nanoseconds: receiving fails with ETIME when none comes
-   * for so long. 0: no such limit.
+   * for so long, a wait set says OUTLIVE_MISSED, and each period that passes is counted
+   * (`outlive_subscriber_missed`). 0: no such limit.
    */
   uint64_t period;
   /**
@@ -3190,6 +3202,12 @@ int outlive_publisher_publish_copy(struct outlive_publisher_t *publisher,
 uint32_t outlive_publisher_subscriber_count(const struct outlive_publisher_t *publisher);
 
 /**
+ * Returns how many periods have passed without a message of this publisher: those before its last
+ * message, and those that a wait set has taken since. 0 for NULL, and without a period.
+ */
+uint64_t outlive_publisher_missed(const struct outlive_publisher_t *publisher);
+
+/**
  * Receives the next message, waiting for it until the deadline.
  *
  * Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a
@@ -3225,6 +3243,12 @@ uint64_t outlive_subscriber_lost(const struct outlive_subscriber_t *subscriber);
  * NULL.
  */
 uint64_t outlive_subscriber_expired(const struct outlive_subscriber_t *subscriber);
+
+/**
+ * Returns how many of its periods have passed without a message; one ETIME stands for all that had
+ * passed by then. 0 for NULL, and without a period.
+ */
+uint64_t outlive_subscriber_missed(const struct outlive_subscriber_t *subscriber);
 
 /**
  * Returns how many messages are waiting for it. 0 for NULL.
@@ -3980,7 +4004,8 @@ int outlive_wait_set_add_listener(struct outlive_wait_set_t *set,
                                   uint64_t *key);
 
 /**
- * Adds a topic's subscriber: OUTLIVE_READABLE.
+ * Adds a topic's subscriber: OUTLIVE_READABLE; OUTLIVE_MISSED when none has come for its period,
+ * until a receive has returned ETIME.
  *
  * Errors: EXDEV, EINVAL.
  */
@@ -4072,6 +4097,25 @@ int outlive_wait_set_add_request(struct outlive_wait_set_t *set,
 int outlive_wait_set_add_publisher(struct outlive_wait_set_t *set,
                                    const struct outlive_publisher_t *publisher,
                                    uint64_t *key);
+
+/**
+ * Adds the period of a publisher: OUTLIVE_MISSED when it has published nothing for its period, until
+ * it does or `outlive_wait_set_take_missed` is called; never without a period. The set may be
+ * another thread's, which so learns that the publisher's thread hangs.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_wait_set_add_due(struct outlive_wait_set_t *set,
+                             const struct outlive_publisher_t *publisher,
+                             uint64_t *key);
+
+/**
+ * Returns in `*periods` how many periods have passed without a message since the publisher's last
+ * message, or the last call. From then on it is not ready before the end of the next.
+ *
+ * Errors: EINVAL: the key is no publisher's period of this set.
+ */
+int outlive_wait_set_take_missed(struct outlive_wait_set_t *set, uint64_t key, uint64_t *periods);
 
 /**
  * Adds a state: OUTLIVE_CHANGED for a value, the present one first; OUTLIVE_ENDED for a writer's

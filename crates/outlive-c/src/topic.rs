@@ -108,6 +108,10 @@ pub struct outlive_publisher_options_t {
     /// How long a reliable subscriber may be in the way of a message, in nanoseconds; then
     /// publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
     pub max_blocking: u64,
+    /// How often this publisher means to publish, in nanoseconds: each period that passes without a
+    /// message is counted (`outlive_publisher_missed`), and a wait set tells it
+    /// (`outlive_wait_set_add_due`). 0: not said.
+    pub period: u64,
 }
 
 /// Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
@@ -133,7 +137,8 @@ pub struct outlive_subscriber_options_t {
     /// How many keys.
     pub key_count: usize,
     /// How often to expect a message, in nanoseconds: receiving fails with ETIME when none comes
-    /// for so long. 0: no such limit.
+    /// for so long, a wait set says OUTLIVE_MISSED, and each period that passes is counted
+    /// (`outlive_subscriber_missed`). 0: no such limit.
     pub period: u64,
     /// Not 0: it is told of each start of a publisher before the first message of it: receiving
     /// returns OUTLIVE_NEW_SESSION, once.
@@ -316,13 +321,16 @@ pub unsafe extern "C" fn outlive_topic_publisher(
 unsafe fn publisher_options(
     given: *const outlive_publisher_options_t,
 ) -> Result<PublisherOptions, Failure> {
-    let default = outlive_publisher_options_t { size: 0, max_blocking: 0 };
+    let default = outlive_publisher_options_t { size: 0, max_blocking: 0, period: 0 };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers.
     let given = unsafe { options(given, default) }?;
     let mut options = PublisherOptions::default();
     if given.max_blocking > 0 {
         options = options.max_blocking(Duration::from_nanos(given.max_blocking));
+    }
+    if given.period > 0 {
+        options = options.period(Duration::from_nanos(given.period));
     }
     Ok(options)
 }
@@ -600,6 +608,14 @@ pub unsafe extern "C" fn outlive_publisher_subscriber_count(
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.subscriber_count()))
 }
 
+/// Returns how many periods have passed without a message of this publisher: those before its last
+/// message, and those that a wait set has taken since. 0 for NULL, and without a period.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_publisher_missed(publisher: *const outlive_publisher_t) -> u64 {
+    // SAFETY: the C caller passes a live publisher.
+    entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.missed()))
+}
+
 /// Receives the next message, waiting for it until the deadline.
 ///
 /// Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a
@@ -671,6 +687,14 @@ pub unsafe extern "C" fn outlive_subscriber_expired(
 ) -> u64 {
     // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.expired()))
+}
+
+/// Returns how many of its periods have passed without a message; one ETIME stands for all that had
+/// passed by then. 0 for NULL, and without a period.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_subscriber_missed(subscriber: *const outlive_subscriber_t) -> u64 {
+    // SAFETY: the C caller passes a live subscriber.
+    entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.missed()))
 }
 
 /// Returns how many messages are waiting for it. 0 for NULL.

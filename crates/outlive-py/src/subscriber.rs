@@ -102,6 +102,12 @@ impl Subscriber {
         Ok(self.handle.lock(py)?.expired())
     }
 
+    /// Periods that have passed without a message.
+    #[getter]
+    fn missed(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.handle.lock(py)?.missed())
+    }
+
     /// Messages that are waiting for this subscriber.
     #[getter]
     fn lag(&self, py: Python<'_>) -> PyResult<u64> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use outlive::SendError;
 use outlive::describe::Description;
 use outlive::topic::{
-    Durability, Header, Publisher as Core, PublisherOptions, SubscriberOptions, Topic as CoreTopic,
-    TopicOptions,
+    Due, Durability, Header, Publisher as Core, PublisherOptions, SubscriberOptions,
+    Topic as CoreTopic, TopicOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -261,11 +261,22 @@ impl Topic {
     ///
     /// ``max_blocking``: how many seconds a reliable subscriber may be in the way of a message; then
     /// publishing goes on without it, and its ``recv`` raises ``Lagged``. None: for ever.
-    #[pyo3(signature = (*, max_blocking=None))]
-    fn publisher(&self, py: Python<'_>, max_blocking: Option<f64>) -> PyResult<Publisher> {
+    ///
+    /// ``period``: how often it means to publish, in seconds; each period that passes without a
+    /// message is counted (``missed``), and ``WaitSet.add_due`` tells it.
+    #[pyo3(signature = (*, max_blocking=None, period=None))]
+    fn publisher(
+        &self,
+        py: Python<'_>,
+        max_blocking: Option<f64>,
+        period: Option<f64>,
+    ) -> PyResult<Publisher> {
         let mut options = PublisherOptions::default();
         if let Some(span) = span("max_blocking", max_blocking)? {
             options = options.max_blocking(span);
+        }
+        if let Some(period) = span("period", period)? {
+            options = options.period(period);
         }
         let publisher = self.topic.get()?.publisher_with(options).raised(py)?;
         Ok(Publisher {
@@ -282,7 +293,8 @@ impl Topic {
     /// ``reliable``: publishers wait for it, as long as it lives; raises ``BadOption`` if the topic
     /// does not offer that. ``keep_last``: the maximum lag,
     /// in messages. ``keys``: only messages with these keys. ``period``: receiving raises
-    /// ``Missed`` when no message comes for so many seconds.
+    /// ``Missed`` when no message comes for so many seconds; each such period is counted
+    /// (``missed``).
     ///
     /// ``durability``: which earlier messages to get at most; raises ``BadOption`` if the topic
     /// offers less. ``sessions``: ``recv`` raises ``NewSession`` before the first message of each
@@ -445,6 +457,10 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
+    pub(crate) fn due(&self, py: Python<'_>) -> PyResult<Due> {
+        Ok(self.handle.lock(py)?.due())
+    }
+
     fn layout_of(&self, dtype: &Bound<'_, PyAny>, extents: &[usize]) -> PyResult<Layout> {
         let mut last = self.last_type.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, item)) = &*last
@@ -619,6 +635,12 @@ impl Publisher {
     #[getter]
     fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.handle.lock(py)?.subscriber_count())
+    }
+
+    /// Periods that have passed without a message of this publisher.
+    #[getter]
+    fn missed(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.handle.lock(py)?.missed())
     }
 
     /// Closes the publisher: its place is free for another one, and using it raises ``ValueError``.

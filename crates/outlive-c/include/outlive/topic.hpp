@@ -113,6 +113,8 @@ public:
         return publish_copy(bytes_of(message), &header, deadline);
     }
     uint32_t subscriber_count() const noexcept { return outlive_publisher_subscriber_count(raw()); }
+    /** Returns how many of its periods have passed without a message. */
+    uint64_t missed() const noexcept { return outlive_publisher_missed(raw()); }
 
     outlive_publisher_t *raw() const noexcept { return handle_.get(); }
 
@@ -151,9 +153,11 @@ public:
         return Sample(handle);
     }
     /** Returns how many messages were overwritten before this subscriber took them. */
+    uint64_t lost() const noexcept { return outlive_subscriber_lost(raw()); }
     /** Returns how many messages were older than its max_age. */
     uint64_t expired() const noexcept { return outlive_subscriber_expired(raw()); }
-    uint64_t lost() const noexcept { return outlive_subscriber_lost(raw()); }
+    /** Returns how many of its periods have passed without a message. */
+    uint64_t missed() const noexcept { return outlive_subscriber_missed(raw()); }
     /** Returns how many messages are waiting for it. */
     uint64_t lag() const noexcept { return outlive_subscriber_lag(raw()); }
     uint32_t publisher_count() const noexcept { return outlive_subscriber_publisher_count(raw()); }

@@ -101,6 +101,7 @@ static void chosen(void) {
     take("i");
     outlive_sample_t *sample = NULL;
     IS(ETIME, outlive_subscriber_recv(subscriber, &sample, SOON));
+    CHECK(outlive_subscriber_missed(subscriber) >= 1 && outlive_publisher_missed(publisher) == 0);
     close_all();
     open_topic(4);
     OK(outlive_topic_publisher(topic, NULL, &publisher));

@@ -105,6 +105,10 @@ impl Subscribing {
                     self.awaited.removed();
                 }
                 Ok(None) => self.give_up_in_time()?,
+                Err(RecvError::Missed) => {
+                    self.tell_missed();
+                    self.give_up_in_time()?;
+                }
                 // Among those that `tell_lost` counts.
                 Err(RecvError::Lagged { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -136,6 +140,12 @@ impl Subscribing {
             talk(format_args!("{} lost: {text}", counted(lost - told, "message")));
             self.lost_told = (lost, Instant::now());
         }
+    }
+
+    /// Says that no message has come in time.
+    fn tell_missed(&self) {
+        let since = self.since.elapsed().as_secs_f64();
+        talk(format_args!("no message on '{}' for {since:.3} s", self.name.escape_debug()));
     }
 
     /// Sleeps until the topic is there, or that moment has come. False: a signal came.

@@ -148,8 +148,8 @@ pub enum RecvError {
     /// [`Receiver::end_when_senders_gone`](crate::queue::Receiver::end_when_senders_gone).
     Closed,
     /// No message has come for longer than the subscriber's
-    /// [`period`](crate::topic::SubscriberOptions::period). It is returned once for each period
-    /// that passes.
+    /// [`period`](crate::topic::SubscriberOptions::period). It is returned once for the
+    /// periods that have passed since the last message or report.
     Missed,
     /// A publisher has stopped waiting for this reliable subscriber, which was in its way for longer
     /// than its [`max_blocking`](crate::topic::PublisherOptions::max_blocking), and has overwritten

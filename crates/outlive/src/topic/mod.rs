@@ -25,6 +25,7 @@
 //! doc/protocols/topic.md has the argument.
 
 mod back_pressure;
+mod due;
 mod durability;
 mod free_list;
 mod hazard;
@@ -62,6 +63,7 @@ mod topic;
 mod usage;
 mod watched;
 
+pub use due::Due;
 pub use durability::Durability;
 pub use header::Header;
 pub use layout::LARGEST_PAYLOAD;

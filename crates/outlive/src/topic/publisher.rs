@@ -14,6 +14,7 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::due::Expected;
 use super::header::Header;
 use super::loan::{Left, LenderOfPublisher};
 use super::mapping::Inner;
@@ -69,6 +70,8 @@ pub struct Publisher<M: Payload + ?Sized = [u8]> {
     /// Whether wait sets may wait for room: then all subscribers notify this publisher.
     pub(super) has_sets: Cell<bool>,
     pub(super) options: PublisherOptions,
+    /// By when its next message is expected, if it has a period.
+    pub(super) expected: Option<Arc<Expected>>,
     /// The message that a subscriber is in the way of, and since when.
     pub(super) blocked: Cell<Option<(u64, Instant)>>,
     /// What the ring's earlier publishers have counted.
@@ -132,7 +135,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
     ) -> Result<Publisher<M>, Error> {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
-        let ring = ring::take(&inner, me, process)?;
+        let mut ring = ring::take(&inner, me, process)?;
+        let expected = options.period.map(|period| Arc::new(Expected::new(period)));
+        ring.others.expect(expected.clone());
         let slots = core::ptr::from_ref(inner.slots(ring.index)?);
         let is_aligned = M::METADATA.align <= 8 && inner.segment.header().type_align() <= 8;
         let marked_before = inner.ring(ring.index).marked.load(Ordering::Relaxed);
@@ -145,6 +150,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             room_until: Cell::new(0),
             has_sets: Cell::new(false),
             options,
+            expected,
             blocked: Cell::new(None),
             marked_before,
             stamps,

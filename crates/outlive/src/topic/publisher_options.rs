@@ -28,6 +28,7 @@ use std::time::Duration;
 #[must_use = "options do nothing until a topic makes a publisher with them"]
 pub struct PublisherOptions {
     pub(super) max_blocking: Option<Duration>,
+    pub(super) period: Option<Duration>,
 }
 
 impl PublisherOptions {
@@ -51,6 +52,19 @@ impl PublisherOptions {
     /// nothing.
     pub fn max_blocking(mut self, span: Duration) -> PublisherOptions {
         self.max_blocking = Some(span);
+        self
+    }
+
+    /// Sets how often this publisher means to publish, DDS's *offered deadline*: each period that
+    /// passes without a message is [counted](super::Publisher::missed), and
+    /// [`Publisher::due`](super::Publisher::due) tells another thread of it at its end. No
+    /// subscriber is told: each has a [period](super::SubscriberOptions::period) of its own.
+    /// Default: none.
+    ///
+    /// A period begins when a message is published. With this option each publish looks at the
+    /// clock, and at all rings of the topic that have been in use.
+    pub fn period(mut self, period: Duration) -> PublisherOptions {
+        self.period = Some(period);
         self
     }
 

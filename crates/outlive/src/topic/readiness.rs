@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::due::Expected;
 use super::layout::{Claim, SubscriberSlot};
 use super::mapping::Inner;
 use super::slot::{MessageState, Slot};
@@ -30,6 +31,8 @@ pub(crate) struct SubscriberReadiness {
     process: TokenId,
     /// The subscriber has left.
     left: Arc<AtomicBool>,
+    /// By when the next message is expected, if it has a period.
+    expected: Option<Arc<Expected>>,
     /// The rings that are looked at, chosen as the subscriber chooses its own.
     watched: Arc<Mutex<WatchedRings>>,
 }
@@ -67,6 +70,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             subscriber_slot,
             process: self.process,
             left: Arc::clone(self.told_left.get_or_init(Arc::default)),
+            expected: self.expected.clone(),
             watched: Arc::default(),
         }
     }
@@ -129,9 +133,13 @@ impl SubscriberReadiness {
 
 impl Waited for SubscriberReadiness {
     fn look(&self) -> SourceState {
-        match self.has_something() {
-            true => SourceState::Ready(Readiness::Readable),
-            false => SourceState::Waiting,
+        if self.has_something() {
+            return SourceState::Ready(Readiness::Readable);
+        }
+        match &self.expected {
+            // A subscriber that has left expects nothing.
+            Some(expected) if !self.left.load(StdOrdering::Relaxed) => expected.look(),
+            _ => SourceState::Waiting,
         }
     }
 
@@ -158,7 +166,8 @@ impl Waited for SubscriberReadiness {
     }
 }
 
-/// Ready when a receive is worth a try: the message there may have none of its keys.
+/// Ready when a receive is worth a try: the message there may have none of its keys; or when none
+/// has come for its [`period`](super::SubscriberOptions::period).
 impl<M: Payload + ?Sized> Source for Subscriber<M> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();

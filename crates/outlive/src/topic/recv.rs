@@ -8,7 +8,6 @@
 //! | the sample is dropped: hazard pointer = 0 | |
 
 use core::ptr::NonNull;
-use std::time::Instant;
 
 use super::layout::{Claim, State};
 use super::readiness::GONE;
@@ -53,7 +52,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 self.meet_rings()?;
                 continue;
             }
-            let Some((order, ring)) = next else { return Ok(None) };
+            let Some((order, ring)) = next else { return self.none_there() };
             let position = self.cursors[ring];
             if order == GONE {
                 // It is there after all: it takes its turn by its order.
@@ -65,8 +64,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             match self.take_there(ring, position) {
                 Took::Yes(taken) => {
                     self.advance(ring, position + 1);
-                    if self.options.period.is_some() {
-                        self.last = Instant::now();
+                    if let Some(expected) = &self.expected {
+                        expected.taken();
                     }
                     return Ok(Some(Sample::new(taken)));
                 }
@@ -86,6 +85,15 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             }
         }
         Ok(None)
+    }
+
+    /// No message is there: returns `None`, or what is to be told behind the last one.
+    #[inline]
+    fn none_there(&self) -> Result<Option<Sample<M>>, RecvError> {
+        match &self.expected {
+            Some(expected) if expected.take() > 0 => Err(RecvError::Missed),
+            _ => Ok(None),
+        }
     }
 
     /// Returns whether there is something for this subscriber, as far as can be seen without taking

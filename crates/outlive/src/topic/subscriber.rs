@@ -16,8 +16,9 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::due::Expected;
 use super::durability::{Durability, vouched_from};
 use super::layout::{MOST_RINGS, SubscriberSlot};
 use super::mapping::Inner;
@@ -91,8 +92,8 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) sessions: [u32; MOST_RINGS],
     /// Whether it looks closer at each message: it has keys, or asks for sessions or a `max_age`.
     pub(super) is_selective: bool,
-    /// When the last message came.
-    pub(super) last: Instant,
+    /// By when the next message is expected, if it has a period.
+    pub(super) expected: Option<Arc<Expected>>,
     /// Tells wait sets that it has left.
     pub(super) told_left: OnceCell<Arc<AtomicBool>>,
     _message: PhantomData<*const M>,
@@ -258,6 +259,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         // Also of a ring that has come since the cursors were written.
         let joined_at = (0..inner.rings()).map(|ring| inner.published(ring)).collect();
         options.keys.sort_unstable();
+        let expected = options.period.map(|period| Arc::new(Expected::new(period)));
         let is_selective =
             !options.keys.is_empty() || options.sessions || options.max_age.is_some();
         Ok(Subscriber {
@@ -277,7 +279,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             joined_at,
             sessions: [0; MOST_RINGS],
             is_selective,
-            last: Instant::now(),
+            expected,
             told_left: OnceCell::new(),
             inner,
             _message: PhantomData,
@@ -330,7 +332,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     ///
     /// # Errors
     /// [`RecvError::TooManyHeld`], [`RecvError::Lagged`], [`RecvError::NotOwner`],
-    /// [`RecvError::Damaged`], [`RecvError::System`].
+    /// [`RecvError::Damaged`], [`RecvError::System`]; if the subscriber asked for them,
+    /// [`RecvError::Missed`] and [`RecvError::NewSession`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the message counts as taken, or not; other subscribers
@@ -344,7 +347,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the next message, waiting for one.
     ///
     /// # Errors
-    /// The errors of [`Subscriber::try_recv`], and [`RecvError::Missed`].
+    /// The errors of [`Subscriber::try_recv`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
@@ -357,7 +360,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// passed.
     ///
     /// # Errors
-    /// The errors of [`Subscriber::try_recv`], and [`RecvError::Missed`].
+    /// The errors of [`Subscriber::try_recv`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
@@ -370,7 +373,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// passed.
     ///
     /// # Errors
-    /// The errors of [`Subscriber::try_recv`], and [`RecvError::Missed`].
+    /// The errors of [`Subscriber::try_recv`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
@@ -401,7 +404,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// No message is there: decides how long to wait.
     #[cold]
     fn pause(&self, deadline: Deadline) -> Pause {
-        let due = self.options.period.map(|period| Deadline::at(self.last + period));
+        let due = self.expected.as_ref().map(|expected| expected.moment());
         Pause { deadline, due, has_waited: false }
     }
 
@@ -411,10 +414,6 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     fn wait(&mut self, pause: &mut Pause) -> Result<bool, RecvError> {
         if pause.has_waited {
             // No message came, or none for this subscriber.
-            if pause.due.is_some_and(Deadline::has_passed) {
-                self.last = Instant::now();
-                return Err(RecvError::Missed);
-            }
             if pause.deadline.has_passed() {
                 return Ok(false);
             }

@@ -123,9 +123,32 @@ impl SubscriberOptions {
         self
     }
 
-    /// Sets how often to expect a message: receiving fails with
-    /// [`RecvError::Missed`](crate::RecvError::Missed) when none comes for so long. Default: the
-    /// subscriber waits.
+    /// Sets how often to expect a message, DDS's *deadline*: receiving in any form fails with
+    /// [`RecvError::Missed`](crate::RecvError::Missed) when none comes for so long, a wait set says
+    /// [`Readiness::Missed`](crate::wait::Readiness::Missed), and each period that passes is
+    /// [counted](super::Subscriber::missed). Default: the subscriber waits.
+    ///
+    /// A period begins when the subscriber takes a message. One that is there in time is received,
+    /// however late the subscriber looks for it.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-period-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::RecvError;
+    /// use outlive::topic::{Subscriber, Topic};
+    /// use outlive::wait::{Readiness, WaitSet};
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+    /// let options = Subscriber::options().period(Duration::from_millis(2));
+    /// let mut subscriber = topic.subscriber_with(options)?;
+    /// let mut set = WaitSet::new(&domain);
+    /// let key = set.add(&subscriber)?;
+    /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(key, Readiness::Missed)]);
+    /// assert_eq!(subscriber.try_recv().map(drop), Err(RecvError::Missed));
+    /// assert!(subscriber.missed() >= 1);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn period(mut self, period: Duration) -> SubscriberOptions {
         self.period = Some(period);
         self

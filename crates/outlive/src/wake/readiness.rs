@@ -53,6 +53,8 @@ pub enum Readiness {
     Set,
     /// The timer's moment has passed.
     Elapsed,
+    /// The subscriber has got no message, or the publisher has published none, for its period.
+    Missed,
 }
 
 /// What a look at a source finds.

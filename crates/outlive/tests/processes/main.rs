@@ -106,6 +106,7 @@ mod stopped_notifiers;
 mod store;
 mod tasks;
 mod tokens;
+mod topic_alive;
 mod topic_churn;
 mod topic_damage;
 mod topic_deaths;
@@ -217,6 +218,7 @@ const ALL: &[&[runner::Check]] = &[
     topic_samples::CHECKS,
     topic_sessions::CHECKS,
     topic_deaths::CHECKS,
+    topic_alive::CHECKS,
     topic_churn::CHECKS,
     topic_damage::CHECKS,
     wait_sets::CHECKS,

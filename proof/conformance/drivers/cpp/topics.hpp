@@ -87,6 +87,7 @@ public:
         if (verb == "publisher") {
             outlive_publisher_options_t options = OUTLIVE_PUBLISHER_OPTIONS_INIT;
             options.max_blocking = option(args, "blocking", 0) * 1000000;
+            options.period = option(args, "period", 0) * 1000000;
             return topic.out.emplace(topic.topic.publisher(options).value()), ok();
         }
         if (verb == "subscriber") {
@@ -136,7 +137,9 @@ public:
         if (verb == "publish_msgpack" || verb == "recv_msgpack") throw Unsupported{};
         if (verb == "publishers") return ok(topic.in->publisher_count());
         if (verb == "subscribers") return ok(topic.out->subscriber_count());
+        if (verb == "late") return ok(static_cast<uint64_t>(topic.out->missed() > 0));
         outlive::Subscriber &subscriber = topic.in.value();
+        if (verb == "missed") return ok(static_cast<uint64_t>(subscriber.missed() > 0));
         if (verb == "recv") return take(subscriber.recv(until(args.at(1))).value());
         if (verb == "latest") return take(subscriber.latest().value());
         if (verb == "recv_track") {

@@ -65,7 +65,8 @@ def subscriber(name: str) -> Any:
 
 def publish_to(name: str, *options: str) -> None:
     limit = [seconds(option[9:]) for option in options if option.startswith("blocking=")]
-    things[f"{name} publisher"] = thing(name).publisher(max_blocking=limit[0] if limit else None)
+    period = next((seconds(option[7:]) for option in options if option.startswith("period=")), None)
+    things[f"{name} publisher"] = thing(name).publisher(max_blocking=limit[0] if limit else None, period=period)
 
 
 def subscribe(name: str, *options: str) -> None:
@@ -196,6 +197,8 @@ VERBS: Verbs = {
         drain=drain,
         drain_all=drain_all,
         consume=consume,
+        missed=lambda name: int(subscriber(name).missed > 0),
+        late=lambda name: int(publisher(name).missed > 0),
         expired=lambda name: subscriber(name).expired,
         lost=lambda name: subscriber(name).lost,
         lag=lambda name: subscriber(name).lag,

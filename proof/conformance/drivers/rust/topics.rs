@@ -138,6 +138,9 @@ impl Topics {
                 if let Some(span) = answer::option(options, "blocking")? {
                     how = how.max_blocking(Duration::from_millis(span));
                 }
+                if let Some(period) = answer::option(options, "period")? {
+                    how = how.period(Duration::from_millis(period));
+                }
                 let publisher = find(&mut self.topics, name)?.publisher_with(how)?;
                 self.publishers.insert((*name).to_owned(), leak(publisher));
                 done()
@@ -279,6 +282,8 @@ impl Topics {
                 }
                 done()
             }
+            ("missed", [name]) => said(u64::from(self.subscriber(name)?.missed() > 0)),
+            ("late", [name]) => said(u64::from(self.publisher(name)?.missed() > 0)),
             ("expired", [name]) => said(self.subscriber(name)?.expired()),
             ("lost", [name]) => said(self.subscriber(name)?.lost()),
             ("lag", [name]) => said(self.subscriber(name)?.lag()),

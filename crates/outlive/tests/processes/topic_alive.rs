@@ -1,0 +1,152 @@
+//! Messages that do not come in time, and publishers that live and do nothing.
+
+use std::time::{Duration, Instant};
+
+use outlive::topic::{Publisher, Subscriber, Topic};
+use outlive::wait::{Readiness, WaitSet};
+use outlive::{Domain, RecvError};
+
+use crate::board::Board;
+use crate::child::{Child, PATIENCE};
+use crate::runner::World;
+use crate::wait_bridges::block_on;
+
+crate::checks!(
+    a_missed_period_is_told_in_every_form,
+    what_is_there_in_time_is_not_missed,
+    a_publisher_counts_what_it_misses,
+);
+
+fn made(domain: &Domain) -> Topic<u64> {
+    Topic::options().depth(64).open_or_create(domain, "alive").expect("made")
+}
+
+/// What a set with one source says.
+fn ready(set: &mut WaitSet) -> Readiness {
+    let ready = set.wait_timeout(PATIENCE).expect("ours").map(|(_, what)| what);
+    ready.collect::<Vec<_>>()[..].first().copied().expect("in time")
+}
+
+/// A publisher is stopped, then killed: its subscriber is told by every call, by wait sets and by
+/// futures, and counts each period.
+fn a_missed_period_is_told_in_every_form(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    let period = Duration::from_millis(3);
+    let options = Subscriber::options().period(period);
+    let mut subscriber = topic.subscriber_with(options).expect("a slot");
+    let mut set = WaitSet::new(&domain);
+    set.add(&subscriber).expect("added");
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for number in 0.. {
+            publisher.publish(&number).expect("published");
+            board.add(0, 1);
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    });
+    let mut reports = 0;
+    for stopped in [true, false] {
+        board.reach(0, board.get(0) + 2);
+        if stopped {
+            child.stop()
+        } else {
+            child.kill()
+        }
+        while let Ok(Some(sample)) = subscriber.try_recv() {
+            drop(sample);
+        }
+        let before = subscriber.missed();
+        assert_eq!(ready(&mut set), Readiness::Missed);
+        // Until it is told.
+        assert_eq!(ready(&mut set), Readiness::Missed);
+        assert_eq!(subscriber.try_recv().map(drop), Err(RecvError::Missed));
+        assert_eq!(block_on(subscriber.recv_async()).map(drop), Err(RecvError::Missed));
+        assert_eq!(subscriber.recv().map(drop), Err(RecvError::Missed));
+        let told = subscriber.recv_timeout(PATIENCE).map(drop);
+        assert_eq!(told, Err(RecvError::Missed));
+        let told = subscriber.recv_until(outlive::Deadline::after(PATIENCE)).map(drop);
+        assert_eq!(told, Err(RecvError::Missed));
+        reports += 5;
+        assert!(subscriber.missed() >= before + 5, "each report is one or more");
+        if stopped {
+            child.go_on();
+        }
+    }
+    assert!(subscriber.missed() >= reports);
+}
+
+/// However late it is taken. And a subscriber without a period misses nothing.
+fn what_is_there_in_time_is_not_missed(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    let period = Duration::from_millis(2);
+    let mut subscriber =
+        topic.subscriber_with(Subscriber::options().period(period)).expect("a slot");
+    let mut patient = topic.subscriber().expect("a slot");
+    let mut set = WaitSet::new(&domain);
+    set.add(&subscriber).expect("added");
+    let publisher = topic.publisher().expect("a ring");
+    publisher.publish(&1).expect("published");
+    std::thread::sleep(3 * period);
+    assert_eq!(ready(&mut set), Readiness::Readable);
+    assert_eq!(*subscriber.try_recv().expect("not missed").expect("there"), 1);
+    assert_eq!(subscriber.missed(), 0);
+    assert_eq!((*patient.recv().expect("there"), patient.missed()), (1, 0));
+    drop(subscriber);
+    // The set still has its source, which expects nothing any more.
+    assert_eq!(set.wait_timeout(3 * period).expect("ours").count(), 0);
+}
+
+/// A publisher that is stopped finds what it has missed; one that is never late misses nothing; a
+/// thread beside it is told meanwhile.
+fn a_publisher_counts_what_it_misses(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    let board = Board::new();
+    let child = Child::start(|| {
+        let period = Duration::from_millis(20);
+        let publisher = topic.publisher_with(Publisher::options().period(period)).expect("a ring");
+        // Another one of the process, which has none.
+        let free = topic.publisher().expect("a ring");
+        assert_eq!((free.missed(), free.due().take()), (0, 0));
+        let (mut last, mut longest, mut number) = (Instant::now(), Duration::ZERO, 0);
+        while board.get(1) == 0 {
+            publisher.publish(&number).expect("published");
+            free.publish(&number).expect("published");
+            let now = Instant::now();
+            // From before the last one to after this one.
+            longest = longest.max(now - last);
+            last = now;
+            number += 1;
+            if publisher.missed() == 0 {
+                board.add(0, 1);
+            } else {
+                assert!(longest >= period, "{longest:?}");
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        // It may have been stopped in its sleep, and then sees that it is over.
+        publisher.publish(&number).expect("published");
+        board.set(2, publisher.missed());
+        let before = publisher.missed();
+        let due = publisher.due();
+        let mut set = WaitSet::new(&domain);
+        set.add(&due).expect("added");
+        let told = std::thread::scope(|scope| {
+            let watching = scope.spawn(|| (ready(&mut set), due.take()));
+            watching.join().expect("no panic")
+        });
+        assert_eq!(told.0, Readiness::Missed);
+        assert!(told.1 >= 1 && publisher.missed() >= before + told.1);
+        assert_eq!(free.missed(), 0);
+    });
+    board.reach(0, 5);
+    child.stop();
+    std::thread::sleep(Duration::from_millis(45));
+    child.go_on();
+    board.set(1, 1);
+    child.finish();
+    assert!(board.get(2) >= 1, "it was stopped for two periods");
+}
