@@ -6,12 +6,22 @@
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
+use serde::Deserialize;
+
 use crate::count::Count;
 use crate::crash::BUILD_TESTKIT;
 use crate::install::{self, CC, CMAKE, MUSL, SPIN, TCC};
 use crate::paths::root;
 use crate::prefix;
 use crate::stage::{self, Counts, Stage};
+
+/// All of the workspace's tests. A command for some of them names the workspace too: cargo
+/// compiles a package's dependencies with the features that all chosen packages ask for.
+const RUST_TESTS: [&str; 5] =
+    ["test", "--workspace", "--exclude", "outlive-loom", "--no-fail-fast"];
+
+/// The test programs that take longest, and sleep most of the time.
+const LONGEST: [&str; 2] = ["processes", "stepped"];
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let may_install = match args {
@@ -28,8 +38,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     total.add(stage::run("format", cargo(&["fmt", "--all", "--", "--check"]), Counts::ByExit));
     // Compiled before anything runs: what compiles beside tests makes both slow, save the little
     // that is left.
-    let tests = ["test", "--workspace", "--exclude", "outlive-loom", "--no-fail-fast"];
-    let compile = cargo(&[&tests[..], &["--no-run", "--quiet"]].concat());
+    let compile = cargo(&[&RUST_TESTS[..], &["--no-run", "--quiet"]].concat());
     total.add(stage::run("compile the Rust tests", compile, Counts::Not));
     let c = this(&["c"]);
     let mut models = this(&["models", "--brief"]);
@@ -46,7 +55,6 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let mut computing = vec![
         Stage::new("clippy", cargo(&clippy), Counts::ByExit),
         Stage::new("compile the testkit", cargo(&BUILD_TESTKIT), Counts::Not),
-        Stage::new("loom models", loom(), Counts::ByLines),
     ];
     if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
         total.add(stage::skip(
@@ -64,8 +72,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         ));
     }
     // Tests with processes sleep more than they compute; the others only compute.
+    let (longest, rest, documented) = rust_tests();
     total.add(stage::run_beside(vec![
-        vec![Stage::new("Rust tests", cargo(&tests), Counts::ByLines)],
+        vec![Stage::new("Rust tests with processes", longest, Counts::ByLines)],
+        vec![
+            Stage::new("the other Rust tests", rest, Counts::ByLines),
+            Stage::new("Rust documentation's examples", documented, Counts::ByLines),
+            Stage::new("loom models", loom(), Counts::ByLines),
+        ],
         computing,
     ]));
     // Not beside the Rust tests: these stages put the libraries that those load there anew.
@@ -83,15 +97,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     // Behind C: the same folder has what is installed for both.
     languages.push(Stage::new("conformance of the languages", conformance, Counts::ByLines));
     languages.push(Stage::new("programs on the pages, and the tutorial", pages, Counts::ByLines));
-    total.add(stage::run_beside(vec![python, languages]));
     // Without the recheck nothing wakes a sleeper whose wake-up was lost: the harder half, and
     // the other is `cargo xtask crash`.
     let crash = this(&["crash", "--brief", "--recheck", "off"]);
-    total.add(stage::run(
-        "killed after each instruction that others can tell",
-        crash,
-        Counts::ByLines,
-    ));
+    let crash =
+        Stage::new("killed after each instruction that others can tell", crash, Counts::ByLines);
+    total.add(stage::run_beside(vec![python, languages, vec![crash]]));
     // With the recheck the promise about stopped processes has to hold; without it is `cargo xtask
     // proof stops`.
     let stops = this(&["crash", "--stop", "--brief", "--recheck", "on"]);
@@ -137,6 +148,52 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
     command
+}
+
+/// Returns the Rust tests in three parts: the [`LONGEST`], the others, and documentation's examples.
+fn rust_tests() -> (Command, Command, Command) {
+    let (longest, others): (Vec<String>, Vec<String>) =
+        test_programs().into_iter().partition(|name| LONGEST.contains(&name.as_str()));
+    let those = |names: &[String]| {
+        let mut command = cargo(&RUST_TESTS);
+        names.iter().for_each(|name| {
+            command.args(["--test", name]);
+        });
+        command
+    };
+    let mut rest = those(&others);
+    rest.args(["--lib", "--bins"]);
+    let mut documented = cargo(&RUST_TESTS);
+    documented.arg("--doc");
+    (those(&longest), rest, documented)
+}
+
+/// Returns the names of the workspace's test programs, by cargo's own list.
+fn test_programs() -> Vec<String> {
+    let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .ok()
+        .and_then(|output| serde_json::from_slice::<Metadata>(&output.stdout).ok());
+    let targets =
+        metadata.into_iter().flat_map(|all| all.packages).flat_map(|package| package.targets);
+    targets.filter(|target| target.kind == ["test"]).map(|target| target.name).collect()
+}
+
+/// What `cargo metadata` prints, as far as it is asked for here.
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    name: String,
 }
 
 /// Returns a program of the testkit, its arguments to follow.
@@ -194,7 +251,15 @@ pub(crate) fn loom_alone(args: &[String]) -> ExitCode {
 mod tests {
     use std::fs;
 
+    use super::{LONGEST, test_programs};
     use crate::paths::root;
+
+    #[test]
+    fn the_longest_tests_are_among_all() {
+        let all = test_programs();
+        assert!(LONGEST.iter().all(|name| all.iter().any(|known| known == name)), "{all:?}");
+        assert!(all.len() > 20, "{all:?}");
+    }
 
     /// What is not compiled as a test, because it has none (`test = false` in Cargo.toml).
     const UNTESTED: [&str; 4] = [

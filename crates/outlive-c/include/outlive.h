@@ -480,7 +480,7 @@ typedef struct outlive_client_t outlive_client_t;
 typedef struct outlive_domain_t outlive_domain_t;
 
 /**
- * What follows a domain's contents. One thread at a time may use it.
+ * Follows which things and nodes a domain has. One thread at a time may use it.
  */
 typedef struct outlive_domain_watch_t outlive_domain_watch_t;
 
@@ -495,7 +495,7 @@ typedef struct outlive_job_queue_t outlive_job_queue_t;
 typedef struct outlive_job_t outlive_job_t;
 
 /**
- * An end that is told. One thread at a time may use it.
+ * Counts the notices of all notifiers of a name. One thread at a time may use it.
  */
 typedef struct outlive_listener_t outlive_listener_t;
 
@@ -510,7 +510,7 @@ typedef struct outlive_loan_t outlive_loan_t;
 typedef struct outlive_node_t outlive_node_t;
 
 /**
- * An end that notifies. All threads may use it at once.
+ * Tells all listeners of a name that something has happened. All threads may use it at once.
  */
 typedef struct outlive_notifier_t outlive_notifier_t;
 
@@ -1165,16 +1165,18 @@ typedef struct outlive_notifier_options_t {
    */
   size_t size;
   /**
-   * The notice that all listeners get when a notifier comes. A new one's default: none.
+   * The bit of the notice that all listeners get when a notifier comes. A new one's default:
+   * none.
    */
   uint64_t on_created;
   /**
-   * The notice that all listeners get when a notifier is closed. A new one's default: none.
+   * The bit of the notice that all listeners get when a notifier is closed. A new one's
+   * default: none.
    */
   uint64_t on_left;
   /**
-   * The notice that all listeners get when a notifier's process has died. A new one's default:
-   * none.
+   * The bit of the notice that all listeners get when a notifier's process has died. A new
+   * one's default: none.
    */
   uint64_t on_died;
   /**
@@ -1825,9 +1827,11 @@ void outlive_domain_watch_close(struct outlive_domain_watch_t *watch);
 
 /**
  * Waits until the domain's contents differ from those of the last call, or until the deadline; the
- * first call returns at once. `*things` and `*nodes` are how many there are now.
+ * first call returns at once. `*things` and `*nodes` are how many there are now;
+ * `outlive_domain_nodes` lists the nodes.
  *
- * Errors: ETIMEDOUT, EINVAL, and errors of the system.
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing has changed; EINVAL, EUSERS, and errors of
+ * the system.
  */
 int outlive_domain_watch_changed(struct outlive_domain_watch_t *watch,
                                  outlive_deadline_t deadline,
@@ -3054,7 +3058,8 @@ int outlive_listener_wait(struct outlive_listener_t *listener,
  * Owner: `*topic` is the caller's, until `outlive_topic_close`. Its publishers and subscribers may
  * outlive it.
  *
- * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its messages are of a Rust type.
+ * Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its messages are of a Rust type, or of
+ * another description than `payload`.
  *
  * If a process dies, the messages that it published stay.
  */
@@ -3214,8 +3219,11 @@ uint64_t outlive_publisher_missed(const struct outlive_publisher_t *publisher);
  * time.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
- * longer than the period. ENOBUFS: 256 samples are held. EPERM: a forked child needs a subscriber
- * of its own. OUTLIVE_DAMAGED: the damaged message is skipped. EINVAL, EUSERS.
+ * longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
+ * subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
+ * of its publisher. After either, the next call goes on. ENOBUFS: 256 samples are held. EPERM: a
+ * forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged message is skipped.
+ * EINVAL, EUSERS.
  *
  * If a publisher dies, its published messages are received as before.
  */

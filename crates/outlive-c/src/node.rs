@@ -24,7 +24,7 @@ pub struct outlive_node_t {
     _node: Node,
 }
 
-/// What follows a domain's contents. One thread at a time may use it.
+/// Follows which things and nodes a domain has. One thread at a time may use it.
 pub struct outlive_domain_watch_t(pub(crate) DomainWatch);
 
 /// Returns pairs from C.
@@ -286,9 +286,11 @@ pub unsafe extern "C" fn outlive_domain_watch_close(watch: *mut outlive_domain_w
 }
 
 /// Waits until the domain's contents differ from those of the last call, or until the deadline; the
-/// first call returns at once. `*things` and `*nodes` are how many there are now.
+/// first call returns at once. `*things` and `*nodes` are how many there are now;
+/// `outlive_domain_nodes` lists the nodes.
 ///
-/// Errors: ETIMEDOUT, EINVAL, and errors of the system.
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing has changed; EINVAL, EUSERS, and errors of
+/// the system.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_domain_watch_changed(
     watch: *mut outlive_domain_watch_t,

@@ -12,10 +12,10 @@ use crate::domain::{close, outlive_domain_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::wait::wait;
 
-/// An end that notifies. All threads may use it at once.
+/// Tells all listeners of a name that something has happened. All threads may use it at once.
 pub struct outlive_notifier_t(Notifier);
 
-/// An end that is told. One thread at a time may use it.
+/// Counts the notices of all notifiers of a name. One thread at a time may use it.
 pub struct outlive_listener_t(pub(crate) Listener);
 
 /// How many numbers of notices there are: 0 to 63.
@@ -30,12 +30,14 @@ const _: () = assert!(OUTLIVE_NOTICES == IDS);
 pub struct outlive_notifier_options_t {
     /// `sizeof(outlive_notifier_options_t)`.
     pub size: usize,
-    /// The notice that all listeners get when a notifier comes. A new one's default: none.
-    pub on_created: u64,
-    /// The notice that all listeners get when a notifier is closed. A new one's default: none.
-    pub on_left: u64,
-    /// The notice that all listeners get when a notifier's process has died. A new one's default:
+    /// The bit of the notice that all listeners get when a notifier comes. A new one's default:
     /// none.
+    pub on_created: u64,
+    /// The bit of the notice that all listeners get when a notifier is closed. A new one's
+    /// default: none.
+    pub on_left: u64,
+    /// The bit of the notice that all listeners get when a notifier's process has died. A new
+    /// one's default: none.
     pub on_died: u64,
     /// How a listener waits: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,

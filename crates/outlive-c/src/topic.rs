@@ -156,7 +156,8 @@ pub struct outlive_subscriber_options_t {
 /// Owner: `*topic` is the caller's, until `outlive_topic_close`. Its publishers and subscribers may
 /// outlive it.
 ///
-/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its messages are of a Rust type.
+/// Errors: see `outlive_opening_t`; OUTLIVE_OTHER_TYPE: its messages are of a Rust type, or of
+/// another description than `payload`.
 ///
 /// If a process dies, the messages that it published stay.
 #[unsafe(no_mangle)]
@@ -622,8 +623,11 @@ pub unsafe extern "C" fn outlive_publisher_missed(publisher: *const outlive_publ
 /// time.
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
-/// longer than the period. ENOBUFS: 256 samples are held. EPERM: a forked child needs a subscriber
-/// of its own. OUTLIVE_DAMAGED: the damaged message is skipped. EINVAL, EUSERS.
+/// longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
+/// subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
+/// of its publisher. After either, the next call goes on. ENOBUFS: 256 samples are held. EPERM: a
+/// forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged message is skipped.
+/// EINVAL, EUSERS.
 ///
 /// If a publisher dies, its published messages are received as before.
 #[unsafe(no_mangle)]

@@ -75,7 +75,10 @@ pub const TABLE: &[(Code, &str)] = &[
     ),
     (Code::TimedOut, "the time given by --timeout was over"),
     (Code::NotFound, "no such domain, name or file"),
-    (Code::Mismatch, "the name is in use for a thing of another kind or type"),
+    (
+        Code::Mismatch,
+        "the name is in use for a thing of another kind or type, or made with other options",
+    ),
     (
         Code::NotOurs,
         "the file was not made by Outlive, or by a version with another memory layout; the folder holds other things than a domain",

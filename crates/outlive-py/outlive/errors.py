@@ -77,11 +77,12 @@ class Missed(Timeout):
 
 
 class Lagged(OutliveError):
-    """A publisher did not wait any longer for this subscriber, and has overwritten messages."""
+    """A publisher did not wait any longer for this subscriber, and has overwritten messages. The next
+    ``recv`` goes on with those that are left."""
 
 
 class NewSession(OutliveError):
-    """The next message is the first one of a publisher that has started."""
+    """The next message is the first one of a publisher that has started. The next ``recv`` returns it."""
 
 
 class PeerDied(OutliveError):

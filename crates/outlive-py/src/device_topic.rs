@@ -215,14 +215,12 @@ impl DeviceTopic {
         Named::make(py, name, domain, end).map(DeviceTopic::of)
     }
 
-    /// The topic's name.
     /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
-    /// The domain that it is in.
     /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {

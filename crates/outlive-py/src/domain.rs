@@ -354,7 +354,7 @@ impl Peer {
         self.token.as_u32()
     }
 
-    /// Whether it is alive: one load, and correct at once after its death.
+    /// Whether it is alive: loads of one cache line, and correct at once after its death.
     #[getter]
     fn alive(&self) -> bool {
         self.peer().is_alive()

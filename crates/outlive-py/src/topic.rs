@@ -49,8 +49,7 @@ use crate::waiting::{Until, wait};
 /// geometry_msgs/msg/Pose"``; a topic whose messages are others raises ``WrongKind``, which names
 /// the first field that differs.
 ///
-/// In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as
-/// bytes.
+/// In Rust it is a ``Topic<[u8]>``; ``Topic.open`` opens any existing topic, as bytes.
 ///
 /// >>> topic = Topic("lidar", folder)
 /// >>> subscriber = topic.subscriber()
@@ -217,14 +216,12 @@ impl Topic {
         Topic::of(py, made)
     }
 
-    /// The topic's name.
     /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.named.name
     }
 
-    /// The domain that it is in.
     /// The domain that it is in.
     #[getter]
     fn domain(&self) -> domain::Domain {

@@ -27,7 +27,8 @@ use crate::topic::Publisher;
 use crate::waiting::Until;
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes), job
-/// queues, servers, requests, calls, events, latches, peers' ends, timers, watches of a domain.
+/// queues, listeners, servers, requests, calls, events, latches, peers' ends, timers, watches of a
+/// domain.
 ///
 /// >>> queue, event = Queue("jobs", folder), Event("stop", folder)
 /// >>> waiting = WaitSet(folder)

@@ -136,10 +136,9 @@ pub enum Error {
         pid: Option<u32>,
     },
     /// There are as many as there can be: "publishers" or "subscribers" of a topic (a dead
-    /// subscriber whose samples are still held counts, too), "clients" of a service, "processes with
-    /// tasks" of a queue, or "domains"
-    /// that one process opened in its life (it keeps its knowledge of each, because threads may
-    /// still hold tokens of it).
+    /// subscriber whose samples are still held counts, too), "clients" of a service, "notifiers" or
+    /// "listeners" of a name, "processes with tasks" of a queue, or "domains" that one process opened
+    /// in its life (it keeps its knowledge of each, because threads may still hold tokens of it).
     TooMany {
         /// Of what.
         what: &'static str,

@@ -42,7 +42,7 @@
 //! | tell each of several processes how often something has happened | [`notify`] | no notice is lost; listeners are told of a notifier's end |
 //! | make a value once | [`sync::OnceLock`] | the next process makes it |
 //! | hand large objects from process to process | [`pool`] | its objects come back |
-//! | wait for several queues, topics, states, services, events, latches, timers or deaths at once, or with `async` | [`wait`] | the wait reports that end |
+//! | wait for several queues, job queues, topics, states, services, listeners, events, latches, timers or deaths at once, or with `async` | [`wait`] | the wait reports that end |
 //! | put locks into a structure of one's own | [`sync::Record`] | as above |
 //! | know whether a process lives, and wait for its end | [`Peer`] | the waiter is woken |
 //! | name a process, and follow what comes and goes | [`node`] | its name goes with it; watchers are woken |

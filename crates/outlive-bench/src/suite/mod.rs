@@ -11,6 +11,7 @@ mod page;
 pub mod pool;
 pub mod queue;
 mod rpc;
+mod sets;
 mod state;
 
 use std::process::ExitCode;
@@ -74,6 +75,9 @@ pub enum Which {
     /// lock
     #[command(after_long_help = "Example:\n  outlive bench state --contended")]
     State(state::StateArgs),
+    /// Waking up from a wait for many sources: a wait set of queues, beside an epoll of eventfds
+    #[command(after_long_help = "Example:\n  outlive bench sets --sources 16,4096")]
+    Sets(sets::SetsArgs),
     /// Taking and giving back memory: a pool's objects, beside a locked list, the system and malloc
     #[command(after_long_help = "Example:\n  outlive bench pool --size 64 --threads 2")]
     Pool(pool::PoolArgs),
@@ -229,6 +233,7 @@ fn prepare(which: &Which, peers: pool::Peers) -> Result<(Prepared, &Common), Err
         Which::Rpc(args) => (rpc::prepare(args)?, &args.common),
         Which::Copies(args) => (copies::prepare(args)?, &args.common),
         Which::State(args) => (state::prepare(args), &args.common),
+        Which::Sets(args) => (sets::prepare(args)?, &args.common),
         Which::Pool(args) => (pool::prepare(args, peers)?, &args.common),
         Which::All(_) => return Err(Error::Refused("all of them cannot be one".into())),
     })

@@ -94,7 +94,8 @@ impl NodeOptions {
     /// [`Domain::process_token`]; [`Error::NoSpace`], and errors of the system.
     ///
     /// # If a process dies
-    /// Before the call returns: no process sees the node, or for a moment one that is dead.
+    /// If this process dies during the call, no process sees the node, or some see for a moment a node
+    /// that is dead.
     pub fn register(self) -> Result<Node, Error> {
         let NodeOptions { domain, name, version, attributes } = self;
         let bytes = encode(&name, &version, &attributes)?;

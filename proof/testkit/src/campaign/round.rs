@@ -11,7 +11,7 @@ use crate::engine::plan::{Moment, Route};
 use crate::engine::victim::{Goal, Stand, Victim};
 use crate::engine::watch::Watch;
 use crate::failure::Failure;
-use crate::scenario::{Death, Scenario};
+use crate::scenario::{Death, LET_ON, Scenario};
 use crate::world::{World, load, text};
 
 /// How often a victim that went on is looked at while it sleeps, before it is said to hang.
@@ -81,7 +81,28 @@ impl Round<'_> {
         helped: &mut bool,
     ) -> Result<Stand, Failure> {
         self.help(world, helped)?;
-        victim.awaken(&self.control, Instant::now() + load::stretched(PATIENCE)).map_err(not_woken)
+        self.woken(world, |deadline| victim.awaken(&self.control, deadline))
+    }
+
+    /// Waits until the victim, which was helped, is awake. Where another process has rightly taken
+    /// what it was to have, it is let on, once.
+    fn woken(
+        &self,
+        world: &mut World,
+        mut wait: impl FnMut(Instant) -> std::io::Result<Stand>,
+    ) -> Result<Stand, Failure> {
+        let patience = || Instant::now() + load::stretched(PATIENCE);
+        match wait(patience()) {
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                if self.scenario.was_passed_over(world)? && world.first_time(LET_ON) {
+                    self.scenario.let_on(world)?;
+                    wait(patience()).map_err(not_woken)
+                } else {
+                    Err(not_woken(error))
+                }
+            }
+            stand => stand.map_err(not_woken),
+        }
     }
 
     /// One life from beginning to end, without a look at each step: what the first life in a world
@@ -238,9 +259,9 @@ impl Round<'_> {
             stand = victim.run(&self.control, &mut goal, None)?;
             while stand == Stand::Asleep {
                 self.help(world, &mut helped)?;
-                stand = victim
-                    .run(&self.control, &mut goal, Some(Instant::now() + load::stretched(PATIENCE)))
-                    .map_err(not_woken)?;
+                stand = self.woken(world, |deadline| {
+                    victim.run(&self.control, &mut goal, Some(deadline))
+                })?;
             }
         }
         for _ in 0..route.steps {

@@ -79,6 +79,9 @@ pub struct Stop {
     pub asleep: bool,
 }
 
+/// What [`World::first_time`] notes of a victim that was passed over and let on.
+pub const LET_ON: &str = "let on";
+
 /// What [`Scenario::stopped`] answers where survivors got past everything.
 pub const HOLDS_NOTHING: &str = "holds nothing";
 
@@ -138,6 +141,15 @@ pub trait Scenario: Send + Sync {
     /// # Errors
     /// The process that the victim kept waiting.
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure>;
+
+    /// The victim sleeps though it was helped, and was not stopped: returns whether another process
+    /// has rightly taken what it was to have, so that [`Scenario::let_on`] is in order.
+    ///
+    /// # Errors
+    /// What asking the survivors reports.
+    fn was_passed_over(&self, _world: &mut World) -> Result<bool, Failure> {
+        Ok(false)
+    }
 
     /// The victim was stopped, and goes on, and sleeps: another process has taken meanwhile what it
     /// was to have. Provides one more of that.

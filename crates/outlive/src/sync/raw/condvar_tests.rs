@@ -244,6 +244,7 @@ fn loom_condvar_who_dies_with_the_lock_in_hand_wakes_the_next() {
 }
 
 #[test]
+#[ignore = "a third of a minute: part of `cargo xtask loom --all`"]
 fn loom_condvar_under_libcs_mutex_two_waiters_and_two_notifications() {
     explore(2, || {
         two_waiters_and_two_notifications(|world, thread| take_under(world, &Libcs(world), thread));

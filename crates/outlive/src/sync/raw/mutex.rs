@@ -420,7 +420,17 @@ mod loom_tests {
 
     #[test]
     fn loom_of_two_sleepers_one_is_told_and_both_get_in() {
-        explore(3, || {
+        two_sleepers(2);
+    }
+
+    #[test]
+    #[ignore = "half a minute: part of `cargo xtask loom --all`"]
+    fn loom_of_two_sleepers_one_is_told_and_both_get_in_with_one_more_preemption() {
+        two_sleepers(3);
+    }
+
+    fn two_sleepers(preemptions: usize) {
+        explore(preemptions, || {
             let world = world(3);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));

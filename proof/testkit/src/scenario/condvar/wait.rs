@@ -1,9 +1,11 @@
 //! Waiting for an item, being notified, taking it: whichever waiter was notified and died, the
 //! sleepers beside it get what is there, and no other process comes to lock.
 
+use std::time::Duration;
+
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
+use crate::scenario::{Death, HOLDS_NOTHING, LET_ON, Place, Scenario, Stop};
 use crate::world::World;
 
 /// A wait under a mutex of that kind.
@@ -137,7 +139,8 @@ impl Scenario for Wait {
         }
         // A living process or the victim takes what was notified; no other process locks until
         // then.
-        world.ask("next", &format!("condvar settle {name} {}", self.unnotified()))?;
+        let let_on = u64::from(world.has_done(LET_ON));
+        world.ask("next", &format!("condvar settle {name} {}", self.unnotified() + let_on))?;
         // A waiter that still sleeps now sleeps rightly.
         world.ask("next", &format!("condvar bring {name} {}", self.notifications()))?;
         self.all_are_through(world, death)
@@ -158,6 +161,11 @@ impl Scenario for Wait {
         }
         world.all_get_past()?;
         Ok(HOLDS_NOTHING)
+    }
+
+    /// The sleeper after it has used a notification that the victim relayed.
+    fn was_passed_over(&self, world: &mut World) -> Result<bool, Failure> {
+        Ok(self.when != When::First && world.survivor("late")?.has_answered(Duration::ZERO)?)
     }
 
     fn let_on(&self, world: &mut World) -> Result<(), Failure> {
