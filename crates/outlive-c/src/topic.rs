@@ -11,7 +11,7 @@ use outlive::topic::{
     Durability, Header, Loan, Outgoing, Published, Publisher, PublisherOptions, Subscriber,
     SubscriberOptions, Topic, TopicOptions,
 };
-use outlive::{Deadline, Payload, SendError};
+use outlive::{Deadline, Payload, RecvError, SendError};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out_or_none};
 use crate::code::{Failure, entry, entry_or};
@@ -64,7 +64,32 @@ unsafe fn loan(handle: NonNull<outlive_loan_t>) -> Loan<[u8]> {
 
 /// Receives the messages of a topic: each subscriber gets all of them. One thread at a time may use
 /// it.
-pub struct outlive_subscriber_t(pub(crate) Subscriber<[u8]>);
+pub struct outlive_subscriber_t(pub(crate) Subscriber<[u8]>, Told);
+
+/// The publisher of which a subscriber was told last.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    session: u32,
+    pid: u32,
+}
+
+impl outlive_subscriber_t {
+    /// Keeps which publisher an error tells of.
+    fn tell<T>(&mut self, received: Result<T, RecvError>) -> Result<T, RecvError> {
+        match &received {
+            Err(RecvError::NewSession { session }) => {
+                self.1 = Told { session: *session, pid: 0 };
+            }
+            Err(
+                RecvError::NotLively { session, publisher }
+                | RecvError::Lively { session, publisher }
+                | RecvError::PublisherDied { session, publisher },
+            ) => self.1 = Told { session: *session, pid: publisher.pid },
+            _ => {}
+        }
+        received
+    }
+}
 
 /// Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
 #[repr(C)]
@@ -148,6 +173,11 @@ pub struct outlive_subscriber_options_t {
     /// How old a message may be, in nanoseconds, by its stamp; older ones are passed over and counted
     /// (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: any age.
     pub max_age: u64,
+    /// How long a publisher may live and do nothing, in nanoseconds: then receiving returns
+    /// OUTLIVE_NOT_LIVELY, once, behind its messages; OUTLIVE_LIVELY when it does something again;
+    /// EOWNERDEAD when it has died, at once. `outlive_subscriber_told` says which publisher. 0: it is
+    /// told of none of that.
+    pub liveliness: u64,
 }
 
 /// Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: none is
@@ -355,6 +385,7 @@ pub(crate) unsafe fn subscriber_options(
         sessions: 0,
         reserved: 0,
         max_age: 0,
+        liveliness: 0,
     };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers or a pointer.
@@ -374,6 +405,9 @@ pub(crate) unsafe fn subscriber_options(
     }
     if given.max_age != 0 {
         options = options.max_age(Duration::from_nanos(given.max_age));
+    }
+    if given.liveliness != 0 {
+        options = options.liveliness(Duration::from_nanos(given.liveliness));
     }
     if given.period != 0 {
         options = options.period(Duration::from_nanos(given.period));
@@ -401,7 +435,10 @@ pub unsafe extern "C" fn outlive_topic_subscriber(
         let (out, topic) = unsafe { (handle_out(subscriber)?, borrow(topic, "a topic")?) };
         // SAFETY: the C caller passes NULL or options of the size that they say.
         let how = unsafe { subscriber_options(options) }?;
-        out.put(Box::into_raw(Box::new(outlive_subscriber_t(topic.0.subscriber_with(how)?))));
+        out.put(Box::into_raw(Box::new(outlive_subscriber_t(
+            topic.0.subscriber_with(how)?,
+            Told::default(),
+        ))));
         Ok(())
     })
 }
@@ -609,6 +646,16 @@ pub unsafe extern "C" fn outlive_publisher_subscriber_count(
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.subscriber_count()))
 }
 
+/// Says that the publisher is there, although it has nothing to publish: to subscribers that ask for
+/// its liveliness it is as if it had published. Passing NULL has no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_publisher_assert_liveliness(publisher: *mut outlive_publisher_t) {
+    // SAFETY: the C caller passes NULL or a live publisher that no other thread uses.
+    if let Some(publisher) = unsafe { publisher.as_ref() } {
+        publisher.0.assert_liveliness();
+    }
+}
+
 /// Returns how many periods have passed without a message of this publisher: those before its last
 /// message, and those that a wait set has taken since. 0 for NULL, and without a period.
 #[unsafe(no_mangle)]
@@ -625,7 +672,8 @@ pub unsafe extern "C" fn outlive_publisher_missed(publisher: *const outlive_publ
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
 /// longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
 /// subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
-/// of its publisher. After either, the next call goes on. ENOBUFS: 256 samples are held. EPERM: a
+/// of its publisher. OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY, EOWNERDEAD: what `liveliness` asks for, of the
+/// publisher that `outlive_subscriber_told` names. After each, the next call goes on. ENOBUFS: 256 samples are held. EPERM: a
 /// forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged message is skipped.
 /// EINVAL, EUSERS.
 ///
@@ -641,10 +689,12 @@ pub unsafe extern "C" fn outlive_subscriber_recv(
         // thread uses.
         let (out, subscriber) =
             unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
-        let sample = match moment(deadline) {
-            Some(moment) => subscriber.0.recv_until(moment)?.ok_or_else(Failure::timed_out)?,
-            None => subscriber.0.try_recv()?.ok_or_else(nothing)?,
+        let received = match moment(deadline) {
+            Some(moment) => subscriber.0.recv_until(moment),
+            None => subscriber.0.try_recv(),
         };
+        let absent = || if deadline == OUTLIVE_TRY { nothing() } else { Failure::timed_out() };
+        let sample = subscriber.tell(received)?.ok_or_else(absent)?;
         out.put(outlive_sample_t::of(sample));
         Ok(())
     })
@@ -670,7 +720,8 @@ pub unsafe extern "C" fn outlive_subscriber_latest(
         // thread uses.
         let (out, subscriber) =
             unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
-        let sample = subscriber.0.latest()?.ok_or_else(nothing)?;
+        let received = subscriber.0.latest();
+        let sample = subscriber.tell(received)?.ok_or_else(nothing)?;
         out.put(outlive_sample_t::of(sample));
         Ok(())
     })
@@ -691,6 +742,40 @@ pub unsafe extern "C" fn outlive_subscriber_expired(
 ) -> u64 {
     // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.expired()))
+}
+
+/// Writes the session and the process of the publisher of which a receive told last, by
+/// OUTLIVE_NEW_SESSION (whose process is not told: 0), OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
+/// EOWNERDEAD; 0 before that. Each place may be NULL.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_subscriber_told(
+    subscriber: *const outlive_subscriber_t,
+    session: *mut u32,
+    pid: *mut u32,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live subscriber that no other thread uses.
+        let told = unsafe { borrow(subscriber, "a subscriber") }?.1;
+        // SAFETY: the C caller passes NULL or a place for `session`.
+        if let Some(out) = unsafe { out_or_none(session) } {
+            out.put(told.session);
+        }
+        // SAFETY: the C caller passes NULL or a place for `pid`.
+        if let Some(out) = unsafe { out_or_none(pid) } {
+            out.put(told.pid);
+        }
+        Ok(())
+    })
+}
+
+/// Returns how often a publisher was alive and did nothing for the time that `liveliness` says. 0 for
+/// NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_subscriber_lapses(subscriber: *const outlive_subscriber_t) -> u64 {
+    // SAFETY: the C caller passes a live subscriber.
+    entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lapses()))
 }
 
 /// Returns how many of its periods have passed without a message; one ETIME stands for all that had

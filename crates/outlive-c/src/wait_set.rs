@@ -175,7 +175,8 @@ pub unsafe extern "C" fn outlive_wait_set_add_listener(
 }
 
 /// Adds a topic's subscriber: OUTLIVE_READABLE; OUTLIVE_MISSED when none has come for its period,
-/// until a receive has returned ETIME.
+/// until a receive has returned ETIME; OUTLIVE_CHANGED when there is something to tell of a
+/// publisher's liveliness, until a receive has returned it.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]

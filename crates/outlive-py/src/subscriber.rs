@@ -102,6 +102,12 @@ impl Subscriber {
         Ok(self.handle.lock(py)?.expired())
     }
 
+    /// How often a publisher was alive and did nothing for its ``liveliness``.
+    #[getter]
+    fn lapses(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.handle.lock(py)?.lapses())
+    }
+
     /// Periods that have passed without a message.
     #[getter]
     fn missed(&self, py: Python<'_>) -> PyResult<u64> {

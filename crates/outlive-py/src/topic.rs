@@ -297,7 +297,11 @@ impl Topic {
     /// offers less. ``sessions``: ``recv`` raises ``NewSession`` before the first message of each
     /// start of a publisher. ``max_age``: messages older than so many seconds, by their stamps, are
     /// passed over and counted (``expired``); raises ``BadOption`` if the topic has no stamps.
-    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None, durability=None, sessions=false, max_age=None))]
+    ///
+    /// ``liveliness``: how many seconds a publisher may live and do nothing; then ``recv`` raises
+    /// ``NotLively``, once, behind its messages, ``Lively`` when it does something again, and
+    /// ``PublisherDied`` as soon as it has died.
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None, durability=None, sessions=false, max_age=None, liveliness=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn subscriber(
         &self,
@@ -310,11 +314,15 @@ impl Topic {
         durability: Option<&str>,
         sessions: bool,
         max_age: Option<f64>,
+        liveliness: Option<f64>,
     ) -> PyResult<Subscriber> {
         let mut options =
             subscriber_options(reliable, history, keep_last, keys, period, durability, sessions)?;
         if let Some(age) = span("max_age", max_age)? {
             options = options.max_age(age);
+        }
+        if let Some(lease) = span("liveliness", liveliness)? {
+            options = options.liveliness(lease);
         }
         let subscriber = self.topic.get()?.subscriber_with(options).raised(py)?;
         Ok(Subscriber::new(subscriber, self.named.clone(), Arc::clone(&self.gpus)))
@@ -632,6 +640,13 @@ impl Publisher {
     #[getter]
     fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.handle.lock(py)?.subscriber_count())
+    }
+
+    /// Says that the publisher is there, although it has nothing to publish, to subscribers that ask
+    /// for its ``liveliness``.
+    fn assert_liveliness(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.lock(py)?.assert_liveliness();
+        Ok(())
     }
 
     /// Periods that have passed without a message of this publisher.

@@ -113,6 +113,8 @@ public:
         return publish_copy(bytes_of(message), &header, deadline);
     }
     uint32_t subscriber_count() const noexcept { return outlive_publisher_subscriber_count(raw()); }
+    /** Says that the publisher is there, although it has nothing to publish. */
+    void assert_liveliness() noexcept { outlive_publisher_assert_liveliness(raw()); }
     /** Returns how many of its periods have passed without a message. */
     uint64_t missed() const noexcept { return outlive_publisher_missed(raw()); }
 
@@ -158,6 +160,14 @@ public:
     uint64_t expired() const noexcept { return outlive_subscriber_expired(raw()); }
     /** Returns how many of its periods have passed without a message. */
     uint64_t missed() const noexcept { return outlive_subscriber_missed(raw()); }
+    /** Returns how often a publisher was alive and did nothing for the time that `liveliness` says. */
+    uint64_t lapses() const noexcept { return outlive_subscriber_lapses(raw()); }
+    /** Returns the session and the process of the publisher of which a receive told last. */
+    std::pair<uint32_t, uint32_t> told() const noexcept {
+        std::pair<uint32_t, uint32_t> told{};
+        outlive_subscriber_told(raw(), &told.first, &told.second);
+        return told;
+    }
     /** Returns how many messages are waiting for it. */
     uint64_t lag() const noexcept { return outlive_subscriber_lag(raw()); }
     uint32_t publisher_count() const noexcept { return outlive_subscriber_publisher_count(raw()); }

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::describe::Description;
+use outlive::sync::Holder;
 use outlive::topic::{Durability, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain, Error, RecvError};
 
@@ -109,6 +110,13 @@ impl Subscribing {
                     self.tell_missed();
                     self.give_up_in_time()?;
                 }
+                Err(RecvError::NotLively { publisher, .. }) => {
+                    tell_of(&publisher, "lives and does nothing");
+                }
+                Err(RecvError::Lively { publisher, .. }) => {
+                    tell_of(&publisher, "does something again");
+                }
+                Err(RecvError::PublisherDied { publisher, .. }) => tell_of(&publisher, "has died"),
                 // Among those that `tell_lost` counts.
                 Err(RecvError::Lagged { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -175,6 +183,11 @@ impl Subscribing {
             _ => Ok(()),
         }
     }
+}
+
+fn tell_of(publisher: &Holder, what: &str) {
+    let program = publisher.program.escape_debug();
+    talk(format_args!("the publisher with pid {} ({program}) {what}", publisher.pid));
 }
 
 /// Returns what opens a topic and our end of it, with all that was published before or without.

@@ -167,6 +167,31 @@ pub enum RecvError {
         /// The session's number: [`Sample::session`](crate::topic::Sample::session).
         session: u32,
     },
+    /// A publisher is alive and has done nothing for longer than the
+    /// [lease](crate::topic::SubscriberOptions::liveliness) that this subscriber asked for. It is
+    /// told once, behind the publisher's messages; the next receive goes on.
+    NotLively {
+        /// The publisher's session: [`Sample::session`](crate::topic::Sample::session).
+        session: u32,
+        /// Its process.
+        publisher: Holder,
+    },
+    /// A publisher that was told as not lively has published, or asserted that it is there. It is
+    /// told once, before the message; the next receive goes on.
+    Lively {
+        /// The publisher's session.
+        session: u32,
+        /// Its process.
+        publisher: Holder,
+    },
+    /// A publisher has died. It is told once, behind the publisher's messages, to a subscriber that
+    /// asks for [liveliness](crate::topic::SubscriberOptions::liveliness); the next receive goes on.
+    PublisherDied {
+        /// The publisher's session.
+        session: u32,
+        /// Its process, as far as that is still known.
+        publisher: Holder,
+    },
     /// This subscriber holds as many samples as it can; drop some.
     TooManyHeld,
     /// The bytes of the message are no value of the type asked for, or no msgpack of it.
@@ -195,6 +220,21 @@ impl fmt::Display for RecvError {
             RecvError::NewSession { session } => {
                 write!(f, "a publisher has started: its session is number {session}; receive on")
             }
+            RecvError::NotLively { session, publisher } => write!(
+                f,
+                "the publisher of session {session} (pid {}) is alive and has done nothing for longer than its lease; receive on",
+                publisher.pid
+            ),
+            RecvError::Lively { session, publisher } => write!(
+                f,
+                "the publisher of session {session} (pid {}) does something again; receive on",
+                publisher.pid
+            ),
+            RecvError::PublisherDied { session, publisher } => write!(
+                f,
+                "the publisher of session {session} (pid {}) has died; receive on",
+                publisher.pid
+            ),
             RecvError::TooManyHeld => {
                 f.write_str("this subscriber holds 256 samples; drop some first")
             }

@@ -9,11 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::publisher::Publisher;
-use super::subscriber::Subscriber;
 use crate::sys::clock::{self, Deadline};
 use crate::wake::{Readiness, Source, SourceState, Waited, Watched};
-use crate::{Error, Payload};
+use crate::Error;
 
 /// By when the next message is expected.
 pub(super) struct Expected {
@@ -99,66 +97,20 @@ impl Expected {
     }
 }
 
-impl<M: Payload + ?Sized> Subscriber<M> {
-    /// Returns how many [periods](super::SubscriberOptions::period) have passed without a message.
-    /// [`RecvError::Missed`](crate::RecvError::Missed) stands for one or more of them: for all that
-    /// passed before the subscriber asked.
-    #[must_use]
-    pub fn missed(&self) -> u64 {
-        self.expected.as_ref().map_or(0, |expected| expected.missed())
-    }
-}
-
 /// Tells when a publisher has not published for its
-/// [period](super::PublisherOptions::period); made by [`Publisher::due`].
+/// [period](super::PublisherOptions::period); made by
+/// [`Publisher::due`](super::Publisher::due).
 ///
 /// It is ready from the end of a period until a message is published, or until
 /// [`Due::take`]. It belongs to this process alone; clones are the same.
 #[derive(Clone)]
-pub struct Due(Option<Arc<Expected>>);
+pub struct Due(pub(super) Option<Arc<Expected>>);
 
 impl Due {
     /// Returns how many periods have passed without a message since the last message, or the last
     /// call. After that it is not ready before the next period's end.
     pub fn take(&self) -> u64 {
         self.0.as_ref().map_or(0, |expected| expected.take())
-    }
-}
-
-impl<M: Payload + ?Sized> Publisher<M> {
-    /// Returns how many [periods](super::PublisherOptions::period) have passed without a message of
-    /// this publisher: those before its last message, and those that a [`Due`] has taken since.
-    #[must_use]
-    pub fn missed(&self) -> u64 {
-        self.expected.as_ref().map_or(0, |expected| expected.missed())
-    }
-
-    /// Returns a source for a [`WaitSet`](crate::wait::WaitSet): ready when this publisher has
-    /// published nothing for its [period](super::PublisherOptions::period), never if it has none.
-    /// Another thread can wait for it, and so tell that this one hangs.
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-due-{}", std::process::id()));
-    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// use outlive::topic::{Publisher, Topic};
-    /// use outlive::wait::{Readiness, WaitSet};
-    /// use std::time::Duration;
-    /// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
-    /// let often = Publisher::options().period(Duration::from_millis(2));
-    /// let publisher = topic.publisher_with(often)?;
-    /// let due = publisher.due();
-    /// let mut set = WaitSet::new(&domain);
-    /// let key = set.add(&due)?;
-    /// publisher.publish(&1)?;
-    /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(key, Readiness::Missed)]);
-    /// let periods = due.take();
-    /// assert!(periods >= 1 && publisher.missed() >= periods);
-    /// # std::fs::remove_dir_all(&folder).ok();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn due(&self) -> Due {
-        Due(self.expected.clone())
     }
 }
 

@@ -83,6 +83,13 @@ pub(super) fn begin(inner: &Inner, words: &RingWords, process: TokenId, from: u6
 
 /// Ends a session, unless another process has the ring by now.
 pub(super) fn end(words: &RingWords, session: u64) {
+    if words.session.load(Ordering::Relaxed) != session {
+        return;
+    }
+    // Before `session`, whose Release makes it visible: a process that watches this publisher
+    // (liveliness.rs) finds that it has not died. If this process died just before or just after,
+    // its token is dead while `session` names it: it has died.
+    words.left.store((session >> 32) as u32, Ordering::Relaxed);
     // The exchange expects this session's own word, so an owner that was taken for dead changes
     // nothing. Release: before the ring has no owner. If this process died just before, its token is
     // dead: no process vouches either way.

@@ -94,7 +94,11 @@ pub(super) struct RingWords {
     pub(super) session: AtomicU64,
     /// Its first message.
     pub(super) session_from: AtomicU64,
-    reserved_2: [AtomicU32; 6],
+    /// How often it has said that it is there; written by its publisher alone.
+    pub(super) asserted: AtomicU32,
+    /// The number of the last session that has ended in order.
+    pub(super) left: AtomicU32,
+    reserved_2: [AtomicU32; 4],
     // Written by its publisher.
     /// How many messages it has published.
     pub(super) published: AtomicU64,

@@ -33,6 +33,7 @@ mod header;
 mod latest;
 mod layout;
 mod lend;
+mod liveliness;
 mod loan;
 mod mapping;
 #[cfg(feature = "msgpack")]

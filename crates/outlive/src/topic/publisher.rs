@@ -14,7 +14,7 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::due::Expected;
+use super::due::{Due, Expected};
 use super::header::Header;
 use super::loan::{Left, LenderOfPublisher};
 use super::mapping::Inner;
@@ -316,6 +316,69 @@ impl<M: Payload + ?Sized> Publisher<M> {
         // The slot has been overwritten: its previous object is in limbo.
         ring.retire(at);
         ring.places[at] = object;
+    }
+
+    /// Returns how many [periods](super::PublisherOptions::period) have passed without a message of
+    /// this publisher: those before its last message, and those that a [`Due`] has taken since.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.expected.as_ref().map_or(0, |expected| expected.missed())
+    }
+
+    /// Returns a source for a [`WaitSet`](crate::wait::WaitSet): ready when this publisher has
+    /// published nothing for its [period](super::PublisherOptions::period), never if it has none.
+    /// Another thread can wait for it, and so tell that this one hangs.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-due-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::topic::{Publisher, Topic};
+    /// use outlive::wait::{Readiness, WaitSet};
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+    /// let often = Publisher::options().period(Duration::from_millis(2));
+    /// let publisher = topic.publisher_with(often)?;
+    /// let due = publisher.due();
+    /// let mut set = WaitSet::new(&domain);
+    /// let key = set.add(&due)?;
+    /// publisher.publish(&1)?;
+    /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(key, Readiness::Missed)]);
+    /// let periods = due.take();
+    /// assert!(periods >= 1 && publisher.missed() >= periods);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn due(&self) -> Due {
+        Due(self.expected.clone())
+    }
+
+    /// Says that this publisher is there, although it has nothing to publish: to subscribers that
+    /// ask for its [liveliness](super::SubscriberOptions::liveliness) it is as if it had published.
+    /// Costs one store, and wakes no process.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-assert-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::RecvError;
+    /// use outlive::topic::{Subscriber, Topic};
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+    /// let publisher = topic.publisher()?;
+    /// let options = Subscriber::options().liveliness(Duration::from_millis(2));
+    /// let mut subscriber = topic.subscriber_with(options)?;
+    /// assert!(matches!(subscriber.recv(), Err(RecvError::NotLively { session: 1, .. })));
+    /// publisher.assert_liveliness();
+    /// assert!(matches!(subscriber.recv(), Err(RecvError::Lively { session: 1, .. })));
+    /// assert_eq!(subscriber.lapses(), 1);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn assert_liveliness(&self) {
+        let asserted = &self.inner.ring(self.ring(|ring| ring.index)).asserted;
+        // Relaxed: only this publisher writes it, and nothing comes with it. If this process died
+        // just before or just after, its token says so.
+        asserted.store(asserted.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Returns how the last message was published, for a publisher that has published.

@@ -6,18 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::due::Expected;
 use super::layout::{Claim, SubscriberSlot};
+use super::liveliness::Lives;
 use super::mapping::Inner;
 use super::slot::{MessageState, Slot};
 use super::subscriber::Subscriber;
 use super::subscriber::WakeWords;
 use super::watched::Watched as WatchedRings;
-use crate::Error;
-use crate::Payload;
-use crate::TokenId;
-use crate::liveness::Registry;
+use crate::sys::clock::Deadline;
+use crate::sys::robust::WakeRelay;
+use crate::{Error, Payload, RecvError, TokenId};
+use crate::liveness::{Me, Registry};
 use crate::shim::Ordering;
 use crate::wake::{
-    EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitWords, Waited,
+    EventCount, PreparedWait, WaitList, Readiness, RelayedEventCount, Source, SourceState, WaitWords, Waited,
     Watched,
 };
 
@@ -33,6 +34,8 @@ pub(crate) struct SubscriberReadiness {
     left: Arc<AtomicBool>,
     /// By when the next message is expected, if it has a period.
     expected: Option<Arc<Expected>>,
+    /// Which publishers are lively, if it asks for that.
+    lives: Option<Lives>,
     /// The rings that are looked at, chosen as the subscriber chooses its own.
     watched: Arc<Mutex<WatchedRings>>,
 }
@@ -71,8 +74,43 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             process: self.process,
             left: Arc::clone(self.told_left.get_or_init(Arc::default)),
             expected: self.expected.clone(),
+            lives: self.lives.clone(),
             watched: Arc::default(),
         }
+    }
+}
+
+impl<M: Payload + ?Sized> Subscriber<M> {
+    /// Sleeps until there may be a message, or something to tell of a publisher, once, or until the
+    /// deadline.
+    #[cold]
+    pub(super) fn wait_behind_publishers(
+        &self,
+        me: Me,
+        deadline: Deadline,
+    ) -> Result<(), RecvError> {
+        let inner = &*self.inner;
+        if self.is_ready() || deadline.has_passed() || inner.spin_wait.spin(|| self.is_ready()) {
+            return Ok(());
+        }
+        let readiness = self.readiness();
+        let relay = WakeRelay::begin(me.list());
+        let ticket = inner.head().notifications.count().prepare_wait();
+        let mut prepared = PreparedWait::of(ticket);
+        let mut words = WaitWords::new();
+        // The words first: the look behind them decides whether to sleep on them.
+        readiness.add_words(&mut prepared, &mut words);
+        let SourceState::BehindOwnersUntil(moment) = readiness.look() else { return Ok(()) };
+        let mut owners = Vec::new();
+        readiness.owners(&mut owners);
+        owners.sort_unstable_by_key(|owner| owner.as_u32());
+        owners.dedup();
+        let until = ticket.until(deadline.earlier(moment));
+        WaitList::default().sleep(inner.registry, &relay, words, &owners, true, until).map_err(
+            |errno| RecvError::System(Error::from_errno("wait for", inner.segment.path(), errno)),
+        )?;
+        readiness.woken(&prepared);
+        Ok(())
     }
 }
 
@@ -136,10 +174,26 @@ impl Waited for SubscriberReadiness {
         if self.has_something() {
             return SourceState::Ready(Readiness::Readable);
         }
-        match &self.expected {
-            // A subscriber that has left expects nothing.
-            Some(expected) if !self.left.load(StdOrdering::Relaxed) => expected.look(),
-            _ => SourceState::Waiting,
+        // A subscriber that has left expects nothing.
+        if self.left.load(StdOrdering::Relaxed) {
+            return SourceState::Waiting;
+        }
+        let overdue = self.expected.as_ref().map(|expected| expected.look());
+        let Some(lives) = &self.lives else { return overdue.unwrap_or(SourceState::Waiting) };
+        match (lives.state(&self.inner), overdue) {
+            (Ok(()), _) => SourceState::Ready(Readiness::Changed),
+            (_, Some(ready @ SourceState::Ready(_))) => ready,
+            (Err(moment), Some(SourceState::NotBefore(other))) => {
+                SourceState::BehindOwnersUntil(moment.earlier(other))
+            }
+            (Err(moment), _) => SourceState::BehindOwnersUntil(moment),
+        }
+    }
+
+    /// The publishers that it watches, if it asks for their liveliness.
+    fn owners(&self, into: &mut Vec<TokenId>) {
+        if let Some(lives) = &self.lives {
+            lives.owners(into);
         }
     }
 
@@ -167,7 +221,8 @@ impl Waited for SubscriberReadiness {
 }
 
 /// Ready when a receive is worth a try: the message there may have none of its keys; or when none
-/// has come for its [`period`](super::SubscriberOptions::period).
+/// has come for its [`period`](super::SubscriberOptions::period), or a publisher is not
+/// [lively](super::SubscriberOptions::liveliness), is so again, or has died.
 impl<M: Payload + ?Sized> Source for Subscriber<M> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();

@@ -33,6 +33,8 @@ pub(super) enum Took {
     /// It is the first one of a session of which the subscriber wants to be told; it stays the next
     /// message.
     NewSession(u32),
+    /// There is something to tell before it; it stays the next message.
+    Told(Box<RecvError>),
     TooManyHeld,
     Damaged(&'static str),
     /// The system does not say whether its memory exists: it stays the next message.
@@ -75,6 +77,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                     self.advance(ring, position + 1);
                 }
                 Took::NewSession(session) => return Err(self.told_of(ring, session)),
+                Took::Told(told) => return Err(*told),
                 Took::No => self.skip(ring)?,
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
@@ -90,10 +93,14 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// No message is there: returns `None`, or what is to be told behind the last one.
     #[inline]
     fn none_there(&self) -> Result<Option<Sample<M>>, RecvError> {
-        match &self.expected {
-            Some(expected) if expected.take() > 0 => Err(RecvError::Missed),
-            _ => Ok(None),
-        }
+        if self.is_timed { self.tell().map_or(Ok(None), Err) } else { Ok(None) }
+    }
+
+    #[cold]
+    fn tell(&self) -> Option<RecvError> {
+        let of_publishers = || self.lives.as_ref()?.look(&self.inner);
+        let is_late = || self.expected.as_ref().is_some_and(|expected| expected.take() > 0);
+        of_publishers().or_else(|| is_late().then_some(RecvError::Missed))
     }
 
     /// Returns whether there is something for this subscriber, as far as can be seen without taking
@@ -301,6 +308,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns what becomes of a message, if it is not received.
     #[inline(never)]
     fn select(&self, ring: usize, taken: &Taken) -> Option<Took> {
+        if let Some(lives) = &self.lives
+            && let Some(told) = lives.before(&self.inner, ring, &self.cursors)
+        {
+            return Some(Took::Told(Box::new(told)));
+        }
         let keys = &self.options.keys;
         if !keys.is_empty() && keys.binary_search(&taken.header().key).is_err() {
             return Some(Took::Unwanted);

@@ -21,6 +21,7 @@ use std::time::Duration;
 use super::due::Expected;
 use super::durability::{Durability, vouched_from};
 use super::layout::{MOST_RINGS, SubscriberSlot};
+use super::liveliness::Lives;
 use super::mapping::Inner;
 use super::ring;
 use super::sample::Sample;
@@ -94,6 +95,10 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) is_selective: bool,
     /// By when the next message is expected, if it has a period.
     pub(super) expected: Option<Arc<Expected>>,
+    /// Which publishers are lively, if it asks for that.
+    pub(super) lives: Option<Lives>,
+    /// Whether there may be something to tell where no message is.
+    pub(super) is_timed: bool,
     /// Tells wait sets that it has left.
     pub(super) told_left: OnceCell<Arc<AtomicBool>>,
     _message: PhantomData<*const M>,
@@ -260,8 +265,16 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         let joined_at = (0..inner.rings()).map(|ring| inner.published(ring)).collect();
         options.keys.sort_unstable();
         let expected = options.period.map(|period| Arc::new(Expected::new(period)));
-        let is_selective =
-            !options.keys.is_empty() || options.sessions || options.max_age.is_some();
+        let lives = options.liveliness.map(Lives::new);
+        if let Some(lives) = &lives {
+            // Their leases begin now; what is to be told comes later.
+            let _ = lives.look(&inner);
+        }
+        let is_timed = expected.is_some() || lives.is_some();
+        let is_selective = !options.keys.is_empty()
+            || options.sessions
+            || options.max_age.is_some()
+            || lives.is_some();
         Ok(Subscriber {
             subscriber_slot,
             process,
@@ -280,6 +293,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             sessions: [0; MOST_RINGS],
             is_selective,
             expected,
+            lives,
+            is_timed,
             told_left: OnceCell::new(),
             inner,
             _message: PhantomData,
@@ -333,7 +348,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// # Errors
     /// [`RecvError::TooManyHeld`], [`RecvError::Lagged`], [`RecvError::NotOwner`],
     /// [`RecvError::Damaged`], [`RecvError::System`]; if the subscriber asked for them,
-    /// [`RecvError::Missed`] and [`RecvError::NewSession`].
+    /// [`RecvError::Missed`], [`RecvError::NewSession`], [`RecvError::NotLively`],
+    /// [`RecvError::Lively`], [`RecvError::PublisherDied`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the message counts as taken, or not; other subscribers
@@ -420,11 +436,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         }
         pause.has_waited = true;
         let me = self.enter()?;
-        wait_for_message(
-            self,
-            me,
-            pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due)),
-        )?;
+        let deadline = pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due));
+        match self.lives {
+            None => wait_for_message(self, me, deadline)?,
+            Some(_) => self.wait_behind_publishers(me, deadline)?,
+        }
         Ok(true)
     }
 
@@ -440,6 +456,23 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     #[must_use]
     pub fn expired(&self) -> u64 {
         self.expired
+    }
+
+    /// Returns how many [periods](super::SubscriberOptions::period) have passed without a message.
+    /// [`RecvError::Missed`](crate::RecvError::Missed) stands for one or more of them: for all that
+    /// passed before the subscriber asked.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.expected.as_ref().map_or(0, |expected| expected.missed())
+    }
+
+    /// Returns how often a publisher was alive and did nothing for the
+    /// [lease](super::SubscriberOptions::liveliness): each
+    /// [`RecvError::NotLively`](crate::RecvError::NotLively) is one, also one that is still to be
+    /// told.
+    #[must_use]
+    pub fn lapses(&self) -> u64 {
+        self.lives.as_ref().map_or(0, Lives::lapses)
     }
 
     /// Returns how many messages are waiting for this subscriber, as far as they are still there.

@@ -30,6 +30,7 @@ pub struct SubscriberOptions {
     pub(super) durability: Option<Durability>,
     pub(super) sessions: bool,
     pub(super) max_age: Option<Duration>,
+    pub(super) liveliness: Option<Duration>,
 }
 
 impl SubscriberOptions {
@@ -151,6 +152,29 @@ impl SubscriberOptions {
     /// ```
     pub fn period(mut self, period: Duration) -> SubscriberOptions {
         self.period = Some(period);
+        self
+    }
+
+    /// Sets how long a publisher may live and do nothing before this subscriber is told, DDS's
+    /// *lease*: receiving in any form fails with
+    /// [`RecvError::NotLively`](crate::RecvError::NotLively), once, behind the messages that are
+    /// there. When the publisher publishes again, or
+    /// [asserts](super::Publisher::assert_liveliness) that it is there, it is told as
+    /// [`RecvError::Lively`](crate::RecvError::Lively); one that dies, at once, as
+    /// [`RecvError::PublisherDied`](crate::RecvError::PublisherDied). A wait set says
+    /// [`Readiness::Changed`](crate::wait::Readiness::Changed) then. Default: it is told of none of
+    /// that.
+    ///
+    /// The subscriber tells it at its first look after the lease, by what two looks of its own have
+    /// seen: never of a publisher that did something within the lease, and of one that did nothing
+    /// before two leases have passed, as long as it looks, or waits in a receive, a wait set or a
+    /// future. Publishers pay nothing for it.
+    ///
+    /// # If a process dies
+    /// A publisher's death wakes a waiting subscriber at once. A stopped publisher is alive, and is
+    /// not lively.
+    pub fn liveliness(mut self, lease: Duration) -> SubscriberOptions {
+        self.liveliness = Some(lease);
         self
     }
 

@@ -15,6 +15,9 @@ crate::checks!(
     a_missed_period_is_told_in_every_form,
     what_is_there_in_time_is_not_missed,
     a_publisher_counts_what_it_misses,
+    a_publisher_that_does_nothing_is_told_in_every_form,
+    one_that_does_something_in_time_is_lively,
+    one_that_leaves_has_not_died,
 );
 
 fn made(domain: &Domain) -> Topic<u64> {
@@ -149,4 +152,194 @@ fn a_publisher_counts_what_it_misses(world: &World) {
     board.set(1, 1);
     child.finish();
     assert!(board.get(2) >= 1, "it was stopped for two periods");
+}
+
+/// One receive of a form: a message's number, or what is told; `None`: nothing in time.
+type Form = fn(&mut Subscriber<u64>, &mut WaitSet) -> Result<Option<u64>, RecvError>;
+
+fn all_forms() -> [Form; 5] {
+    [
+        |subscriber, _| subscriber.recv().map(|sample| Some(*sample)),
+        |subscriber, _| Ok(subscriber.recv_timeout(PATIENCE)?.map(|sample| *sample)),
+        |subscriber, _| {
+            loop {
+                if let Some(sample) = subscriber.try_recv()? {
+                    return Ok(Some(*sample));
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        },
+        |subscriber, set| {
+            loop {
+                if let Some(sample) = subscriber.try_recv()? {
+                    return Ok(Some(*sample));
+                }
+                ready(set);
+            }
+        },
+        |subscriber, _| block_on(subscriber.recv_async()).map(|sample| Some(*sample)),
+    ]
+}
+
+/// A publisher that publishes the numbers from 0 on, all half milliseconds, until it is killed.
+fn publishes(topic: &Topic<u64>, board: Board) -> Child {
+    Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for number in 0.. {
+            publisher.publish(&number).expect("published");
+            board.add(0, 1);
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    })
+}
+
+/// A publisher is stopped, goes on, and is killed. A busy machine may stop it at other times, too.
+fn a_publisher_that_does_nothing_is_told_in_every_form(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    let lease = Duration::from_millis(4);
+    for form in all_forms() {
+        let options = Subscriber::options().liveliness(lease);
+        let mut subscriber = topic.subscriber_with(options).expect("a slot");
+        let mut set = WaitSet::new(&domain);
+        set.add(&subscriber).expect("added");
+        let board = Board::new();
+        let mut child = publishes(&topic, board);
+        let (pid, mut lapses, mut lively, mut next) = (child.pid() as u32, 0, true, 0);
+        let (mut is_stopped, mut was_stopped) = (false, false);
+        loop {
+            match form(&mut subscriber, &mut set) {
+                Ok(Some(number)) => {
+                    // Behind the messages that are there, and before the next one.
+                    assert!(lively && number >= next, "{number} after {next}");
+                    next = number + 1;
+                    if number >= 3 && !was_stopped {
+                        child.stop();
+                        (is_stopped, was_stopped) = (true, true);
+                    }
+                }
+                Ok(None) => panic!("nothing is told"),
+                Err(RecvError::NotLively { publisher, .. }) => {
+                    assert!(lively && publisher.pid == pid && publisher.alive);
+                    (lively, lapses) = (false, lapses + 1);
+                    assert_eq!(subscriber.lapses(), lapses);
+                    if is_stopped {
+                        // Once.
+                        let more = subscriber.recv_timeout(2 * lease);
+                        assert!(matches!(more, Ok(None)), "{:?}", more.map(drop));
+                        child.go_on();
+                        is_stopped = false;
+                    }
+                }
+                Err(RecvError::Lively { publisher, .. }) => {
+                    assert!(!lively && publisher.pid == pid);
+                    lively = true;
+                    if was_stopped && !child.has_ended() {
+                        child.kill();
+                    }
+                }
+                Err(RecvError::PublisherDied { publisher, .. }) => {
+                    assert!(publisher.pid == pid && !publisher.alive && was_stopped);
+                    break;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        // All that it had published came before.
+        assert!(next >= board.get(0));
+        let more = subscriber.recv_timeout(2 * lease);
+        assert!(matches!(more, Ok(None)), "{:?}", more.map(drop));
+    }
+}
+
+/// It publishes or asserts twice in each lease, and measures: only where it was slower may it be
+/// told. The watcher is stopped meanwhile, which makes no difference.
+fn one_that_does_something_in_time_is_lively(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    let lease = Duration::from_millis(12);
+    let board = Board::new();
+    let watcher = Child::start(|| {
+        let options = Subscriber::options().liveliness(lease);
+        let mut subscriber = topic.subscriber_with(options).expect("a slot");
+        board.set(1, 1);
+        while board.get(2) == 0 {
+            match subscriber.recv_timeout(lease / 3) {
+                Ok(_) => {}
+                Err(RecvError::NotLively { .. } | RecvError::Lively { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+        board.set(3, subscriber.lapses());
+    });
+    board.reach(1, 1);
+    let publisher = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        let (mut before, mut longest) = (Instant::now(), Duration::ZERO);
+        for at in 0..30 {
+            let now = Instant::now();
+            match at % 2 {
+                0 => drop(publisher.publish(&at).expect("published")),
+                _ => publisher.assert_liveliness(),
+            }
+            longest = longest.max(before.elapsed());
+            before = now;
+            std::thread::sleep(lease / 2);
+        }
+        board.set(4, longest.max(before.elapsed()).as_nanos() as u64);
+    });
+    std::thread::sleep(3 * lease);
+    watcher.stop();
+    std::thread::sleep(3 * lease);
+    watcher.go_on();
+    // It leaves in order, and ends: that is no death.
+    publisher.finish();
+    board.set(2, 1);
+    watcher.finish();
+    let longest = Duration::from_nanos(board.get(4));
+    assert!(board.get(3) == 0 || longest >= lease, "{} lapses, {longest:?}", board.get(3));
+}
+
+/// Both while the subscriber does not look: it is told of the death alone.
+fn one_that_leaves_has_not_died(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    let options = Subscriber::options().liveliness(PATIENCE);
+    let mut subscriber = topic.subscriber_with(options).expect("a slot");
+    let board = Board::new();
+    for dies in [false, true, false] {
+        let mut child = Child::start(|| {
+            let publisher = topic.publisher().expect("a ring");
+            publisher.publish(&1).expect("published");
+            board.add(0, 1);
+            board.reach(1, 1);
+            drop(publisher);
+        });
+        board.reach(0, board.get(2) + 1);
+        board.add(2, 1);
+        assert_eq!(*subscriber.recv().expect("there"), 1);
+        // Looks, and so knows of it.
+        assert!(subscriber.try_recv().expect("nothing is told").is_none());
+        if dies {
+            child.kill();
+        } else {
+            board.set(1, 1);
+            child.finish();
+            board.set(1, 0);
+        }
+        // Its ring has another publisher before the subscriber looks again.
+        let next = topic.publisher().expect("a ring");
+        next.publish(&2).expect("published");
+        let mut died = 0;
+        let mut got = Vec::new();
+        loop {
+            match subscriber.try_recv() {
+                Ok(Some(sample)) => got.push(*sample),
+                Ok(None) => break,
+                Err(RecvError::PublisherDied { .. }) => died += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert_eq!((got, died), (vec![2], i32::from(dies)));
+    }
 }

@@ -158,6 +158,9 @@ impl Topics {
                 if let Some(age) = answer::option(options, "age")? {
                     how = how.max_age(Duration::from_millis(age));
                 }
+                if let Some(lease) = answer::option(options, "lease")? {
+                    how = how.liveliness(Duration::from_millis(lease));
+                }
                 if let Some(keep) = answer::option(options, "keep")? {
                     how = how.keep_last(keep);
                 }
@@ -282,6 +285,11 @@ impl Topics {
                 }
                 done()
             }
+            ("assert", [name]) => {
+                self.publisher(name)?.assert_liveliness();
+                done()
+            }
+            ("lapses", [name]) => said(self.subscriber(name)?.lapses()),
             ("missed", [name]) => said(u64::from(self.subscriber(name)?.missed() > 0)),
             ("late", [name]) => said(u64::from(self.publisher(name)?.missed() > 0)),
             ("expired", [name]) => said(self.subscriber(name)?.expired()),
