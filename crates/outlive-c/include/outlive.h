@@ -162,6 +162,16 @@
 #define OUTLIVE_NEW_SESSION 10013
 
 /**
+ * A publisher is alive and has done nothing for longer than its lease.
+ */
+#define OUTLIVE_NOT_LIVELY 10014
+
+/**
+ * A publisher that was not lively does something again.
+ */
+#define OUTLIVE_LIVELY 10015
+
+/**
  * A defect of Outlive itself: report it. The program may go on; what the call was working on may
  * be lost.
  */
@@ -1273,6 +1283,11 @@ typedef struct outlive_publisher_options_t {
    * (`outlive_wait_set_add_due`). 0: not said.
    */
   uint64_t period;
+  /**
+   * How long a message counts, in nanoseconds, by its stamp: subscribers pass over an older one
+   * and count it (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: for ever.
+   */
+  uint64_t lifespan;
 } outlive_publisher_options_t;
 
 /**
@@ -1331,6 +1346,13 @@ typedef struct outlive_subscriber_options_t {
    * (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: any age.
    */
   uint64_t max_age;
+  /**
+   * How long a publisher may live and do nothing, in nanoseconds: then receiving returns
+   * OUTLIVE_NOT_LIVELY, once, behind its messages; OUTLIVE_LIVELY when it does something again;
+   * EOWNERDEAD when it has died, at once. `outlive_subscriber_told` says which publisher. 0: it is
+   * told of none of that.
+   */
+  uint64_t liveliness;
 } outlive_subscriber_options_t;
 
 /**
@@ -3207,6 +3229,12 @@ int outlive_publisher_publish_copy(struct outlive_publisher_t *publisher,
 uint32_t outlive_publisher_subscriber_count(const struct outlive_publisher_t *publisher);
 
 /**
+ * Says that the publisher is there, although it has nothing to publish: to subscribers that ask for
+ * its liveliness it is as if it had published. Passing NULL has no effect.
+ */
+void outlive_publisher_assert_liveliness(struct outlive_publisher_t *publisher);
+
+/**
  * Returns how many periods have passed without a message of this publisher: those before its last
  * message, and those that a wait set has taken since. 0 for NULL, and without a period.
  */
@@ -3221,7 +3249,8 @@ uint64_t outlive_publisher_missed(const struct outlive_publisher_t *publisher);
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
  * longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
  * subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
- * of its publisher. After either, the next call goes on. ENOBUFS: 256 samples are held. EPERM: a
+ * of its publisher. OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY, EOWNERDEAD: what `liveliness` asks for, of the
+ * publisher that `outlive_subscriber_told` names. After each, the next call goes on. ENOBUFS: 256 samples are held. EPERM: a
  * forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged message is skipped.
  * EINVAL, EUSERS.
  *
@@ -3247,10 +3276,25 @@ int outlive_subscriber_latest(struct outlive_subscriber_t *subscriber, struct ou
 uint64_t outlive_subscriber_lost(const struct outlive_subscriber_t *subscriber);
 
 /**
- * Returns how many messages were passed over because they were older than its `max_age`. 0 for
- * NULL.
+ * Returns how many messages were passed over because they were older than its `max_age`, or than
+ * their publisher's `lifespan`. 0 for NULL.
  */
 uint64_t outlive_subscriber_expired(const struct outlive_subscriber_t *subscriber);
+
+/**
+ * Writes the session and the process of the publisher of which a receive told last, by
+ * OUTLIVE_NEW_SESSION (whose process is not told: 0), OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
+ * EOWNERDEAD; 0 before that. Each place may be NULL.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_subscriber_told(const struct outlive_subscriber_t *subscriber, uint32_t *session, uint32_t *pid);
+
+/**
+ * Returns how often a publisher was alive and did nothing for the time that `liveliness` says. 0 for
+ * NULL.
+ */
+uint64_t outlive_subscriber_lapses(const struct outlive_subscriber_t *subscriber);
 
 /**
  * Returns how many of its periods have passed without a message; one ETIME stands for all that had
@@ -4013,7 +4057,8 @@ int outlive_wait_set_add_listener(struct outlive_wait_set_t *set,
 
 /**
  * Adds a topic's subscriber: OUTLIVE_READABLE; OUTLIVE_MISSED when none has come for its period,
- * until a receive has returned ETIME.
+ * until a receive has returned ETIME; OUTLIVE_CHANGED when there is something to tell of a
+ * publisher's liveliness, until a receive has returned it.
  *
  * Errors: EXDEV, EINVAL.
  */

@@ -137,6 +137,9 @@ pub struct outlive_publisher_options_t {
     /// message is counted (`outlive_publisher_missed`), and a wait set tells it
     /// (`outlive_wait_set_add_due`). 0: not said.
     pub period: u64,
+    /// How long a message counts, in nanoseconds, by its stamp: subscribers pass over an older one
+    /// and count it (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: for ever.
+    pub lifespan: u64,
 }
 
 /// Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
@@ -352,13 +355,16 @@ pub unsafe extern "C" fn outlive_topic_publisher(
 unsafe fn publisher_options(
     given: *const outlive_publisher_options_t,
 ) -> Result<PublisherOptions, Failure> {
-    let default = outlive_publisher_options_t { size: 0, max_blocking: 0, period: 0 };
+    let default = outlive_publisher_options_t { size: 0, max_blocking: 0, period: 0, lifespan: 0 };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers.
     let given = unsafe { options(given, default) }?;
     let mut options = PublisherOptions::default();
     if given.max_blocking > 0 {
         options = options.max_blocking(Duration::from_nanos(given.max_blocking));
+    }
+    if given.lifespan > 0 {
+        options = options.lifespan(Duration::from_nanos(given.lifespan));
     }
     if given.period > 0 {
         options = options.period(Duration::from_nanos(given.period));
@@ -734,8 +740,8 @@ pub unsafe extern "C" fn outlive_subscriber_lost(subscriber: *const outlive_subs
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lost()))
 }
 
-/// Returns how many messages were passed over because they were older than its `max_age`. 0 for
-/// NULL.
+/// Returns how many messages were passed over because they were older than its `max_age`, or than
+/// their publisher's `lifespan`. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_expired(
     subscriber: *const outlive_subscriber_t,

@@ -589,7 +589,11 @@ class Topic:
     @property
     def payload(self) -> str | None: ...
     def publisher(
-        self, *, max_blocking: float | None = None, period: float | None = None
+        self,
+        *,
+        max_blocking: float | None = None,
+        period: float | None = None,
+        lifespan: float | None = None,
     ) -> Publisher: ...
     def subscriber(
         self,

@@ -96,7 +96,7 @@ impl Subscriber {
         Ok(self.handle.lock(py)?.lost())
     }
 
-    /// Messages that were passed over because they were older than its ``max_age``.
+    /// Messages that were passed over because they were older than its ``max_age``, or their ``lifespan``.
     #[getter]
     fn expired(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.handle.lock(py)?.expired())

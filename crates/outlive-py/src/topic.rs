@@ -261,12 +261,16 @@ impl Topic {
     ///
     /// ``period``: how often it means to publish, in seconds; each period that passes without a
     /// message is counted (``missed``), and ``WaitSet.add_due`` tells it.
-    #[pyo3(signature = (*, max_blocking=None, period=None))]
+    ///
+    /// ``lifespan``: how many seconds a message counts, by its stamp; subscribers pass over an older
+    /// one and count it (``expired``). Raises ``BadOption`` if the topic has no stamps.
+    #[pyo3(signature = (*, max_blocking=None, period=None, lifespan=None))]
     fn publisher(
         &self,
         py: Python<'_>,
         max_blocking: Option<f64>,
         period: Option<f64>,
+        lifespan: Option<f64>,
     ) -> PyResult<Publisher> {
         let mut options = PublisherOptions::default();
         if let Some(span) = span("max_blocking", max_blocking)? {
@@ -274,6 +278,9 @@ impl Topic {
         }
         if let Some(period) = span("period", period)? {
             options = options.period(period);
+        }
+        if let Some(lifespan) = span("lifespan", lifespan)? {
+            options = options.lifespan(lifespan);
         }
         let publisher = self.topic.get()?.publisher_with(options).raised(py)?;
         Ok(Publisher {

@@ -8,6 +8,7 @@ import ctypes
 import gc
 import itertools
 import math
+import os
 import struct
 import threading
 import zlib
@@ -15,7 +16,20 @@ import zlib
 import numpy as np
 import pytest
 
-from outlive import BadOption, Lagged, Missed, NoSpace, Timeout, TooLarge, TooMany, Topic, WaitSet, WrongKind
+from outlive import (
+    BadOption,
+    Lagged,
+    Lively,
+    Missed,
+    NoSpace,
+    NotLively,
+    Timeout,
+    TooLarge,
+    TooMany,
+    Topic,
+    WaitSet,
+    WrongKind,
+)
 
 
 def pair(folder, name="topic", **options):
@@ -530,6 +544,28 @@ def test_both_sides_count_the_periods_without_a_message(folder):
     assert subscriber.missed >= 3
     publisher.publish(b"x")
     assert bytes(subscriber.recv()) == b"x" and topic.publisher().missed == 0
+
+
+def test_a_publisher_that_does_nothing_is_told(folder):
+    topic = Topic("topic", folder)
+    publisher, subscriber = topic.publisher(), topic.subscriber(liveliness=0.003)
+    with pytest.raises(NotLively, match="done nothing") as told:
+        subscriber.recv(timeout=20)
+    assert (told.value.session, told.value.pid, subscriber.lapses) == (1, os.getpid(), 1)
+    publisher.assert_liveliness()
+    with pytest.raises(Lively) as told:
+        subscriber.recv(timeout=20)
+    assert told.value.session == 1
+
+
+def test_a_message_counts_for_its_lifespan(folder):
+    topic = Topic("topic", folder)
+    subscriber, publisher = topic.subscriber(), topic.publisher(lifespan=1000)
+    publisher.publish(b"of 1970", stamp=1)
+    publisher.publish(b"now")
+    assert bytes(subscriber.recv()) == b"now" and subscriber.expired == 1
+    with pytest.raises(BadOption, match="stamps"):
+        Topic("none", folder, stamps=False).publisher(lifespan=1)
 
 
 async def one(subscriber):

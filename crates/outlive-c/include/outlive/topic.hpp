@@ -156,7 +156,7 @@ public:
     }
     /** Returns how many messages were overwritten before this subscriber took them. */
     uint64_t lost() const noexcept { return outlive_subscriber_lost(raw()); }
-    /** Returns how many messages were older than its max_age. */
+    /** Returns how many messages were older than its max_age, or than their lifespan. */
     uint64_t expired() const noexcept { return outlive_subscriber_expired(raw()); }
     /** Returns how many of its periods have passed without a message. */
     uint64_t missed() const noexcept { return outlive_subscriber_missed(raw()); }

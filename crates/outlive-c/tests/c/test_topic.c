@@ -112,6 +112,24 @@ static void chosen(void) {
     close_all();
 }
 
+/* A publisher lives and does nothing, and asserts then that it is there. */
+static void not_lively(void) {
+    open_topic(4);
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
+    outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    options.liveliness = 3 * 1000 * 1000;
+    OK(outlive_topic_subscriber(topic, &options, &subscriber));
+    outlive_sample_t *sample = NULL;
+    uint32_t session = 0, pid = 0;
+    IS(OUTLIVE_NOT_LIVELY, outlive_subscriber_recv(subscriber, &sample, SOON));
+    OK(outlive_subscriber_told(subscriber, &session, &pid));
+    CHECK(session == 1 && pid == (uint32_t)getpid() && outlive_subscriber_lapses(subscriber) == 1);
+    outlive_publisher_assert_liveliness(publisher);
+    IS(OUTLIVE_LIVELY, outlive_subscriber_recv(subscriber, &sample, SOON));
+    OK(outlive_subscriber_told(subscriber, NULL, NULL));
+    close_all();
+}
+
 static void be_reliable(void) {
     outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
     open_topic(4);
@@ -249,5 +267,5 @@ static void waits_no_longer(void) {
     close_all();
 }
 
-TESTS(TEST(ordinary), TEST(chosen), TEST(waits_no_longer), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
+TESTS(TEST(ordinary), TEST(chosen), TEST(waits_no_longer), TEST(not_lively), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
       TEST(bad_arguments))

@@ -73,6 +73,10 @@ pub struct PublishArgs {
     /// not wait [default: wait for ever]
     #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     max_blocking: Option<Duration>,
+    /// Messages count for this time, by their stamps: subscribers pass over older ones. Fails if the
+    /// topic has no stamps [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    lifespan: Option<Duration>,
     /// Count each span of this length in which no message was published, and say how many at the end
     #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     period: Option<Duration>,
@@ -187,6 +191,9 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
     let mut options = Publisher::options();
     if let Some(span) = args.max_blocking {
         options = options.max_blocking(span);
+    }
+    if let Some(lifespan) = args.lifespan {
+        options = options.lifespan(lifespan);
     }
     if let Some(period) = args.period {
         options = options.period(period);

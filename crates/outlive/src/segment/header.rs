@@ -27,7 +27,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// later, behind the attributes and the description of the payload's type (`segment::pages`).
 /// Topics say whether they offer reliable delivery, and which subscribers lag. A reentrant mutex has
 /// a fourth state. 16: the description of a service's payloads has that of its replies behind it.
-const LAYOUT_VERSION: u32 = 16;
+const LAYOUT_VERSION: u32 = 17;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::Error;
 use crate::sys::clock::{self, Deadline};
 use crate::wake::{Readiness, Source, SourceState, Waited, Watched};
-use crate::Error;
 
 /// By when the next message is expected.
 pub(super) struct Expected {

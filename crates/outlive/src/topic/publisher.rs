@@ -135,7 +135,18 @@ impl<M: Payload + ?Sized> Publisher<M> {
     ) -> Result<Publisher<M>, Error> {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
-        let mut ring = ring::take(&inner, me, process)?;
+        if options.lifespan.is_some() && !stamps {
+            return Err(Error::OtherOptions {
+                path: inner.segment.path().into(),
+                what: "option stamps",
+                found: "false".into(),
+                wanted: "true (without stamps no message has an age)".into(),
+            });
+        }
+        let lifespan = options
+            .lifespan
+            .map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1));
+        let mut ring = ring::take(&inner, me, process, lifespan)?;
         let expected = options.period.map(|period| Arc::new(Expected::new(period)));
         ring.others.expect(expected.clone());
         let slots = core::ptr::from_ref(inner.slots(ring.index)?);

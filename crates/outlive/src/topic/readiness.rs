@@ -12,15 +12,15 @@ use super::slot::{MessageState, Slot};
 use super::subscriber::Subscriber;
 use super::subscriber::WakeWords;
 use super::watched::Watched as WatchedRings;
-use crate::sys::clock::Deadline;
-use crate::sys::robust::WakeRelay;
-use crate::{Error, Payload, RecvError, TokenId};
 use crate::liveness::{Me, Registry};
 use crate::shim::Ordering;
+use crate::sys::clock::Deadline;
+use crate::sys::robust::WakeRelay;
 use crate::wake::{
-    EventCount, PreparedWait, WaitList, Readiness, RelayedEventCount, Source, SourceState, WaitWords, Waited,
-    Watched,
+    EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitList,
+    WaitWords, Waited, Watched,
 };
+use crate::{Error, Payload, RecvError, TokenId};
 
 /// See the head of this file. It keeps the topic mapped.
 #[derive(Clone)]

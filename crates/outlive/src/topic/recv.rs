@@ -8,12 +8,14 @@
 //! | the sample is dropped: hazard pointer = 0 | |
 
 use core::ptr::NonNull;
+use std::time::Duration;
 
+use super::durability::lifespan_of;
 use super::layout::{Claim, State};
 use super::readiness::GONE;
 use super::sample::Sample;
 use super::sample_cache::{Free, Taken};
-use super::slot::{INLINE, MessageState, Metadata};
+use super::slot::{INLINE, MessageState, Metadata, Origin};
 use super::subscriber::Subscriber;
 use super::subscriber_slot;
 use crate::shim::Ordering;
@@ -28,7 +30,7 @@ pub(super) enum Took {
     No,
     /// It has none of the subscriber's keys.
     Unwanted,
-    /// It is older than the subscriber takes.
+    /// It is older than the subscriber takes, or than its publisher vouches for.
     Expired,
     /// It is the first one of a session of which the subscriber wants to be told; it stays the next
     /// message.
@@ -248,6 +250,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             self.cursors.push(0);
         }
         self.choose_by(seen);
+        // A publisher that comes has told its lifespan before it is counted, and is counted before
+        // its first message.
+        self.is_selective = self.asks || self.inner.has_lifespans(self.cursors.len() as u32);
         Ok(())
     }
 
@@ -282,7 +287,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             if !is_copied && !slot.is_still(position) {
                 return Took::No;
             }
-            if let Some(instead) = self.select(ring, taken) {
+            if let Some(instead) = self.select(ring, taken, metadata.origin) {
                 return instead;
             }
         }
@@ -307,7 +312,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
 
     /// Returns what becomes of a message, if it is not received.
     #[inline(never)]
-    fn select(&self, ring: usize, taken: &Taken) -> Option<Took> {
+    fn select(&self, ring: usize, taken: &Taken, origin: Origin) -> Option<Took> {
         if let Some(lives) = &self.lives
             && let Some(told) = lives.before(&self.inner, ring, &self.cursors)
         {
@@ -317,7 +322,13 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         if !keys.is_empty() && keys.binary_search(&taken.header().key).is_err() {
             return Some(Took::Unwanted);
         }
-        if let Some(most) = self.options.max_age
+        let lifespan = origin.has_lifespan().then(|| {
+            let words = self.inner.ring(ring as u32);
+            Duration::from_nanos(lifespan_of(words, taken.position))
+        });
+        // A damaged word.
+        let lifespan = lifespan.filter(|span| !span.is_zero());
+        if let Some(most) = self.options.max_age.into_iter().chain(lifespan).min()
             && taken.age().is_some_and(|age| age > most)
         {
             return Some(Took::Expired);

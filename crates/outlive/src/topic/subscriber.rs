@@ -91,7 +91,9 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) joined_at: Vec<u64>,
     /// By ring: the session of which this subscriber was told last, or got a message.
     pub(super) sessions: [u32; MOST_RINGS],
-    /// Whether it looks closer at each message: it has keys, or asks for sessions or a `max_age`.
+    /// Whether it asks for something that makes it look closer at each message.
+    pub(super) asks: bool,
+    /// Whether it looks closer at each message: it asks for something, or publishers have a lifespan.
     pub(super) is_selective: bool,
     /// By when the next message is expected, if it has a period.
     pub(super) expected: Option<Arc<Expected>>,
@@ -271,7 +273,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             let _ = lives.look(&inner);
         }
         let is_timed = expected.is_some() || lives.is_some();
-        let is_selective = !options.keys.is_empty()
+        let asks = !options.keys.is_empty()
             || options.sessions
             || options.max_age.is_some()
             || lives.is_some();
@@ -291,7 +293,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             expired: 0,
             joined_at,
             sessions: [0; MOST_RINGS],
-            is_selective,
+            asks,
+            is_selective: asks,
             expected,
             lives,
             is_timed,
@@ -452,7 +455,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     }
 
     /// Returns how many messages were passed over because they were older than this subscriber's
-    /// [`max_age`](SubscriberOptions::max_age).
+    /// [`max_age`](SubscriberOptions::max_age), or than their publisher's
+    /// [`lifespan`](super::PublisherOptions::lifespan).
     #[must_use]
     pub fn expired(&self) -> u64 {
         self.expired

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use outlive::topic::{Publisher, Subscriber, Topic};
+use outlive::topic::{Durability, Header, Outgoing, Publisher, Subscriber, Topic};
 use outlive::wait::{Readiness, WaitSet};
-use outlive::{Domain, RecvError};
+use outlive::{Domain, Error, RecvError};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
@@ -18,6 +18,7 @@ crate::checks!(
     a_publisher_that_does_nothing_is_told_in_every_form,
     one_that_does_something_in_time_is_lively,
     one_that_leaves_has_not_died,
+    a_message_counts_for_its_lifespan,
 );
 
 fn made(domain: &Domain) -> Topic<u64> {
@@ -342,4 +343,60 @@ fn one_that_leaves_has_not_died(world: &World) {
         }
         assert_eq!((got, died), (vec![2], i32::from(dies)));
     }
+}
+
+/// Whether its publisher lives, has died, or has a successor without one; also for a subscriber that
+/// was there before any publisher had a lifespan.
+fn a_message_counts_for_its_lifespan(world: &World) {
+    let domain = world.domain();
+    let options = Topic::options().depth(4).durability(Durability::Persistent);
+    let topic: Topic<u64> = options.open_or_create(&domain, "lasting").expect("made");
+    let mut there = topic.subscriber().expect("a slot");
+    topic.publisher().expect("a ring").publish(&0).expect("published");
+    assert_eq!(*there.recv().expect("there"), 0);
+    let old = |number: &u64, publisher: &Publisher<u64>| {
+        let of_1970 = Header { stamp: 1, ..Header::default() };
+        publisher.publish(Outgoing::new(number).header(of_1970)).expect("published");
+    };
+    let lasting = || Publisher::options().lifespan(Duration::from_secs(1000));
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        let publisher = topic.publisher_with(lasting()).expect("a ring");
+        old(&1, &publisher);
+        publisher.publish(&2).expect("published");
+        board.add(0, 1);
+        std::thread::sleep(PATIENCE);
+    });
+    board.reach(0, 1);
+    let all = |subscriber: &mut Subscriber<u64>| {
+        let mut got = Vec::new();
+        while let Some(sample) = subscriber.try_recv().expect("ours") {
+            got.push(*sample);
+        }
+        (got, subscriber.expired())
+    };
+    let late = || topic.subscriber_with(Subscriber::options().history(3)).expect("a slot");
+    assert_eq!(all(&mut there), (vec![2], 1));
+    assert_eq!(all(&mut late()), (vec![0, 2], 1));
+    child.kill();
+    assert_eq!(all(&mut late()), (vec![0, 2], 1));
+    assert_eq!(late().latest().expect("ours").map(|sample| *sample), Some(2));
+    let next = topic.publisher().expect("the same ring");
+    old(&3, &next);
+    // Its messages count for ever, and those before as long as they did.
+    assert_eq!(all(&mut there), (vec![3], 1));
+    assert_eq!(all(&mut late()), (vec![2, 3], 1));
+    drop(next);
+    let brief = topic
+        .publisher_with(Publisher::options().lifespan(Duration::from_millis(1)))
+        .expect("the same ring");
+    brief.publish(&4).expect("published");
+    std::thread::sleep(Duration::from_millis(3));
+    assert_eq!(all(&mut there), (vec![], 2));
+    // The brief one's lifespan is not that of what was before it.
+    assert_eq!(all(&mut late()), (vec![2, 3], 1));
+    let without: Topic<u64> =
+        Topic::options().stamps(false).create_new(&domain, "w").expect("made");
+    let refused = without.publisher_with(lasting()).map(drop);
+    assert!(matches!(refused, Err(Error::OtherOptions { .. })), "{refused:?}");
 }

@@ -131,6 +131,7 @@ static void topic_publisher(void) {
     outlive_publisher_t *publisher = NULL;
     uint64_t span = 0;
     if (option(2, "blocking", &span)) options.max_blocking = span * 1000000;
+    if (option(2, "lifespan", &span)) options.lifespan = span * 1000000;
     if (option(2, "period", &span)) options.period = span * 1000000;
     TRY(outlive_topic_publisher(it()->main, &options, &publisher));
     it()->in = publisher;

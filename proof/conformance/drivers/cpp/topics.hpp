@@ -87,6 +87,7 @@ public:
         if (verb == "publisher") {
             outlive_publisher_options_t options = OUTLIVE_PUBLISHER_OPTIONS_INIT;
             options.max_blocking = option(args, "blocking", 0) * 1000000;
+            options.lifespan = option(args, "lifespan", 0) * 1000000;
             options.period = option(args, "period", 0) * 1000000;
             return topic.out.emplace(topic.topic.publisher(options).value()), ok();
         }

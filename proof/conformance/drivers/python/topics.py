@@ -66,7 +66,10 @@ def subscriber(name: str) -> Any:
 def publish_to(name: str, *options: str) -> None:
     limit = [seconds(option[9:]) for option in options if option.startswith("blocking=")]
     period = next((seconds(option[7:]) for option in options if option.startswith("period=")), None)
-    things[f"{name} publisher"] = thing(name).publisher(max_blocking=limit[0] if limit else None, period=period)
+    lifespan = next((seconds(option[9:]) for option in options if option.startswith("lifespan=")), None)
+    things[f"{name} publisher"] = thing(name).publisher(
+        max_blocking=limit[0] if limit else None, period=period, lifespan=lifespan
+    )
 
 
 def subscribe(name: str, *options: str) -> None:

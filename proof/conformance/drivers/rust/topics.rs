@@ -138,6 +138,9 @@ impl Topics {
                 if let Some(span) = answer::option(options, "blocking")? {
                     how = how.max_blocking(Duration::from_millis(span));
                 }
+                if let Some(span) = answer::option(options, "lifespan")? {
+                    how = how.lifespan(Duration::from_millis(span));
+                }
                 if let Some(period) = answer::option(options, "period")? {
                     how = how.period(Duration::from_millis(period));
                 }
