@@ -562,6 +562,9 @@ class Topic:
         durability: _Durability | None = None,
         as_is: bool = False,
         payload: Any = None,
+        max_publishers: int | None = None,
+        max_subscribers: int | None = None,
+        max_samples: int | None = None,
     ) -> Self: ...
     @staticmethod
     def open(name: str, *, domain: _Place = None) -> Topic: ...
@@ -577,6 +580,9 @@ class Topic:
         durability: _Durability | None = None,
         as_is: bool = False,
         payload: Any = None,
+        max_publishers: int | None = None,
+        max_subscribers: int | None = None,
+        max_samples: int | None = None,
     ) -> Topic: ...
     @property
     def name(self) -> str: ...

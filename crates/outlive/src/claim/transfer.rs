@@ -236,7 +236,7 @@ impl fmt::Display for RecvError {
                 publisher.pid
             ),
             RecvError::TooManyHeld => {
-                f.write_str("this subscriber holds 256 samples; drop some first")
+                f.write_str("this subscriber holds as many samples as the topic's max_samples allows; drop some first")
             }
             RecvError::Encoding(why) => write!(f, "the message cannot be read: {why}"),
             RecvError::NotOwner => f.write_str(

@@ -8,7 +8,7 @@ use super::publisher::Publisher;
 use super::ring::{self, Ring};
 use super::subscriber_slot;
 use crate::liveness::Me;
-use crate::pool::{Message as Still, ObjectRef};
+use crate::pool::{Message as Still, ObjectRef, RingTag};
 use crate::{Deadline, Error, Payload, Plain, SendError};
 
 impl<T: Plain> Publisher<[T]> {
@@ -89,7 +89,7 @@ impl<T: Plain> Publisher<T> {
         let view = inner.writable()?;
         let len = size_of::<T>();
         let block = self.ring(|ring| {
-            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
+            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.tag(), inner) {
                 Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
                 other => other.map_err(SendError::from),
             }
@@ -147,7 +147,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
                     return Ok(block);
                 }
             }
-            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
+            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.tag(), inner) {
                 Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
                 other => other.map_err(SendError::from),
             }
@@ -167,10 +167,11 @@ impl<M: Payload + ?Sized> Publisher<M> {
         if len > most {
             return Err(SendError::TooLarge { len, max: most });
         }
-        let try_again = || match inner.heap.allocate_for(&inner.segment, me, len, index, inner) {
-            Err(Error::NoSpace { .. }) => Ok(None),
-            other => other.map(Some),
-        };
+        let try_again =
+            || match inner.heap.allocate_for(&inner.segment, me, len, RingTag::of(index), inner) {
+                Err(Error::NoSpace { .. }) => Ok(None),
+                other => other.map(Some),
+            };
         ring.free_list.look(inner, Some(me));
         if let Some(block) = ring.free_list.take(len) {
             return Ok(block);

@@ -3,15 +3,14 @@
 use std::sync::OnceLock;
 
 use super::layout::{
-    LARGEST_PAYLOAD, MOST_RINGS, MOST_SUBSCRIBERS, PAGE, Plan, RELIABLE, RingWords,
-    SUBSCRIBER_SLOT_BYTES, SubscriberSlot, TopicHead, ring_bytes,
+    LARGEST_PAYLOAD, PAGE, Plan, RELIABLE, RingWords, SubscriberWords, TopicHead, ring_bytes,
 };
 use super::slot::{SLOT, Slot};
 use crate::Error;
 use crate::liveness::{Ends, Registry};
 use crate::pool::{Heap, HeapHost, ObjectRef};
 use crate::segment::{Segment, View};
-use crate::shim::Ordering;
+use crate::shim::{AtomicU64, Ordering};
 use crate::sys::futex;
 use crate::wake::SpinWait;
 
@@ -78,7 +77,7 @@ impl Inner {
     #[inline]
     pub(super) fn rings(&self) -> u32 {
         // Acquire pairs with `ring::take`: its slots exist.
-        self.head().rings.load(Ordering::Acquire).min(MOST_RINGS as u32)
+        self.head().rings.load(Ordering::Acquire).min(self.plan.capacity.publishers)
     }
 
     /// Returns how often a publisher has come or gone.
@@ -92,14 +91,15 @@ impl Inner {
     #[inline]
     pub(super) fn subscriber_slot_count(&self) -> u32 {
         // Acquire pairs with `subscriber_slot::take`: it exists.
-        self.head().subscriber_slots.load(Ordering::Acquire).min(MOST_SUBSCRIBERS as u32)
+        let count = self.head().subscriber_slots.load(Ordering::Acquire);
+        count.min(self.plan.capacity.subscribers)
     }
 
-    /// Returns a ring's words, for a ring below `MOST_RINGS`.
+    /// Returns a ring's words, for a ring below the most publishers.
     #[inline]
     pub(super) fn ring(&self, ring: u32) -> &RingWords {
-        debug_assert!((ring as usize) < MOST_RINGS);
-        // SAFETY: below Plan::INITIAL, which `Plan::read` has found to exist; aligned; all atomics.
+        debug_assert!(ring < self.plan.capacity.publishers);
+        // SAFETY: below `Plan::initial`, which `Plan::read` has found to exist; aligned; all atomics.
         unsafe { &*self.segment.address(self.plan.ring_at(ring)).cast() }
     }
 
@@ -139,12 +139,16 @@ impl Inner {
     }
 
     /// Returns an existing subscriber's slot.
-    pub(super) fn subscriber_slot(&self, index: u32) -> Result<&SubscriberSlot, Error> {
-        self.segment.at(self.plan.subscriber_slot_at(index))
+    pub(super) fn subscriber_slot(&self, index: u32) -> Result<SubscriberWords<'_>, Error> {
+        let (at, bytes) = (self.plan.subscriber_slot_at(index), self.plan.subscriber_slot_bytes());
+        let _: &AtomicU64 = self.segment.at(at + bytes - 8)?;
+        // SAFETY: `at` has checked that its last word is in the mapping and the file; page-aligned;
+        // all atomics.
+        Ok(unsafe { SubscriberWords::at(self.segment.address(at), &self.plan) })
     }
 
     /// Returns all subscribers' slots that exist.
-    pub(super) fn subscriber_slots(&self) -> impl Iterator<Item = &SubscriberSlot> {
+    pub(super) fn subscriber_slots(&self) -> impl Iterator<Item = SubscriberWords<'_>> {
         (0..self.subscriber_slot_count()).map_while(|index| self.subscriber_slot(index).ok())
     }
 
@@ -153,7 +157,7 @@ impl Inner {
     }
 
     pub(super) fn make_subscriber_slot(&self, index: u32) -> Result<(), Error> {
-        self.segment.grow(self.plan.subscriber_slot_at(index), SUBSCRIBER_SLOT_BYTES)
+        self.segment.grow(self.plan.subscriber_slot_at(index), self.plan.subscriber_slot_bytes())
     }
 
     /// Returns where a payload is read.
@@ -207,8 +211,9 @@ impl Inner {
     /// Returns the bytes that are in use besides the payloads and their tags.
     fn fixed_bytes(&self) -> u64 {
         let rings = u64::from(self.rings()) * ring_bytes(self.plan.depth);
-        let subscribers = u64::from(self.subscriber_slot_count()) * SUBSCRIBER_SLOT_BYTES;
-        Plan::INITIAL + rings + subscribers
+        let subscribers =
+            u64::from(self.subscriber_slot_count()) * self.plan.subscriber_slot_bytes();
+        self.plan.initial() + rings + subscribers
     }
 
     /// Returns the bytes of the largest payload for which there would be room if the topic had never

@@ -28,8 +28,8 @@ use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::{Error, Payload, SendError};
 
-/// Publishes messages to a topic. A topic has up to 62 publishers at a time; each may move between
-/// threads.
+/// Publishes messages to a topic. A topic has up to 62 publishers at a time, or as many as its maker
+/// [has asked for](super::TopicOptions::max_publishers); each may move between threads.
 ///
 /// Publishing never waits, except for reliable subscribers, and for these as long as
 /// [its options](PublisherOptions::max_blocking) say; its cost does not depend on the number

@@ -228,7 +228,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             // mark that comes just after is found at the next take.
             let reliable = Claim { process: self.process, state: State::Reliable }.word();
             if self.words().claim.load(Ordering::Relaxed) != reliable {
-                subscriber_slot::return_from_lagging(self.words(), self.process);
+                subscriber_slot::return_from_lagging(&self.words(), self.process);
             }
         }
     }
@@ -355,7 +355,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         mut free: Free,
     ) -> Took {
         let pointers = self.words().hazard_pointers();
-        let Some(at) = pointers.find(free.near) else { return Took::TooManyHeld };
+        let Some(at) = pointers.find(free.near, &self.next_pointer) else {
+            return Took::TooManyHeld;
+        };
         // Finds the object before it is held: if the slot still names it below, it was there all
         // the while. So the load of its first line overlaps the fence.
         let block = match self.inner.heap.find_object(&self.inner.segment, reference) {

@@ -6,7 +6,7 @@
 //! | its pages are mapped | |
 
 use super::free_list::objects_in_turn;
-use super::layout::{LARGEST_PAYLOAD, Plan, SUBSCRIBER_SLOT_BYTES, ring_bytes};
+use super::layout::{LARGEST_PAYLOAD, ring_bytes};
 use super::mapping::Inner;
 use super::publisher::Publisher;
 use crate::segment::Resident;
@@ -16,8 +16,8 @@ use crate::{Error, Payload, SendError};
 impl Resident for Inner {
     fn make_resident(&self, residency: Residency) -> Result<(), Error> {
         let (segment, plan) = (&self.segment, &self.plan);
-        segment.make_part_resident(0, Plan::INITIAL, residency)?;
-        let slots = u64::from(self.subscriber_slot_count()) * SUBSCRIBER_SLOT_BYTES;
+        segment.make_part_resident(0, plan.initial(), residency)?;
+        let slots = u64::from(self.subscriber_slot_count()) * plan.subscriber_slot_bytes();
         segment.make_part_resident(plan.subscriber_slot_at(0), slots, residency)?;
         let rings = u64::from(self.rings()) * ring_bytes(plan.depth);
         segment.make_part_resident(plan.slots_at(0), rings, residency)?;
@@ -83,7 +83,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
                 let there = there + ring.free_list.prepare(wanted, bytes as u64);
                 for _ in there..wanted {
                     let len = bytes as u64;
-                    let made = inner.heap.allocate_for(&inner.segment, me, len, ring.index, inner);
+                    let made = inner.heap.allocate_for(&inner.segment, me, len, ring.tag(), inner);
                     let object = made.map_err(|error| match error {
                         Error::NoSpace { wanted, .. } => SendError::NoSpace { wanted, held: 0 },
                         other => other.into(),

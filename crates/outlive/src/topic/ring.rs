@@ -12,14 +12,14 @@
 use super::back_pressure;
 use super::durability;
 use super::free_list::FreeList;
-use super::layout::{MOST_RINGS, RingWords};
+use super::layout::RingWords;
 use super::mapping::Inner;
 use super::ring_choice::{self, Rank};
 use super::ring_owner::{LOOKING_AFTER, has_ended, publisher};
 use super::slot::Origin;
 use super::watched::Others;
 use crate::liveness::{ASK_AGAIN, Ends, LONGEST_CARE, Me};
-use crate::pool::{ObjectRef, Tag};
+use crate::pool::{ObjectRef, RingTag};
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
@@ -85,7 +85,11 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId, lifespan: u64) -> Re
         }
         if !wait_for_one(inner, me, deadline)? {
             let path = inner.segment.path().to_path_buf();
-            return Err(Error::TooMany { what: "publishers", path, max: MOST_RINGS as u32 });
+            return Err(Error::TooMany {
+                what: "publishers",
+                path,
+                max: inner.plan.capacity.publishers,
+            });
         }
     }
 }
@@ -118,7 +122,8 @@ fn take_best(inner: &Inner, process: TokenId, ends: &Ends) -> Result<Taking, Err
 #[cold]
 fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error> {
     let owners = || {
-        (0..MOST_RINGS as u32).map(|index| (index, inner.ring(index).owner.load(Ordering::Acquire)))
+        (0..inner.plan.capacity.publishers)
+            .map(|index| (index, inner.ring(index).owner.load(Ordering::Acquire)))
     };
     let is_soon_free = |owner: u32| {
         owner & LOOKING_AFTER != 0
@@ -255,7 +260,7 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
         if slot.position().is_some_and(|position| position < published)
             && let Some(reference) = slot.metadata().object
             && let Some(block) = inner.heap.find_object(&inner.segment, reference)?
-            && matches!(inner.heap.tag_of(&inner.segment, &block)?, Tag::Queued { region, .. } if region == index)
+            && inner.heap.tag_of(&inner.segment, &block)? == RingTag::of(index).tag()
         {
             *place = Some(block);
         }
@@ -264,7 +269,7 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
         ring.places.iter().flatten().map(|block| block.reference).collect();
     in_place.sort_unstable();
     let free_list = &mut ring.free_list;
-    inner.heap.queued_in(&inner.segment, index, |block| {
+    inner.heap.queued_in(&inner.segment, RingTag::of(index), |block| {
         if in_place.binary_search(&block.reference).is_err() {
             free_list.retire(block);
         }
@@ -273,6 +278,12 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
 }
 
 impl Ring {
+    /// Returns what its objects say.
+    #[inline]
+    pub(super) fn tag(&self) -> RingTag {
+        RingTag::of(self.index)
+    }
+
     /// Begins a session: from here on the ring's messages are this publisher's.
     fn begin_session(&mut self, inner: &Inner, lifespan: u64) {
         let words = inner.ring(self.index);

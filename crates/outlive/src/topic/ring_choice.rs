@@ -16,7 +16,7 @@
 //! | before the claim | nothing |
 //! | between claim and second look | a ring that is looked after: others choose among the rest; with none left they wait for it, two seconds at most |
 
-use super::layout::{Claim, MOST_RINGS};
+use super::layout::Claim;
 use super::mapping::Inner;
 use crate::shim::{Ordering, fence};
 
@@ -60,7 +60,7 @@ pub(super) fn candidates(inner: &Inner, is_free: impl Fn(u32) -> bool) -> Vec<(R
         }
         found.push((rank, index));
     }
-    if let Some(index) = (rings..MOST_RINGS as u32).find(|&index| is_free(index)) {
+    if let Some(index) = (rings..inner.plan.capacity.publishers).find(|&index| is_free(index)) {
         found.push((rank(inner, index), index));
     }
     found.sort_unstable();

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::due::Expected;
 use super::durability::{Durability, vouched_from};
-use super::layout::{MOST_RINGS, SubscriberSlot};
+use super::layout::{SubscriberAddress, SubscriberWords};
 use super::liveliness::Lives;
 use super::mapping::Inner;
 use super::ring;
@@ -40,7 +40,8 @@ use crate::wake::{Sleep, Ticket};
 use crate::{Deadline, Error, RecvError, TokenId};
 
 /// Receives the messages of a topic: each subscriber gets all of them. A topic has up to 64
-/// subscribers at a time; each may move between threads.
+/// subscribers at a time, or as many as its maker
+/// [has asked for](super::TopicOptions::max_subscribers); each may move between threads.
 ///
 /// It takes the oldest message that is there; messages that were overwritten before it took them
 /// are [counted](Subscriber::lost).
@@ -72,6 +73,9 @@ use crate::{Deadline, Error, RecvError, TokenId};
 pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     pub(super) subscriber_slot: u32,
+    address: SubscriberAddress,
+    /// Where the search for a free hazard pointer goes on.
+    pub(super) next_pointer: Cell<usize>,
     pub(super) process: TokenId,
     /// The process's number.
     pub(super) owner: u64,
@@ -90,7 +94,7 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     /// By ring: how many messages it had when this subscriber had joined. Rings that came later: 0.
     pub(super) joined_at: Vec<u64>,
     /// By ring: the session of which this subscriber was told last, or got a message.
-    pub(super) sessions: [u32; MOST_RINGS],
+    pub(super) sessions: Vec<u32>,
     /// Whether it asks for something that makes it look closer at each message.
     pub(super) asks: bool,
     /// Whether it looks closer at each message: it asks for something, or publishers have a lifespan.
@@ -120,6 +124,11 @@ struct Orphan {
     owner: u64,
     sample_cache: SampleCache,
 }
+
+/// The most rings in whose next slot a sleeper sees a message that came after its look, and whose
+/// publisher died before it notified. With more rings it sleeps for [`BRIEF_LOOK`] at most.
+const MOST_WATCHED: usize = 62;
+const BRIEF_LOOK: Duration = Duration::from_secs(1);
 
 static ORPHANS: Mutex<Vec<Orphan>> = Mutex::new(Vec::new());
 
@@ -166,7 +175,7 @@ impl Joining {
         let words = inner.subscriber_slot(subscriber_slot)?;
         let depth = u64::from(inner.plan.depth);
         let history = u64::from(history).min(depth);
-        let mut cursors = Vec::with_capacity(MOST_RINGS);
+        let mut cursors = Vec::with_capacity(words.cursors.len());
         for ring in 0..inner.rings() {
             if let Err(error) = inner.slots(ring) {
                 // The slot is this process's, which may live long.
@@ -258,7 +267,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     ) -> Result<Subscriber<M>, Error> {
         let Joining { me, owner, process, subscriber_slot, cursors } = joining;
         let words = inner.subscriber_slot(subscriber_slot)?;
-        subscriber_slot::join(&inner, words, process, options.reliable);
+        let address = words.address();
+        subscriber_slot::join(&inner, &words, process, options.reliable);
         // Joins first, then looks at what is published: pairs with the fence in
         // `back_pressure::slowest`. A publisher that has not seen this subscriber has published all
         // that it may overwrite without waiting for it; this subscriber receives what comes after.
@@ -279,6 +289,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             || lives.is_some();
         Ok(Subscriber {
             subscriber_slot,
+            address,
+            next_pointer: Cell::new(0),
             process,
             owner,
             inside: Cell::new(me.id.as_u32()),
@@ -292,7 +304,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             lost: 0,
             expired: 0,
             joined_at,
-            sessions: [0; MOST_RINGS],
+            sessions: vec![0; inner.plan.capacity.publishers as usize],
             asks,
             is_selective: asks,
             expected,
@@ -324,16 +336,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     }
 
     #[inline]
-    pub(super) fn words(&self) -> &SubscriberSlot {
-        // SAFETY: `new` has checked the slot's range through `Segment::at`, and mappings do not
-        // shrink.
-        unsafe {
-            &*self
-                .inner
-                .segment
-                .address(self.inner.plan.subscriber_slot_at(self.subscriber_slot))
-                .cast()
-        }
+    pub(super) fn words(&self) -> SubscriberWords<'_> {
+        // SAFETY: `inner` keeps the topic mapped.
+        unsafe { self.address.get() }
     }
 
     /// Returns the slot of a message.
@@ -561,18 +566,20 @@ fn wait_for_message<M: Payload + ?Sized>(
         if subscriber.is_ready() || deadline.has_passed() {
             return Ok(());
         }
-        Sleep::on(inner.registry, seen.watches())
-            .among_others_until(ticket.until(deadline))
-            .map_err(|errno| {
-                RecvError::System(Error::from_errno("wait for", inner.segment.path(), errno))
-            })?;
+        let until = match watched.rings.len() > MOST_WATCHED {
+            true => deadline.earlier(Deadline::after(BRIEF_LOOK)),
+            false => deadline,
+        };
+        Sleep::on(inner.registry, seen.watches()).among_others_until(ticket.until(until)).map_err(
+            |errno| RecvError::System(Error::from_errno("wait for", inner.segment.path(), errno)),
+        )?;
         notifications.woken(ticket, || subscriber.is_ready());
     }
 }
 
 /// The words on which a subscriber sleeps until a message comes, with the values that were read.
 pub(super) struct WakeWords<'s> {
-    watches: [Watch<'s>; MOST_RINGS + 3],
+    watches: [Watch<'s>; MOST_WATCHED + 3],
     len: usize,
 }
 
@@ -587,10 +594,10 @@ impl<'s> WakeWords<'s> {
     ) -> WakeWords<'s> {
         let [relay, sequence] = inner.head().notifications.watches(ticket);
         let changes = Watch { word: &inner.head().publisher_changes, expected: chosen_by };
-        let mut seen = WakeWords { watches: [changes; MOST_RINGS + 3], len: 3 };
+        let mut seen = WakeWords { watches: [changes; MOST_WATCHED + 3], len: 3 };
         // The eventcount's words come first.
         (seen.watches[0], seen.watches[1]) = (relay, sequence);
-        for slot in slots.take(MOST_RINGS) {
+        for slot in slots.take(MOST_WATCHED) {
             seen.watches[seen.len] = slot.watch();
             seen.len += 1;
         }

@@ -8,7 +8,7 @@
 //! | (P, leaving) | P holds samples still | the same |
 //! | (T, sweeping) | its owner had ended, and T clears it | the next one, from (T dead, sweeping) |
 
-use super::layout::{Claim, MOST_SUBSCRIBERS, State, SubscriberSlot};
+use super::layout::{Claim, State, SubscriberSlot, SubscriberWords};
 use super::mapping::Inner;
 use crate::liveness::{ASK_AGAIN, Ends, LONGEST_CARE, Me};
 use crate::shim::{Ordering, fence};
@@ -31,7 +31,7 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error
             return Err(Error::TooMany {
                 what: "subscribers",
                 path: inner.segment.path().to_path_buf(),
-                max: MOST_SUBSCRIBERS as u32,
+                max: inner.plan.capacity.subscribers,
             });
         }
         // No wake announces that a process has ended, and a process that clears a slot is about to
@@ -59,7 +59,7 @@ fn is_one_soon_free(inner: &Inner) -> bool {
 fn take_one(inner: &Inner, process: TokenId) -> Result<Option<u32>, Error> {
     let ends = inner.ends();
     let joining = Claim { process, state: State::Joining }.word();
-    for index in 0..MOST_SUBSCRIBERS as u32 {
+    for index in 0..inner.plan.capacity.subscribers {
         if index >= inner.subscriber_slot_count() {
             // Idempotent: two processes may do it. After a death in between the next one finds the
             // pages there.
@@ -114,7 +114,7 @@ pub(super) fn return_from_lagging(words: &SubscriberSlot, process: TokenId) {
 
 /// The subscriber leaves; the slot stays with the process while samples of it are held. Returns
 /// whether the slot is free now.
-pub(super) fn leave(inner: &Inner, words: &SubscriberSlot, process: TokenId) -> bool {
+pub(super) fn leave(inner: &Inner, words: SubscriberWords<'_>, process: TokenId) -> bool {
     words.claim.store(Claim { process, state: State::Leaving }.word(), Ordering::Release);
     notify_publishers(inner);
     inner.note_change();
@@ -122,7 +122,7 @@ pub(super) fn leave(inner: &Inner, words: &SubscriberSlot, process: TokenId) -> 
 }
 
 /// Frees a slot that its owner leaves, once nothing of it is held.
-pub(super) fn let_go_if_unused(words: &SubscriberSlot) -> bool {
+pub(super) fn let_go_if_unused(words: SubscriberWords<'_>) -> bool {
     let unused = !words.hazard_pointers().any();
     if unused {
         // Release pairs with `take`.

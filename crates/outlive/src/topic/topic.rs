@@ -69,7 +69,8 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// Makes a new publisher. It takes over the memory, and the messages that are still there, of a
     /// publisher that has ended, if there is one whose messages all living subscribers have taken.
     /// It overwrites what a living subscriber has not taken only when there is no other place: each
-    /// of 62 has such messages, or a living publisher.
+    /// of the topic's [`max_publishers`](super::TopicOptions::max_publishers) has such messages, or a
+    /// living publisher.
     ///
     /// # Errors
     /// [`Error::TooMany`], [`Error::NoToken`], [`Error::NoSpace`].

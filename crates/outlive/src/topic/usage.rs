@@ -8,7 +8,7 @@ use super::{ring, ring_owner, subscriber_slot};
 use crate::Error;
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
-use crate::pool::Message as Still;
+use crate::pool::{Message as Still, RingTag};
 use crate::segment::Segment;
 use crate::shim::Ordering;
 
@@ -23,6 +23,12 @@ pub struct TopicUsage {
     pub subscribers: Vec<SubscriberUsage>,
     /// How many messages of each publisher are kept.
     pub depth: u32,
+    /// The most publishers at a time.
+    pub max_publishers: u32,
+    /// The most subscribers at a time.
+    pub max_subscribers: u32,
+    /// The most samples in objects that a subscriber holds.
+    pub max_samples: u32,
     /// What the topic offers to subscribers that come later.
     pub durability: Durability,
     /// Whether it offers reliable delivery.
@@ -87,6 +93,9 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
     let depth = u64::from(inner.plan.depth);
     let mut usage = TopicUsage {
         depth: inner.plan.depth,
+        max_publishers: inner.plan.capacity.publishers,
+        max_subscribers: inner.plan.capacity.subscribers,
+        max_samples: inner.plan.capacity.samples,
         durability: inner.durability(),
         reliable: inner.offers_reliable(),
         bytes: inner.bytes()?,
@@ -103,7 +112,7 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
             .filter(|slot| slot.position().is_some_and(|position| position < published))
             .count();
         let (mut objects, mut bytes) = (0, 0);
-        inner.heap.queued_in(&inner.segment, index, |block| {
+        inner.heap.queued_in(&inner.segment, RingTag::of(index), |block| {
             objects += 1;
             bytes += block.capacity;
         })?;
@@ -129,7 +138,7 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
             lagging: claim.state == State::Lagging,
             lagged: words.lagged.load(Ordering::Relaxed),
             leaving: claim.state == State::Leaving,
-            lag: usage.rings.iter().zip(&words.cursors).map(behind).sum(),
+            lag: usage.rings.iter().zip(words.cursors).map(behind).sum(),
             lost: words.lost.load(Ordering::Relaxed),
             held: words.hazard_pointers().count(),
         });

@@ -11,6 +11,7 @@
 mod descriptor;
 mod futures;
 mod reactor;
+mod sections;
 mod set;
 mod source_list;
 mod timer;

@@ -108,6 +108,7 @@ mod tasks;
 mod tokens;
 mod topic_alive;
 mod topic_churn;
+mod topic_crowd;
 mod topic_damage;
 mod topic_deaths;
 mod topic_reliable;
@@ -220,6 +221,7 @@ const ALL: &[&[runner::Check]] = &[
     topic_deaths::CHECKS,
     topic_alive::CHECKS,
     topic_churn::CHECKS,
+    topic_crowd::CHECKS,
     topic_damage::CHECKS,
     wait_sets::CHECKS,
     wait_bridges::CHECKS,

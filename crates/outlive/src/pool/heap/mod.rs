@@ -46,8 +46,8 @@ pub(crate) use host::{HeapHost, Message};
 pub(in crate::pool) use span::Use;
 pub(crate) use span::{SPAN, Shape};
 use span::{Span, Word};
-pub(crate) use tag::Tag;
 pub(in crate::pool) use tag::{NUMBER_BITS, Sharing};
+pub(crate) use tag::{RingTag, Tag};
 #[cfg(test)]
 pub(in crate::pool) use waiting_tests::World;
 
