@@ -13,7 +13,8 @@ use crate::segment::{Attributes, Opening, Segment, check_name};
 impl Domain {
     /// Returns this domain as a handle by which things are made that carry those attributes: free
     /// pairs of a key and a value, of 4,080 bytes in all, four for each pair counted. What is there
-    /// already must have them, among others: else opening it is [`Error::OtherOptions`].
+    /// already must have them, among others: else opening it is [`Error::OtherOptions`]. If a key is
+    /// empty, or all are too long, opening anything by the handle is [`Error::InvalidOption`].
     ///
     /// It replaces attributes that the handle had. An options' `attribute` does the same for one
     /// thing.
@@ -103,7 +104,7 @@ impl<O, K> WithAttributes<O, K> {
     /// another one there; [`Error::InvalidOption`] when a key is empty, or all are too long.
     ///
     /// # If a process dies
-    /// While it makes it: nothing is left of it.
+    /// If this process dies while it makes the thing, nothing is left of that.
     pub fn open_or_create(self, domain: &Domain, name: &str) -> Result<K, Error> {
         self.open_as(domain, name, Opening::OpenOrCreate)
     }
@@ -122,7 +123,7 @@ impl<O, K> WithAttributes<O, K> {
     /// [`Error::AlreadyExists`]; else as [`WithAttributes::open_or_create`].
     ///
     /// # If a process dies
-    /// While it makes it: nothing is left of it.
+    /// If this process dies while it makes the thing, nothing is left of that.
     pub fn create_new(self, domain: &Domain, name: &str) -> Result<K, Error> {
         self.open_as(domain, name, Opening::CreateNew)
     }

@@ -4,9 +4,10 @@
 use super::back_pressure;
 use super::layout::LARGEST_PAYLOAD;
 use super::loan::Loan;
-use super::publisher::Publisher;
+use super::publisher::{Published, Publisher};
 use super::ring::{self, Ring};
 use super::subscriber_slot;
+use crate::describe::{HasTail, WithTail};
 use crate::liveness::Me;
 use crate::pool::{Message as Still, ObjectRef, RingTag};
 use crate::{Deadline, Error, Payload, Plain, SendError};
@@ -39,6 +40,39 @@ impl<T: Plain> Publisher<T> {
     /// If this process dies, its loans' memory goes to the next publisher.
     pub fn loan_value(&self) -> Result<Loan<T>, SendError> {
         self.lend(size_of::<T>())
+    }
+}
+
+impl<H: HasTail> Publisher<WithTail<H>> {
+    /// Lends memory for a message with so many items behind its head, to be written in place. Its
+    /// contents are arbitrary: zeroes, or an earlier message.
+    ///
+    /// # Errors
+    /// The errors of `loan` for slices.
+    ///
+    /// # If a process dies
+    /// If this process dies, its loans' memory goes to the next publisher.
+    pub fn loan_with_tail(&self, count: usize) -> Result<Loan<WithTail<H>>, SendError> {
+        let too_large = SendError::TooLarge { len: u64::MAX, max: LARGEST_PAYLOAD as u64 };
+        self.lend(WithTail::<H>::bytes_of(count).ok_or(too_large)?)
+    }
+
+    /// Publishes a head with these items behind it, copied once, as
+    /// [`Publisher::publish`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::publish`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Publisher::publish`].
+    pub fn publish_with_tail(
+        &self,
+        head: &H,
+        items: &[H::Item],
+    ) -> Result<Published<'_>, SendError> {
+        let mut loan = self.loan_with_tail(items.len())?;
+        loan.write(head, items);
+        self.publish(loan)
     }
 }
 

@@ -281,7 +281,7 @@ mod tests {
             let position = position as u64;
             let metadata = Metadata {
                 order: 7,
-                origin: Origin::new(8, position as u32),
+                origin: Origin::new(8, position as u32, len % 3 == 0),
                 len: len as u32,
                 object: None,
                 has_header: len % 2 == 0,
@@ -305,7 +305,7 @@ mod tests {
         slot.begin();
         let metadata = Metadata {
             order: 1,
-            origin: Origin::new(u32::MAX, (1 << 29) - 1),
+            origin: Origin::new(u32::MAX, (1 << 29) - 1, true),
             len: 1 << 30,
             object: Some((1 << 29) - 1),
             has_header: false,

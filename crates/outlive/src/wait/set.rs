@@ -22,9 +22,10 @@ pub struct Key(pub(super) u64);
 /// A set spins over so many sources; a larger one sleeps at once.
 const FEW: usize = 8;
 
-/// Waits for any of many sources at once: messages in queues and topics, requests and replies,
-/// values of states, publishers and subscribers that come and go, room for a publisher, bits of
-/// events, latches, the ends of peers, moments.
+/// Waits for any of many sources at once: messages in queues and topics, jobs, requests and replies,
+/// clients that want no reply any more, values of states, notices, publishers and subscribers that
+/// come and go, room for a publisher, things and nodes that come and go in a domain, bits of events,
+/// latches, the ends of peers, moments.
 ///
 /// Waiting takes nothing: the set reports what is ready, and reports it again as long as it is
 /// ready. It may hold any number of sources. A set of more than 100 is watched by threads of this
