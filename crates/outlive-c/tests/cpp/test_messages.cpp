@@ -286,6 +286,9 @@ static void wait_sets() {
     auto bell = outlive::Event::open_or_create(domain, "bell").value();
     auto set = outlive::WaitSet::open(domain).value();
     auto letters = set.add(receiver).value(), rings = set.add(bell, 1).value();
+    auto topic = outlive::Topic::open_or_create(domain, "frames").value();
+    auto publisher = topic.publisher().value();
+    auto subscriber = topic.subscriber().value();
     auto due = set.add_due(publisher).value();
     publisher.assert_liveliness();
     CHECK(subscriber.lapses() == 0 && subscriber.told().first == 0);
