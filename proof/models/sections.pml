@@ -23,10 +23,9 @@
  *   LATEBELL    1 of user behind 2
  *   NOCONTROL   3 of user is left out
  *   LATECONTROL 1 of section behind the look at `armed`
- *   KEEPARMED   5 is left out
  */
 #ifndef M
-#define M 3
+#define M 2
 #endif
 #ifndef C
 #define C 1
@@ -37,7 +36,7 @@ bool armed[K];
 
 proctype Sender(byte k; byte n) {
 	do
-	:: n>0 -> ready[k]++; seq[k]++; n--
+	:: n>0 -> ready[k]++; seq[k]=(seq[k]+1)%16; n--
 	:: else -> break
 	od
 }
@@ -64,12 +63,10 @@ end_sleep:			(control[k]!=c || seq[k]!=s)
 			if
 			:: ready[k]>0 ->
 #ifdef BELLFIRST
-				bell++; armed[k]=0
+				bell=(bell+1)%16; armed[k]=0
 #else
-#ifndef KEEPARMED
 				armed[k]=0;
-#endif
-				bell++
+				bell=(bell+1)%16
 #endif
 			:: else
 			fi
@@ -91,7 +88,7 @@ end_sleep:			(control[k]!=c || seq[k]!=s)
 #ifdef NOCONTROL
 #define RAISE(k) skip
 #else
-#define RAISE(k) control[k]++
+#define RAISE(k) control[k]=(control[k]+1)%16
 #endif
 
 proctype User() {
@@ -100,7 +97,7 @@ proctype User() {
 	:: taken==M -> break
 	:: taken<M ->
 		if
-		:: changes<C -> changes++; select(k: 0..1); armed[k]=0; control[k]++; k=0
+		:: changes<C -> changes++; select(k: 0..1); armed[k]=0; control[k]=(control[k]+1)%16; k=0
 		:: true -> k=0; do
 			:: k<K && ready[k]>0 -> ready[k]--; taken++; k=K
 			:: k<K && ready[k]==0 -> k++

@@ -9,6 +9,7 @@ use super::Domain;
 use crate::Error;
 use crate::describe::Description;
 use crate::segment::{Attributes, Opening, Segment, check_name};
+use crate::sys::file::Rights;
 
 impl Domain {
     /// Returns this domain as a handle by which things are made that carry those attributes: free
@@ -58,7 +59,7 @@ impl Domain {
     /// keeps the thing from being opened.
     pub fn attributes(&self, name: &str) -> Result<Attributes, Error> {
         check_name(name)?;
-        Segment::open(self.folder(), name)?.attributes()
+        Segment::open_with(self.folder(), name, Rights::Read)?.attributes()
     }
 
     /// Returns the description that the maker of a thing gave of its payloads: see
@@ -68,7 +69,7 @@ impl Domain {
     /// As [`Domain::attributes`].
     pub fn description(&self, name: &str) -> Result<Option<Description>, Error> {
         check_name(name)?;
-        Segment::open(self.folder(), name)?.description()
+        Segment::open_with(self.folder(), name, Rights::Read)?.description()
     }
 }
 

@@ -95,7 +95,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         }
         let readiness = self.readiness();
         let relay = WakeRelay::begin(me.list());
-        let ticket = inner.head().notifications.count().prepare_wait();
+        let ticket = inner.shared().notifications.count().prepare_wait();
         let mut prepared = PreparedWait::of(ticket);
         let mut words = WaitWords::new();
         // The words first: the look behind them decides whether to sleep on them.
@@ -165,7 +165,7 @@ impl SubscriberReadiness {
     }
 
     fn notifications(&self) -> &RelayedEventCount {
-        &self.inner.head().notifications
+        &self.inner.shared().notifications
     }
 }
 
