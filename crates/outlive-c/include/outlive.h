@@ -111,7 +111,7 @@
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
-#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0 }
+#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL }
@@ -1269,6 +1269,25 @@ typedef struct outlive_topic_options_t {
    * topic is refused with EINVAL, and `outlive_last_error` names all that differs.
    */
   uint32_t as_is;
+  /**
+   * The most publishers at a time, 1 to 1,024. A new topic's default: 62. Room for one takes 128
+   * bytes.
+   */
+  uint32_t max_publishers;
+  /**
+   * The most subscribers at a time, 1 to 1,024. A new topic's default: 64. One that has been
+   * there takes 4 KiB, or more with the two other numbers.
+   */
+  uint32_t max_subscribers;
+  /**
+   * The most samples of more than 168 bytes that a subscriber holds at a time, 8 to 65,536. A new
+   * topic's default: 256. Room for one takes 4 bytes for each subscriber.
+   */
+  uint32_t max_samples;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved;
 } outlive_topic_options_t;
 
 /**
@@ -1729,7 +1748,8 @@ int outlive_peer_info(const struct outlive_domain_t *domain, uint32_t token, str
 /**
  * Returns a domain like the given one in `*with`, by which things are made that carry those
  * `count` attributes: 4,080 bytes in all, four for each counted. What is there already must have
- * them, or opening it gives EINVAL. The same folder; closing either leaves the other.
+ * them, or opening it gives EINVAL; so does opening anything by it when a key is empty, or all are
+ * too long. The same folder; closing either leaves the other.
  *
  * Owner: `*with` is the caller's, until `outlive_domain_close`.
  *
@@ -3085,8 +3105,8 @@ int outlive_topic_open(const struct outlive_domain_t *domain,
 void outlive_topic_close(struct outlive_topic_t *topic);
 
 /**
- * Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable and
- * durability; the rest is 0.
+ * Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable,
+ * durability, max_publishers, max_subscribers and max_samples; the rest is 0.
  *
  * Errors: EINVAL.
  */
@@ -3100,7 +3120,7 @@ int outlive_topic_config(const struct outlive_topic_t *topic, struct outlive_top
 int outlive_topic_counts(const struct outlive_topic_t *topic, uint32_t *publishers, uint32_t *subscribers);
 
 /**
- * Makes a new publisher: up to 62 at a time. `options` NULL: none is set.
+ * Makes a new publisher: up to `max_publishers` at a time. `options` NULL: none is set.
  *
  * Owner: `*publisher` is the caller's, until `outlive_publisher_close`.
  *
@@ -3111,7 +3131,7 @@ int outlive_topic_publisher(const struct outlive_topic_t *topic,
                             struct outlive_publisher_t **publisher);
 
 /**
- * Makes a new subscriber: up to 64 at a time. `options` NULL: it receives what is published from
+ * Makes a new subscriber: up to `max_subscribers` at a time. `options` NULL: it receives what is published from
  * now on.
  *
  * Owner: `*subscriber` is the caller's, until `outlive_subscriber_close`.
@@ -3225,9 +3245,9 @@ uint32_t outlive_publisher_subscriber_count(const struct outlive_publisher_t *pu
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
  * longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
  * subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
- * of its publisher. After either, the next call goes on. ENOBUFS: 256 samples are held. EPERM: a
- * forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged message is skipped.
- * EINVAL, EUSERS.
+ * of its publisher. After either, the next call goes on. ENOBUFS: it holds `max_samples`
+ * samples. EPERM: a forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged
+ * message is skipped. EINVAL, EUSERS.
  *
  * If a publisher dies, its published messages are received as before.
  */

@@ -97,6 +97,17 @@ pub struct outlive_topic_options_t {
     /// a new one; `outlive_topic_config` says what is there. 0: what was set must be there, else the
     /// topic is refused with EINVAL, and `outlive_last_error` names all that differs.
     pub as_is: u32,
+    /// The most publishers at a time, 1 to 1,024. A new topic's default: 62. Room for one takes 128
+    /// bytes.
+    pub max_publishers: u32,
+    /// The most subscribers at a time, 1 to 1,024. A new topic's default: 64. One that has been
+    /// there takes 4 KiB, or more with the two other numbers.
+    pub max_subscribers: u32,
+    /// The most samples of more than 168 bytes that a subscriber holds at a time, 8 to 65,536. A new
+    /// topic's default: 256. Room for one takes 4 bytes for each subscriber.
+    pub max_samples: u32,
+    /// Must be 0.
+    pub reserved: u32,
 }
 
 /// Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
@@ -195,6 +206,10 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
         payload: core::ptr::null(),
         durability: 0,
         as_is: 0,
+        max_publishers: 0,
+        max_subscribers: 0,
+        max_samples: 0,
+        reserved: 0,
     };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers or a pointer.
@@ -218,6 +233,15 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
     if given.max_bytes > 0 {
         options = options.max_bytes(given.max_bytes);
     }
+    if given.max_publishers > 0 {
+        options = options.max_publishers(given.max_publishers);
+    }
+    if given.max_subscribers > 0 {
+        options = options.max_subscribers(given.max_subscribers);
+    }
+    if given.max_samples > 0 {
+        options = options.max_samples(given.max_samples);
+    }
     // SAFETY: the C caller passes NULL or a description.
     let payload = unsafe { description(given.payload) }?;
     Ok((options, payload))
@@ -230,8 +254,8 @@ pub unsafe extern "C" fn outlive_topic_close(topic: *mut outlive_topic_t) {
     unsafe { close(topic) }
 }
 
-/// Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable and
-/// durability; the rest is 0.
+/// Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable,
+/// durability, max_publishers, max_subscribers and max_samples; the rest is 0.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -260,6 +284,10 @@ pub unsafe extern "C" fn outlive_topic_config(
                 _ => OUTLIVE_DURABILITY_ANY,
             },
             as_is: 0,
+            max_publishers: found.max_publishers,
+            max_subscribers: found.max_subscribers,
+            max_samples: found.max_samples,
+            reserved: 0,
         });
         Ok(())
     })
@@ -289,7 +317,7 @@ pub unsafe extern "C" fn outlive_topic_counts(
     })
 }
 
-/// Makes a new publisher: up to 62 at a time. `options` NULL: none is set.
+/// Makes a new publisher: up to `max_publishers` at a time. `options` NULL: none is set.
 ///
 /// Owner: `*publisher` is the caller's, until `outlive_publisher_close`.
 ///
@@ -373,7 +401,7 @@ pub(crate) unsafe fn subscriber_options(
     Ok(options)
 }
 
-/// Makes a new subscriber: up to 64 at a time. `options` NULL: it receives what is published from
+/// Makes a new subscriber: up to `max_subscribers` at a time. `options` NULL: it receives what is published from
 /// now on.
 ///
 /// Owner: `*subscriber` is the caller's, until `outlive_subscriber_close`.
@@ -609,9 +637,9 @@ pub unsafe extern "C" fn outlive_publisher_subscriber_count(
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
 /// longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
 /// subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
-/// of its publisher. After either, the next call goes on. ENOBUFS: 256 samples are held. EPERM: a
-/// forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged message is skipped.
-/// EINVAL, EUSERS.
+/// of its publisher. After either, the next call goes on. ENOBUFS: it holds `max_samples`
+/// samples. EPERM: a forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged
+/// message is skipped. EINVAL, EUSERS.
 ///
 /// If a publisher dies, its published messages are received as before.
 #[unsafe(no_mangle)]

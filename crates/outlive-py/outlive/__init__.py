@@ -48,7 +48,7 @@ nothing else (a lock is acquired and released by it); a closed object raises ``V
 
 All waits can be interrupted by Ctrl-C and let other threads run. After ``os.fork`` a child uses the
 same locks, events, semaphores, queues, states and domains; it makes its own publishers,
-subscribers, clients and servers (its parent's raise ``NotYours``).
+subscribers, clients, servers, notifiers and listeners (its parent's raise ``NotYours``).
 """
 
 import os as _os

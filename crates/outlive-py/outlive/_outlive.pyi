@@ -568,6 +568,9 @@ class Topic:
         durability: _Durability | None = None,
         as_is: bool = False,
         payload: Any = None,
+        max_publishers: int | None = None,
+        max_subscribers: int | None = None,
+        max_samples: int | None = None,
     ) -> Self: ...
     @staticmethod
     def open(name: str, *, domain: _Place = None) -> Topic: ...
@@ -583,6 +586,9 @@ class Topic:
         durability: _Durability | None = None,
         as_is: bool = False,
         payload: Any = None,
+        max_publishers: int | None = None,
+        max_subscribers: int | None = None,
+        max_samples: int | None = None,
     ) -> Topic: ...
     @property
     def name(self) -> str: ...

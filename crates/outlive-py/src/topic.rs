@@ -39,7 +39,9 @@ use crate::waiting::{Until, wait};
 /// message with the time of day. ``reliable``: whether publishers wait for subscribers that ask for
 /// it. ``durability``: what it keeps for later subscribers: nothing (``"volatile"``), messages of
 /// living publishers (``"transient_local"``), or messages as long as they are not overwritten
-/// (``"persistent"``). A new topic has 16 messages, stamps, no reliable delivery, what living
+/// (``"persistent"``). ``max_publishers``, ``max_subscribers``: how many of each there may be at a time,
+/// up to 1,024; ``max_samples``: how many samples of more than 168 bytes a subscriber may hold, up to
+/// 65,536. A new topic has room for 62, 64 and 256, and 16 messages, stamps, no reliable delivery, what living
 /// publishers have published, and at most a quarter of the file system; an existing one that was
 /// made with another value than a given one raises ``BadOption``, which names all that differ;
 /// with ``as_is`` it is taken as it is, and ``config`` says how that is.
@@ -66,6 +68,29 @@ pub(crate) struct Topic {
     topic: Open<CoreTopic>,
     named: Named,
     gpus: Arc<OnGpus>,
+}
+
+/// How many of each a topic has room for.
+#[derive(Clone, Copy)]
+struct Most {
+    publishers: Option<u32>,
+    subscribers: Option<u32>,
+    samples: Option<u32>,
+}
+
+impl Most {
+    fn of(self, mut options: TopicOptions) -> TopicOptions {
+        if let Some(publishers) = self.publishers {
+            options = options.max_publishers(publishers);
+        }
+        if let Some(subscribers) = self.subscribers {
+            options = options.max_subscribers(subscribers);
+        }
+        if let Some(samples) = self.samples {
+            options = options.max_samples(samples);
+        }
+        options
+    }
 }
 
 fn options(
@@ -162,7 +187,7 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None, max_publishers=None, max_subscribers=None, max_samples=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
@@ -175,10 +200,16 @@ impl Topic {
         durability: Option<&str>,
         as_is: bool,
         payload: Option<&Bound<'_, PyAny>>,
+        max_publishers: Option<u32>,
+        max_subscribers: Option<u32>,
+        max_samples: Option<u32>,
     ) -> PyResult<Topic> {
         let durability = read_durability(durability)?;
         let payload = described::given(payload)?;
         let options = options(depth, max_bytes, stamps, reliable, durability, as_is, payload);
+        let most =
+            Most { publishers: max_publishers, subscribers: max_subscribers, samples: max_samples };
+        let options = most.of(options);
         let made = Named::make(py, name, domain, |d, n| options.open_or_create(d, n))?;
         Topic::of(py, made)
     }
@@ -195,7 +226,7 @@ impl Topic {
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None, max_publishers=None, max_subscribers=None, max_samples=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
@@ -208,10 +239,16 @@ impl Topic {
         durability: Option<&str>,
         as_is: bool,
         payload: Option<&Bound<'_, PyAny>>,
+        max_publishers: Option<u32>,
+        max_subscribers: Option<u32>,
+        max_samples: Option<u32>,
     ) -> PyResult<Topic> {
         let durability = read_durability(durability)?;
         let payload = described::given(payload)?;
         let options = options(depth, max_bytes, stamps, reliable, durability, as_is, payload);
+        let most =
+            Most { publishers: max_publishers, subscribers: max_subscribers, samples: max_samples };
+        let options = most.of(options);
         let made = Named::make(py, name, domain, |d, n| options.create_new(d, n))?;
         Topic::of(py, made)
     }
@@ -241,7 +278,8 @@ impl Topic {
         self.gpus.described.text()
     }
 
-    /// What it was made with: ``depth``, ``max_bytes``, ``stamps``, ``reliable`` and ``durability``.
+    /// What it was made with: ``depth``, ``max_bytes``, ``stamps``, ``reliable``, ``durability``,
+    /// ``max_publishers``, ``max_subscribers`` and ``max_samples``.
     #[getter]
     fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = self.topic.get()?.config();
@@ -251,10 +289,13 @@ impl Topic {
         config.set_item("stamps", found.stamps)?;
         config.set_item("reliable", found.reliable)?;
         config.set_item("durability", found.durability.to_string())?;
+        config.set_item("max_publishers", found.max_publishers)?;
+        config.set_item("max_subscribers", found.max_subscribers)?;
+        config.set_item("max_samples", found.max_samples)?;
         Ok(config)
     }
 
-    /// Makes a new publisher, of up to 62.
+    /// Makes a new publisher, of up to ``max_publishers``.
     ///
     /// ``max_blocking``: how many seconds a reliable subscriber may be in the way of a message; then
     /// publishing goes on without it, and its ``recv`` raises ``Lagged``. None: for ever.
@@ -273,7 +314,7 @@ impl Topic {
         })
     }
 
-    /// Makes a new subscriber, of up to 64: it receives what is published from now on, and the last
+    /// Makes a new subscriber, of up to ``max_subscribers``: it receives what is published from now on, and the last
     /// ``history`` messages of each publisher.
     ///
     /// ``reliable``: publishers wait for it, as long as it lives; raises ``BadOption`` if the topic

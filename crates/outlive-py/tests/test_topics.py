@@ -82,6 +82,26 @@ def test_a_header_that_lies_is_no_array(folder):
         assert sample.dtype is None and bytes(sample) == b"twelve bytes"
 
 
+def test_it_has_room_for_as_many_as_its_maker_asked_for(folder):
+    topic = Topic("narrow", folder, max_publishers=2, max_subscribers=1, max_samples=8)
+    assert [topic.config[most] for most in ("max_publishers", "max_subscribers", "max_samples")] == [2, 1, 8]
+    publishers, subscriber = [topic.publisher() for _ in range(2)], topic.subscriber()
+    for another in (topic.publisher, topic.subscriber):
+        with pytest.raises(TooMany):
+            another()
+    kept = []
+    for publisher in publishers * 4:
+        publisher.publish(bytes(200))
+        kept.append(subscriber.recv(timeout=5))
+    publishers[0].publish(bytes(200))
+    with pytest.raises(TooMany):
+        subscriber.recv(timeout=5)
+    with pytest.raises(BadOption, match="max_publishers 3"):
+        Topic("narrow", folder, max_publishers=3)
+    with pytest.raises(BadOption, match="8 to 65,536"):
+        Topic("other", folder, max_samples=7)
+
+
 def test_a_view_never_changes(folder):
     """The best peer's view changes under the user. Ours is published over for as long as it is there, and compared."""
     topic = Topic("frames", folder, depth=2, max_bytes=64 << 20)

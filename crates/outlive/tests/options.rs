@@ -62,6 +62,9 @@ fn the_page_has_the_defaults() {
     }
     let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made").config();
     expect("topic", "depth", topic.depth);
+    expect("topic", "max_publishers", topic.max_publishers);
+    expect("topic", "max_subscribers", topic.max_subscribers);
+    expect("topic", "max_samples", topic.max_samples);
     expect("topic", "stamps", topic.stamps);
     expect("topic", "reliable", topic.reliable);
     expect("topic", "durability", topic.durability);

@@ -33,6 +33,28 @@ static void take(const char *wanted) {
     outlive_sample_release(sample);
 }
 
+/* As many as the topic has room for, and what it has room for. */
+static void room(void) {
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    outlive_topic_t *narrow = NULL, *other = NULL;
+    outlive_publisher_t *first = NULL, *second = NULL;
+    options.max_publishers = 1;
+    options.max_subscribers = 3;
+    options.max_samples = 9;
+    OK(outlive_topic_open(domain, "narrow", OUTLIVE_CREATE_NEW, &options, &narrow));
+    outlive_topic_options_t found;
+    OK(outlive_topic_config(narrow, &found));
+    CHECK(found.max_publishers == 1 && found.max_subscribers == 3 && found.max_samples == 9);
+    OK(outlive_topic_publisher(narrow, NULL, &first));
+    IS(EUSERS, outlive_topic_publisher(narrow, NULL, &second));
+    options.max_samples = 7;
+    IS(EINVAL, outlive_topic_open(domain, "narrow", OUTLIVE_OPEN, &options, &other));
+    options.max_samples = 10;
+    IS(EINVAL, outlive_topic_open(domain, "narrow", OUTLIVE_OPEN, &options, &other));
+    outlive_publisher_close(first);
+    outlive_topic_close(narrow);
+}
+
 static void ordinary(void) {
     open_topic(0);
     OK(outlive_topic_publisher(topic, NULL, &publisher));
@@ -248,5 +270,5 @@ static void waits_no_longer(void) {
     close_all();
 }
 
-TESTS(TEST(ordinary), TEST(chosen), TEST(waits_no_longer), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
+TESTS(TEST(ordinary), TEST(room), TEST(chosen), TEST(waits_no_longer), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
       TEST(bad_arguments))

@@ -88,6 +88,18 @@ pub struct PublishArgs {
     /// system, 4G at most, or what a profile of the configuration file says]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
+    /// For a new topic: the most publishers at a time, up to 1024 [default: 62, or what a profile of
+    /// the configuration file says]
+    #[arg(long, value_name = "N")]
+    max_publishers: Option<u32>,
+    /// For a new topic: the most subscribers at a time, up to 1024 [default: 64, or what a profile of
+    /// the configuration file says]
+    #[arg(long, value_name = "N")]
+    max_subscribers: Option<u32>,
+    /// For a new topic: the most longer messages that a subscriber holds at a time, up to 65536
+    /// [default: 256, or what a profile of the configuration file says]
+    #[arg(long, value_name = "N")]
+    max_samples: Option<u32>,
 }
 
 /// What a topic keeps for later subscribers. A publisher in a shell ends with its input, so here it is
@@ -229,6 +241,15 @@ fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>
     }
     if let Some(bytes) = args.max_bytes {
         options = options.max_bytes(bytes);
+    }
+    if let Some(publishers) = args.max_publishers {
+        options = options.max_publishers(publishers);
+    }
+    if let Some(subscribers) = args.max_subscribers {
+        options = options.max_subscribers(subscribers);
+    }
+    if let Some(samples) = args.max_samples {
+        options = options.max_samples(samples);
     }
     match options.create_new(domain, &args.topic) {
         // Made by another process just now.

@@ -311,6 +311,12 @@ fn both_ends_are_told_and_the_dead_among_them() {
         "frame",
         "--depth",
         "8",
+        "--max-publishers",
+        "3",
+        "--max-subscribers",
+        "2",
+        "--max-samples",
+        "10",
         "--reliable",
     ]);
     let echo = stage.start(&["echo", "cam", "--reliable", "--raw"]);
@@ -322,9 +328,12 @@ fn both_ends_are_told_and_the_dead_among_them() {
         (&report["subscribers"][0]["reliable"], &report["depth"]),
         (&true.into(), &8.into())
     );
+    let most = ["max_publishers", "max_subscribers", "max_samples"];
+    assert_eq!(most.map(|what| report[what].as_u64()), [Some(3), Some(2), Some(10)]);
     assert!(report["messages_per_second"].as_f64().is_some_and(|rate| rate > 1.0), "{report}");
     let text = stage.run(&["topic", "info", "cam", "--look", "0"]).expect(0).text();
     assert!(text.contains("PUBLISHER") && text.contains("reliable"), "{text}");
+    assert!(text.contains("3 publishers, 2 subscribers; 10 messages held by each"), "{text}");
     let listed = stage.run(&["topic", "list"]).expect(0).text();
     assert!(
         listed.lines().any(|line| line.starts_with("cam") && line.contains("bytes")),

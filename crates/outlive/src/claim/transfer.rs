@@ -196,7 +196,7 @@ impl fmt::Display for RecvError {
                 write!(f, "a publisher has started: its session is number {session}; receive on")
             }
             RecvError::TooManyHeld => {
-                f.write_str("this subscriber holds 256 samples; drop some first")
+                f.write_str("this subscriber holds as many samples as the topic's max_samples allows; drop some first")
             }
             RecvError::Encoding(why) => write!(f, "the message cannot be read: {why}"),
             RecvError::NotOwner => f.write_str(

@@ -18,7 +18,7 @@
 //!
 //! ```toml
 //! domain = "robot"                 # a name, or a path with a '/'
-//! group = "robots"                 # who shares it
+//! group = "robots"                 # the group that shares it
 //!
 //! [limits]
 //! budget = "2G"                    # for `outlive domain create`
@@ -109,6 +109,12 @@ pub struct Profile {
     pub depth: Option<u32>,
     /// The most bytes that the topic may take.
     pub max_bytes: Option<u64>,
+    /// The most publishers at a time.
+    pub max_publishers: Option<u32>,
+    /// The most subscribers at a time.
+    pub max_subscribers: Option<u32>,
+    /// The most samples that a subscriber holds.
+    pub max_samples: Option<u32>,
     /// Whether publishers stamp each message with the time of day.
     pub stamps: Option<bool>,
     /// How handles wait.

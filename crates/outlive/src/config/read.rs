@@ -251,6 +251,17 @@ impl Reader<'_> {
                 made.max_bytes =
                     self.take(full, value, MAX_BYTES, |value| size(value, 64 << 10..=6 << 30));
             }
+            "max_publishers" => {
+                made.max_publishers = self.take(full, value, ENDS, |value| number(value, 1..=1024));
+            }
+            "max_subscribers" => {
+                made.max_subscribers =
+                    self.take(full, value, ENDS, |value| number(value, 1..=1024));
+            }
+            "max_samples" => {
+                made.max_samples =
+                    self.take(full, value, SAMPLES, |value| number(value, 8..=65_536));
+            }
             "stamps" => made.stamps = self.take(full, value, BOOL, boolean),
             "wait_strategy" => made.wait_strategy = self.take(full, value, STRATEGY, strategy),
             "reliable" => made.reliable = self.take(full, value, BOOL, boolean),
@@ -275,6 +286,9 @@ const PROFILE_KEYS: &[&str] = &[
     "topics",
     "depth",
     "max_bytes",
+    "max_publishers",
+    "max_subscribers",
+    "max_samples",
     "stamps",
     "wait_strategy",
     "reliable",
@@ -288,6 +302,8 @@ const ANY: RangeInclusive<u32> = 0..=u32::MAX;
 const BOOL: &str = "true or false";
 const WHOLE: &str = "a whole number of messages";
 const DEPTH: &str = "a whole number from 1 to 65,536";
+const ENDS: &str = "a whole number from 1 to 1,024";
+const SAMPLES: &str = "a whole number from 8 to 65,536";
 const SIZE: &str = "a number of bytes, as in 4096 or \"64M\"";
 const MAX_BYTES: &str = "a number of bytes from \"64K\" to \"6G\"";
 const TIME: &str = "a time with its unit, as in \"250ms\" or \"2s\"";

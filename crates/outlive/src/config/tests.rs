@@ -38,6 +38,9 @@ topics = ["camera.*",
           "depth.*"]
 depth = 4
 max_bytes = "256M"
+max_publishers = 200
+max_subscribers = 1_024
+max_samples = 8
 stamps = false
 wait_strategy = "block"
 reliable = true
@@ -64,6 +67,9 @@ fn all_that_a_file_may_say_is_read() {
         topics: vec!["camera.*".into(), "depth.*".into()],
         depth: Some(4),
         max_bytes: Some(256 << 20),
+        max_publishers: Some(200),
+        max_subscribers: Some(1024),
+        max_samples: Some(8),
         stamps: Some(false),
         wait_strategy: Some(WaitStrategy::Block),
         reliable: Some(true),
@@ -92,6 +98,8 @@ const FAULTS: &[(&str, (u32, u32), &str)] = &[
     ("[[profile]]\nname = 'a'\ndepth = 'ö'", (3, 9), "from 1 to 65,536"),
     ("[[profile]]\nname = 'a'\nperiod = 100", (3, 10), "\"250ms\""),
     ("[[profile]]\nname = 'a'\nmax_bytes = '1K'", (3, 13), "from \"64K\""),
+    ("[[profile]]\nname = 'a'\nmax_publishers = 1025", (3, 18), "from 1 to 1,024"),
+    ("[[profile]]\nname = 'a'\nmax_samples = 7", (3, 15), "from 8 to 65,536"),
     ("[[profile]]\nname = 'a'\ntopics = 'a'", (3, 10), "patterns"),
     ("[[profile]]\ndepth = 3", (1, 1), "needs a name"),
     ("[[profile]]\nname='a'\n[[profile]]\nname='a'", (4, 6), "already"),

@@ -47,7 +47,7 @@ pub use debug::{Caller, Fault, FaultKind, MODES, Mode, Modes, ModesError, on_fau
 pub use error::{HasMost, PoolError};
 pub use gc::Trimmed;
 pub(crate) use gc::sweep;
-pub(crate) use heap::{Collected, Heap, HeapHost, Message, ObjectRef, SPAN, Shape, Tag};
+pub(crate) use heap::{Collected, Heap, HeapHost, Message, ObjectRef, RingTag, SPAN, Shape, Tag};
 pub use inner::LARGEST_OBJECT;
 pub use object::Object;
 pub use pool::{Pool, PoolConfig, PoolOptions};

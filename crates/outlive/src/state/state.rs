@@ -395,11 +395,11 @@ impl<M: Payload + ?Sized> Writer<M> {
         let bytes = value.bytes();
         // Only bytes can have a length that no value of the state's type has. Its readers would
         // take it for damage.
-        if const { M::METADATA.is_slice && M::METADATA.size == 1 } {
-            if let Some(wanted) = self.raw.inner.buffers.wanted_length(bytes.len()) {
-                let (len, wanted) = (bytes.len() as u64, wanted as u64);
-                return Err(SendError::OtherLength { len, wanted });
-            }
+        if const { M::METADATA.is_slice && M::METADATA.size == 1 }
+            && let Some(wanted) = self.raw.inner.buffers.wanted_length(bytes.len())
+        {
+            let (len, wanted) = (bytes.len() as u64, wanted as u64);
+            return Err(SendError::OtherLength { len, wanted });
         }
         self.raw.set(bytes)
     }

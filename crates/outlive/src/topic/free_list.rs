@@ -8,7 +8,7 @@ use super::hazard;
 use super::mapping::Inner;
 use super::subscriber_slot;
 use crate::liveness::Me;
-use crate::pool::ObjectRef;
+use crate::pool::{ObjectRef, RingTag};
 
 /// The publisher scans hazard pointers when so many objects are in limbo,
 const SOME: usize = 32;
@@ -140,7 +140,8 @@ impl FreeList {
             let block = self.ready[count];
             self.ready_bytes -= block.capacity;
             // By the exact tag. Another tag means damage, and the object stays as it is.
-            let _ = inner.heap.free_queued(&inner.segment, &block, ring, 0);
+            let RingTag { region, position } = RingTag::of(ring);
+            let _ = inner.heap.free_queued(&inner.segment, &block, region, position);
             count += 1;
         }
         self.ready.drain(..count);

@@ -12,32 +12,52 @@
 //! | the subscriber, with pointers set | they count until its process has ended; then a process that looks clears the subscriber's slot (`subscriber_slot.rs`) |
 //! | the publisher, with objects in limbo | the ring's next owner scans the pointers (`ring.rs`) |
 
-use crate::shim::{AtomicU32, Ordering, fence};
+use core::cell::Cell;
 
-/// How many samples a subscriber can hold at a time.
-pub(super) const HAZARD_POINTERS: usize = if cfg!(loom) { 1 } else { 256 };
+use crate::shim::{AtomicU32, Ordering, fence};
 
 /// How many of them lie beside the claim, and are used first.
 pub(super) const NEAR: usize = 8;
 
+/// How many of those that have been in use a subscriber tries, in turn, before it uses one more.
+const FEW: usize = 64;
+
 /// The hazard pointers of one subscriber's slot.
 #[derive(Clone, Copy)]
 pub(super) struct HazardPointers<'l> {
-    pub(super) pointers: &'l [AtomicU32; HAZARD_POINTERS],
+    pub(super) pointers: &'l [AtomicU32],
     /// How many have ever been in use together; scans skip the others.
     pub(super) high: &'l AtomicU32,
 }
 
 impl HazardPointers<'_> {
-    /// Returns one that is free, searching from there on.
-    #[inline]
-    pub(super) fn find(&self, from: usize) -> Option<usize> {
+    fn is_free(&self, at: usize) -> bool {
         // Acquire pairs with `release`, which another thread of this process may have called.
-        let is_free = |at: &usize| self.pointers[*at].load(Ordering::Acquire) == 0;
-        if is_free(&from) {
-            return Some(from);
+        self.pointers.get(at).is_some_and(|pointer| pointer.load(Ordering::Acquire) == 0)
+    }
+
+    /// Returns one that is free: that one, or else one from `next` on, where the last search ended.
+    #[inline]
+    pub(super) fn find(&self, first: usize, next: &Cell<usize>) -> Option<usize> {
+        if self.is_free(first) { Some(first) } else { self.find_far(next) }
+    }
+
+    /// A subscriber that holds many samples finds a pointer as quickly as one that holds few: it
+    /// tries some of those that have been in use, and takes a new one if none of these is free.
+    #[inline(never)]
+    fn find_far(&self, next: &Cell<usize>) -> Option<usize> {
+        let high = self.used().len();
+        for _ in 0..FEW.min(high) {
+            let at = if next.get() < high { next.get() } else { 0 };
+            next.set(at + 1);
+            if self.is_free(at) {
+                return Some(at);
+            }
         }
-        (0..HAZARD_POINTERS).find(is_free)
+        if self.is_free(high) {
+            return Some(high);
+        }
+        (0..self.pointers.len()).find(|&at| self.is_free(at))
     }
 
     #[inline]
@@ -63,7 +83,7 @@ impl HazardPointers<'_> {
 
     /// Returns how many objects are held.
     pub(super) fn count(&self) -> u32 {
-        self.used().filter(|pointer| pointer.load(Ordering::Relaxed) != 0).count() as u32
+        self.used().iter().filter(|pointer| pointer.load(Ordering::Relaxed) != 0).count() as u32
     }
 
     /// The slot changes hands, and no thread of the old owner reads any more.
@@ -72,9 +92,10 @@ impl HazardPointers<'_> {
         self.high.store(0, Ordering::Release);
     }
 
-    fn used(&self) -> impl Iterator<Item = &AtomicU32> {
-        let high = (self.high.load(Ordering::Relaxed) as usize).min(HAZARD_POINTERS);
-        self.pointers[..high].iter()
+    /// Returns those that have ever been in use together. A damaged word may say more.
+    fn used(&self) -> &[AtomicU32] {
+        let high = (self.high.load(Ordering::Relaxed) as usize).min(self.pointers.len());
+        &self.pointers[..high]
     }
 }
 
@@ -98,8 +119,8 @@ pub(super) fn names<'l, L: Iterator<Item = HazardPointers<'l>>>(
     into.clear();
     for subscriber in subscribers() {
         // Acquire pairs with `release`.
-        let held =
-            subscriber.used().filter_map(|pointer| pointer.load(Ordering::Acquire).checked_sub(1));
+        let held = subscriber.used().iter();
+        let held = held.filter_map(|pointer| pointer.load(Ordering::Acquire).checked_sub(1));
         into.extend(held);
     }
     into.sort_unstable();
@@ -120,7 +141,7 @@ mod loom_tests {
     /// One slot of a ring, one subscriber, two objects.
     struct World {
         slot: Slot,
-        pointers: [AtomicU32; HAZARD_POINTERS],
+        pointers: [AtomicU32; 1],
         high: AtomicU32,
         objects: [UnsafeCell<u64>; 2],
     }

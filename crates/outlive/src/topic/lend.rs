@@ -9,7 +9,7 @@ use super::ring::{self, Ring};
 use super::subscriber_slot;
 use crate::describe::{HasTail, WithTail};
 use crate::liveness::Me;
-use crate::pool::{Message as Still, ObjectRef};
+use crate::pool::{Message as Still, ObjectRef, RingTag};
 use crate::{Deadline, Error, Payload, Plain, SendError};
 
 impl<T: Plain> Publisher<[T]> {
@@ -91,9 +91,7 @@ impl<T: Plain> Publisher<T> {
     ) -> Result<Option<Loan<T>>, SendError> {
         let me = self.enter()?;
         let inner = &*self.inner;
-        let view = inner.writable()?;
-        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
-        let at = |block: &ObjectRef| unsafe { view.address(block.offset) };
+        let at = |block: &ObjectRef| inner.writes_at(block);
         let len = size_of::<T>();
         let block = self.ring(|ring| {
             self.lender().take_back(|object| ring.free_list.put_back(object));
@@ -120,16 +118,14 @@ impl<T: Plain> Publisher<T> {
     pub fn loan_new(&self) -> Result<Loan<T>, SendError> {
         let me = self.enter()?;
         let inner = &*self.inner;
-        let view = inner.writable()?;
         let len = size_of::<T>();
         let block = self.ring(|ring| {
-            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
+            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.tag(), inner) {
                 Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
                 other => other.map_err(SendError::from),
             }
         })?;
-        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
-        let at = unsafe { view.address(block.offset) };
+        let at = inner.writes_at(&block);
         let mut loan = self.begin_loan(len);
         loan.lies_in(block, at);
         Ok(loan)
@@ -164,7 +160,6 @@ impl<M: Payload + ?Sized> Publisher<M> {
             return Err(SendError::TooLarge { len: len as u64, max: LARGEST_PAYLOAD as u64 });
         }
         let inner = &*self.inner;
-        let view = inner.writable()?;
         let block = self.ring(|ring| {
             if let Some(block) = ring.free_list.take(len as u64) {
                 return Ok(block);
@@ -181,13 +176,12 @@ impl<M: Payload + ?Sized> Publisher<M> {
                     return Ok(block);
                 }
             }
-            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
+            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.tag(), inner) {
                 Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
                 other => other.map_err(SendError::from),
             }
         })?;
-        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
-        let at = unsafe { view.address(block.offset) };
+        let at = inner.writes_at(&block);
         Ok((block, at))
     }
 
@@ -201,10 +195,11 @@ impl<M: Payload + ?Sized> Publisher<M> {
         if len > most {
             return Err(SendError::TooLarge { len, max: most });
         }
-        let try_again = || match inner.heap.allocate_for(&inner.segment, me, len, index, inner) {
-            Err(Error::NoSpace { .. }) => Ok(None),
-            other => other.map(Some),
-        };
+        let try_again =
+            || match inner.heap.allocate_for(&inner.segment, me, len, RingTag::of(index), inner) {
+                Err(Error::NoSpace { .. }) => Ok(None),
+                other => other.map(Some),
+            };
         ring.free_list.look(inner, Some(me));
         if let Some(block) = ring.free_list.take(len) {
             return Ok(block);

@@ -1,17 +1,24 @@
 //! Making and opening a topic.
 
+use core::cell::RefCell;
 use core::fmt;
 use core::marker::PhantomData;
 
+use super::control::Control;
 use super::durability::Durability;
-use super::layout::{FEWEST_BYTES, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan, RELIABLE};
+use super::layout::{
+    Capacity, FEWEST_BYTES, FEWEST_SAMPLES, MOST, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan,
+    RELIABLE, USUAL,
+};
 use super::mapping::Map;
 use super::topic::Topic;
 use crate::describe::{Described, Description};
 use crate::domain::{Differ, three_openings};
 use crate::payload::Recorded;
-use crate::segment::{Opening, Segment, Spec};
+use crate::segment::control_file::{self, MadeControlFile};
+use crate::segment::{Folder, Opening, Segment, Spec};
 use crate::shim::Ordering;
+use crate::sys::file::Rights;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 
 /// How many messages of each publisher a topic keeps that was not told any number.
@@ -49,6 +56,9 @@ pub struct TopicOptions<M: Payload + ?Sized = [u8]> {
 struct Asked {
     depth: Option<u32>,
     max_bytes: Option<u64>,
+    max_publishers: Option<u32>,
+    max_subscribers: Option<u32>,
+    max_samples: Option<u32>,
     stamps: Option<bool>,
     reliable: Option<bool>,
     durability: Option<Durability>,
@@ -66,6 +76,12 @@ pub struct TopicConfig {
     pub depth: u32,
     /// The most bytes that the topic may take, messages included.
     pub max_bytes: u64,
+    /// The most publishers at a time.
+    pub max_publishers: u32,
+    /// The most subscribers at a time.
+    pub max_subscribers: u32,
+    /// The most samples of longer messages that a subscriber holds.
+    pub max_samples: u32,
     /// Whether publishers stamp each message with the time of day.
     pub stamps: bool,
     /// Whether the topic offers reliable delivery.
@@ -103,6 +119,52 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
     /// more for each 2 MiB of it, where memory of short messages is reused for long ones.
     pub fn max_bytes(mut self, bytes: u64) -> TopicOptions<M> {
         self.asked.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets how many publishers the topic has room for at a time, 1 to 1,024. Default for a new
+    /// topic: 62. Times the depth, which is a power of two, at most 16,777,216 messages.
+    ///
+    /// Room for one takes 128 bytes, and 8 in the slot of each subscriber; its ring takes depth × 256
+    /// bytes once there is such a publisher. A publisher that is there costs each receive one load,
+    /// and each publish of another publisher one.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-most-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::Error;
+    /// use outlive::topic::Topic;
+    /// let options = Topic::<u64>::options().max_publishers(200).max_subscribers(1);
+    /// let topic = options.open_or_create(&domain, "positions")?;
+    /// let publishers = (0..200).map(|_| topic.publisher()).collect::<Result<Vec<_>, _>>()?;
+    /// assert!(matches!(topic.publisher(), Err(Error::TooMany { what: "publishers", max: 200, .. })));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn max_publishers(mut self, publishers: u32) -> TopicOptions<M> {
+        self.asked.max_publishers = Some(publishers);
+        self
+    }
+
+    /// Sets how many subscribers the topic has room for at a time, 1 to 1,024. Default for a new
+    /// topic: 64.
+    ///
+    /// Room for one takes address space alone. A subscriber that has been there takes 32 bytes, 4
+    /// for each of [`max_samples`](Self::max_samples) and 8 for each of
+    /// [`max_publishers`](Self::max_publishers), in whole pages: 4 KiB by default. It costs a
+    /// publisher that looks for memory to use again some loads, once in many messages.
+    pub fn max_subscribers(mut self, subscribers: u32) -> TopicOptions<M> {
+        self.asked.max_subscribers = Some(subscribers);
+        self
+    }
+
+    /// Sets how many samples a subscriber can hold at a time, 8 to 65,536. Default for a new topic:
+    /// 256. A short message (168 bytes) is copied when it is taken, and does not count.
+    ///
+    /// Room for one takes 4 bytes in the slot of each subscriber. A sample that is held keeps its
+    /// message's memory in use, and costs each publisher's look for memory to use again one load.
+    pub fn max_samples(mut self, samples: u32) -> TopicOptions<M> {
+        self.asked.max_samples = Some(samples);
         self
     }
 
@@ -183,6 +245,9 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
     pub fn profile(mut self, profile: &crate::config::Profile) -> TopicOptions<M> {
         self.asked.depth = profile.depth.or(self.asked.depth);
         self.asked.max_bytes = profile.max_bytes.or(self.asked.max_bytes);
+        self.asked.max_publishers = profile.max_publishers.or(self.asked.max_publishers);
+        self.asked.max_subscribers = profile.max_subscribers.or(self.asked.max_subscribers);
+        self.asked.max_samples = profile.max_samples.or(self.asked.max_samples);
         self.asked.stamps = profile.stamps.or(self.asked.stamps);
         // A profile is for both sides: where it wants subscribers to be reliable, the topic offers it.
         if profile.reliable == Some(true) {
@@ -214,7 +279,14 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
                 quarter.clamp(FEWEST_BYTES, USUAL_BYTES)
             }
         };
-        let plan = Plan::new(depth.unwrap_or(USUAL_DEPTH), bytes);
+        let plan = asked.plan(depth.unwrap_or(USUAL_DEPTH), bytes)?;
+        if opening != Opening::Open && plan.initial() > bytes / 2 {
+            return Err(Error::InvalidOption {
+                what: "a topic's max_bytes",
+                wanted: bytes.to_string().into(),
+                why: "64 KiB, and 256 bytes for each of max_publishers, or more",
+            });
+        }
         let metadata = M::METADATA;
         if metadata.is_bytes() {
             asked.check_alignment()?;
@@ -234,14 +306,28 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
             type_align,
             reserve: plan.end,
             max_bytes: bytes,
-            initial: Plan::INITIAL,
+            initial: plan.initial(),
             description: asked.description.clone(),
         };
         let without_stamps = u32::from(asked.stamps == Some(false)) * NO_STAMPS;
         let reliable = u32::from(asked.reliable == Some(true)) * RELIABLE;
         let options = without_stamps | reliable | asked.durability.unwrap_or_default().to_bits();
-        let init = |segment: &Segment| plan.write(segment, options);
-        let (segment, map) = domain.open_prepared(name, opening, &spec, init, Map::of)?;
+        let folder = domain.folder();
+        // The last one that was made; each before it is removed as the next takes its place.
+        let made = RefCell::new(None);
+        let init = |segment: &Segment| {
+            plan.write(segment, options)?;
+            let control = Control::spec(&plan);
+            made.replace(Some(MadeControlFile::make(folder, segment, &control)?));
+            Ok(())
+        };
+        let prepare = |segment: &Segment| Map::of(segment, folder);
+        let (segment, map) = unless_removed(folder, name, || {
+            domain.open_prepared(name, opening, &spec, init, prepare)
+        })?;
+        if let Some(made) = made.into_inner() {
+            made.settle(&segment);
+        }
         asked.finish(segment, map, domain)
     }
 }
@@ -270,17 +356,68 @@ impl TopicOptions<[u8]> {
     /// As [`TopicOptions::open`], without [`Error::OtherType`].
     pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
         self.asked.check_alignment()?;
-        let segment = domain.open_segment(name)?;
-        segment.expect(Kind::Topic)?;
-        if let Some(wanted) = &self.asked.description {
-            segment.check_description(wanted)?;
-        }
-        let map = Map::of(&segment)?;
+        let folder = domain.folder();
+        let (segment, map) = unless_removed(folder, name, || {
+            let segment = domain.open_segment_with(name, Rights::Read)?;
+            segment.expect(Kind::Topic)?;
+            if let Some(wanted) = &self.asked.description {
+                segment.check_description(wanted)?;
+            }
+            let map = Map::of(&segment, folder)?;
+            Ok((segment, map))
+        })?;
         self.asked.finish(segment, map, domain)
     }
 }
 
+/// How often a name is looked for whose control file is gone.
+const LOOKS: u32 = 100;
+
+/// Opens a topic, and again if another process has removed it between the openings of its two files:
+/// the name goes first, so it is gone then, or another topic's.
+pub(super) fn unless_removed<T>(
+    folder: &Folder,
+    name: &str,
+    open: impl Fn() -> Result<T, Error>,
+) -> Result<T, Error> {
+    for _ in 0..LOOKS {
+        match open() {
+            Err(Error::NotFound { path }) if control_file::is_path_of_one(&path) => {}
+            other => return other,
+        }
+        std::thread::yield_now();
+    }
+    Err(Error::Damaged { path: folder.file_path(name), what: "its control file, which is missing" })
+}
+
 impl Asked {
+    /// Returns the plan of a new topic.
+    fn plan(&self, depth: u32, max_bytes: u64) -> Result<Plan, Error> {
+        let refused = |what, wanted: u32, why| {
+            Err(Error::InvalidOption { what, wanted: wanted.to_string().into(), why })
+        };
+        let capacity = Capacity {
+            publishers: self.max_publishers.unwrap_or(USUAL.publishers),
+            subscribers: self.max_subscribers.unwrap_or(USUAL.subscribers),
+            samples: self.max_samples.unwrap_or(USUAL.samples),
+        };
+        if !(1..=MOST.publishers).contains(&capacity.publishers) {
+            return refused("a topic's max_publishers", capacity.publishers, "one from 1 to 1,024");
+        }
+        if !(1..=MOST.subscribers).contains(&capacity.subscribers) {
+            let most = "one from 1 to 1,024";
+            return refused("a topic's max_subscribers", capacity.subscribers, most);
+        }
+        if !(FEWEST_SAMPLES..=MOST.samples).contains(&capacity.samples) {
+            return refused("a topic's max_samples", capacity.samples, "one from 8 to 65,536");
+        }
+        Plan::new(depth, max_bytes, capacity).ok_or_else(|| Error::InvalidOption {
+            what: "a topic's max_publishers",
+            wanted: format!("{}, of a depth of {depth}", capacity.publishers).into(),
+            why: "at most 16,777,216 divided by the depth",
+        })
+    }
+
     /// Refuses a description of bytes that are to be aligned to more than memory of a topic is. A
     /// Rust type is refused when it is compiled.
     fn check_alignment(&self) -> Result<(), Error> {
@@ -314,6 +451,9 @@ impl Asked {
         let mut differ = Differ::default();
         differ.note("depth", found.depth, self.depth.map(checked_depth).transpose()?);
         differ.note("max_bytes", found.max_bytes, self.max_bytes);
+        differ.note("max_publishers", found.max_publishers, self.max_publishers);
+        differ.note("max_subscribers", found.max_subscribers, self.max_subscribers);
+        differ.note("max_samples", found.max_samples, self.max_samples);
         differ.note("option stamps", found.stamps, self.stamps);
         differ.note("option reliable", found.reliable, self.reliable);
         differ.note("durability", found.durability, self.durability);
@@ -384,6 +524,9 @@ impl<M: Payload + ?Sized> Topic<M> {
         TopicConfig {
             depth: self.inner.plan.depth,
             max_bytes: self.inner.segment.header().max_bytes(),
+            max_publishers: self.inner.plan.capacity.publishers,
+            max_subscribers: self.inner.plan.capacity.subscribers,
+            max_samples: self.inner.plan.capacity.samples,
             stamps: options & NO_STAMPS == 0,
             reliable: options & RELIABLE != 0,
             durability: Durability::of_bits(options),

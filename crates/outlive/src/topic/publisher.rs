@@ -27,8 +27,8 @@ use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::{Error, Payload, SendError};
 
-/// Publishes messages to a topic. A topic has up to 62 publishers at a time; each may move between
-/// threads.
+/// Publishes messages to a topic. A topic has up to 62 publishers at a time, or as many as its maker
+/// [has asked for](super::TopicOptions::max_publishers); each may move between threads.
 ///
 /// Publishing never waits, except for reliable subscribers, and for these as long as
 /// [its options](PublisherOptions::max_blocking) say; its cost does not depend on the number
@@ -270,7 +270,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         fill: impl FnOnce(&Slot),
     ) {
         let inner = &*self.inner;
-        let head = inner.head();
+        let notifications = &inner.shared().notifications;
         // SAFETY: the publisher is not `Sync`, and nothing that is called here calls `put` again.
         let ring = unsafe { &mut *self.ring.get() };
         let position = ring.published;
@@ -283,7 +283,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             false => next_order(inner, ring),
         };
         let relay = WakeRelay::begin(me.list());
-        relay.to(head.notifications.relay());
+        relay.to(notifications.relay());
         slot.begin();
         slot.describe(Metadata {
             order,
@@ -305,7 +305,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         ring.published = position + 1;
         // Release pairs with joining subscribers: the slot is written.
         words.published.store(position + 1, Ordering::Release);
-        head.notifications.notify_all();
+        notifications.notify_all();
         drop(relay);
         // The slot has been overwritten: its previous object is in limbo.
         ring.retire(at);

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::layout::{Claim, SubscriberSlot};
+use super::layout::{Claim, SubscriberWords};
 use super::mapping::Inner;
 use super::slot::{MessageState, Slot};
 use super::subscriber::Subscriber;
@@ -77,7 +77,7 @@ impl SubscriberReadiness {
         self.inner.registry
     }
 
-    fn words(&self) -> Option<&SubscriberSlot> {
+    fn words(&self) -> Option<SubscriberWords<'_>> {
         // Relaxed: the slot may belong to another subscriber of this process only after that was
         // stored, and a wait set that misreads one look sees the next time that it has left.
         if self.left.load(StdOrdering::Relaxed) {
@@ -96,8 +96,8 @@ impl SubscriberReadiness {
     }
 
     /// Returns a ring's slot at the cursor.
-    fn slot<'i>(&'i self, words: &SubscriberSlot, ring: u32) -> Option<(&'i Slot, u64)> {
-        let position = words.cursors[ring as usize].load(Ordering::Relaxed);
+    fn slot<'i>(&'i self, words: SubscriberWords<'_>, ring: u32) -> Option<(&'i Slot, u64)> {
+        let position = words.cursors.get(ring as usize)?.load(Ordering::Relaxed);
         let slots = self.inner.slots(ring).ok()?;
         Some((&slots[(position & (slots.len() as u64 - 1)) as usize], position))
     }
@@ -123,7 +123,7 @@ impl SubscriberReadiness {
     }
 
     fn notifications(&self) -> &RelayedEventCount {
-        &self.inner.head().notifications
+        &self.inner.shared().notifications
     }
 }
 
@@ -143,7 +143,11 @@ impl Waited for SubscriberReadiness {
     fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
         let watched = self.watched();
         let slots = self.words().into_iter().flat_map(|words| {
-            watched.rings.iter().filter_map(|&ring| self.slot(words, ring)).map(|(slot, _)| slot)
+            watched
+                .rings
+                .iter()
+                .filter_map(move |&ring| self.slot(words, ring))
+                .map(|(slot, _)| slot)
         });
         words.add(WakeWords::now(&self.inner, prepared.ticket, watched.seen(), slots).watches());
         words.relay_by(self.notifications().relay());

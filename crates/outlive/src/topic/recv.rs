@@ -206,12 +206,13 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         if self.options.reliable {
             // If this process died just before, a sleeping publisher is woken by its end.
             let words = self.inner.ring(ring as u32);
-            words.space.notify_all_if(|| words.is_awaited(self.subscriber_slot));
+            let space = self.inner.space(ring as u32);
+            space.notify_all_if(|| words.is_awaited(self.subscriber_slot));
             // After the cursor: publishers that wait for it again see how far it is. Relaxed: a
             // mark that comes just after is found at the next take.
             let reliable = Claim { process: self.process, state: State::Reliable }.word();
             if self.words().claim.load(Ordering::Relaxed) != reliable {
-                subscriber_slot::return_from_lagging(self.words(), self.process);
+                subscriber_slot::return_from_lagging(&self.words(), self.process);
             }
         }
     }
@@ -324,7 +325,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         mut free: Free,
     ) -> Took {
         let pointers = self.words().hazard_pointers();
-        let Some(at) = pointers.find(free.near) else { return Took::TooManyHeld };
+        let Some(at) = pointers.find(free.near, &self.next_pointer) else {
+            return Took::TooManyHeld;
+        };
         // Finds the object before it is held: if the slot still names it below, it was there all
         // the while. So the load of its first line overlaps the fence.
         let block = match self.inner.heap.find_object(&self.inner.segment, reference) {

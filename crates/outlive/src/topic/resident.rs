@@ -6,7 +6,7 @@
 //! | its pages are mapped | |
 
 use super::free_list::objects_in_turn;
-use super::layout::{LARGEST_PAYLOAD, Plan, SUBSCRIBER_SLOT_BYTES, ring_bytes};
+use super::layout::{LARGEST_PAYLOAD, ring_bytes};
 use super::mapping::Inner;
 use super::publisher::Publisher;
 use crate::segment::Resident;
@@ -16,17 +16,12 @@ use crate::{Error, Payload, SendError};
 impl Resident for Inner {
     fn make_resident(&self, residency: Residency) -> Result<(), Error> {
         let (segment, plan) = (&self.segment, &self.plan);
-        segment.make_part_resident(0, Plan::INITIAL, residency)?;
-        let slots = u64::from(self.subscriber_slot_count()) * SUBSCRIBER_SLOT_BYTES;
-        segment.make_part_resident(plan.subscriber_slot_at(0), slots, residency)?;
+        self.control.make_resident(self.subscriber_slot_count(), plan, residency)?;
+        segment.make_part_resident(0, plan.initial(), residency)?;
         let rings = u64::from(self.rings()) * ring_bytes(plan.depth);
         segment.make_part_resident(plan.slots_at(0), rings, residency)?;
         self.heap.make_resident(segment, residency, |from, bytes| {
-            segment.make_part_readable(from, bytes, residency)?;
-            match self.writable.get() {
-                Some(view) => segment.make_part_of_view_resident(view, from, bytes, residency),
-                None => Ok(()),
-            }
+            segment.make_part_resident(from, bytes, residency)
         })
     }
 }
@@ -71,7 +66,6 @@ impl<M: Payload + ?Sized> Publisher<M> {
         if bytes > LARGEST_PAYLOAD {
             return Err(SendError::TooLarge { len: bytes as u64, max: LARGEST_PAYLOAD as u64 });
         }
-        inner.writable()?;
         if bytes > self.inline_most {
             let wanted = (inner.plan.depth as usize)
                 .saturating_add(held)
@@ -83,7 +77,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
                 let there = there + ring.free_list.prepare(wanted, bytes as u64);
                 for _ in there..wanted {
                     let len = bytes as u64;
-                    let made = inner.heap.allocate_for(&inner.segment, me, len, ring.index, inner);
+                    let made = inner.heap.allocate_for(&inner.segment, me, len, ring.tag(), inner);
                     let object = made.map_err(|error| match error {
                         Error::NoSpace { wanted, .. } => SendError::NoSpace { wanted, held: 0 },
                         other => other.into(),

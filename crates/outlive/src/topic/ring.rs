@@ -12,14 +12,14 @@
 use super::back_pressure;
 use super::durability;
 use super::free_list::FreeList;
-use super::layout::{MOST_RINGS, RingWords};
+use super::layout::RingWords;
 use super::mapping::Inner;
 use super::ring_choice::{self, Rank};
 use super::ring_owner::{LOOKING_AFTER, has_ended, publisher};
 use super::slot::Origin;
 use super::watched::Others;
 use crate::liveness::{ASK_AGAIN, Ends, LONGEST_CARE, Me};
-use crate::pool::{ObjectRef, Tag};
+use crate::pool::{ObjectRef, RingTag};
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
@@ -83,7 +83,11 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Erro
         }
         if !wait_for_one(inner, me, deadline)? {
             let path = inner.segment.path().to_path_buf();
-            return Err(Error::TooMany { what: "publishers", path, max: MOST_RINGS as u32 });
+            return Err(Error::TooMany {
+                what: "publishers",
+                path,
+                max: inner.plan.capacity.publishers,
+            });
         }
     }
 }
@@ -116,7 +120,8 @@ fn take_best(inner: &Inner, process: TokenId, ends: &Ends) -> Result<Taking, Err
 #[cold]
 fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error> {
     let owners = || {
-        (0..MOST_RINGS as u32).map(|index| (index, inner.ring(index).owner.load(Ordering::Acquire)))
+        (0..inner.plan.capacity.publishers)
+            .map(|index| (index, inner.ring(index).owner.load(Ordering::Acquire)))
     };
     let is_soon_free = |owner: u32| {
         owner & LOOKING_AFTER != 0
@@ -253,7 +258,7 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
         if slot.position().is_some_and(|position| position < published)
             && let Some(reference) = slot.metadata().object
             && let Some(block) = inner.heap.find_object(&inner.segment, reference)?
-            && matches!(inner.heap.tag_of(&inner.segment, &block)?, Tag::Queued { region, .. } if region == index)
+            && inner.heap.tag_of(&inner.segment, &block)? == RingTag::of(index).tag()
         {
             *place = Some(block);
         }
@@ -262,7 +267,7 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
         ring.places.iter().flatten().map(|block| block.reference).collect();
     in_place.sort_unstable();
     let free_list = &mut ring.free_list;
-    inner.heap.queued_in(&inner.segment, index, |block| {
+    inner.heap.queued_in(&inner.segment, RingTag::of(index), |block| {
         if in_place.binary_search(&block.reference).is_err() {
             free_list.retire(block);
         }
@@ -271,6 +276,12 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
 }
 
 impl Ring {
+    /// Returns what its objects say.
+    #[inline]
+    pub(super) fn tag(&self) -> RingTag {
+        RingTag::of(self.index)
+    }
+
     /// Begins a session: from here on the ring's messages are this publisher's.
     fn begin_session(&mut self, inner: &Inner) {
         let words = inner.ring(self.index);
@@ -424,7 +435,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("outlive-care-{}", std::process::id()));
         let domain = Domain::open_or_create_at(&folder).expect("opens");
         let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made");
-        let inner = &*topic.inner;
+        let inner = &**topic.inner.publishing().expect("mapped");
         let process = inner.registry.process_token().expect("a token");
         // There is a ring, as its count says, and the file ends before its slots.
         inner.head().rings.store(1, Ordering::Relaxed);

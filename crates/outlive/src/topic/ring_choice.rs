@@ -16,7 +16,7 @@
 //! | before the claim | nothing |
 //! | between claim and second look | a ring that is looked after: others choose among the rest; with none left they wait for it, two seconds at most |
 
-use super::layout::{Claim, MOST_RINGS};
+use super::layout::Claim;
 use super::mapping::Inner;
 use crate::shim::{Ordering, fence};
 
@@ -60,7 +60,7 @@ pub(super) fn candidates(inner: &Inner, is_free: impl Fn(u32) -> bool) -> Vec<(R
         }
         found.push((rank, index));
     }
-    if let Some(index) = (rings..MOST_RINGS as u32).find(|&index| is_free(index)) {
+    if let Some(index) = (rings..inner.plan.capacity.publishers).find(|&index| is_free(index)) {
         found.push((rank(inner, index), index));
     }
     found.sort_unstable();
@@ -98,7 +98,7 @@ mod tests {
         let domain = Domain::open_or_create_at(&folder).expect("opens");
         let options = Topic::<u64>::options().depth(1).durability(Durability::Persistent);
         let topic = options.open_or_create(&domain, "t").expect("made");
-        let inner = &*topic.inner;
+        let inner = &**topic.inner.publishing().expect("mapped");
         let publish = |number: u64| {
             topic.publisher().expect("a ring").publish(&number).map(drop).expect("published");
         };

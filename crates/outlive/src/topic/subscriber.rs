@@ -18,8 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::control::OwnSlot;
 use super::durability::{Durability, vouched_from};
-use super::layout::{MOST_RINGS, SubscriberSlot};
+use super::layout::{SubscriberAddress, SubscriberWords};
 use super::mapping::Inner;
 use super::ring;
 use super::sample::Sample;
@@ -38,7 +39,8 @@ use crate::wake::{Sleep, Ticket};
 use crate::{Deadline, Error, RecvError, TokenId};
 
 /// Receives the messages of a topic: each subscriber gets all of them. A topic has up to 64
-/// subscribers at a time; each may move between threads.
+/// subscribers at a time, or as many as its maker
+/// [has asked for](super::TopicOptions::max_subscribers); each may move between threads.
 ///
 /// It takes the oldest message that is there; messages that were overwritten before it took them
 /// are [counted](Subscriber::lost).
@@ -70,6 +72,12 @@ use crate::{Deadline, Error, RecvError, TokenId};
 pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     pub(super) subscriber_slot: u32,
+    /// The slot, as this subscriber alone may write it.
+    own: Arc<OwnSlot>,
+    /// Where it lies there.
+    address: SubscriberAddress,
+    /// Where the search for a free hazard pointer goes on.
+    pub(super) next_pointer: Cell<usize>,
     pub(super) process: TokenId,
     /// The process's number.
     pub(super) owner: u64,
@@ -88,7 +96,7 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     /// By ring: how many messages it had when this subscriber had joined. Rings that came later: 0.
     pub(super) joined_at: Vec<u64>,
     /// By ring: the session of which this subscriber was told last, or got a message.
-    pub(super) sessions: [u32; MOST_RINGS],
+    pub(super) sessions: Vec<u32>,
     /// Whether it looks closer at each message: it has keys, or asks for sessions or a `max_age`.
     pub(super) is_selective: bool,
     /// When the last message came.
@@ -108,10 +116,15 @@ unsafe impl<M: Payload + ?Sized> Send for Subscriber<M> {}
 /// to count. The process's next subscriber does it, when it is made or dropped.
 struct Orphan {
     /// The slot, whose hazard pointers hold objects, and its mapping.
-    holding: Option<(Arc<Inner>, u32)>,
+    holding: Option<(Arc<Inner>, Arc<OwnSlot>)>,
     owner: u64,
     sample_cache: SampleCache,
 }
+
+/// The most rings in whose next slot a sleeper sees a message that came after its look, and whose
+/// publisher died before it notified. With more rings it sleeps for [`BRIEF_LOOK`] at most.
+const MOST_WATCHED: usize = 62;
+const BRIEF_LOOK: Duration = Duration::from_secs(1);
 
 static ORPHANS: Mutex<Vec<Orphan>> = Mutex::new(Vec::new());
 
@@ -123,7 +136,7 @@ impl Orphan {
             return false;
         }
         if let Some((inner, slot)) = &self.holding
-            && inner.subscriber_slot(*slot).is_ok_and(subscriber_slot::let_go_if_unused)
+            && subscriber_slot::let_go_if_unused(inner.own_words(slot))
         {
             self.holding = None;
         }
@@ -143,22 +156,26 @@ struct Joining {
     me: Me,
     process: TokenId,
     owner: u64,
-    subscriber_slot: u32,
+    slot: Arc<OwnSlot>,
     cursors: Vec<u64>,
 }
 
 impl Joining {
     /// Takes a slot, and writes the cursors of all rings that there are.
-    fn begin(inner: &Inner, history: u32, durability: Durability) -> Result<Joining, Error> {
+    fn begin(
+        inner: &Inner,
+        options: &SubscriberOptions,
+        durability: Durability,
+    ) -> Result<Joining, Error> {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let owner = identity::this_process()
             .map_err(|errno| Error::from_errno("subscribe to", inner.segment.path(), errno))?;
-        let subscriber_slot = subscriber_slot::take(inner, me, process)?;
-        let words = inner.subscriber_slot(subscriber_slot)?;
+        let slot = subscriber_slot::take(inner, me, process, options.reliable)?;
+        let words = inner.own_words(&slot);
         let depth = u64::from(inner.plan.depth);
-        let history = u64::from(history).min(depth);
-        let mut cursors = Vec::with_capacity(MOST_RINGS);
+        let history = u64::from(options.history).min(depth);
+        let mut cursors = Vec::with_capacity(words.cursors.len());
         for ring in 0..inner.rings() {
             if let Err(error) = inner.slots(ring) {
                 // The slot is this process's, which may live long.
@@ -177,7 +194,7 @@ impl Joining {
         for (ring, cursor) in words.cursors.iter().enumerate() {
             cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
         }
-        Ok(Joining { me, process, owner, subscriber_slot, cursors })
+        Ok(Joining { me, process, owner, slot, cursors })
     }
 }
 
@@ -238,7 +255,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             });
         }
         let durability = options.durability.unwrap_or(offered);
-        let joining = Joining::begin(&inner, options.history, durability)?;
+        let joining = Joining::begin(&inner, &options, durability)?;
         Subscriber::join(inner, options, joining)
     }
 
@@ -248,9 +265,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         mut options: SubscriberOptions,
         joining: Joining,
     ) -> Result<Subscriber<M>, Error> {
-        let Joining { me, owner, process, subscriber_slot, cursors } = joining;
-        let words = inner.subscriber_slot(subscriber_slot)?;
-        subscriber_slot::join(&inner, words, process, options.reliable);
+        let Joining { me, owner, process, slot, cursors } = joining;
+        let words = inner.own_words(&slot);
+        let address = words.address();
+        subscriber_slot::join(&inner, &words, process, options.reliable);
         // Joins first, then looks at what is published: pairs with the fence in
         // `back_pressure::slowest`. A publisher that has not seen this subscriber has published all
         // that it may overwrite without waiting for it; this subscriber receives what comes after.
@@ -261,7 +279,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         let is_selective =
             !options.keys.is_empty() || options.sessions || options.max_age.is_some();
         Ok(Subscriber {
-            subscriber_slot,
+            subscriber_slot: slot.index,
+            own: slot,
+            address,
+            next_pointer: Cell::new(0),
             process,
             owner,
             inside: Cell::new(me.id.as_u32()),
@@ -275,7 +296,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             lost: 0,
             expired: 0,
             joined_at,
-            sessions: [0; MOST_RINGS],
+            sessions: vec![0; inner.plan.capacity.publishers as usize],
             is_selective,
             last: Instant::now(),
             told_left: OnceCell::new(),
@@ -304,16 +325,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     }
 
     #[inline]
-    pub(super) fn words(&self) -> &SubscriberSlot {
-        // SAFETY: `new` has checked the slot's range through `Segment::at`, and mappings do not
-        // shrink.
-        unsafe {
-            &*self
-                .inner
-                .segment
-                .address(self.inner.plan.subscriber_slot_at(self.subscriber_slot))
-                .cast()
-        }
+    pub(super) fn words(&self) -> SubscriberWords<'_> {
+        // SAFETY: `own` keeps the slot mapped.
+        unsafe { self.address.get() }
     }
 
     /// Returns the slot of a message.
@@ -481,7 +495,7 @@ impl<M: Payload + ?Sized> Drop for Subscriber<M> {
     fn drop(&mut self) {
         // In a forked child the slot is its parent's, and copies of its samples may still be read.
         if identity::this_process() != Ok(self.owner) {
-            core::mem::forget(Arc::clone(&self.inner));
+            core::mem::forget((Arc::clone(&self.inner), Arc::clone(&self.own)));
             return;
         }
         if let Some(told) = self.told_left.get() {
@@ -489,7 +503,7 @@ impl<M: Payload + ?Sized> Drop for Subscriber<M> {
         }
         let is_free = subscriber_slot::leave(&self.inner, self.words(), self.process);
         let mut orphan = Orphan {
-            holding: (!is_free).then(|| (Arc::clone(&self.inner), self.subscriber_slot)),
+            holding: (!is_free).then(|| (Arc::clone(&self.inner), Arc::clone(&self.own))),
             owner: self.owner,
             // SAFETY: the subscriber is dropped once, and uses the cache no more.
             sample_cache: unsafe { ManuallyDrop::take(&mut self.sample_cache) },
@@ -514,7 +528,7 @@ fn wait_for_message<M: Payload + ?Sized>(
     {
         return Ok(());
     }
-    let notifications = &inner.head().notifications;
+    let notifications = &inner.shared().notifications;
     let relay = WakeRelay::begin(me.list());
     relay.to(notifications.relay());
     loop {
@@ -526,18 +540,20 @@ fn wait_for_message<M: Payload + ?Sized>(
         if subscriber.is_ready() || deadline.has_passed() {
             return Ok(());
         }
-        Sleep::on(inner.registry, seen.watches())
-            .among_others_until(ticket.until(deadline))
-            .map_err(|errno| {
-                RecvError::System(Error::from_errno("wait for", inner.segment.path(), errno))
-            })?;
+        let until = match watched.rings.len() > MOST_WATCHED {
+            true => deadline.earlier(Deadline::after(BRIEF_LOOK)),
+            false => deadline,
+        };
+        Sleep::on(inner.registry, seen.watches()).among_others_until(ticket.until(until)).map_err(
+            |errno| RecvError::System(Error::from_errno("wait for", inner.segment.path(), errno)),
+        )?;
         notifications.woken(ticket, || subscriber.is_ready());
     }
 }
 
 /// The words on which a subscriber sleeps until a message comes, with the values that were read.
 pub(super) struct WakeWords<'s> {
-    watches: [Watch<'s>; MOST_RINGS + 3],
+    watches: [Watch<'s>; MOST_WATCHED + 3],
     len: usize,
 }
 
@@ -550,12 +566,12 @@ impl<'s> WakeWords<'s> {
         chosen_by: u32,
         slots: impl Iterator<Item = &'s Slot>,
     ) -> WakeWords<'s> {
-        let [relay, sequence] = inner.head().notifications.watches(ticket);
+        let [relay, sequence] = inner.shared().notifications.watches(ticket);
         let changes = Watch { word: &inner.head().publisher_changes, expected: chosen_by };
-        let mut seen = WakeWords { watches: [changes; MOST_RINGS + 3], len: 3 };
+        let mut seen = WakeWords { watches: [changes; MOST_WATCHED + 3], len: 3 };
         // The eventcount's words come first.
         (seen.watches[0], seen.watches[1]) = (relay, sequence);
-        for slot in slots.take(MOST_RINGS) {
+        for slot in slots.take(MOST_WATCHED) {
             seen.watches[seen.len] = slot.watch();
             seen.len += 1;
         }
@@ -580,12 +596,12 @@ mod tests {
         let domain = Domain::open_or_create_at(&folder).expect("opens");
         let topic = Topic::<u64>::options().depth(2).reliable(true);
         let topic = topic.open_or_create(&domain, "topic").expect("made");
-        let joining = Joining::begin(&topic.inner, 0, Durability::Volatile).expect("a slot");
+        let options = Subscriber::options().reliable(true);
+        let joining = Joining::begin(&topic.inner, &options, Durability::Volatile).expect("a slot");
         let publisher = topic.publisher().expect("a ring");
         for number in 0..5 {
             publisher.publish(&number).expect("none is in the way");
         }
-        let options = Subscriber::options().reliable(true);
         let mut subscriber: Subscriber<u64> =
             Subscriber::join(Arc::clone(&topic.inner), options, joining).expect("joins");
         std::fs::remove_dir_all(&folder).expect("removed");
@@ -607,7 +623,7 @@ mod tests {
             let publisher = topic.publisher().expect("a ring");
             publisher.publish(&1).expect("room");
             drop(publisher);
-            let counted = &topic.inner.ring(0).published;
+            let counted = &topic.inner.publishing().expect("mapped").ring(0).published;
             counted.store(counted.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
             let mut later = topic.subscriber().expect("a slot");
             assert!(later.try_recv().expect("readable").is_none(), "{durability}");

@@ -69,7 +69,8 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// Makes a new publisher. It takes over the memory, and the messages that are still there, of a
     /// publisher that has ended, if there is one whose messages all living subscribers have taken.
     /// It overwrites what a living subscriber has not taken only when there is no other place: each
-    /// of 62 has such messages, or a living publisher.
+    /// of the topic's [`max_publishers`](super::TopicOptions::max_publishers) has such messages, or a
+    /// living publisher.
     ///
     /// # Errors
     /// [`Error::TooMany`], [`Error::NoToken`], [`Error::NoSpace`].
@@ -88,7 +89,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// # If a process dies
     /// The same as with [`Topic::publisher`].
     pub fn publisher_with(&self, options: PublisherOptions) -> Result<Publisher<M>, Error> {
-        Publisher::new(Arc::clone(&self.inner), options, self.config().stamps)
+        Publisher::new(Arc::clone(self.inner.publishing()?), options, self.config().stamps)
     }
 
     /// Makes a new subscriber, which receives what is published from now on.
@@ -156,7 +157,7 @@ impl<M: Payload + ?Sized> Topic<M> {
 
     /// Sets how this process's handles wait from now on.
     pub fn set_wait_strategy(&self, wait: WaitStrategy) {
-        self.inner.spin_wait.set(wait);
+        self.inner.set_wait_strategy(wait);
     }
 
     /// Returns whether the topic's name has been removed: processes that have it open go on, no

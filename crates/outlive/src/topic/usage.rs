@@ -8,8 +8,8 @@ use super::{ring, ring_owner, subscriber_slot};
 use crate::Error;
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
-use crate::pool::Message as Still;
-use crate::segment::Segment;
+use crate::pool::{Message as Still, RingTag};
+use crate::segment::{Folder, Segment};
 use crate::shim::Ordering;
 
 /// What is in a topic: each figure is true of some moment, and all of one moment when no process
@@ -23,6 +23,12 @@ pub struct TopicUsage {
     pub subscribers: Vec<SubscriberUsage>,
     /// How many messages of each publisher are kept.
     pub depth: u32,
+    /// The most publishers at a time.
+    pub max_publishers: u32,
+    /// The most subscribers at a time.
+    pub max_subscribers: u32,
+    /// The most samples in objects that a subscriber holds.
+    pub max_samples: u32,
     /// What the topic offers to subscribers that come later.
     pub durability: Durability,
     /// Whether it offers reliable delivery.
@@ -82,11 +88,18 @@ pub(crate) struct Swept {
     pub(crate) names_left: bool,
 }
 
-pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<TopicUsage, Error> {
-    let inner = Inner::open(segment, registry)?;
+pub(crate) fn usage(
+    segment: Segment,
+    folder: &Folder,
+    registry: &'static Registry,
+) -> Result<TopicUsage, Error> {
+    let inner = Inner::open(segment, folder, registry)?;
     let depth = u64::from(inner.plan.depth);
     let mut usage = TopicUsage {
         depth: inner.plan.depth,
+        max_publishers: inner.plan.capacity.publishers,
+        max_subscribers: inner.plan.capacity.subscribers,
+        max_samples: inner.plan.capacity.samples,
         durability: inner.durability(),
         reliable: inner.offers_reliable(),
         bytes: inner.bytes()?,
@@ -103,7 +116,7 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
             .filter(|slot| slot.position().is_some_and(|position| position < published))
             .count();
         let (mut objects, mut bytes) = (0, 0);
-        inner.heap.queued_in(&inner.segment, index, |block| {
+        inner.heap.queued_in(&inner.segment, RingTag::of(index), |block| {
             objects += 1;
             bytes += block.capacity;
         })?;
@@ -129,7 +142,7 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
             lagging: claim.state == State::Lagging,
             lagged: words.lagged.load(Ordering::Relaxed),
             leaving: claim.state == State::Leaving,
-            lag: usage.rings.iter().zip(&words.cursors).map(behind).sum(),
+            lag: usage.rings.iter().zip(words.cursors).map(behind).sum(),
             lost: words.lost.load(Ordering::Relaxed),
             held: words.hazard_pointers().count(),
         });
@@ -138,8 +151,13 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
 }
 
 /// Frees what dead processes left, and objects that no subscriber holds of rings without an owner.
-pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
-    let inner = Inner::open(segment, me.registry)?;
+pub(crate) fn sweep(
+    segment: Segment,
+    folder: &Folder,
+    me: Me,
+    dry_run: bool,
+) -> Result<Swept, Error> {
+    let inner = Inner::open(segment, folder, me.registry)?.writable()?;
     let process = me.registry.process_token()?;
     let ends = inner.ends();
     // Subscribers' slots first: what only dead processes held is free then.

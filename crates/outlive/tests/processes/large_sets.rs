@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use outlive::sync::{Event, Reset};
-use outlive::wait::{Key, Readiness, WaitSet};
+use outlive::wait::{Key, Readiness, Timer, WaitSet};
 use outlive::{Deadline, Domain, WaitStrategy};
 
 use crate::asleep::{wait_asleep, wait_thread_asleep};
@@ -16,6 +16,7 @@ use crate::wait_sets::{AS_IT_IS, Many, NO_WAITV, add_all, crowd, helpers_of};
 crate::checks!(
     deadlines_pass_in_large_sets_as_in_small_ones: 60,
     what_is_ready_is_told_beside_a_deadline_of_any_clock: 60,
+    what_changes_beside_its_threads_is_told,
     a_child_has_helpers_of_its_own,
     a_child_beside_a_sleeping_thread_takes_no_wake_up,
     a_set_goes_to_another_thread_and_into_a_child,
@@ -107,6 +108,42 @@ fn what_is_ready_is_told_beside_a_deadline_of_any_clock(world: &World) {
         waiter.finish();
         events[last].clear(1);
     }
+}
+
+/// While the set's threads wait, sources become ready in two sections, leave the set and come back;
+/// what is ready is told again by each wait.
+fn what_changes_beside_its_threads_is_told(world: &World) {
+    let domain = world.domain();
+    let events = events(&domain, EVENTS);
+    let (mut set, keys) = set_of(&domain, &events);
+    let (first, last) = (0, EVENTS - 1);
+    let nothing_comes = |set: &mut WaitSet| {
+        let comes: Vec<_> = set.wait_timeout(Duration::from_millis(5)).expect("waits").collect();
+        assert_eq!(comes, []);
+    };
+    for _ in 0..3 {
+        nothing_comes(&mut set);
+        events[first].set(1);
+        events[last].set(1);
+        for which in [first, last] {
+            // Each is told again until it is taken; the other section's, by one of the next waits.
+            wait_until("it is told", || {
+                set.wait().expect("set").any(|told| told == (keys[which], Readiness::Set))
+            });
+        }
+        assert_eq!(set.try_wait().expect("looks").count(), 2);
+        events[first].clear(1);
+        events[last].clear(1);
+    }
+    nothing_comes(&mut set);
+    assert!(set.remove(keys[last]));
+    events[last].set(1);
+    nothing_comes(&mut set);
+    let again = set.add(&events[last].any_of(1)).expect("added");
+    assert_eq!(set.wait().expect("set").collect::<Vec<_>>(), [(again, Readiness::Set)]);
+    events[last].clear(1);
+    let timer = set.add(&Timer::after(Duration::from_millis(5))).expect("added");
+    assert_eq!(set.wait().expect("passes").collect::<Vec<_>>(), [(timer, Readiness::Elapsed)]);
 }
 
 /// Parent and child sleep in the same set, each with helper threads of its own, and both are told

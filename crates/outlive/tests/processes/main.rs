@@ -107,8 +107,10 @@ mod store;
 mod tasks;
 mod tokens;
 mod topic_churn;
+mod topic_crowd;
 mod topic_damage;
 mod topic_deaths;
+mod topic_readers;
 mod topic_reliable;
 mod topic_samples;
 mod topic_sessions;
@@ -213,11 +215,13 @@ const ALL: &[&[runner::Check]] = &[
     share_kills::CHECKS,
     topics::CHECKS,
     publishers_in_turn::CHECKS,
+    topic_readers::CHECKS,
     topic_reliable::CHECKS,
     topic_samples::CHECKS,
     topic_sessions::CHECKS,
     topic_deaths::CHECKS,
     topic_churn::CHECKS,
+    topic_crowd::CHECKS,
     topic_damage::CHECKS,
     wait_sets::CHECKS,
     wait_bridges::CHECKS,

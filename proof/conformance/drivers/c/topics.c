@@ -102,9 +102,12 @@ static void topic_recv_track(void) {
 static void topic_open(void) {
     outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
     outlive_topic_t *topic = NULL;
-    uint64_t depth = 0;
+    uint64_t depth = 0, most = 0;
     option(2, "max", &options.max_bytes);
     if (option(2, "depth", &depth)) options.depth = (uint32_t)depth;
+    if (option(2, "publishers", &most)) options.max_publishers = (uint32_t)most;
+    if (option(2, "subscribers", &most)) options.max_subscribers = (uint32_t)most;
+    if (option(2, "samples", &most)) options.max_samples = (uint32_t)most;
     options.reliable = (uint32_t)flag(2, "reliable");
     options.as_is = (uint32_t)flag(2, "as-is");
     if (flag(2, "track")) options.payload = &track_payload;

@@ -75,6 +75,9 @@ public:
             outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
             options.depth = static_cast<uint32_t>(option(args, "depth", 0));
+            options.max_publishers = static_cast<uint32_t>(option(args, "publishers", 0));
+            options.max_subscribers = static_cast<uint32_t>(option(args, "subscribers", 0));
+            options.max_samples = static_cast<uint32_t>(option(args, "samples", 0));
             options.reliable = flag(args, "reliable");
             options.as_is = flag(args, "as-is");
             if (flag(args, "track")) options.payload = &outlive::description_of<Track>();

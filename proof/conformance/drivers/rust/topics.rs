@@ -92,6 +92,15 @@ impl Topics {
                 if let Some(bytes) = answer::option(options, "max")? {
                     plan = plan.max_bytes(bytes);
                 }
+                if let Some(most) = answer::option(options, "publishers")? {
+                    plan = plan.max_publishers(most);
+                }
+                if let Some(most) = answer::option(options, "subscribers")? {
+                    plan = plan.max_subscribers(most);
+                }
+                if let Some(most) = answer::option(options, "samples")? {
+                    plan = plan.max_samples(most);
+                }
                 if options.contains(&"track") {
                     plan = plan.description(Description::of::<Track>());
                 }

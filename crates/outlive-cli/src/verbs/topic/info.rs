@@ -19,8 +19,9 @@ use crate::verbs::measuring::rate;
 
 /// Show the publishers and subscribers of a topic, how far each is, and how fast
 ///
-/// LAG is how many messages a subscriber has still to take, LOST how many were overwritten before
-/// it had taken them, HELD how many it holds at the moment.
+/// LAG is how many messages a subscriber has still to take, LOST how many it has found overwritten
+/// before it had taken them (one that is stopped has not looked), HELD how many it holds at the
+/// moment.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive topic info camera")]
@@ -44,6 +45,9 @@ struct Report {
     reliable: bool,
     bytes: u64,
     max_bytes: u64,
+    max_publishers: u32,
+    max_subscribers: u32,
+    max_samples: u32,
     published: u64,
     messages_per_second: f64,
     publishers: Vec<Publisher>,
@@ -128,6 +132,9 @@ impl Report {
             reliable: now.reliable,
             bytes: now.bytes,
             max_bytes: now.max_bytes,
+            max_publishers: now.max_publishers,
+            max_subscribers: now.max_subscribers,
+            max_samples: now.max_samples,
             published: published(now),
             messages_per_second: per_second(published(before), published(now)),
             left_over: now
@@ -153,6 +160,15 @@ impl Report {
                 format!("{} of each publisher", output::counted(u64::from(self.depth), "message")),
             ),
             ("size", format!("{}, at most {}", bytes(self.bytes), bytes(self.max_bytes))),
+            (
+                "room for",
+                format!(
+                    "{}, {}; {} held by each",
+                    output::counted(u64::from(self.max_publishers), "publisher"),
+                    output::counted(u64::from(self.max_subscribers), "subscriber"),
+                    output::counted(u64::from(self.max_samples), "message"),
+                ),
+            ),
             (
                 "published",
                 format!("{}, {} a second", count(self.published), rate(self.messages_per_second)),

@@ -25,7 +25,7 @@
 use super::class::size_of_class;
 use super::host::HeapHost;
 use super::span::{self, Use, Word};
-use super::tag::{Tag, is_free, note_if_held};
+use super::tag::{RingTag, Tag, is_free, note_if_held};
 use super::{Heap, INDEX_BITS, ObjectRef, grow};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
@@ -376,21 +376,23 @@ impl Heap {
         Ok(())
     }
 
-    /// Takes an object of at least that many bytes, which belongs to the region from the beginning.
+    /// Takes an object of at least that many bytes, which belongs to that ring of a topic from the
+    /// beginning.
     pub(crate) fn allocate_for(
         &self,
         segment: &Segment,
         me: Me,
         len: u64,
-        region: u32,
+        ring: RingTag,
         host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
         let object = self.allocate(segment, me, len, host)?;
-        // A death just before: held by a dead thread. Just after: the region's, and the region's
-        // next owner frees it.
-        self.enqueue(segment, &object, me, region, 0)?;
+        // A death just before: held by a dead thread. Just after: the ring's, and the ring's next
+        // owner frees it.
+        self.enqueue(segment, &object, me, ring.region, ring.position)?;
         Ok(object)
     }
+
     /// Gives an object that this thread holds to the message at that place.
     pub(crate) fn enqueue(
         &self,

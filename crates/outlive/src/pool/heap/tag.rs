@@ -37,6 +37,25 @@ pub(crate) enum Tag {
     Damaged,
 }
 
+/// What the objects of a topic's ring say: queued, by the ring's number, whose lower six bits stand
+/// for the region, and the others for the position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingTag {
+    pub(crate) region: u32,
+    pub(crate) position: u64,
+}
+
+impl RingTag {
+    #[inline]
+    pub(crate) fn of(ring: u32) -> RingTag {
+        RingTag { region: ring & 63, position: u64::from(ring >> 6) }
+    }
+
+    pub(crate) fn tag(self) -> Tag {
+        Tag::Queued { region: self.region, position: self.position }
+    }
+}
+
 const KIND: u32 = 62;
 const POSITION: u64 = (1 << 56) - 1;
 const SORT: u32 = 59;
@@ -179,6 +198,18 @@ mod tests {
         {
             assert_eq!(Tag::decode(damaged), Tag::Damaged, "{damaged:#x}");
         }
+    }
+
+    #[test]
+    fn rings_have_tags_of_their_own() {
+        let tags = (0..1024).map(|ring| RingTag::of(ring).tag());
+        let all: std::collections::HashSet<u64> = tags
+            .map(|tag| {
+                assert_eq!(Tag::decode(tag.encode()), tag);
+                tag.encode()
+            })
+            .collect();
+        assert_eq!(all.len(), 1024);
     }
 
     #[test]

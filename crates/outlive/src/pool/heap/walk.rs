@@ -1,8 +1,8 @@
 //! Walks over the objects of a heap: all of them, those that are in use, and those that belong to
-//! one region of a queue, or to one ring of a topic, which lends them out again by itself.
+//! one ring of a topic, which lends them out again by itself.
 
 use super::span::Use;
-use super::tag::Tag;
+use super::tag::{RingTag, Tag};
 use super::{Heap, INDEX_BITS, ObjectRef};
 use crate::Error;
 use crate::liveness::TokenId;
@@ -12,18 +12,15 @@ use crate::shim::Ordering;
 type See<'a> = &'a mut dyn FnMut(Option<u32>, u32, &ObjectRef, Tag);
 
 impl Heap {
-    /// Returns all objects of that region, at whatever position. The caller is the only thread that
-    /// may free them.
+    /// Returns all objects of that ring of a topic. The caller is the only thread that may free them.
     pub(crate) fn queued_in(
         &self,
         segment: &Segment,
-        region: u32,
+        owner: RingTag,
         mut visit: impl FnMut(ObjectRef),
     ) -> Result<(), Error> {
         self.in_hand(segment, |tag, object| {
-            if let (Tag::Queued { region: of, .. }, Some(object)) = (tag, object)
-                && of == region
-            {
+            if let (true, Some(object)) = (tag == owner.tag(), object) {
                 visit(object);
             }
         })
