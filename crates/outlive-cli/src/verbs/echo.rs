@@ -28,10 +28,11 @@ use crate::verbs::subscribing::{Came, Subscribing};
 /// before it had taken them.
 ///
 /// On a terminal and in a pipe each message is a line: text as it is, an array from Python as its
-/// type, shape and first items, a message of a described type as JSON, its first 256 numbers, msgpack
-/// as JSON where the topic's description names it, anything else as hexadecimal, its first 64 bytes. In a file to which standard output is
-/// redirected, text is a line, and any other message is its bytes and nothing else. With --output or
-/// --raw every message is its bytes and nothing else.
+/// type, shape and first items, a message of a described type as JSON, its first 256 numbers,
+/// msgpack as JSON where the topic's description names it, anything else as hexadecimal, its first
+/// 64 bytes. In a file to which standard output is redirected, text is a line, and any other
+/// message is its bytes and nothing else. With --output or --raw every message is its bytes and
+/// nothing else.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive topic echo drive --msgpack\n  \
@@ -216,7 +217,7 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
     result
 }
 
-/// Returns why a subscriber that comes now gets nothing of what was published before, if that is so.
+/// Returns why a subscriber that comes now gets nothing of what was published before, if so.
 fn without_history(topic: &Topic<[u8]>) -> Option<&'static str> {
     match topic.config().durability {
         Durability::Persistent => None,
