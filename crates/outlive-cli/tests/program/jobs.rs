@@ -50,7 +50,7 @@ fn what_fails_is_tried_again_and_set_aside_in_the_end() {
 fn a_reader_that_goes_away_sets_no_job_aside() {
     let stage = Stage::new();
     stage.run(&["job", "put", "J", "one", "two", "three"]).expect(0);
-    let mut command = stage.command(&["work", "J", "--drain", "echo"]);
+    let mut command = stage.command(["work", "J", "--drain", "echo"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut work = Running::with_own_streams(command);
     drop(work.child.stdout.take());
