@@ -1,4 +1,5 @@
-//! Messages, values, requests and replies that are described, and JSON: one as the other.
+//! Messages, values, requests and replies that are described, with fields or as msgpack, and JSON:
+//! one as the other.
 //!
 //! JSON knows less: a floating-point number that is none becomes null, and null such a one.
 //!
@@ -12,6 +13,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::exit::{Code, Failure};
+use crate::msgpack;
 use crate::output;
 
 /// The most numbers of a message that a person is shown, and the most bytes of a text in it.
@@ -22,8 +24,22 @@ pub fn has_fields(description: &Description) -> bool {
     description.encoding() == Encoding::Raw
 }
 
+/// Returns whether messages of that description are JSON for whoever uses the program: those with
+/// fields, and msgpack.
+pub fn is_json(description: &Description) -> bool {
+    has_fields(description) || description.encoding() == Encoding::Msgpack
+}
+
 /// A message as JSON.
-pub struct Shown<'a> {
+pub struct Shown<'a>(Message<'a>);
+
+enum Message<'a> {
+    Fields(Fields<'a>),
+    Value(Value),
+}
+
+/// A message with fields.
+struct Fields<'a> {
     description: &'a Description,
     bytes: &'a [u8],
     /// How many numbers are shown of it.
@@ -31,15 +47,27 @@ pub struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    /// Returns a message as JSON, with at most so many numbers in its arrays; `None` if it has no
-    /// fields, or another length than its type.
+    /// Returns a message as JSON, with at most so many numbers in its arrays if it has fields;
+    /// `None` if it is neither that nor msgpack, or not what its description says.
     pub fn new(description: &'a Description, bytes: &'a [u8], most: usize) -> Option<Shown<'a>> {
+        if description.encoding() == Encoding::Msgpack {
+            return msgpack::to_json(bytes).ok().map(Message::Value).map(Shown);
+        }
         let fits = has_fields(description) && description.fits(bytes.len());
-        fits.then_some(Shown { description, bytes, most })
+        fits.then_some(Shown(Message::Fields(Fields { description, bytes, most })))
     }
 }
 
 impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Message::Fields(fields) => fields.serialize(to),
+            Message::Value(value) => value.serialize(to),
+        }
+    }
+}
+
+impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (left, bytes) = (&Cell::new(self.most), self.bytes);
         let what = match self.description.single() {
@@ -226,6 +254,9 @@ pub fn parsed(description: &Description, json: &[u8]) -> Result<Vec<u8>, String>
 
 /// Returns the message that a line of JSON says.
 fn of_json(description: &Description, line: &[u8]) -> Result<Vec<u8>, String> {
+    if description.encoding() == Encoding::Msgpack {
+        return msgpack::of_json(line);
+    }
     let mut value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let size = description.size() as usize;
     let write = |value: &Value, to: &mut [u8]| match description.single() {

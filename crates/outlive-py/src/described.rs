@@ -2,13 +2,19 @@
 //!
 //! `outlive/_payload.py` reads numpy's types and classes, because numpy alone knows them.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use outlive::describe::{Description, Encoding, Field, Item, Number, Struct};
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
+use crate::bytes::Given;
 use crate::errors::Raised;
+use crate::msgpack;
 use crate::sample::{DTYPE, Function, shown_as_array};
 
 /// What a topic, queue or state says of its messages, or a service of its requests or replies.
@@ -21,6 +27,20 @@ static SPEC: Function = Function::new("outlive._payload", "spec");
 static MESSAGE: Function = Function::new("outlive._payload", "message");
 static RECORD: Function = Function::new("outlive._payload", "record");
 static NDARRAY: Function = Function::new("numpy", "ndarray");
+
+/// What a service says of its requests and replies.
+pub(crate) struct Both {
+    pub(crate) request: Described,
+    pub(crate) reply: Described,
+}
+
+impl Both {
+    pub(crate) fn new(description: Option<Description>) -> Arc<Both> {
+        let reply = description.as_ref().and_then(Description::reply).cloned();
+        let request = description.map(|one| one.request());
+        Arc::new(Both { request: Described::new(request), reply: Described::new(reply) })
+    }
+}
 
 /// Reads `request=` and `reply=` of a service: of one alone the other is bytes.
 pub(crate) fn given_pair(
@@ -57,6 +77,12 @@ pub(crate) fn given(payload: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Descr
         None => description,
     };
     if is_slice { description.slice().raised(py).map(Some) } else { Ok(Some(description)) }
+}
+
+/// Returns whether it has bytes to read.
+fn is_buffer(value: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the thread is attached, and the object is borrowed.
+    unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) != 0 }
 }
 
 fn read_struct(spec: &Bound<'_, PyTuple>, depth: usize) -> PyResult<Struct> {
@@ -138,13 +164,45 @@ impl Described {
     }
 
     /// Returns the bytes of a value that is to be published: of what numpy takes for one, of a
-    /// dictionary, or of an object that has the fields.
+    /// dictionary, or of an object that has the fields; msgpack where the description names that.
     pub(crate) fn message<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
+        if self.is_msgpack() && !is_buffer(value) {
+            let raised = RefCell::new(None);
+            let packed = outlive::Msgpack(&msgpack::Value::new(value, &raised)).to_vec();
+            return match raised.into_inner() {
+                Some(raised) => Err(raised),
+                None => Ok(PyBytes::new(py, &packed.raised(py)?).into_any()),
+            };
+        }
         let (Some(description), Some(dtype)) = (self.raw(), self.dtype(py)?) else {
             return Ok(value.clone());
         };
         MESSAGE.get(py)?.call1((value, dtype, description.is_slice()))
+    }
+
+    /// Returns the bytes of a value that is sent: bytes as they are, else as [`Described::message`];
+    /// refuses another length.
+    pub(crate) fn sent<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let data = if is_buffer(value) { value.clone() } else { self.message(value)? };
+        if self.raw().is_some() {
+            self.check(Given::of(&data)?.len())?;
+        }
+        Ok(data)
+    }
+
+    /// Returns the value that received bytes are: a record or a number of numpy's, an object of
+    /// msgpack, or the bytes.
+    pub(crate) fn value<'py>(&self, bytes: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let given = Given::of(bytes)?;
+        if self.is_msgpack() {
+            return given.with(bytes.py(), |bytes_of| msgpack::read(bytes.py(), bytes_of))?;
+        }
+        Ok(self.shown(bytes, given.len())?.unwrap_or_else(|| bytes.clone()))
+    }
+
+    fn is_msgpack(&self) -> bool {
+        self.description.as_ref().is_some_and(|one| one.encoding() == Encoding::Msgpack)
     }
 
     /// Refuses a message of another length than the type's.

@@ -168,7 +168,8 @@ impl Raise for PoolError {
             PoolError::NotOurs => "NotYours",
             PoolError::TooManyHolders { .. } => "TooMany",
             PoolError::OtherType | PoolError::OtherPool { .. } => "WrongKind",
-            PoolError::Alignment { .. } | PoolError::NotAnObject { .. } => "BadName",
+            PoolError::Alignment { .. } => "BadOption",
+            PoolError::NotAnObject { .. } => "BadName",
             PoolError::Fault(_) => "Damaged",
             _ => "OutliveError",
         };

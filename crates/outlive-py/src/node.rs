@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use outlive::node::{DomainContents, DomainWatch as Core, Node as CoreNode, NodeInfo as CoreInfo};
+use outlive::wait::WaitSet;
 use pyo3::prelude::*;
 
 use crate::errors::Raised;
 use crate::handle_mutex::HandleMutex;
 use crate::open::{Left, Open};
+use crate::wait_set::descriptor;
 use crate::waiting::Until;
 
 /// The name that this process has in a domain, until it is closed or the process ends:
@@ -145,16 +147,25 @@ pub(crate) fn pairs(attributes: &outlive::Attributes) -> BTreeMap<String, String
 /// (['total'], [])
 /// >>> watch.changed(timeout=0) is None
 /// True
+/// >>> async def follow():
+/// ...     async for names, nodes in domain.watch():
+/// ...         return names
+/// >>> asyncio.run(follow())
+/// ['total']
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct DomainWatch {
     pub(crate) handle: HandleMutex<Core>,
-    place: String,
+    set: HandleMutex<Option<WaitSet>>,
+    domain: outlive::Domain,
 }
+
+/// What is in a domain: the names of all things, and the nodes.
+type Contents = (Vec<String>, Vec<NodeInfo>);
 
 impl DomainWatch {
     pub(crate) fn of(domain: &outlive::Domain) -> DomainWatch {
-        let place = domain.path().display().to_string();
-        DomainWatch { handle: HandleMutex::new(domain.watch()), place }
+        let handle = HandleMutex::new(domain.watch());
+        DomainWatch { handle, set: HandleMutex::new(None), domain: domain.clone() }
     }
 }
 
@@ -163,11 +174,7 @@ impl DomainWatch {
     /// Waits until the contents differ from those returned last, and returns them: the names of all
     /// things, and the nodes; the first call returns at once. None when the timeout passed first.
     #[pyo3(signature = (timeout=None))]
-    fn changed(
-        &self,
-        py: Python<'_>,
-        timeout: Option<f64>,
-    ) -> PyResult<Option<(Vec<String>, Vec<NodeInfo>)>> {
+    fn changed(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Contents>> {
         let until = Until::timeout(timeout)?;
         let Some(mut watch) = self.handle.lock_until(py, until)? else { return Ok(None) };
         let changed =
@@ -175,7 +182,43 @@ impl DomainWatch {
         let contents: Option<DomainContents> = changed.transpose().raised(py)?;
         Ok(contents.map(|now| (now.names, now.nodes.into_iter().map(NodeInfo).collect())))
     }
+
+    /// Returns the next contents that differ, for ``asyncio``: as ``async for names, nodes in watch``.
+    fn changed_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let ask = slf.getattr("_try_changed")?;
+        slf.py().import("outlive._waiting")?.call_method1("take", (slf, ask))
+    }
+
+    fn _try_changed(&self, py: Python<'_>) -> PyResult<Option<Contents>> {
+        self.changed(py, Some(0.0))
+    }
+
+    fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        DomainWatch::changed_async(slf)
+    }
+
+    /// A descriptor that is readable when there may be a change, for event loops; see ``is_ready``.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        descriptor(py, &mut *self.set.lock(py)?, &self.domain, |set| {
+            set.add(&*self.handle.lock(py)?).raised(py)
+        })
+    }
+
+    /// Whether a look for a change is worth it. The descriptor is readable until this has returned
+    /// False.
+    fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        match &mut *self.set.lock(py)? {
+            Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
+            // `changed` finds out.
+            None => Ok(true),
+        }
+    }
+
     fn __repr__(&self) -> String {
-        format!("<DomainWatch in '{}'>", self.place)
+        format!("<DomainWatch in '{}'>", self.domain.path().display())
     }
 }

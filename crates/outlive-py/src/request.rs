@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
+use crate::described::Both;
 use crate::errors::{Raised, reply_failed};
 use crate::named::Named;
 use crate::open::{Left, why};
@@ -43,6 +44,7 @@ pub(crate) struct Request {
     /// What `stream` returned: when a `with` block of the request's raises, that ends, too.
     stream: OnceLock<Weak<Replies>>,
     of: Named,
+    types: Arc<Both>,
 }
 
 impl Request {
@@ -76,22 +78,36 @@ impl Request {
         request.as_ref().map(|request| set.add(request).raised(py)).transpose()
     }
 
-    pub(crate) fn new(py: Python<'_>, request: rpc::Request, of: &Named) -> Request {
+    pub(crate) fn new(
+        py: Python<'_>,
+        request: rpc::Request,
+        of: &Named,
+        types: &Arc<Both>,
+    ) -> Request {
         Request {
             data: PyBytes::new(py, &request).unbind(),
             request: Mutex::new(Some(request)),
             stream: OnceLock::new(),
             of: of.clone(),
+            types: Arc::clone(types),
         }
     }
 }
 
 #[pymethods]
 impl Request {
+    /// The value that the request is, by the service's description: a record or a number of numpy's,
+    /// an object of msgpack; without a description the bytes.
+    #[getter]
+    fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.types.request.value(self.data.bind(py).as_any())
+    }
+
     /// Sends the reply. Raises ``ClientDied`` or ``Cancelled`` when no client waits for it any
     /// more.
     fn reply(&self, py: Python<'_>, answer: &Bound<'_, PyAny>) -> PyResult<()> {
-        let answer = Given::of(answer)?;
+        let answer = self.types.reply.sent(answer)?;
+        let answer = Given::of(&answer)?;
         let request = self.take()?;
         answer.with(py, |bytes| request.reply(bytes))?.map_err(|error| reply_failed(py, error))
     }
@@ -100,7 +116,7 @@ impl Request {
     fn stream(&self) -> PyResult<Stream> {
         let replies = Arc::new(Replies::new(self.take()?.stream()));
         self.stream.get_or_init(|| Arc::downgrade(&replies));
-        Ok(Stream { replies, of: self.of.clone() })
+        Ok(Stream { replies, of: self.of.clone(), types: Arc::clone(&self.types) })
     }
 
     /// Tells the client why what it asked for could not be done: it gets a ``ServiceError`` with this

@@ -1,6 +1,6 @@
 //! `Client` and `Server`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use outlive::describe::Description;
@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::call::{Call, Lender};
-use crate::described;
+use crate::described::{self, Both};
 use crate::errors::{Raise, Raised, raise};
 use crate::handle_mutex::HandleMutex;
 use crate::named::{GivenDomain, Named, Reduced};
@@ -25,9 +25,10 @@ use crate::waiting::{Until, detached, passed, wait};
 /// ``max_bytes``: the most bytes that requests and replies may take together, 1 GiB in a new
 /// service unless given; an existing one that has another limit raises ``BadOption``.
 ///
-/// ``request`` and ``reply``: what they are, for all languages, as a ``Topic``'s ``payload``;
-/// ``domain.payload(name)`` says what a service has. They are sent as bytes, or as what has such
-/// (``numpy.uint32(7)``, an array of one record), and received as bytes.
+/// ``request`` and ``reply``: what they are, for all languages, as a ``Topic``'s ``payload``; then
+/// objects of such a class, dictionaries and numbers are sent as such, and where they are
+/// ``"msgpack"``, what msgpack knows. ``Request.value`` and ``client.value(reply)`` read them;
+/// ``domain.payload(name)`` says what a service has.
 ///
 /// The server's death ends every call at once with ``ServerDied``, whose ``begun`` says whether the
 /// call may be repeated.
@@ -41,6 +42,7 @@ pub(crate) struct Client {
     lender: Open<Lender>,
     named: Named,
     wait_for_server: bool,
+    types: Arc<Both>,
 }
 
 /// Asks for what a client and a server need besides the service: a process that cannot have it
@@ -62,9 +64,15 @@ fn options(max_bytes: Option<u64>, types: Option<Description>) -> rpc::ServiceOp
 }
 
 impl Client {
-    fn of((client, named): (rpc::Client, Named), wait_for_server: bool) -> Client {
+    fn of(
+        (service, named): (rpc::Service, Named),
+        py: Python<'_>,
+        wait_for_server: bool,
+    ) -> PyResult<Client> {
+        let client = service.client().raised(py)?;
         client.set_wait_for_server(wait_for_server);
-        Client { lender: Open::of(Lender::new(client)), named, wait_for_server }
+        let types = Both::new(service.description().raised(py)?);
+        Ok(Client { lender: Open::of(Lender::new(client)), named, wait_for_server, types })
     }
 }
 
@@ -84,9 +92,9 @@ impl Client {
         let types = described::given_pair(request, reply)?;
         let client = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes, types).open_or_create(d, n)?.client()
+            options(max_bytes, types).open_or_create(d, n)
         };
-        Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
+        Client::of(Named::make(py, name, domain, client)?, py, wait_for_server)
     }
 
     /// Opens the existing service of that name; raises ``NotFound`` if there is none.
@@ -98,8 +106,8 @@ impl Client {
         domain: GivenDomain<'_, '_>,
         wait_for_server: bool,
     ) -> PyResult<Client> {
-        let client = |d: &_, n: &_| rpc::Service::open_as_bytes(d, n)?.client();
-        Ok(Client::of(Named::find(py, name, domain, client)?, wait_for_server))
+        let client = |d: &_, n: &_| rpc::Service::open_as_bytes(d, n);
+        Client::of(Named::find(py, name, domain, client)?, py, wait_for_server)
     }
 
     /// Makes a new service of that name, with the constructor's options; raises ``AlreadyExists``
@@ -118,9 +126,9 @@ impl Client {
         let types = described::given_pair(request, reply)?;
         let client = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes, types).create_new(d, n)?.client()
+            options(max_bytes, types).create_new(d, n)
         };
-        Ok(Client::of(Named::make(py, name, domain, client)?, wait_for_server))
+        Client::of(Named::make(py, name, domain, client)?, py, wait_for_server)
     }
 
     /// Its name.
@@ -139,7 +147,8 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let until = Until::timeout(timeout)?;
-        let request = Given::of(request)?;
+        let request = self.types.request.sent(request)?;
+        let request = Given::of(&request)?;
         let late = CallError::TimedOut { begun: false };
         let lender = self.lender.get()?;
         let Some(inside) = lender.lock_until(py, until)? else { return Err(late.raise(py)) };
@@ -177,7 +186,8 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Call> {
         let until = Until::timeout(timeout)?;
-        Call::begin(py, &self.lender.get()?, &self.named, &Given::of(request)?, until)
+        let request = self.types.request.sent(request)?;
+        Call::begin(py, &self.lender.get()?, &self.named, &Given::of(&request)?, until)
     }
 
     /// Sends a request and waits for the reply, for ``asyncio``: ``await client.call_async(b"...",
@@ -189,6 +199,12 @@ impl Client {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("outlive._waiting")?.call_method1("call", (slf, request, timeout))
+    }
+
+    /// Returns the value that a reply is, by the service's description: a record or a number of
+    /// numpy's, an object of msgpack; without a description the bytes.
+    fn value<'py>(&self, reply: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.types.reply.value(reply)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
@@ -256,6 +272,7 @@ pub(crate) struct Server {
     pub(crate) handle: HandleMutex<rpc::Server>,
     set: HandleMutex<Option<WaitSet>>,
     named: Named,
+    types: Arc<Both>,
 }
 
 const LATE: &str = "no request came until the deadline passed";
@@ -278,7 +295,8 @@ impl Server {
             in_turn.unwrap_or_else(|| service.server_by(passed()))
         };
         let server = server.raised(py)?;
-        Ok(Server { handle: HandleMutex::new(server), set: HandleMutex::new(None), named })
+        let types = Both::new(service.description().raised(py)?);
+        Ok(Server { handle: HandleMutex::new(server), set: HandleMutex::new(None), named, types })
     }
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Request> {
@@ -288,7 +306,7 @@ impl Server {
         let taken =
             inside.wait(py, until, |server, deadline| server.next_until(deadline).transpose())?;
         match taken {
-            Some(request) => Ok(Request::new(py, request.raised(py)?, &self.named)),
+            Some(request) => Ok(Request::new(py, request.raised(py)?, &self.named, &self.types)),
             None => Err(raise(py, "Timeout", LATE)),
         }
     }
@@ -374,7 +392,8 @@ impl Server {
     /// Returns the next request, or None at once.
     fn try_next(&self, py: Python<'_>) -> PyResult<Option<Request>> {
         let mut inside = self.handle.lock(py)?;
-        Ok(inside.try_next().raised(py)?.map(|request| Request::new(py, request, &self.named)))
+        let request = inside.try_next().raised(py)?;
+        Ok(request.map(|request| Request::new(py, request, &self.named, &self.types)))
     }
 
     /// Returns the next request, for ``asyncio``: as ``async for request in server``.

@@ -7,6 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::bytes::Given;
+use crate::described::Both;
 use crate::errors::reply_failed;
 use crate::handle_mutex::HandleMutex;
 use crate::named::Named;
@@ -32,6 +33,7 @@ use crate::waiting::{Until, wait};
 pub(crate) struct Stream {
     pub(crate) replies: Arc<Replies>,
     pub(crate) of: Named,
+    pub(crate) types: Arc<Both>,
 }
 
 /// The core's stream, until it is finished.
@@ -69,7 +71,8 @@ impl Stream {
     #[pyo3(signature = (data, timeout=None))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;
-        let data = Given::of(data)?;
+        let data = self.types.reply.sent(data)?;
+        let data = Given::of(&data)?;
         let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
             return Err(reply_failed(py, LATE));
         };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from typing import Any
@@ -51,6 +52,30 @@ def test_a_killed_process_has_no_name_and_watchers_are_told(folder: str) -> None
     Lock("total", domain)
     assert watch.changed(timeout=20) == (["total"], [])
     assert watch.changed(timeout=0.01) is None
+
+
+def test_changes_come_in_asyncio(folder: str) -> None:
+    domain = Domain(folder)
+
+    async def follow() -> list[list[str]]:
+        seen = []
+        async for names, _ in domain.watch():
+            seen.append(names)
+            if len(names) == 2:
+                return seen
+            # While nothing waits, and while the loop does.
+            asyncio.get_running_loop().call_later(0.01, Lock, "ab"[len(names)], domain)
+        return seen
+
+    assert asyncio.run(asyncio.wait_for(follow(), 20)) == [[], ["a"], ["a", "b"]]
+    watch = domain.watch()
+    assert watch.changed() == (["a", "b"], [])
+
+    async def first() -> Any:
+        return await watch.changed_async()
+
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(asyncio.wait_for(first(), 0.02))
 
 
 @pytest.mark.parametrize("made", [Lock, Queue, lambda name, domain: State(name, 8, domain), Topic])

@@ -193,6 +193,49 @@ def test_services_are_described_too(folder):
     assert Client.create_new("one", folder, request="json Query") and Domain(folder).payload("one") == "Query (json) -> bytes"
 
 
+def test_services_take_objects_and_give_values(folder):
+    server = Server("norm", folder, request=Point, reply="f64")
+    client = Client.open("norm", domain=folder)
+    for request in (Point(3, 4), {"x": 3, "y": 4}, (3, 4), np.array((3, 4), "f8, f8").tobytes()):
+        call = client.begin(request)
+        with server.next(timeout=5) as asked:
+            asked.reply(float(np.hypot(asked.value["x"], asked.value["y"])))
+        assert client.value(call.result(timeout=5)) == 5
+    with pytest.raises(ValueError, match="16 bytes, not of 3"):
+        client.call(b"abc")
+    with pytest.raises(ValueError, match="'x' is missing"):
+        client.begin({"y": 1})
+
+    # Several replies, of a head with a tail.
+    server, client = Server("scan", folder, request="u32", reply=Cloud), Client.open("scan", domain=folder)
+    call = client.begin(2)
+    with server.next(timeout=5) as asked, asked.stream() as replies:
+        for n in range(asked.value):
+            replies.send(Cloud(n, [Point(n, n)] * n))
+    assert [len(client.value(reply)["points"]) for reply in call] == [0, 1]
+
+    # msgpack, as topics have it.
+    server = Server("drive", folder, request="msgpack Order", reply="msgpack")
+    client = Client("drive", folder, request="msgpack Order", reply="msgpack")
+    call = client.begin({"speed": 1.5, "gears": [1, None]})
+    with server.next(timeout=5) as asked:
+        assert asked.value == {"speed": 1.5, "gears": [1, None]} and asked.data[0] == 0x82
+        asked.reply(["done", asked.value["speed"]])
+    assert client.value(call.result(timeout=5)) == ["done", 1.5]
+    with pytest.raises(TypeError):
+        client.call({"speed": object()})
+    topic = Topic("orders", folder, payload="msgpack Order")
+    subscriber = topic.subscriber()
+    topic.publisher().publish({"speed": 2})
+    assert subscriber.recv(timeout=5).msgpack() == {"speed": 2}
+    # Without a description all are bytes.
+    bare = Client("bare", folder)
+    assert bare.value(b"x") == b"x"
+    with pytest.raises(TypeError, match="bytes-like"):
+        bare.call({"speed": 1})
+
+
+
 @outlive.payload
 class Cloud:
     stamp: "u64"

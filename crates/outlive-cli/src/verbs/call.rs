@@ -84,7 +84,7 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
     let service = open(args, common, until)?;
     let description = service.description()?.filter(|_| !args.raw);
     let request = match description.as_ref().map(Description::request) {
-        Some(one) if described::has_fields(&one) => described::message(&one, &request)?,
+        Some(one) if described::is_json(&one) => described::message(&one, &request)?,
         _ => request,
     };
     let reply_is = description.as_ref().and_then(Description::reply);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use outlive::TokenId;
-use outlive::describe::Description;
+use outlive::describe::{Description, Encoding};
 use outlive::sync::Holder;
-use outlive::topic::{Sample, Subscriber};
+use outlive::topic::{Durability, Sample, Subscriber, Topic};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -29,9 +29,10 @@ use crate::verbs::subscribing::{Came, Subscribing};
 ///
 /// On a terminal and in a pipe each message is a line: text as it is, an array from Python as its
 /// type, shape and first items, a message of a described type as JSON, its first 256 numbers,
-/// anything else as hexadecimal, its first 64 bytes. In a file to which standard output is
-/// redirected, text is a line, and any other message is its bytes and nothing else. With --output or
-/// --raw every message is its bytes and nothing else.
+/// msgpack as JSON where the topic's description names it, anything else as hexadecimal, its first
+/// 64 bytes. In a file to which standard output is redirected, text is a line, and any other
+/// message is its bytes and nothing else. With --output or --raw every message is its bytes and
+/// nothing else.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive topic echo drive --msgpack\n  \
@@ -49,7 +50,8 @@ pub struct EchoArgs {
     /// End after N messages
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// Begin with the last N messages of each publisher, as far as the topic still has them
+    /// Begin with the last N messages of each publisher, as far as the topic still has them: those
+    /// of publishers that are gone only if it is persistent
     #[arg(long, value_name = "N", default_value_t = 0)]
     history: u32,
     /// Skip the older ones when more than N messages of a publisher wait to be printed
@@ -166,8 +168,8 @@ struct Told<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Meaning<'a> {
-    Msgpack(Value),
-    Fields(Shown<'a>),
+    Value(Value),
+    Shown(Shown<'a>),
 }
 
 /// Runs the verb.
@@ -195,6 +197,12 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
         options = options.keep_last(keep_last);
     }
     let mut subscribing = Subscribing::begin(&args.topic, options, args.timeout, common)?;
+    if args.history > 0
+        && let Some(topic) = subscribing.topic()
+        && let Some(why) = without_history(topic)
+    {
+        output::talk(format_args!("nothing is kept of '{}': {why}", args.topic.escape_debug()));
+    }
     let form = args.form.form(&args.output);
     let output = args.output.open()?;
     let mut publishers = Publishers::default();
@@ -220,6 +228,19 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
     }
     subscribing.tell_lost(true);
     result
+}
+
+/// Returns why a subscriber that comes now gets nothing of what was published before, if so.
+fn without_history(topic: &Topic<[u8]>) -> Option<&'static str> {
+    match topic.config().durability {
+        Durability::Persistent => None,
+        Durability::Volatile => Some("it is volatile; waiting for what is published from now on"),
+        _ if !topic.publishers().is_empty() => None,
+        _ => Some(
+            "its publishers are gone, and it is transient_local; waiting for what is published from \
+             now on (a topic made with '--durability persistent' keeps messages)",
+        ),
+    }
 }
 
 /// `json`: as JSON, with the process that published it.
@@ -248,10 +269,14 @@ fn write(
         }
         _ => None,
     };
+    let is_json_text = description.is_some_and(|one| one.encoding() == Encoding::Json);
     if let Some(publisher) = json {
         let value = match form {
-            Form::Msgpack => Some(Meaning::Msgpack(value()?)),
-            _ => fields.map(Meaning::Fields),
+            Form::Msgpack => Some(Meaning::Value(value()?)),
+            Form::Shown | Form::Kept | Form::Full if is_json_text => {
+                serde_json::from_slice(bytes).ok().map(Meaning::Value)
+            }
+            _ => fields.map(Meaning::Shown),
         };
         let text = std::str::from_utf8(bytes)
             .ok()
@@ -282,6 +307,12 @@ fn write(
         (Form::Shown, Some(fields)) => {
             let text = serde_json::to_string(&fields).map_err(std::io::Error::from);
             return line(&text.map_err(|error| Failure::system("write a message", &error))?);
+        }
+        // One that has several lines; one line is shown as it is.
+        (Form::Shown | Form::Full, None) if is_json_text && bytes.contains(&b'\n') => {
+            if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
+                return line(&value.to_string());
+            }
         }
         _ => {}
     }

@@ -27,11 +27,11 @@ use crate::size;
 /// Publish messages on a topic, for every subscriber
 ///
 /// Each line of standard input is a message; or each FILE is one, whole. Where the topic has a
-/// description of its messages' fields, a message is given as JSON, unless an option says where
-/// messages end. pub does not wait for
-/// subscribers: one that is slow loses the oldest of the messages that it has not taken. Only a
-/// subscriber that asks for it ('outlive topic echo --reliable'), of a topic that was made with
-/// --reliable, makes pub wait until it has taken them, or is killed.
+/// description of its messages' fields, or one that names msgpack, a message is given as JSON,
+/// unless an option says where messages end. pub does not wait for subscribers: one that is slow
+/// loses the oldest of the messages that it has not taken. Only a subscriber that asks for it
+/// ('outlive topic echo --reliable'), of a topic that was made with --reliable, makes pub wait
+/// until it has taken them, or is killed.
 ///
 /// When pub has ended, its last messages stay in the topic, as many as the topic keeps of each
 /// publisher (--depth). 'outlive topic echo --history N' prints them.
@@ -212,7 +212,7 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
     }
     let publisher = topic.publisher_with(options)?;
     let description = match framing {
-        None => topic.description()?.filter(described::has_fields),
+        None => topic.description()?.filter(described::is_json),
         Some(_) => None,
     };
     let sum = Sum::default();

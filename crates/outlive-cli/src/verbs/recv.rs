@@ -127,7 +127,7 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
     warned |= args.raw || args.output.is_file() || !args.file.is_empty();
     // With an option that says where messages end they are bytes.
     let is_lines = args.framing.framing() == Framing::Lines && !args.raw && !args.output.is_file();
-    let description = queue.description()?.filter(|one| is_lines && described::has_fields(one));
+    let description = queue.description()?.filter(|one| is_lines && described::is_json(one));
     warned |= description.is_some();
     let mut received = 0;
     let mut idle_since = Instant::now();

@@ -177,7 +177,7 @@ pub fn run(args: &SendArgs, common: &Common) -> Result<(), Failure> {
     let domain = common.domain.open()?;
     let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
     let is_lines = args.framing.framing() == Framing::Lines && args.file.is_empty();
-    let description = queue.description()?.filter(|one| is_lines && described::has_fields(one));
+    let description = queue.description()?.filter(|one| is_lines && described::is_json(one));
     let mut sending = Sending {
         description,
         sender: queue.sender()?,

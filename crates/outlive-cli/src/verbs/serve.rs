@@ -235,8 +235,7 @@ fn answer(
     if !output.status.success() {
         talk(format_args!("{} ended by {}: no answer", program.display(), output.status));
     }
-    let reply_is =
-        description.and_then(Description::reply).filter(|one| described::has_fields(one));
+    let reply_is = description.and_then(Description::reply).filter(|one| described::is_json(one));
     let answered = if output.status.success() {
         match reply_is.map(|one| described::parsed(one, &output.stdout)) {
             None => request.reply(&output.stdout),

@@ -82,11 +82,58 @@ fn other_encodings_are_bytes() {
     stage.feed(&["topic", "pub", "pose"], b"{}\n").expect(0);
     let latest = ["topic", "echo", "pose", "--history", "1", "--count", "1"];
     assert_eq!(stage.run(&latest).expect(0).text(), "{}\n");
+    let told = stage.run(&[&latest[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!(told["value"], json!({}));
     let info = stage.run(&["topic", "info", "pose"]).expect(0).text();
     assert!(info.contains("Pose, json\n"), "{info}");
     let info = stage.run(&["topic", "info", "pose", "--json"]).expect(0).json();
     let told = json!({"text": "Pose (json)", "name": "Pose", "encoding": "json", "slice": false});
     assert_eq!(info["payload"], told);
+}
+
+/// Messages in msgpack are JSON without an option, where the description says that they are.
+#[test]
+fn msgpack_is_json_where_the_description_names_it() {
+    let stage = Stage::new();
+    let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
+    let packed = || Description::encoded("Drive", Encoding::Msgpack).expect("possible");
+    let kept = Topic::<[u8]>::options().durability(Durability::Persistent);
+    kept.description(packed()).create_new(&domain, "drive").expect("made");
+    stage.feed(&["topic", "pub", "drive"], b"{\"speed\":1.5,\"gear\":[3]}\n").expect(0);
+    let latest = ["topic", "echo", "drive", "--history", "1", "--count", "1"];
+    let value = json!({"speed": 1.5, "gear": [3]});
+    assert_eq!(stage.run(&latest).expect(0).json(), value);
+    let told = stage.run(&[&latest[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!(told["value"], value);
+    assert_eq!(stage.run(&[&latest[..], &["--raw"]].concat()).expect(0).out[0], 0x82);
+    stage.feed(&["topic", "pub", "drive"], b"hello\n").expect(16).says("Drive (msgpack)");
+    // Of a program that keeps to nothing.
+    stage.feed(&["topic", "pub", "drive", "--frame", "3"], &[0xc1; 3]).expect(0);
+    assert_eq!(stage.run(&latest).expect(0).text(), "c1c1c1\n");
+    // The same of a queue and a state.
+    Queue::<[u8]>::options().description(packed()).create_new(&domain, "q").expect("made");
+    stage.feed(&["queue", "send", "q"], b"{\"a\":1}\n").expect(0);
+    assert_eq!(
+        stage.run(&["queue", "recv", "q", "--count", "1"]).expect(0).json(),
+        json!({"a": 1})
+    );
+    State::<[u8]>::options().description(packed()).create_new(&domain, "s").expect("made");
+    stage.feed(&["state", "set", "s"], b"{\"a\":2}\n").expect(0);
+    assert_eq!(stage.run(&["state", "get", "s"]).expect(0).json(), json!({"a": 2}));
+}
+
+/// A history of publishers that are gone, which the topic does not keep: that is said at once.
+#[test]
+fn a_history_that_is_not_kept_is_told() {
+    let stage = Stage::new();
+    let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
+    let topic = Topic::<[u8]>::open_or_create(&domain, "t").expect("made");
+    let publisher = topic.publisher().expect("a ring");
+    publisher.publish(b"yesterday's").expect("published");
+    let echo = ["topic", "echo", "t", "--history", "1", "--count", "1", "--timeout", "0.05"];
+    assert_eq!(stage.run(&echo).expect(0).text(), "yesterday's\n");
+    drop(publisher);
+    stage.run(&echo).expect(5).says("nothing is kept of 't': its publishers are gone");
 }
 
 /// Messages of a queue: JSON in and out, bytes with an option that says where they end.

@@ -87,7 +87,7 @@ pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
         }
         other => other?,
     };
-    let value = match state.description()?.filter(|one| !args.raw && described::has_fields(one)) {
+    let value = match state.description()?.filter(|one| !args.raw && described::is_json(one)) {
         Some(description) => described::message(&description, &value)?,
         None => value,
     };

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::sync::Holder;
+use outlive::topic::{SubscriberUsage, TopicUsage};
 use outlive::{Detail, Domain, Entry, Error};
 
 use crate::exit::Failure;
@@ -33,7 +34,9 @@ impl Section {
     /// texts at the end is cut off first.
     pub fn headings(self) -> &'static [&'static str] {
         match self {
-            Section::Topics => &["TOPIC", "MSG/S", "PUBS", "SUBS", "LAG", "LOST/S", "HELD", "SIZE"],
+            Section::Topics => {
+                &["TOPIC", "MSG/S", "PUBS", "SUBS", "LAG", "LOST/S", "HELD", "SIZE", "WAITS FOR"]
+            }
             Section::Queues => &["QUEUE", "MSG/S", "WAITING", "SENDERS", "SIZE", "RECEIVER"],
             Section::Locks => &["LOCK", "WAITING", "SINCE", "STATE"],
             Section::Pools => &["POOL", "USED", "CACHED", "FREE", "FAILED", "SIZE"],
@@ -44,7 +47,7 @@ impl Section {
 
     /// Returns whether the last column is text.
     pub fn ends_with_text(self) -> bool {
-        !matches!(self, Section::Topics | Section::Pools)
+        !matches!(self, Section::Pools)
     }
 }
 
@@ -211,6 +214,7 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
                 rate(rates.lost),
                 count(held),
                 bytes(usage.bytes),
+                laggards(usage),
             ];
             let alarm =
                 if rates.lost > 0.0 { Alarm::Bad } else { note(lag >= u64::from(usage.depth)) };
@@ -361,6 +365,24 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
     things
 }
 
+/// Returns the living reliable subscribers for which publishers wait, or have stopped waiting: the
+/// one that is farthest behind, and how many more there are.
+fn laggards(usage: &TopicUsage) -> String {
+    let depth = u64::from(usage.depth);
+    let is_one = |one: &&SubscriberUsage| {
+        one.who.alive && one.reliable && !one.leaving && (one.lagging || one.lag >= depth)
+    };
+    let Some(farthest) = usage.subscribers.iter().filter(is_one).max_by_key(|one| one.lag) else {
+        return String::new();
+    };
+    let no_more = if farthest.lagging { " no more" } else { "" };
+    let more = match usage.subscribers.iter().filter(is_one).count() - 1 {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("{}{no_more}{more}", info::who(&farthest.who))
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -397,9 +419,11 @@ pub mod tests {
         let folder =
             std::env::temp_dir().join(format!("outlive-test-scene-{}", std::process::id()));
         let domain = Domain::open_or_create_at(&folder).expect("a domain");
-        let topic = outlive::topic::Topic::<[u8]>::open_or_create(&domain, "topic").expect("made");
+        let topic = outlive::topic::Topic::<[u8]>::options().depth(1).reliable(true);
+        let topic = topic.open_or_create(&domain, "topic").expect("made");
         let publisher = topic.publisher().expect("made");
-        let _subscriber = topic.subscriber().expect("made");
+        let waited_for = outlive::topic::Subscriber::options().reliable(true);
+        let _subscriber = topic.subscriber_with(waited_for).expect("made");
         let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "queue").expect("made");
         queue.sender().expect("made").send(b"x").expect("sent");
         let mutex =
@@ -409,6 +433,12 @@ pub mod tests {
         let before = Scene::look(&domain, None).expect("looked");
         publisher.publish(b"one").expect("published");
         let scene = Scene::look(&domain, Some(&before)).expect("looked");
+        let waits_for = |scene: &Scene| {
+            scene.things.iter().find(|one| one.name == "topic").map(|one| one.cells[8].clone())
+        };
+        assert_eq!(waits_for(&before).as_deref(), Some(""), "there was room");
+        let this = std::process::id().to_string();
+        assert!(waits_for(&scene).is_some_and(|cell| cell.contains(&this)));
         let of = |name: &str| scene.things.iter().find(|thing| thing.name == name).expect("there");
         for (name, section) in [
             ("topic", Section::Topics),

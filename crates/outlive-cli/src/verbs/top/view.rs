@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn all_of_it_stands_on_eighty_by_twenty_four() {
         let scene = scene(vec![
-            thing(Section::Topics, "camera", &["30.0", "1", "3", "2", "0", "4", "64.0 MiB"]),
+            thing(Section::Topics, "camera", &["30.0", "1", "3", "2", "0", "4", "64.0 MiB", ""]),
             thing(Section::Queues, "jobs", &["1,200", "7", "2", "96.0 KiB", "77 (worker)"]),
             thing(
                 Section::Locks,
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn the_selected_one_is_always_in_sight() {
         let names: Vec<String> = (0..100).map(|number| format!("topic{number:02}")).collect();
-        let cells = ["1", "1", "1", "1", "0", "0", "1 B"];
+        let cells = ["1", "1", "1", "1", "0", "0", "1 B", ""];
         let scene = scene(names.iter().map(|name| thing(Section::Topics, name, &cells)).collect());
         let mut state = State::default();
         for steps in [1, 5, 30, 99, 200] {
@@ -265,11 +265,12 @@ mod tests {
 
     #[test]
     fn keys_sort_pause_and_quit() {
-        let mut quick = thing(Section::Topics, "quick", &["9", "1", "1", "1", "0", "0", "1 B"]);
+        let mut quick = thing(Section::Topics, "quick", &["9", "1", "1", "1", "0", "0", "1 B", ""]);
         quick.activity = 9.0;
-        let mut large = thing(Section::Topics, "large", &["0", "1", "1", "1", "0", "0", "9 GiB"]);
+        let mut large =
+            thing(Section::Topics, "large", &["0", "1", "1", "1", "0", "0", "9 GiB", ""]);
         large.bytes = 9 << 30;
-        let scene = scene(vec![thing(Section::Topics, "another", &["0"; 7]), large, quick]);
+        let scene = scene(vec![thing(Section::Topics, "another", &["0"; 8]), large, quick]);
         let mut state = State::default();
         let first = |state: &State| state.in_order(&scene)[0].name.clone();
         assert_eq!(first(&state), "another");
