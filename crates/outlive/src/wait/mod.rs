@@ -10,6 +10,7 @@
 
 mod descriptor;
 mod futures;
+mod idle_list;
 mod reactor;
 mod sections;
 mod set;

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | adds itself to the list | c = changes |
 //! | changes + 1, wake | takes in what is new in the list, drops what has left it |
-//! | | looks at all; ready → out of the list, told once; starts again |
+//! | | looks at what is new or has changed; ready → out of the list, told once; starts again |
 //! | | sleeps on {changes == c, all words, all owners} |
 //!
 //! So the reactor looks at whatever is registered before it sleeps on. A forked child has none of
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::source_list::SourceList;
+use super::idle_list::IdleList;
 use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::{self, Watch};
@@ -38,6 +38,9 @@ pub(super) struct Reactor {
     changes: AtomicU32,
     registered: Mutex<Vec<Entry>>,
     next: StdAtomicU64,
+    /// How often it has looked at a source.
+    #[cfg(test)]
+    looks: StdAtomicU64,
 }
 
 /// Sources that a future or a descriptor waits for.
@@ -98,6 +101,8 @@ impl Reactor {
             changes: AtomicU32::new(0),
             registered: Mutex::new(Vec::new()),
             next: StdAtomicU64::new(0),
+            #[cfg(test)]
+            looks: StdAtomicU64::new(0),
         }));
         let (tell, hear) = mpsc::channel();
         start_thread::start_thread(move || reactor.run(&tell)).map_err(refused)?;
@@ -125,40 +130,48 @@ impl Reactor {
         if ready.send(Ok(())).is_err() {
             return;
         }
-        let mut source_list = SourceList::default();
+        let mut idle_list = IdleList::new();
+        // The count as of the last look at the list; none before the first.
+        let mut known = None;
         let mut taken_in = 0;
         loop {
             let seen = self.changes.load(Ordering::Acquire);
-            let mut let_go = Vec::new();
-            {
-                let list = self.list();
-                source_list.retain(
-                    |key| list.binary_search_by_key(&key, |one| one.id).is_ok(),
-                    &mut let_go,
-                );
-                for one in list.iter().filter(|one| one.id >= taken_in) {
-                    one.sources
-                        .iter()
-                        .for_each(|source| source_list.add(one.id, Arc::clone(source)));
+            let is_changed = known.replace(seen) != Some(seen);
+            if is_changed {
+                let gone;
+                {
+                    let list = self.list();
+                    gone = idle_list
+                        .retain(|key| list.binary_search_by_key(&key, |one| one.id).is_ok());
+                    let new = list.partition_point(|one| one.id < taken_in);
+                    for one in &list[new..] {
+                        one.sources
+                            .iter()
+                            .for_each(|source| idle_list.add(one.id, Arc::clone(source)));
+                    }
+                    taken_in = list.last().map_or(taken_in, |last| taken_in.max(last.id + 1));
                 }
-                taken_in = list.last().map_or(taken_in, |last| taken_in.max(last.id + 1));
+                // Not under the lock.
+                drop(gone);
             }
-            // Not under the lock: dropping the last source of a mapping unmaps it.
-            drop(let_go);
-            if self.tell_the_ready(&mut source_list) {
+            if self.tell_the_ready(&mut idle_list, is_changed) {
+                // They are out of the list, and leave the idle list in the next round.
+                known = None;
                 continue;
             }
             let relay = WakeRelay::begin(me.list());
             let changes = Watch { word: &self.changes, expected: seen };
-            if source_list.sleep(self.registry, &relay, Some(changes), Deadline::NEVER).is_err() {
+            if idle_list.sleep(self.registry, &relay, changes).is_err() {
                 let _ = futex::wait_any(&[changes], 0, Deadline::after(AFTER_ERROR));
             }
         }
     }
 
-    fn tell_the_ready(&self, source_list: &mut SourceList) -> bool {
+    fn tell_the_ready(&self, idle_list: &mut IdleList, is_explained: bool) -> bool {
         let mut ready = Vec::new();
-        source_list.look(|key, _| ready.push(key));
+        idle_list.look(self.registry, is_explained, |key| ready.push(key));
+        #[cfg(test)]
+        self.looks.store(idle_list.looks, Ordering::Relaxed);
         if ready.is_empty() {
             return false;
         }
@@ -166,7 +179,6 @@ impl Reactor {
         let told: Vec<Entry> =
             self.list().extract_if(.., |one| ready.binary_search(&one.id).is_ok()).collect();
         told.into_iter().for_each(|one| one.whom.tell());
-        // The next round takes them out of the source list, as they are out of the list.
         true
     }
 }
@@ -228,5 +240,79 @@ impl Drop for Registration {
             // So that the reactor drops the sources.
             self.reactor.notify();
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Wake};
+    use std::thread::Thread;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::Domain;
+    use crate::sync::Event;
+
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    impl Reactor {
+        /// How often it has looked, once it sleeps.
+        fn looks(&self) -> u64 {
+            let mut looks = self.looks.load(Ordering::Relaxed);
+            let mut since = Instant::now();
+            while since.elapsed() < Duration::from_millis(2) {
+                std::thread::yield_now();
+                let now = self.looks.load(Ordering::Relaxed);
+                if now != looks {
+                    (looks, since) = (now, Instant::now());
+                }
+            }
+            looks
+        }
+    }
+
+    /// The fewest looks of a wake, among futures that wait for other events.
+    fn fewest_looks(domain: &Domain, idle: usize) -> u64 {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let events: Vec<Event> = (0..=idle)
+            .map(|at| Event::open_or_create(domain, &format!("{idle}-{at}")).expect("made"))
+            .collect();
+        let mut waiting: Vec<_> =
+            events[1..].iter().map(|event| Box::pin(event.wait_any_async(1))).collect();
+        for future in &mut waiting {
+            assert!(future.as_mut().poll(&mut context).is_pending());
+        }
+        let reactor = Reactor::of(domain.registry()).expect("there");
+        let wakes = (0..10).map(|_| {
+            let mut future = pin!(events[0].wait_any_async(1));
+            assert!(future.as_mut().poll(&mut context).is_pending());
+            let before = reactor.looks();
+            events[0].set(1);
+            while future.as_mut().poll(&mut context).is_pending() {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+            let looks = reactor.looks() - before;
+            events[0].clear(1);
+            looks
+        });
+        wakes.min().expect("some")
+    }
+
+    #[test]
+    fn a_wake_looks_at_what_was_woken_alone() {
+        let folder = std::env::temp_dir().join(format!("outlive-looks-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let (few, many) = (fewest_looks(&domain, 2), fewest_looks(&domain, 200));
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert!((1..=2).contains(&few) && many <= 2, "{few} and {many}");
     }
 }

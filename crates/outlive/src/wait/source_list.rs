@@ -1,4 +1,5 @@
-//! Sources that a set or a reactor looks at and sleeps on together.
+//! Sources that a set, or a section of one, looks at and sleeps on together. A reactor has its own
+//! list (idle_list.rs).
 //!
 //! 1. Look at all.
 //! 2. Prepare a wait on the eventcount of each that has one, unless the last one still stands.
@@ -27,9 +28,9 @@ use crate::wake::{Asleep, PreparedWait, Readiness, SourceState, WaitList, WaitWo
 const SHORT: Duration = Duration::from_millis(10);
 
 /// A source in the list.
-pub(super) struct Member {
-    pub(super) key: u64,
-    pub(super) waited: Arc<dyn Waited>,
+struct Member {
+    key: u64,
+    waited: Arc<dyn Waited>,
     prepared: PreparedWait,
 }
 
@@ -52,11 +53,6 @@ impl SourceList {
         let before = self.members.len();
         self.members.retain(|member| member.key != key);
         self.members.len() < before
-    }
-
-    /// Moves those whose key is no longer wanted into `gone`.
-    pub(super) fn retain(&mut self, wanted: impl Fn(u64) -> bool, gone: &mut Vec<Member>) {
-        gone.extend(self.members.extract_if(.., |member| !wanted(member.key)));
     }
 
     pub(super) fn len(&self) -> usize {

@@ -50,6 +50,19 @@ impl<'a> WaitWords<'a> {
         self.ends.push(self.words.len());
     }
 
+    /// Adds all words of others, and their relay word unless there is one.
+    pub(crate) fn add_all(&mut self, others: &WaitWords<'a>) {
+        let before = self.words.len();
+        self.words.extend_from_slice(&others.words);
+        self.ends.extend(others.ends.iter().map(|end| before + end));
+        self.relay = self.relay.or(others.relay);
+    }
+
+    /// Returns whether a word has another value than expected.
+    pub(crate) fn have_changed(&self) -> bool {
+        has_changed(&self.words)
+    }
+
     /// Sets the word by which a wake-up that dies with this thread is relayed, if there are no
     /// owners. Returns false if another word was set first.
     pub(crate) fn relay_by(&mut self, word: &'a AtomicU32) -> bool {
