@@ -112,8 +112,8 @@
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
-#define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0 }
-#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0 }
+#define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0, 0, 0 }
+#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
@@ -176,6 +176,16 @@
  * The next message is the first one of a publisher that has started.
  */
 #define OUTLIVE_NEW_SESSION 10013
+
+/**
+ * A publisher is alive and has done nothing for longer than its lease.
+ */
+#define OUTLIVE_NOT_LIVELY 10014
+
+/**
+ * A publisher that was not lively does something again.
+ */
+#define OUTLIVE_LIVELY 10015
 
 /**
  * A defect of Outlive itself: report it. The program may go on; what the call was working on may
@@ -446,6 +456,11 @@
  * A publish is worth a try.
  */
 #define OUTLIVE_WRITABLE 6
+
+/**
+ * The subscriber has got no message, or the publisher has published none, for its period.
+ */
+#define OUTLIVE_MISSED 7
 
 /**
  * What an opening does with a name: the `how` of all functions that open something by its name.
@@ -1303,6 +1318,17 @@ typedef struct outlive_publisher_options_t {
    * publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
    */
   uint64_t max_blocking;
+  /**
+   * How often this publisher means to publish, in nanoseconds: each period that passes without a
+   * message is counted (`outlive_publisher_missed`), and a wait set tells it
+   * (`outlive_wait_set_add_due`). 0: not said.
+   */
+  uint64_t period;
+  /**
+   * How long a message counts, in nanoseconds, by its stamp: subscribers pass over an older one
+   * and count it (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: for ever.
+   */
+  uint64_t lifespan;
 } outlive_publisher_options_t;
 
 /**
@@ -1343,7 +1369,8 @@ typedef struct outlive_subscriber_options_t {
   size_t key_count;
   /**
    * How often to expect a message, in nanoseconds: receiving fails with ETIME when none comes
-   * for so long. 0: no such limit.
+   * for so long, a wait set says OUTLIVE_MISSED, and each period that passes is counted
+   * (`outlive_subscriber_missed`). 0: no such limit.
    */
   uint64_t period;
   /**
@@ -1360,6 +1387,13 @@ typedef struct outlive_subscriber_options_t {
    * (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: any age.
    */
   uint64_t max_age;
+  /**
+   * How long a publisher may live and do nothing, in nanoseconds: then receiving returns
+   * OUTLIVE_NOT_LIVELY, once, behind its messages; OUTLIVE_LIVELY when it does something again;
+   * EOWNERDEAD when it has died, at once. `outlive_subscriber_told` says which publisher. 0: it is
+   * told of none of that.
+   */
+  uint64_t liveliness;
 } outlive_subscriber_options_t;
 
 /**
@@ -3237,6 +3271,18 @@ int outlive_publisher_publish_copy(struct outlive_publisher_t *publisher,
 uint32_t outlive_publisher_subscriber_count(const struct outlive_publisher_t *publisher);
 
 /**
+ * Says that the publisher is there, although it has nothing to publish: to subscribers that ask for
+ * its liveliness it is as if it had published. Passing NULL has no effect.
+ */
+void outlive_publisher_assert_liveliness(struct outlive_publisher_t *publisher);
+
+/**
+ * Returns how many periods have passed without a message of this publisher: those before its last
+ * message, and those that a wait set has taken since. 0 for NULL, and without a period.
+ */
+uint64_t outlive_publisher_missed(const struct outlive_publisher_t *publisher);
+
+/**
  * Receives the next message, waiting for it until the deadline.
  *
  * Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a
@@ -3245,9 +3291,10 @@ uint32_t outlive_publisher_subscriber_count(const struct outlive_publisher_t *pu
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
  * longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
  * subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
- * of its publisher. After either, the next call goes on. ENOBUFS: it holds `max_samples`
- * samples. EPERM: a forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged
- * message is skipped. EINVAL, EUSERS.
+ * of its publisher. OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY, EOWNERDEAD: what `liveliness` asks for, of the
+ * publisher that `outlive_subscriber_told` names. After each, the next call goes on. ENOBUFS: it
+ * holds `max_samples` samples. EPERM: a forked child needs a subscriber of its own.
+ * OUTLIVE_DAMAGED: the damaged message is skipped. EINVAL, EUSERS.
  *
  * If a publisher dies, its published messages are received as before.
  */
@@ -3271,10 +3318,31 @@ int outlive_subscriber_latest(struct outlive_subscriber_t *subscriber, struct ou
 uint64_t outlive_subscriber_lost(const struct outlive_subscriber_t *subscriber);
 
 /**
- * Returns how many messages were passed over because they were older than its `max_age`. 0 for
- * NULL.
+ * Returns how many messages were passed over because they were older than its `max_age`, or than
+ * their publisher's `lifespan`. 0 for NULL.
  */
 uint64_t outlive_subscriber_expired(const struct outlive_subscriber_t *subscriber);
+
+/**
+ * Writes the session and the process of the publisher of which a receive told last, by
+ * OUTLIVE_NEW_SESSION (whose process is not told: 0), OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
+ * EOWNERDEAD; 0 before that. Each place may be NULL.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_subscriber_told(const struct outlive_subscriber_t *subscriber, uint32_t *session, uint32_t *pid);
+
+/**
+ * Returns how often a publisher was alive and did nothing for the time that `liveliness` says. 0 for
+ * NULL.
+ */
+uint64_t outlive_subscriber_lapses(const struct outlive_subscriber_t *subscriber);
+
+/**
+ * Returns how many of its periods have passed without a message; one ETIME stands for all that had
+ * passed by then. 0 for NULL, and without a period.
+ */
+uint64_t outlive_subscriber_missed(const struct outlive_subscriber_t *subscriber);
 
 /**
  * Returns how many messages are waiting for it. 0 for NULL.
@@ -4030,7 +4098,9 @@ int outlive_wait_set_add_listener(struct outlive_wait_set_t *set,
                                   uint64_t *key);
 
 /**
- * Adds a topic's subscriber: OUTLIVE_READABLE.
+ * Adds a topic's subscriber: OUTLIVE_READABLE; OUTLIVE_MISSED when none has come for its period,
+ * until a receive has returned ETIME; OUTLIVE_CHANGED when there is something to tell of a
+ * publisher's liveliness, until a receive has returned it.
  *
  * Errors: EXDEV, EINVAL.
  */
@@ -4122,6 +4192,25 @@ int outlive_wait_set_add_request(struct outlive_wait_set_t *set,
 int outlive_wait_set_add_publisher(struct outlive_wait_set_t *set,
                                    const struct outlive_publisher_t *publisher,
                                    uint64_t *key);
+
+/**
+ * Adds the period of a publisher: OUTLIVE_MISSED when it has published nothing for its period, until
+ * it does or `outlive_wait_set_take_missed` is called; never without a period. The set may be
+ * another thread's, which so learns that the publisher's thread hangs.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_wait_set_add_due(struct outlive_wait_set_t *set,
+                             const struct outlive_publisher_t *publisher,
+                             uint64_t *key);
+
+/**
+ * Returns in `*periods` how many periods have passed without a message since the publisher's last
+ * message, or the last call. From then on it is not ready before the end of the next.
+ *
+ * Errors: EINVAL: the key is no publisher's period of this set.
+ */
+int outlive_wait_set_take_missed(struct outlive_wait_set_t *set, uint64_t key, uint64_t *periods);
 
 /**
  * Adds a state: OUTLIVE_CHANGED for a value, the present one first; OUTLIVE_ENDED for a writer's

@@ -38,6 +38,10 @@ pub const OUTLIVE_FAILED: c_int = 10011;
 pub const OUTLIVE_LAGGED: c_int = 10012;
 /// The next message is the first one of a publisher that has started.
 pub const OUTLIVE_NEW_SESSION: c_int = 10013;
+/// A publisher is alive and has done nothing for longer than its lease.
+pub const OUTLIVE_NOT_LIVELY: c_int = 10014;
+/// A publisher that was not lively does something again.
+pub const OUTLIVE_LIVELY: c_int = 10015;
 /// A defect of Outlive itself: report it. The program may go on; what the call was working on may
 /// be lost.
 pub const OUTLIVE_PANIC: c_int = 10009;
@@ -123,6 +127,9 @@ codes! {
         RecvError::Missed => libc::ETIME,
         RecvError::Lagged { .. } => OUTLIVE_LAGGED,
         RecvError::NewSession { .. } => OUTLIVE_NEW_SESSION,
+        RecvError::NotLively { .. } => OUTLIVE_NOT_LIVELY,
+        RecvError::Lively { .. } => OUTLIVE_LIVELY,
+        RecvError::PublisherDied { .. } => libc::EOWNERDEAD,
         RecvError::TooManyHeld => libc::ENOBUFS,
         RecvError::NotOwner => libc::EPERM,
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,

@@ -11,7 +11,7 @@ use outlive::topic::{
     Durability, Header, Loan, Outgoing, Published, Publisher, PublisherOptions, Subscriber,
     SubscriberOptions, Topic, TopicOptions,
 };
-use outlive::{Deadline, Payload, SendError};
+use outlive::{Deadline, Payload, RecvError, SendError};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out_or_none};
 use crate::code::{Failure, entry, entry_or};
@@ -64,7 +64,32 @@ unsafe fn loan(handle: NonNull<outlive_loan_t>) -> Loan<[u8]> {
 
 /// Receives the messages of a topic: each subscriber gets all of them. One thread at a time may use
 /// it.
-pub struct outlive_subscriber_t(pub(crate) Subscriber<[u8]>);
+pub struct outlive_subscriber_t(pub(crate) Subscriber<[u8]>, Told);
+
+/// The publisher of which a subscriber was told last.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    session: u32,
+    pid: u32,
+}
+
+impl outlive_subscriber_t {
+    /// Keeps which publisher an error tells of.
+    fn tell<T>(&mut self, received: Result<T, RecvError>) -> Result<T, RecvError> {
+        match &received {
+            Err(RecvError::NewSession { session }) => {
+                self.1 = Told { session: *session, pid: 0 };
+            }
+            Err(
+                RecvError::NotLively { session, publisher }
+                | RecvError::Lively { session, publisher }
+                | RecvError::PublisherDied { session, publisher },
+            ) => self.1 = Told { session: *session, pid: publisher.pid },
+            _ => {}
+        }
+        received
+    }
+}
 
 /// Options for opening or making a topic. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
 #[repr(C)]
@@ -119,6 +144,13 @@ pub struct outlive_publisher_options_t {
     /// How long a reliable subscriber may be in the way of a message, in nanoseconds; then
     /// publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
     pub max_blocking: u64,
+    /// How often this publisher means to publish, in nanoseconds: each period that passes without a
+    /// message is counted (`outlive_publisher_missed`), and a wait set tells it
+    /// (`outlive_wait_set_add_due`). 0: not said.
+    pub period: u64,
+    /// How long a message counts, in nanoseconds, by its stamp: subscribers pass over an older one
+    /// and count it (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: for ever.
+    pub lifespan: u64,
 }
 
 /// Options of a subscriber. Begin with `OUTLIVE_SUBSCRIBER_OPTIONS_INIT`.
@@ -144,7 +176,8 @@ pub struct outlive_subscriber_options_t {
     /// How many keys.
     pub key_count: usize,
     /// How often to expect a message, in nanoseconds: receiving fails with ETIME when none comes
-    /// for so long. 0: no such limit.
+    /// for so long, a wait set says OUTLIVE_MISSED, and each period that passes is counted
+    /// (`outlive_subscriber_missed`). 0: no such limit.
     pub period: u64,
     /// Not 0: it is told of each start of a publisher before the first message of it: receiving
     /// returns OUTLIVE_NEW_SESSION, once.
@@ -154,6 +187,11 @@ pub struct outlive_subscriber_options_t {
     /// How old a message may be, in nanoseconds, by its stamp; older ones are passed over and counted
     /// (`outlive_subscriber_expired`). A topic without stamps refuses it. 0: any age.
     pub max_age: u64,
+    /// How long a publisher may live and do nothing, in nanoseconds: then receiving returns
+    /// OUTLIVE_NOT_LIVELY, once, behind its messages; OUTLIVE_LIVELY when it does something again;
+    /// EOWNERDEAD when it has died, at once. `outlive_subscriber_told` says which publisher. 0: it is
+    /// told of none of that.
+    pub liveliness: u64,
 }
 
 /// Opens the topic of that name, or makes it, for messages that are bytes. `options` NULL: none is
@@ -345,13 +383,19 @@ pub unsafe extern "C" fn outlive_topic_publisher(
 unsafe fn publisher_options(
     given: *const outlive_publisher_options_t,
 ) -> Result<PublisherOptions, Failure> {
-    let default = outlive_publisher_options_t { size: 0, max_blocking: 0 };
+    let default = outlive_publisher_options_t { size: 0, max_blocking: 0, period: 0, lifespan: 0 };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers.
     let given = unsafe { options(given, default) }?;
     let mut options = PublisherOptions::default();
     if given.max_blocking > 0 {
         options = options.max_blocking(Duration::from_nanos(given.max_blocking));
+    }
+    if given.lifespan > 0 {
+        options = options.lifespan(Duration::from_nanos(given.lifespan));
+    }
+    if given.period > 0 {
+        options = options.period(Duration::from_nanos(given.period));
     }
     Ok(options)
 }
@@ -375,6 +419,7 @@ pub(crate) unsafe fn subscriber_options(
         sessions: 0,
         reserved: 0,
         max_age: 0,
+        liveliness: 0,
     };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers or a pointer.
@@ -394,6 +439,9 @@ pub(crate) unsafe fn subscriber_options(
     }
     if given.max_age != 0 {
         options = options.max_age(Duration::from_nanos(given.max_age));
+    }
+    if given.liveliness != 0 {
+        options = options.liveliness(Duration::from_nanos(given.liveliness));
     }
     if given.period != 0 {
         options = options.period(Duration::from_nanos(given.period));
@@ -421,7 +469,10 @@ pub unsafe extern "C" fn outlive_topic_subscriber(
         let (out, topic) = unsafe { (handle_out(subscriber)?, borrow(topic, "a topic")?) };
         // SAFETY: the C caller passes NULL or options of the size that they say.
         let how = unsafe { subscriber_options(options) }?;
-        out.put(Box::into_raw(Box::new(outlive_subscriber_t(topic.0.subscriber_with(how)?))));
+        out.put(Box::into_raw(Box::new(outlive_subscriber_t(
+            topic.0.subscriber_with(how)?,
+            Told::default(),
+        ))));
         Ok(())
     })
 }
@@ -629,6 +680,24 @@ pub unsafe extern "C" fn outlive_publisher_subscriber_count(
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.subscriber_count()))
 }
 
+/// Says that the publisher is there, although it has nothing to publish: to subscribers that ask for
+/// its liveliness it is as if it had published. Passing NULL has no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_publisher_assert_liveliness(publisher: *mut outlive_publisher_t) {
+    // SAFETY: the C caller passes NULL or a live publisher that no other thread uses.
+    if let Some(publisher) = unsafe { publisher.as_ref() } {
+        publisher.0.assert_liveliness();
+    }
+}
+
+/// Returns how many periods have passed without a message of this publisher: those before its last
+/// message, and those that a wait set has taken since. 0 for NULL, and without a period.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_publisher_missed(publisher: *const outlive_publisher_t) -> u64 {
+    // SAFETY: the C caller passes a live publisher.
+    entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.missed()))
+}
+
 /// Receives the next message, waiting for it until the deadline.
 ///
 /// Owner: `*sample` is the caller's, until `outlive_sample_release`; up to 256 may be held at a
@@ -637,9 +706,10 @@ pub unsafe extern "C" fn outlive_publisher_subscriber_count(
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
 /// longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
 /// subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
-/// of its publisher. After either, the next call goes on. ENOBUFS: it holds `max_samples`
-/// samples. EPERM: a forked child needs a subscriber of its own. OUTLIVE_DAMAGED: the damaged
-/// message is skipped. EINVAL, EUSERS.
+/// of its publisher. OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY, EOWNERDEAD: what `liveliness` asks for, of the
+/// publisher that `outlive_subscriber_told` names. After each, the next call goes on. ENOBUFS: it
+/// holds `max_samples` samples. EPERM: a forked child needs a subscriber of its own.
+/// OUTLIVE_DAMAGED: the damaged message is skipped. EINVAL, EUSERS.
 ///
 /// If a publisher dies, its published messages are received as before.
 #[unsafe(no_mangle)]
@@ -653,10 +723,12 @@ pub unsafe extern "C" fn outlive_subscriber_recv(
         // thread uses.
         let (out, subscriber) =
             unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
-        let sample = match moment(deadline) {
-            Some(moment) => subscriber.0.recv_until(moment)?.ok_or_else(Failure::timed_out)?,
-            None => subscriber.0.try_recv()?.ok_or_else(nothing)?,
+        let received = match moment(deadline) {
+            Some(moment) => subscriber.0.recv_until(moment),
+            None => subscriber.0.try_recv(),
         };
+        let absent = || if deadline == OUTLIVE_TRY { nothing() } else { Failure::timed_out() };
+        let sample = subscriber.tell(received)?.ok_or_else(absent)?;
         out.put(outlive_sample_t::of(sample));
         Ok(())
     })
@@ -682,7 +754,8 @@ pub unsafe extern "C" fn outlive_subscriber_latest(
         // thread uses.
         let (out, subscriber) =
             unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
-        let sample = subscriber.0.latest()?.ok_or_else(nothing)?;
+        let received = subscriber.0.latest();
+        let sample = subscriber.tell(received)?.ok_or_else(nothing)?;
         out.put(outlive_sample_t::of(sample));
         Ok(())
     })
@@ -695,14 +768,56 @@ pub unsafe extern "C" fn outlive_subscriber_lost(subscriber: *const outlive_subs
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lost()))
 }
 
-/// Returns how many messages were passed over because they were older than its `max_age`. 0 for
-/// NULL.
+/// Returns how many messages were passed over because they were older than its `max_age`, or than
+/// their publisher's `lifespan`. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_subscriber_expired(
     subscriber: *const outlive_subscriber_t,
 ) -> u64 {
     // SAFETY: the C caller passes a live subscriber.
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.expired()))
+}
+
+/// Writes the session and the process of the publisher of which a receive told last, by
+/// OUTLIVE_NEW_SESSION (whose process is not told: 0), OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
+/// EOWNERDEAD; 0 before that. Each place may be NULL.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_subscriber_told(
+    subscriber: *const outlive_subscriber_t,
+    session: *mut u32,
+    pid: *mut u32,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live subscriber that no other thread uses.
+        let told = unsafe { borrow(subscriber, "a subscriber") }?.1;
+        // SAFETY: the C caller passes NULL or a place for `session`.
+        if let Some(out) = unsafe { out_or_none(session) } {
+            out.put(told.session);
+        }
+        // SAFETY: the C caller passes NULL or a place for `pid`.
+        if let Some(out) = unsafe { out_or_none(pid) } {
+            out.put(told.pid);
+        }
+        Ok(())
+    })
+}
+
+/// Returns how often a publisher was alive and did nothing for the time that `liveliness` says. 0 for
+/// NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_subscriber_lapses(subscriber: *const outlive_subscriber_t) -> u64 {
+    // SAFETY: the C caller passes a live subscriber.
+    entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.lapses()))
+}
+
+/// Returns how many of its periods have passed without a message; one ETIME stands for all that had
+/// passed by then. 0 for NULL, and without a period.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_subscriber_missed(subscriber: *const outlive_subscriber_t) -> u64 {
+    // SAFETY: the C caller passes a live subscriber.
+    entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.missed()))
 }
 
 /// Returns how many messages are waiting for it. 0 for NULL.

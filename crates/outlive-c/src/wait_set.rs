@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use outlive::state::{Change, Watch};
-use outlive::topic::Presence;
+use outlive::topic::{Due, Presence};
 use outlive::wait::{Key, Readiness, Source, Timer, WaitSet};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out};
@@ -38,6 +38,7 @@ enum Told {
     Timer(Timer),
     State(Watch),
     Topic(Presence),
+    Due(Due),
 }
 
 /// A receive is worth a try.
@@ -53,6 +54,8 @@ pub const OUTLIVE_ELAPSED: u32 = 4;
 pub const OUTLIVE_CHANGED: u32 = 5;
 /// A publish is worth a try.
 pub const OUTLIVE_WRITABLE: u32 = 6;
+/// The subscriber has got no message, or the publisher has published none, for its period.
+pub const OUTLIVE_MISSED: u32 = 7;
 
 /// A source that is ready.
 #[repr(C)]
@@ -171,7 +174,9 @@ pub unsafe extern "C" fn outlive_wait_set_add_listener(
     })
 }
 
-/// Adds a topic's subscriber: OUTLIVE_READABLE.
+/// Adds a topic's subscriber: OUTLIVE_READABLE; OUTLIVE_MISSED when none has come for its period,
+/// until a receive has returned ETIME; OUTLIVE_CHANGED when there is something to tell of a
+/// publisher's liveliness, until a receive has returned it.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -370,6 +375,50 @@ pub unsafe extern "C" fn outlive_wait_set_add_publisher(
     })
 }
 
+/// Adds the period of a publisher: OUTLIVE_MISSED when it has published nothing for its period, until
+/// it does or `outlive_wait_set_take_missed` is called; never without a period. The set may be
+/// another thread's, which so learns that the publisher's thread hangs.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_due(
+    set: *mut outlive_wait_set_t,
+    publisher: *const outlive_publisher_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live publisher.
+        let due = unsafe { borrow(publisher, "a publisher") }?.0.due();
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
+        let number = unsafe { add(set, &due, key) }?;
+        // SAFETY: the C caller passes a live set that no other thread uses.
+        unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Due(due));
+        Ok(())
+    })
+}
+
+/// Returns in `*periods` how many periods have passed without a message since the publisher's last
+/// message, or the last call. From then on it is not ready before the end of the next.
+///
+/// Errors: EINVAL: the key is no publisher's period of this set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_take_missed(
+    set: *mut outlive_wait_set_t,
+    key: u64,
+    periods: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live set and a place for `periods`.
+        let (set, out) = unsafe { (borrow(set, "a set")?, out(periods)?) };
+        let Some(Told::Due(due)) = set.told.get(&key) else {
+            let why = "no publisher's period of this set has that key";
+            return Err(Failure::new(libc::EINVAL, why));
+        };
+        out.put(due.take());
+        Ok(())
+    })
+}
+
 /// Adds a state: OUTLIVE_CHANGED for a value, the present one first; OUTLIVE_ENDED for a writer's
 /// death; each until `outlive_wait_set_take_state`.
 ///
@@ -547,6 +596,7 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
                 Readiness::Elapsed => OUTLIVE_ELAPSED,
                 Readiness::Changed => OUTLIVE_CHANGED,
                 Readiness::Writable => OUTLIVE_WRITABLE,
+                Readiness::Missed => OUTLIVE_MISSED,
                 _ => 0,
             };
             let key = this.numbers.get(&key).copied().unwrap_or(0);

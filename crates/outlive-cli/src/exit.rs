@@ -278,9 +278,12 @@ impl From<Error> for Failure {
 impl From<RecvError> for Failure {
     fn from(error: RecvError) -> Failure {
         let code = match &error {
-            RecvError::Missed | RecvError::Lagged { .. } | RecvError::NewSession { .. } => {
-                Code::TimedOut
-            }
+            RecvError::Missed
+            | RecvError::Lagged { .. }
+            | RecvError::NewSession { .. }
+            | RecvError::NotLively { .. }
+            | RecvError::Lively { .. }
+            | RecvError::PublisherDied { .. } => Code::TimedOut,
             RecvError::TooManyHeld => Code::NoSpace,
             RecvError::Encoding(_) => Code::BadInput,
             RecvError::Closed => Code::Done,

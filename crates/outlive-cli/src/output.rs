@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -28,6 +29,14 @@ pub fn speaker() -> &'static str {
 /// Prints a line for the person, on standard error. It is no error when that is closed.
 pub fn talk(text: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "outlive {}: {text}", speaker());
+}
+
+/// Returns whether the pipe that is standard output has no reader any more.
+pub fn has_no_reader() -> bool {
+    let out = std::io::stdout();
+    let mut ends = [PollFd::new(&out, PollFlags::empty())];
+    poll(&mut ends, Some(&Timespec::default())).is_ok()
+        && ends[0].revents().contains(PollFlags::ERR)
 }
 
 /// Returns whether standard error is a terminal.

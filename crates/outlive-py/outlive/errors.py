@@ -28,6 +28,9 @@ __all__ = [
     "Lagged",
     "Missed",
     "NewSession",
+    "NotLively",
+    "Lively",
+    "PublisherDied",
     "NoGpu",
     "NoReceiver",
     "NoServer",
@@ -87,6 +90,30 @@ class NewSession(OutliveError):
 
 class PeerDied(OutliveError):
     """The process on the other side died."""
+
+
+class _OfPublisher(OutliveError):
+    def __init__(self, message: str, session: int = 0, pid: int = 0) -> None:
+        super().__init__(message, session, pid)
+        self.session, self.pid = session, pid
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NotLively(_OfPublisher):
+    """A publisher lives and has done nothing for longer than the subscriber's ``liveliness``.
+
+    ``session``: its session; ``pid``: its process.
+    """
+
+
+class Lively(_OfPublisher):
+    """A publisher that was not lively does something again. ``session``, ``pid``: as of ``NotLively``."""
+
+
+class PublisherDied(_OfPublisher, PeerDied):
+    """A publisher died, told to a subscriber with ``liveliness``. ``session``: its session; ``pid``: its process."""
 
 
 class ReceiverDied(PeerDied):

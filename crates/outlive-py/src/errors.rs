@@ -168,7 +168,8 @@ impl Raise for PoolError {
             PoolError::NotOurs => "NotYours",
             PoolError::TooManyHolders { .. } => "TooMany",
             PoolError::OtherType | PoolError::OtherPool { .. } => "WrongKind",
-            PoolError::Alignment { .. } | PoolError::NotAnObject { .. } => "BadName",
+            PoolError::Alignment { .. } => "BadOption",
+            PoolError::NotAnObject { .. } => "BadName",
             PoolError::Fault(_) => "Damaged",
             _ => "OutliveError",
         };
@@ -184,11 +185,28 @@ impl Raise for RecvError {
             RecvError::Missed => "Missed",
             RecvError::Lagged { .. } => "Lagged",
             RecvError::NewSession { .. } => "NewSession",
+            RecvError::NotLively { session, publisher } => {
+                return of_publisher(py, "NotLively", &self, *session, publisher.pid);
+            }
+            RecvError::Lively { session, publisher } => {
+                return of_publisher(py, "Lively", &self, *session, publisher.pid);
+            }
+            RecvError::PublisherDied { session, publisher } => {
+                return of_publisher(py, "PublisherDied", &self, *session, publisher.pid);
+            }
             RecvError::TooManyHeld => "TooMany",
             RecvError::NotOwner => "NotYours",
             _ => "OutliveError",
         };
         raise(py, class, self)
+    }
+}
+
+/// Raises what is told of a publisher.
+fn of_publisher(py: Python<'_>, class: &str, text: &RecvError, session: u32, pid: u32) -> PyErr {
+    match find(py, class) {
+        Ok(found) => PyErr::from_type(found, (text.to_string(), session, pid)),
+        Err(_) => raise(py, class, text),
     }
 }
 

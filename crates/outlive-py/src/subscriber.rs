@@ -96,10 +96,22 @@ impl Subscriber {
         Ok(self.handle.lock(py)?.lost())
     }
 
-    /// Messages that were passed over because they were older than its ``max_age``.
+    /// Messages that were passed over because they were older than its ``max_age``, or their ``lifespan``.
     #[getter]
     fn expired(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.handle.lock(py)?.expired())
+    }
+
+    /// How often a publisher was alive and did nothing for its ``liveliness``.
+    #[getter]
+    fn lapses(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.handle.lock(py)?.lapses())
+    }
+
+    /// Periods that have passed without a message.
+    #[getter]
+    fn missed(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.handle.lock(py)?.missed())
     }
 
     /// Messages that are waiting for this subscriber.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use outlive::SendError;
 use outlive::describe::Description;
 use outlive::topic::{
-    Durability, Header, Publisher as Core, PublisherOptions, SubscriberOptions, Topic as CoreTopic,
-    TopicOptions,
+    Due, Durability, Header, Publisher as Core, PublisherOptions, SubscriberOptions,
+    Topic as CoreTopic, TopicOptions,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -299,11 +299,29 @@ impl Topic {
     ///
     /// ``max_blocking``: how many seconds a reliable subscriber may be in the way of a message; then
     /// publishing goes on without it, and its ``recv`` raises ``Lagged``. None: for ever.
-    #[pyo3(signature = (*, max_blocking=None))]
-    fn publisher(&self, py: Python<'_>, max_blocking: Option<f64>) -> PyResult<Publisher> {
+    ///
+    /// ``period``: how often it means to publish, in seconds; each period that passes without a
+    /// message is counted (``missed``), and ``WaitSet.add_due`` tells it.
+    ///
+    /// ``lifespan``: how many seconds a message counts, by its stamp; subscribers pass over an older
+    /// one and count it (``expired``). Raises ``BadOption`` if the topic has no stamps.
+    #[pyo3(signature = (*, max_blocking=None, period=None, lifespan=None))]
+    fn publisher(
+        &self,
+        py: Python<'_>,
+        max_blocking: Option<f64>,
+        period: Option<f64>,
+        lifespan: Option<f64>,
+    ) -> PyResult<Publisher> {
         let mut options = PublisherOptions::default();
         if let Some(span) = span("max_blocking", max_blocking)? {
             options = options.max_blocking(span);
+        }
+        if let Some(period) = span("period", period)? {
+            options = options.period(period);
+        }
+        if let Some(lifespan) = span("lifespan", lifespan)? {
+            options = options.lifespan(lifespan);
         }
         let publisher = self.topic.get()?.publisher_with(options).raised(py)?;
         Ok(Publisher {
@@ -320,13 +338,18 @@ impl Topic {
     /// ``reliable``: publishers wait for it, as long as it lives; raises ``BadOption`` if the topic
     /// does not offer that. ``keep_last``: the maximum lag,
     /// in messages. ``keys``: only messages with these keys. ``period``: receiving raises
-    /// ``Missed`` when no message comes for so many seconds.
+    /// ``Missed`` when no message comes for so many seconds; each such period is counted
+    /// (``missed``).
     ///
     /// ``durability``: which earlier messages to get at most; raises ``BadOption`` if the topic
     /// offers less. ``sessions``: ``recv`` raises ``NewSession`` before the first message of each
     /// start of a publisher. ``max_age``: messages older than so many seconds, by their stamps, are
     /// passed over and counted (``expired``); raises ``BadOption`` if the topic has no stamps.
-    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None, durability=None, sessions=false, max_age=None))]
+    ///
+    /// ``liveliness``: how many seconds a publisher may live and do nothing; then ``recv`` raises
+    /// ``NotLively``, once, behind its messages, ``Lively`` when it does something again, and
+    /// ``PublisherDied`` as soon as it has died.
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None, durability=None, sessions=false, max_age=None, liveliness=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn subscriber(
         &self,
@@ -339,11 +362,15 @@ impl Topic {
         durability: Option<&str>,
         sessions: bool,
         max_age: Option<f64>,
+        liveliness: Option<f64>,
     ) -> PyResult<Subscriber> {
         let mut options =
             subscriber_options(reliable, history, keep_last, keys, period, durability, sessions)?;
         if let Some(age) = span("max_age", max_age)? {
             options = options.max_age(age);
+        }
+        if let Some(lease) = span("liveliness", liveliness)? {
+            options = options.liveliness(lease);
         }
         let subscriber = self.topic.get()?.subscriber_with(options).raised(py)?;
         Ok(Subscriber::new(subscriber, self.named.clone(), Arc::clone(&self.gpus)))
@@ -483,6 +510,10 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
+    pub(crate) fn due(&self, py: Python<'_>) -> PyResult<Due> {
+        Ok(self.handle.lock(py)?.due())
+    }
+
     fn layout_of(&self, dtype: &Bound<'_, PyAny>, extents: &[usize]) -> PyResult<Layout> {
         let mut last = self.last_type.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, item)) = &*last
@@ -657,6 +688,19 @@ impl Publisher {
     #[getter]
     fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.handle.lock(py)?.subscriber_count())
+    }
+
+    /// Says that the publisher is there, although it has nothing to publish, to subscribers that ask
+    /// for its ``liveliness``.
+    fn assert_liveliness(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.lock(py)?.assert_liveliness();
+        Ok(())
+    }
+
+    /// Periods that have passed without a message of this publisher.
+    #[getter]
+    fn missed(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.handle.lock(py)?.missed())
     }
 
     /// Closes the publisher: its place is free for another one, and using it raises ``ValueError``.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outlive::topic::Due;
 use outlive::wait::{Key, Timer, WaitSet as Core};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -22,6 +23,7 @@ use crate::queue::Queue;
 use crate::request::Request;
 use crate::service::Server;
 use crate::subscriber::Subscriber;
+use crate::topic::Publisher;
 use crate::waiting::Until;
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes), job
@@ -93,6 +95,17 @@ impl WaitSet {
         Ok(())
     }
 
+    /// Adds a publisher's period: makes the publisher ready when it has published nothing for its
+    /// period, once for each that passes. Another thread that waits so learns that the publisher's
+    /// thread hangs. A publisher without a period is never ready.
+    fn add_due(&self, py: Python<'_>, publisher: &Bound<'_, Publisher>) -> PyResult<()> {
+        let due = publisher.get().due(py)?;
+        let key = self.handle.lock(py)?.add(&due).raised(py)?;
+        let of = publisher.clone().unbind();
+        self.push(key, Py::new(py, Periods { due, of })?.into_any());
+        Ok(())
+    }
+
     /// Adds a timer that makes ``name`` ready every so many seconds.
     #[pyo3(signature = (seconds, name=None))]
     fn every(&self, py: Python<'_>, seconds: f64, name: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
@@ -112,7 +125,9 @@ impl WaitSet {
         let mut set = self.handle.lock(py)?;
         let mut gone = Vec::new();
         self.with(|sources| {
-            while let Some(at) = sources.iter().position(|(_, known)| known.is(source)) {
+            while let Some(at) = sources.iter().position(|(_, known)| {
+                known.is(source) || of_publisher(py, known).is_some_and(|of| of.is(source))
+            }) {
                 gone.push(sources.swap_remove(at));
             }
         });
@@ -222,12 +237,16 @@ impl WaitSet {
             let find = |key: &Key| sources.iter().find(|(known, _)| known == key);
             keys.iter().filter_map(find).map(|(_, source)| source.clone_ref(py)).collect()
         });
-        let name = |source: Py<PyAny>| match source.bind(py).cast::<Ticks>() {
-            Ok(ticks) => {
+        let name = |source: Py<PyAny>| {
+            if let Ok(ticks) = source.bind(py).cast::<Ticks>() {
                 ticks.get().timer.take();
                 ticks.get().name.as_ref().map_or_else(|| py.None(), |name| name.clone_ref(py))
+            } else if let Ok(periods) = source.bind(py).cast::<Periods>() {
+                periods.get().due.take();
+                periods.get().of.clone_ref(py).into_any()
+            } else {
+                source
             }
-            Err(_) => source,
         };
         Ok(sources.into_iter().map(name).collect())
     }
@@ -238,6 +257,18 @@ impl WaitSet {
 struct Ticks {
     timer: Timer,
     name: Option<Py<PyAny>>,
+}
+
+/// A publisher's period in a set.
+#[pyclass(module = "outlive._outlive", frozen)]
+struct Periods {
+    due: Due,
+    of: Py<Publisher>,
+}
+
+/// Returns the publisher whose period a source is.
+fn of_publisher<'py>(py: Python<'py>, source: &Py<PyAny>) -> Option<Bound<'py, Publisher>> {
+    Some(source.bind(py).cast::<Periods>().ok()?.get().of.bind(py).clone())
 }
 
 /// Returns the descriptor of an object's own set, which is made when first used.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import array
+import asyncio
 import ctypes
 import gc
 import itertools
 import math
+import os
 import struct
 import threading
 import zlib
@@ -14,7 +16,20 @@ import zlib
 import numpy as np
 import pytest
 
-from outlive import BadOption, Lagged, Missed, NoSpace, Timeout, TooLarge, TooMany, Topic, WrongKind
+from outlive import (
+    BadOption,
+    Lagged,
+    Lively,
+    Missed,
+    NoSpace,
+    NotLively,
+    Timeout,
+    TooLarge,
+    TooMany,
+    Topic,
+    WaitSet,
+    WrongKind,
+)
 
 
 def pair(folder, name="topic", **options):
@@ -529,6 +544,52 @@ def test_who_lags_loses_the_oldest_and_reliable_ones_are_waited_for(folder):
     publisher.publish(b"now", timeout=5)
     with pytest.raises(Missed):
         Topic("topic", folder).subscriber(period=0.05).recv(timeout=5)
+
+
+def test_both_sides_count_the_periods_without_a_message(folder):
+    topic = Topic("topic", folder)
+    publisher, subscriber = topic.publisher(period=0.002), topic.subscriber(period=0.002)
+    waiting = WaitSet(folder)
+    waiting.add_due(publisher)
+    assert waiting.wait(timeout=20) == [publisher] and publisher.missed >= 1
+    with pytest.raises(KeyError):
+        waiting.remove(subscriber)
+    waiting.remove(publisher)
+    waiting.add(subscriber)
+    assert waiting.wait(timeout=20) == [subscriber]
+    for ask in (subscriber.try_recv, subscriber.recv, lambda: asyncio.run(one(subscriber))):
+        with pytest.raises(Missed):
+            while True:
+                ask()
+    assert subscriber.missed >= 3
+    publisher.publish(b"x")
+    assert bytes(subscriber.recv()) == b"x" and topic.publisher().missed == 0
+
+
+def test_a_publisher_that_does_nothing_is_told(folder):
+    topic = Topic("topic", folder)
+    publisher, subscriber = topic.publisher(), topic.subscriber(liveliness=0.003)
+    with pytest.raises(NotLively, match="done nothing") as told:
+        subscriber.recv(timeout=20)
+    assert (told.value.session, told.value.pid, subscriber.lapses) == (1, os.getpid(), 1)
+    publisher.assert_liveliness()
+    with pytest.raises(Lively) as told:
+        subscriber.recv(timeout=20)
+    assert told.value.session == 1
+
+
+def test_a_message_counts_for_its_lifespan(folder):
+    topic = Topic("topic", folder)
+    subscriber, publisher = topic.subscriber(), topic.publisher(lifespan=1000)
+    publisher.publish(b"of 1970", stamp=1)
+    publisher.publish(b"now")
+    assert bytes(subscriber.recv()) == b"now" and subscriber.expired == 1
+    with pytest.raises(BadOption, match="stamps"):
+        Topic("none", folder, stamps=False).publisher(lifespan=1)
+
+
+async def one(subscriber):
+    return await subscriber.recv_async()
 
 
 def test_reliable_delivery_needs_a_topic_that_offers_it(folder):

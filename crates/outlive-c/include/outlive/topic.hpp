@@ -132,6 +132,10 @@ public:
         return publish(std::move(*loan), deadline);
     }
     uint32_t subscriber_count() const noexcept { return outlive_publisher_subscriber_count(raw()); }
+    /** Says that the publisher is there, although it has nothing to publish. */
+    void assert_liveliness() noexcept { outlive_publisher_assert_liveliness(raw()); }
+    /** Returns how many of its periods have passed without a message. */
+    uint64_t missed() const noexcept { return outlive_publisher_missed(raw()); }
 
     outlive_publisher_t *raw() const noexcept { return handle_.get(); }
 
@@ -170,9 +174,19 @@ public:
         return Sample(handle);
     }
     /** Returns how many messages were overwritten before this subscriber took them. */
-    /** Returns how many messages were older than its max_age. */
-    uint64_t expired() const noexcept { return outlive_subscriber_expired(raw()); }
     uint64_t lost() const noexcept { return outlive_subscriber_lost(raw()); }
+    /** Returns how many messages were older than its max_age, or than their lifespan. */
+    uint64_t expired() const noexcept { return outlive_subscriber_expired(raw()); }
+    /** Returns how many of its periods have passed without a message. */
+    uint64_t missed() const noexcept { return outlive_subscriber_missed(raw()); }
+    /** Returns how often a publisher was alive and did nothing for the time that `liveliness` says. */
+    uint64_t lapses() const noexcept { return outlive_subscriber_lapses(raw()); }
+    /** Returns the session and the process of the publisher of which a receive told last. */
+    std::pair<uint32_t, uint32_t> told() const noexcept {
+        std::pair<uint32_t, uint32_t> told{};
+        outlive_subscriber_told(raw(), &told.first, &told.second);
+        return told;
+    }
     /** Returns how many messages are waiting for it. */
     uint64_t lag() const noexcept { return outlive_subscriber_lag(raw()); }
     uint32_t publisher_count() const noexcept { return outlive_subscriber_publisher_count(raw()); }

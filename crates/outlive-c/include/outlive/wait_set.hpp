@@ -39,6 +39,9 @@ public:
     /** Adds a server's request: OUTLIVE_ENDED when its client wants no reply any more. */
     expected<uint64_t> add(const Request &request) { return key(outlive_wait_set_add_request, request.raw()); }
     expected<uint64_t> add(const Publisher &publisher) { return key(outlive_wait_set_add_publisher, publisher.raw()); }
+    /** Adds a publisher's period: OUTLIVE_MISSED when it has published nothing for so long, until it
+     * does, or `take_missed`. */
+    expected<uint64_t> add_due(const Publisher &publisher) { return key(outlive_wait_set_add_due, publisher.raw()); }
     /** Adds a watch of a domain: OUTLIVE_CHANGED, until `DomainWatch::changed`. */
     expected<uint64_t> add(const DomainWatch &watch) { return key(outlive_wait_set_add_domain_watch, watch.raw()); }
     /** Adds a state: OUTLIVE_CHANGED, OUTLIVE_ENDED, until `take_state`. */
@@ -58,6 +61,8 @@ public:
 
     /** Returns how often a timer has elapsed. */
     expected<uint64_t> take_timer(uint64_t key) { return taken(outlive_wait_set_take_timer, key); }
+    /** Returns how many periods a publisher has missed since its last message, or the last call. */
+    expected<uint64_t> take_missed(uint64_t key) { return taken(outlive_wait_set_take_missed, key); }
     /** Returns the version of a state's new value; EPIPE: its writer died. */
     expected<uint64_t> take_state(uint64_t key) { return taken(outlive_wait_set_take_state, key); }
 

@@ -123,6 +123,7 @@ static void chosen(void) {
     take("i");
     outlive_sample_t *sample = NULL;
     IS(ETIME, outlive_subscriber_recv(subscriber, &sample, SOON));
+    CHECK(outlive_subscriber_missed(subscriber) >= 1 && outlive_publisher_missed(publisher) == 0);
     close_all();
     open_topic(4);
     OK(outlive_topic_publisher(topic, NULL, &publisher));
@@ -130,6 +131,24 @@ static void chosen(void) {
     for (int at = 0; at < 10; at++) publish("x");
     take("x");
     CHECK(outlive_subscriber_lost(subscriber) == 6);
+    close_all();
+}
+
+/* A publisher lives and does nothing, and asserts then that it is there. */
+static void not_lively(void) {
+    open_topic(4);
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
+    outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    options.liveliness = 3 * 1000 * 1000;
+    OK(outlive_topic_subscriber(topic, &options, &subscriber));
+    outlive_sample_t *sample = NULL;
+    uint32_t session = 0, pid = 0;
+    IS(OUTLIVE_NOT_LIVELY, outlive_subscriber_recv(subscriber, &sample, SOON));
+    OK(outlive_subscriber_told(subscriber, &session, &pid));
+    CHECK(session == 1 && pid == (uint32_t)getpid() && outlive_subscriber_lapses(subscriber) == 1);
+    outlive_publisher_assert_liveliness(publisher);
+    IS(OUTLIVE_LIVELY, outlive_subscriber_recv(subscriber, &sample, SOON));
+    OK(outlive_subscriber_told(subscriber, NULL, NULL));
     close_all();
 }
 
@@ -270,5 +289,5 @@ static void waits_no_longer(void) {
     close_all();
 }
 
-TESTS(TEST(ordinary), TEST(room), TEST(chosen), TEST(waits_no_longer), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
+TESTS(TEST(ordinary), TEST(room), TEST(chosen), TEST(waits_no_longer), TEST(not_lively), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
       TEST(bad_arguments))

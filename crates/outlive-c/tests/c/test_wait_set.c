@@ -165,6 +165,21 @@ static void others(void) {
     CHECK(what_of(by_publisher, SOON) == OUTLIVE_WRITABLE);
     OK(outlive_wait_set_remove(set, by_publisher));
 
+    outlive_publisher_t *often = NULL;
+    outlive_publisher_options_t of_period = OUTLIVE_PUBLISHER_OPTIONS_INIT;
+    of_period.period = 1000 * 1000;
+    uint64_t by_due = 0, periods = 0;
+    OK(outlive_topic_publisher(topic, &of_period, &often));
+    OK(outlive_wait_set_take_topic(set, by_topic, &publishers, &subscribers));
+    OK(outlive_wait_set_add_due(set, often, &by_due));
+    CHECK(what_of(by_due, SOON) == OUTLIVE_MISSED);
+    OK(outlive_wait_set_take_missed(set, by_due, &periods));
+    CHECK(periods >= 1 && outlive_publisher_missed(often) >= periods);
+    IS(EINVAL, outlive_wait_set_take_missed(set, by_topic, &periods));
+    OK(outlive_wait_set_remove(set, by_due));
+    outlive_publisher_close(often);
+    OK(outlive_wait_set_take_topic(set, by_topic, &publishers, &subscribers));
+
     OK(outlive_client_begin(client, "?", 1, SOON, &call));
     CHECK(what_of(by_server, SOON) == OUTLIVE_READABLE);
     OK(outlive_wait_set_add_call(set, call, &by_call));

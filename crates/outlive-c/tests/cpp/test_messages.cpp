@@ -286,6 +286,13 @@ static void wait_sets() {
     auto bell = outlive::Event::open_or_create(domain, "bell").value();
     auto set = outlive::WaitSet::open(domain).value();
     auto letters = set.add(receiver).value(), rings = set.add(bell, 1).value();
+    auto topic = outlive::Topic::open_or_create(domain, "frames").value();
+    auto publisher = topic.publisher().value();
+    auto subscriber = topic.subscriber().value();
+    auto due = set.add_due(publisher).value();
+    publisher.assert_liveliness();
+    CHECK(subscriber.lapses() == 0 && subscriber.told().first == 0);
+    CHECK(publisher.missed() == 0 && subscriber.missed() == 0 && set.take_missed(due).value() == 0);
     auto tick = set.add_timer_every(1h).value();
     CHECK(set.wait(outlive::at_once).code() == EAGAIN && set.fd().value() >= 0 && set.take_timer(tick).value() == 0);
     queue.sender().value().send("a").value();

@@ -64,6 +64,13 @@ pub struct EchoArgs {
     /// Skip messages that are older than this, by their stamps. Fails if the topic has no stamps
     #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     max_age: Option<Duration>,
+    /// Say on standard error whenever no message has come for this time
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    period: Option<Duration>,
+    /// Say on standard error when a publisher lives and does nothing for this time, when it does
+    /// something again, and when one dies
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    liveliness: Option<Duration>,
     /// Print only messages with this key, a number; may be given several times
     #[arg(long, value_name = "KEY")]
     key: Vec<u64>,
@@ -179,6 +186,12 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
         Subscriber::options().reliable(args.reliable).history(args.history).keys(&args.key);
     if let Some(age) = args.max_age {
         options = options.max_age(age);
+    }
+    if let Some(period) = args.period {
+        options = options.period(period);
+    }
+    if let Some(lease) = args.liveliness {
+        options = options.liveliness(lease);
     }
     if let Some(keep_last) = args.keep_last {
         options = options.keep_last(keep_last);

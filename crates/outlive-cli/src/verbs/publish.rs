@@ -73,6 +73,13 @@ pub struct PublishArgs {
     /// not wait [default: wait for ever]
     #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     max_blocking: Option<Duration>,
+    /// Messages count for this time, by their stamps: subscribers pass over older ones. Fails if the
+    /// topic has no stamps [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    lifespan: Option<Duration>,
+    /// Count each span of this length in which no message was published, and say how many at the end
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    period: Option<Duration>,
     /// For a new topic: how many messages of each publisher it keeps [default: 16, or what a profile
     /// of the configuration file says]
     #[arg(long, value_name = "N")]
@@ -182,6 +189,9 @@ struct Sum {
     bytes: u64,
     /// Living ones, when the last message was published.
     subscribers: u32,
+    /// How many periods passed without a message, with --period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missed: Option<u64>,
 }
 
 /// Runs the verb.
@@ -194,6 +204,12 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
     if let Some(span) = args.max_blocking {
         options = options.max_blocking(span);
     }
+    if let Some(lifespan) = args.lifespan {
+        options = options.lifespan(lifespan);
+    }
+    if let Some(period) = args.period {
+        options = options.period(period);
+    }
     let publisher = topic.publisher_with(options)?;
     let description = match framing {
         None => topic.description()?.filter(described::is_json),
@@ -204,7 +220,16 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
         Publishing { args, description, signals, publisher: &publisher, next: None, sum };
     let result = publishing.wait_for_subscribers(&topic).and_then(|()| publishing.all(framing));
     publishing.sum.subscribers = publisher.subscriber_count();
+    if args.period.is_some() {
+        // Also those since the last message.
+        publisher.due().take();
+        publishing.sum.missed = Some(publisher.missed());
+    }
     let sum = publishing.sum;
+    if let Some(missed @ 1..) = sum.missed {
+        let periods = output::counted(missed, "period");
+        output::talk(format_args!("{periods} passed without a message"));
+    }
     if common.json {
         output::print_json(&sum)?;
     }

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::describe::Description;
+use outlive::sync::Holder;
 use outlive::topic::{Durability, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain, Error, RecvError};
 
@@ -105,6 +106,17 @@ impl Subscribing {
                     self.awaited.removed();
                 }
                 Ok(None) => self.give_up_in_time()?,
+                Err(RecvError::Missed) => {
+                    self.tell_missed();
+                    self.give_up_in_time()?;
+                }
+                Err(RecvError::NotLively { publisher, .. }) => {
+                    tell_of(&publisher, "lives and does nothing");
+                }
+                Err(RecvError::Lively { publisher, .. }) => {
+                    tell_of(&publisher, "does something again");
+                }
+                Err(RecvError::PublisherDied { publisher, .. }) => tell_of(&publisher, "has died"),
                 // Among those that `tell_lost` counts.
                 Err(RecvError::Lagged { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -138,6 +150,12 @@ impl Subscribing {
         }
     }
 
+    /// Says that no message has come in time.
+    fn tell_missed(&self) {
+        let since = self.since.elapsed().as_secs_f64();
+        talk(format_args!("no message on '{}' for {since:.3} s", self.name.escape_debug()));
+    }
+
     /// Sleeps until the topic is there, or that moment has come. False: a signal came.
     fn wait_for_topic(&mut self, until: Option<Instant>) -> Result<bool, Failure> {
         let end = self.timeout.map(|timeout| self.since + timeout);
@@ -165,6 +183,11 @@ impl Subscribing {
             _ => Ok(()),
         }
     }
+}
+
+fn tell_of(publisher: &Holder, what: &str) {
+    let program = publisher.program.escape_debug();
+    talk(format_args!("the publisher with pid {} ({program}) {what}", publisher.pid));
 }
 
 /// Returns what opens a topic and our end of it, with all that was published before or without.

@@ -1,9 +1,10 @@
 //! Job queues: `job put`, `work`, `job aside`. A killed worker's jobs go to others.
 
 use std::fs;
+use std::process::Stdio;
 
 use crate::held::written_pid;
-use crate::stage::{Stage, is_alive, until};
+use crate::stage::{Running, Stage, is_alive, until};
 
 #[test]
 fn jobs_are_done_in_order_and_acknowledged() {
@@ -42,6 +43,19 @@ fn what_fails_is_tried_again_and_set_aside_in_the_end() {
     stage.run(&["work", "J", "--drain", "false"]).expect(1);
     assert!(stage.run(&["job", "aside", "J", "--discard"]).expect(0).text().ends_with(" 3 gone\n"));
     assert_eq!(stage.run(&["job", "aside", "J"]).expect(0).text(), "");
+}
+
+/// As `| head -1` does: the commands fail, and the jobs are not to blame.
+#[test]
+fn a_reader_that_goes_away_sets_no_job_aside() {
+    let stage = Stage::new();
+    stage.run(&["job", "put", "J", "one", "two", "three"]).expect(0);
+    let mut command = stage.command(&["work", "J", "--drain", "echo"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut work = Running::with_own_streams(command);
+    drop(work.child.stdout.take());
+    assert_eq!(work.end().expect(0).err, "");
+    assert_eq!(stage.run(&["work", "J", "--drain", "echo"]).expect(0).text(), "one\ntwo\nthree\n");
 }
 
 #[test]

@@ -415,3 +415,30 @@ fn typed_topics_are_looked_at_as_bytes() {
         .expect("published");
     assert_eq!(*sample, [3.0]);
 }
+
+#[test]
+fn a_publisher_that_does_nothing_is_told_on_standard_error() {
+    use outlive::topic::Topic;
+    let stage = Stage::new();
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("opens");
+    let topic = Topic::<[u8]>::open_or_create(&domain, "t").expect("made");
+    let publisher = topic.publisher().expect("the first");
+    let args = ["topic", "echo", "t", "--liveliness", "0.01", "--period", "0.01", "-w", "0.1"];
+    let ended = stage.run(&args).expect(5);
+    let pid = std::process::id();
+    let ended = ended.says(&format!("pid {pid}")).says("lives and does nothing");
+    // The last one says why it gives up.
+    assert!(ended.err.matches("no message on 't'").count() >= 2, "{}", ended.err);
+    drop(publisher);
+}
+
+#[test]
+fn what_pub_publishes_counts_for_its_lifespan() {
+    let stage = Stage::new();
+    let args =
+        ["topic", "pub", "t", "--json", "--lifespan", "1000", "--period", "1000", "--key", "7"];
+    let sum = stage.feed(&args, b"one\n").expect(0).json();
+    assert_eq!((&sum["messages"], &sum["missed"]), (&1.into(), &0.into()));
+    let got = stage.run(&["topic", "echo", "t", "--history", "9", "-n", "1", "--json"]).expect(0);
+    assert_eq!(got.json()["text"], "one");
+}

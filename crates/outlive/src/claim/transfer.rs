@@ -148,8 +148,8 @@ pub enum RecvError {
     /// [`Receiver::end_when_senders_gone`](crate::queue::Receiver::end_when_senders_gone).
     Closed,
     /// No message has come for longer than the subscriber's
-    /// [`period`](crate::topic::SubscriberOptions::period). It is returned once for each period
-    /// that passes.
+    /// [`period`](crate::topic::SubscriberOptions::period). It is returned once for the
+    /// periods that have passed since the last message or report.
     Missed,
     /// A publisher has stopped waiting for this reliable subscriber, which was in its way for longer
     /// than its [`max_blocking`](crate::topic::PublisherOptions::max_blocking), and has overwritten
@@ -166,6 +166,31 @@ pub enum RecvError {
     NewSession {
         /// The session's number: [`Sample::session`](crate::topic::Sample::session).
         session: u32,
+    },
+    /// A publisher is alive and has done nothing for longer than the
+    /// [lease](crate::topic::SubscriberOptions::liveliness) that this subscriber asked for. It is
+    /// told once, behind the publisher's messages; the next receive goes on.
+    NotLively {
+        /// The publisher's session: [`Sample::session`](crate::topic::Sample::session).
+        session: u32,
+        /// Its process.
+        publisher: Holder,
+    },
+    /// A publisher that was told as not lively has published, or asserted that it is there. It is
+    /// told once, before the message; the next receive goes on.
+    Lively {
+        /// The publisher's session.
+        session: u32,
+        /// Its process.
+        publisher: Holder,
+    },
+    /// A publisher has died. It is told once, behind the publisher's messages, to a subscriber that
+    /// asks for [liveliness](crate::topic::SubscriberOptions::liveliness); the next receive goes on.
+    PublisherDied {
+        /// The publisher's session.
+        session: u32,
+        /// Its process, as far as that is still known.
+        publisher: Holder,
     },
     /// This subscriber holds as many samples as it can; drop some.
     TooManyHeld,
@@ -195,6 +220,21 @@ impl fmt::Display for RecvError {
             RecvError::NewSession { session } => {
                 write!(f, "a publisher has started: its session is number {session}; receive on")
             }
+            RecvError::NotLively { session, publisher } => write!(
+                f,
+                "the publisher of session {session} (pid {}) is alive and has done nothing for longer than its lease; receive on",
+                publisher.pid
+            ),
+            RecvError::Lively { session, publisher } => write!(
+                f,
+                "the publisher of session {session} (pid {}) does something again; receive on",
+                publisher.pid
+            ),
+            RecvError::PublisherDied { session, publisher } => write!(
+                f,
+                "the publisher of session {session} (pid {}) has died; receive on",
+                publisher.pid
+            ),
             RecvError::TooManyHeld => {
                 f.write_str("this subscriber holds as many samples as the topic's max_samples allows; drop some first")
             }

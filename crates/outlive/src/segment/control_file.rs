@@ -16,29 +16,36 @@
 //! So a process that opens the name, and does not find the control file, was overtaken by a removal:
 //! it looks for the name once more.
 
-use std::hash::{BuildHasher, RandomState};
 use std::os::fd::AsFd;
 use std::path::Path;
 
 use super::folder::Folder;
+use super::hash::fnv_1a;
 use super::header::Spec;
 use super::name::check_name;
 use super::segment::Segment;
 use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::file::{self, Rights};
+use crate::sys::{clock, process};
 use crate::{Error, Kind};
 
 const BEGINS: &str = ".control-";
 
 fn name_of(number: u64) -> String {
-    format!("{BEGINS}{number:016x}")
+    format!("{BEGINS}{number:020}")
 }
 
 fn number_of(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix(BEGINS)?;
-    let number = u64::from_str_radix(digits, 16).ok()?;
+    let number = name.strip_prefix(BEGINS)?.parse().ok()?;
     (name == name_of(number)).then_some(number)
+}
+
+/// Returns a number that no other control file has, nor has had: by which file it is, and when.
+fn new_number(file: &Segment) -> Result<u64, Error> {
+    let (device, inode) = file.facts()?.identity();
+    let words = [device, inode, clock::monotonic_nanos(), u64::from(process::process_id())];
+    Ok(fnv_1a(words.iter().flat_map(|word| word.to_le_bytes())))
 }
 
 /// A control file that this process has made for a thing that has no name yet. Dropped, it is removed
@@ -61,8 +68,7 @@ impl<'f> MadeControlFile<'f> {
         // Before it has a name: a sweep that finds it finds it locked, until it has its pair.
         file::lock(file.fd()?).map_err(|errno| Error::from_errno("lock", file.path(), errno))?;
         loop {
-            // Random: the standard library asks the kernel for it.
-            let number = RandomState::new().hash_one(thing.path());
+            let number = new_number(&file)?;
             // Relaxed, twice: the links that give the two files their names order it.
             file.header().extra[0].store(number, Ordering::Relaxed);
             match file::link(file.fd()?, folder.fd()?, &name_of(number)) {

@@ -27,8 +27,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// later, behind the attributes and the description of the payload's type (`segment::pages`).
 /// Topics say whether they offer reliable delivery, and which subscribers lag. A reentrant mutex has
 /// a fourth state. 16: the description of a service's payloads has that of its replies behind it.
-/// 17: a topic says for how many publishers, subscribers and samples it has room, and what its
-/// subscribers write lies in a second file.
+/// 17: a topic says for how many publishers, subscribers and samples it has room; what its
+/// subscribers write lies in a second file; its publishers assert that they are there, and say how
+/// long their messages count.
 const LAYOUT_VERSION: u32 = 17;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;

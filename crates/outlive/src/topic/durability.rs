@@ -68,12 +68,29 @@ const NUMBER_BITS: u32 = 29;
 
 /// Begins a session of the ring's owner, whose next message is `from`: returns its number, from 1
 /// on, and the word that says so. After 2^29 sessions the numbers begin again.
-pub(super) fn begin(inner: &Inner, words: &RingWords, process: TokenId, from: u64) -> (u32, u64) {
+///
+/// Its messages count for `lifespan` nanoseconds; 0: for ever.
+pub(super) fn begin(
+    inner: &Inner,
+    words: &RingWords,
+    process: TokenId,
+    from: u64,
+    lifespan: u64,
+) -> (u32, u64) {
     // Relaxed: a number that no other session has. If this process died just after, none has it.
     let number = || inner.head().sessions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     let number = core::iter::repeat_with(number).map(|number| number & ((1 << NUMBER_BITS) - 1));
     let number = number.into_iter().find(|number| *number != 0).unwrap_or(1);
-    words.session_from.store(from, Ordering::Relaxed);
+    // What is there keeps its lifespan. If this process died after any of these stores, the next
+    // owner does the same again, and the ring has no message from `from` on.
+    let before =
+        [words.lifespan.load(Ordering::Relaxed), words.lifespan_before.load(Ordering::Relaxed)];
+    let before = before.into_iter().filter(|span| *span != 0).min().unwrap_or(0);
+    words.lifespan_before.store(before, Ordering::Relaxed);
+    // Release pairs with `lifespan_of`: a subscriber that sees it sees the word before.
+    words.session_from.store(from, Ordering::Release);
+    // Release: a subscriber that sees it sees `session_from`.
+    words.lifespan.store(lifespan, Ordering::Release);
     let word = u64::from(number) << 32 | u64::from(process.as_u32());
     // Release pairs with `vouched_from`: where it begins. If this process died just before, no
     // process vouches for the ring; just after, its token is dead.
@@ -83,6 +100,13 @@ pub(super) fn begin(inner: &Inner, words: &RingWords, process: TokenId, from: u6
 
 /// Ends a session, unless another process has the ring by now.
 pub(super) fn end(words: &RingWords, session: u64) {
+    if words.session.load(Ordering::Relaxed) != session {
+        return;
+    }
+    // Before `session`, whose Release makes it visible: a process that watches this publisher
+    // (liveliness.rs) finds that it has not died. If this process died just before or just after,
+    // its token is dead while `session` names it: it has died.
+    words.left.store((session >> 32) as u32, Ordering::Relaxed);
     // The exchange expects this session's own word, so an owner that was taken for dead changes
     // nothing. Release: before the ring has no owner. If this process died just before, its token is
     // dead: no process vouches either way.
@@ -102,7 +126,28 @@ pub(super) fn vouched_from(inner: &Inner, index: u32) -> Option<u64> {
         .then(|| words.session_from.load(Ordering::Relaxed))
 }
 
+/// Returns how long a message with a lifespan counts, in nanoseconds.
+pub(super) fn lifespan_of(words: &RingWords, position: u64) -> u64 {
+    // Acquire, and in this order: a lifespan that is not of the publisher that has this message
+    // comes with a later `session_from`. See `begin`.
+    let lifespan = words.lifespan.load(Ordering::Acquire);
+    if position >= words.session_from.load(Ordering::Acquire) {
+        lifespan
+    } else {
+        words.lifespan_before.load(Ordering::Relaxed)
+    }
+}
+
 impl Inner {
+    /// Returns whether a publisher with a lifespan has messages in one of so many rings, or has had.
+    pub(super) fn has_lifespans(&self, rings: u32) -> bool {
+        // Relaxed: written before the publisher was counted (watched.rs).
+        (0..rings).map(|ring| self.ring(ring)).any(|words| {
+            words.lifespan.load(Ordering::Relaxed) | words.lifespan_before.load(Ordering::Relaxed)
+                != 0
+        })
+    }
+
     /// Returns whether publishers stamp messages.
     pub(super) fn has_stamps(&self) -> bool {
         // Relaxed: written when the file was made.

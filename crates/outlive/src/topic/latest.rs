@@ -71,6 +71,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 }
                 Took::No => continue,
                 Took::NewSession(session) => return Err(self.told_of(ring, session)),
+                Took::Told(told) => return Err(*told),
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
                 Took::Damaged(what) => {

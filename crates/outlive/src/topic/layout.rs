@@ -131,7 +131,14 @@ pub(super) struct RingWords {
     pub(super) session: AtomicU64,
     /// Its first message.
     pub(super) session_from: AtomicU64,
-    reserved_2: [AtomicU32; 6],
+    /// How often it has said that it is there; written by its publisher alone.
+    pub(super) asserted: AtomicU32,
+    /// The number of the last session that has ended in order.
+    pub(super) left: AtomicU32,
+    /// How long a message of the owner's counts, in nanoseconds; 0: for ever.
+    pub(super) lifespan: AtomicU64,
+    /// The same of messages before `session_from`: the shortest of their publishers'.
+    pub(super) lifespan_before: AtomicU64,
     // Written by its publisher.
     /// How many messages it has published.
     pub(super) published: AtomicU64,

@@ -26,6 +26,7 @@
 
 mod back_pressure;
 mod control;
+mod due;
 mod durability;
 mod free_list;
 mod hazard;
@@ -33,6 +34,7 @@ mod header;
 mod latest;
 mod layout;
 mod lend;
+mod liveliness;
 mod loan;
 mod mapping;
 #[cfg(feature = "msgpack")]
@@ -63,6 +65,7 @@ mod topic;
 mod usage;
 mod watched;
 
+pub use due::Due;
 pub use durability::Durability;
 pub use header::Header;
 pub use layout::LARGEST_PAYLOAD;

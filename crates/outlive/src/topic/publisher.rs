@@ -14,6 +14,7 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::due::{Due, Expected};
 use super::header::Header;
 use super::loan::{Left, LenderOfPublisher};
 use super::mapping::Inner;
@@ -69,6 +70,8 @@ pub struct Publisher<M: Payload + ?Sized = [u8]> {
     /// Whether wait sets may wait for room: then all subscribers notify this publisher.
     pub(super) has_sets: Cell<bool>,
     pub(super) options: PublisherOptions,
+    /// By when its next message is expected, if it has a period.
+    pub(super) expected: Option<Arc<Expected>>,
     /// The message that a subscriber is in the way of, and since when.
     pub(super) blocked: Cell<Option<(u64, Instant)>>,
     /// What the ring's earlier publishers have counted.
@@ -132,7 +135,20 @@ impl<M: Payload + ?Sized> Publisher<M> {
     ) -> Result<Publisher<M>, Error> {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
-        let ring = ring::take(&inner, me, process)?;
+        if options.lifespan.is_some() && !stamps {
+            return Err(Error::OtherOptions {
+                path: inner.segment.path().into(),
+                what: "option stamps",
+                found: "false".into(),
+                wanted: "true (without stamps no message has an age)".into(),
+            });
+        }
+        let lifespan = options
+            .lifespan
+            .map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1));
+        let mut ring = ring::take(&inner, me, process, lifespan)?;
+        let expected = options.period.map(|period| Arc::new(Expected::new(period)));
+        ring.others.expect(expected.clone());
         let slots = core::ptr::from_ref(inner.slots(ring.index)?);
         let is_aligned = M::METADATA.align <= 8 && inner.segment.header().type_align() <= 8;
         let marked_before = inner.ring(ring.index).marked.load(Ordering::Relaxed);
@@ -145,6 +161,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             room_until: Cell::new(0),
             has_sets: Cell::new(false),
             options,
+            expected,
             blocked: Cell::new(None),
             marked_before,
             stamps,
@@ -310,6 +327,69 @@ impl<M: Payload + ?Sized> Publisher<M> {
         // The slot has been overwritten: its previous object is in limbo.
         ring.retire(at);
         ring.places[at] = object;
+    }
+
+    /// Returns how many [periods](super::PublisherOptions::period) have passed without a message of
+    /// this publisher: those before its last message, and those that a [`Due`] has taken since.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.expected.as_ref().map_or(0, |expected| expected.missed())
+    }
+
+    /// Returns a source for a [`WaitSet`](crate::wait::WaitSet): ready when this publisher has
+    /// published nothing for its [period](super::PublisherOptions::period), never if it has none.
+    /// Another thread can wait for it, and so tell that this one hangs.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-due-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::topic::{Publisher, Topic};
+    /// use outlive::wait::{Readiness, WaitSet};
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+    /// let often = Publisher::options().period(Duration::from_millis(2));
+    /// let publisher = topic.publisher_with(often)?;
+    /// let due = publisher.due();
+    /// let mut set = WaitSet::new(&domain);
+    /// let key = set.add(&due)?;
+    /// publisher.publish(&1)?;
+    /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(key, Readiness::Missed)]);
+    /// let periods = due.take();
+    /// assert!(periods >= 1 && publisher.missed() >= periods);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn due(&self) -> Due {
+        Due(self.expected.clone())
+    }
+
+    /// Says that this publisher is there, although it has nothing to publish: to subscribers that
+    /// ask for its [liveliness](super::SubscriberOptions::liveliness) it is as if it had published.
+    /// Costs one store, and wakes no process.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-assert-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::RecvError;
+    /// use outlive::topic::{Subscriber, Topic};
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+    /// let publisher = topic.publisher()?;
+    /// let options = Subscriber::options().liveliness(Duration::from_millis(2));
+    /// let mut subscriber = topic.subscriber_with(options)?;
+    /// assert!(matches!(subscriber.recv(), Err(RecvError::NotLively { session: 1, .. })));
+    /// publisher.assert_liveliness();
+    /// assert!(matches!(subscriber.recv(), Err(RecvError::Lively { session: 1, .. })));
+    /// assert_eq!(subscriber.lapses(), 1);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn assert_liveliness(&self) {
+        let asserted = &self.inner.ring(self.ring(|ring| ring.index)).asserted;
+        // Relaxed: only this publisher writes it, and nothing comes with it. If this process died
+        // just before or just after, its token says so.
+        asserted.store(asserted.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Returns how the last message was published, for a publisher that has published.

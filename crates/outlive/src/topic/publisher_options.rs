@@ -28,6 +28,8 @@ use std::time::Duration;
 #[must_use = "options do nothing until a topic makes a publisher with them"]
 pub struct PublisherOptions {
     pub(super) max_blocking: Option<Duration>,
+    pub(super) period: Option<Duration>,
+    pub(super) lifespan: Option<Duration>,
 }
 
 impl PublisherOptions {
@@ -51,6 +53,54 @@ impl PublisherOptions {
     /// nothing.
     pub fn max_blocking(mut self, span: Duration) -> PublisherOptions {
         self.max_blocking = Some(span);
+        self
+    }
+
+    /// Sets how often this publisher means to publish, DDS's *offered deadline*: each period that
+    /// passes without a message is [counted](super::Publisher::missed), and
+    /// [`Publisher::due`](super::Publisher::due) tells another thread of it at its end. No
+    /// subscriber is told: each has a [period](super::SubscriberOptions::period) of its own.
+    /// Default: none.
+    ///
+    /// A period begins when a message is published. With this option each publish looks at the
+    /// clock, and at all rings of the topic that have been in use.
+    pub fn period(mut self, period: Duration) -> PublisherOptions {
+        self.period = Some(period);
+        self
+    }
+
+    /// Sets how long a message of this publisher counts, by its header's stamp and the time of day:
+    /// subscribers pass over an older one, count it as [expired](super::Subscriber::expired), and
+    /// are not given it as history or [latest](super::Subscriber::latest). A subscriber may want
+    /// less ([`max_age`](super::SubscriberOptions::max_age)). Default: for ever.
+    ///
+    /// A topic without [stamps](super::TopicOptions::stamps) refuses it: making the publisher
+    /// returns [`Error::OtherOptions`](crate::Error::OtherOptions). A message without a stamp of its
+    /// own gets one; setting the machine's clock makes messages older, or younger.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-lifespan-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::topic::{Header, Outgoing, Publisher, Topic};
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::open_or_create(&domain, "range")?;
+    /// let mut subscriber = topic.subscriber()?;
+    /// let options = Publisher::options().lifespan(Duration::from_secs(100));
+    /// let publisher = topic.publisher_with(options)?;
+    /// let of_1970 = Header { stamp: 1, ..Header::default() };
+    /// publisher.publish(Outgoing::new(&1).header(of_1970))?;
+    /// publisher.publish(&2)?;
+    /// assert_eq!((*subscriber.recv()?, subscriber.expired()), (2, 1));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # If a process dies
+    /// If the publisher's process dies, the messages that it has left keep their lifespan. Where
+    /// several publishers came one after the other, each before all of the last one's messages were
+    /// overwritten, the shortest lifespan of those that had one counts for what they have left.
+    pub fn lifespan(mut self, span: Duration) -> PublisherOptions {
+        self.lifespan = Some(span);
         self
     }
 

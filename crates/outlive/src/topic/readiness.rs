@@ -4,21 +4,23 @@
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::due::Expected;
 use super::layout::{Claim, SubscriberWords};
+use super::liveliness::Lives;
 use super::mapping::Inner;
 use super::slot::{MessageState, Slot};
 use super::subscriber::Subscriber;
 use super::subscriber::WakeWords;
 use super::watched::Watched as WatchedRings;
-use crate::Error;
-use crate::Payload;
-use crate::TokenId;
-use crate::liveness::Registry;
+use crate::liveness::{Me, Registry};
 use crate::shim::Ordering;
+use crate::sys::clock::Deadline;
+use crate::sys::robust::WakeRelay;
 use crate::wake::{
-    EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitWords, Waited,
-    Watched,
+    EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitList,
+    WaitWords, Waited, Watched,
 };
+use crate::{Error, Payload, RecvError, TokenId};
 
 /// See the head of this file. It keeps the topic mapped.
 #[derive(Clone)]
@@ -30,6 +32,10 @@ pub(crate) struct SubscriberReadiness {
     process: TokenId,
     /// The subscriber has left.
     left: Arc<AtomicBool>,
+    /// By when the next message is expected, if it has a period.
+    expected: Option<Arc<Expected>>,
+    /// Which publishers are lively, if it asks for that.
+    lives: Option<Lives>,
     /// The rings that are looked at, chosen as the subscriber chooses its own.
     watched: Arc<Mutex<WatchedRings>>,
 }
@@ -67,8 +73,44 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             subscriber_slot,
             process: self.process,
             left: Arc::clone(self.told_left.get_or_init(Arc::default)),
+            expected: self.expected.clone(),
+            lives: self.lives.clone(),
             watched: Arc::default(),
         }
+    }
+}
+
+impl<M: Payload + ?Sized> Subscriber<M> {
+    /// Sleeps until there may be a message, or something to tell of a publisher, once, or until the
+    /// deadline.
+    #[cold]
+    pub(super) fn wait_behind_publishers(
+        &self,
+        me: Me,
+        deadline: Deadline,
+    ) -> Result<(), RecvError> {
+        let inner = &*self.inner;
+        if self.is_ready() || deadline.has_passed() || inner.spin_wait.spin(|| self.is_ready()) {
+            return Ok(());
+        }
+        let readiness = self.readiness();
+        let relay = WakeRelay::begin(me.list());
+        let ticket = inner.shared().notifications.count().prepare_wait();
+        let mut prepared = PreparedWait::of(ticket);
+        let mut words = WaitWords::new();
+        // The words first: the look behind them decides whether to sleep on them.
+        readiness.add_words(&mut prepared, &mut words);
+        let SourceState::BehindOwnersUntil(moment) = readiness.look() else { return Ok(()) };
+        let mut owners = Vec::new();
+        readiness.owners(&mut owners);
+        owners.sort_unstable_by_key(|owner| owner.as_u32());
+        owners.dedup();
+        let until = ticket.until(deadline.earlier(moment));
+        WaitList::default().sleep(inner.registry, &relay, words, &owners, true, until).map_err(
+            |errno| RecvError::System(Error::from_errno("wait for", inner.segment.path(), errno)),
+        )?;
+        readiness.woken(&prepared);
+        Ok(())
     }
 }
 
@@ -129,9 +171,29 @@ impl SubscriberReadiness {
 
 impl Waited for SubscriberReadiness {
     fn look(&self) -> SourceState {
-        match self.has_something() {
-            true => SourceState::Ready(Readiness::Readable),
-            false => SourceState::Waiting,
+        if self.has_something() {
+            return SourceState::Ready(Readiness::Readable);
+        }
+        // A subscriber that has left expects nothing.
+        if self.left.load(StdOrdering::Relaxed) {
+            return SourceState::Waiting;
+        }
+        let overdue = self.expected.as_ref().map(|expected| expected.look());
+        let Some(lives) = &self.lives else { return overdue.unwrap_or(SourceState::Waiting) };
+        match (lives.state(&self.inner), overdue) {
+            (Ok(()), _) => SourceState::Ready(Readiness::Changed),
+            (_, Some(ready @ SourceState::Ready(_))) => ready,
+            (Err(moment), Some(SourceState::NotBefore(other))) => {
+                SourceState::BehindOwnersUntil(moment.earlier(other))
+            }
+            (Err(moment), _) => SourceState::BehindOwnersUntil(moment),
+        }
+    }
+
+    /// The publishers that it watches, if it asks for their liveliness.
+    fn owners(&self, into: &mut Vec<TokenId>) {
+        if let Some(lives) = &self.lives {
+            lives.owners(into);
         }
     }
 
@@ -162,7 +224,9 @@ impl Waited for SubscriberReadiness {
     }
 }
 
-/// Ready when a receive is worth a try: the message there may have none of its keys.
+/// Ready when a receive is worth a try: the message there may have none of its keys; or when none
+/// has come for its [`period`](super::SubscriberOptions::period), or a publisher is not
+/// [lively](super::SubscriberOptions::liveliness), is so again, or has died.
 impl<M: Payload + ?Sized> Source for Subscriber<M> {
     fn watched(&self) -> Result<Watched, Error> {
         let readiness = self.readiness();

@@ -8,13 +8,14 @@
 //! | the sample is dropped: hazard pointer = 0 | |
 
 use core::ptr::NonNull;
-use std::time::Instant;
+use std::time::Duration;
 
+use super::durability::lifespan_of;
 use super::layout::{Claim, State};
 use super::readiness::GONE;
 use super::sample::Sample;
 use super::sample_cache::{Free, Taken};
-use super::slot::{INLINE, MessageState, Metadata};
+use super::slot::{INLINE, MessageState, Metadata, Origin};
 use super::subscriber::Subscriber;
 use super::subscriber_slot;
 use crate::shim::Ordering;
@@ -29,11 +30,13 @@ pub(super) enum Took {
     No,
     /// It has none of the subscriber's keys.
     Unwanted,
-    /// It is older than the subscriber takes.
+    /// It is older than the subscriber takes, or than its publisher vouches for.
     Expired,
     /// It is the first one of a session of which the subscriber wants to be told; it stays the next
     /// message.
     NewSession(u32),
+    /// There is something to tell before it; it stays the next message.
+    Told(Box<RecvError>),
     TooManyHeld,
     Damaged(&'static str),
     /// The system does not say whether its memory exists: it stays the next message.
@@ -53,7 +56,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 self.meet_rings()?;
                 continue;
             }
-            let Some((order, ring)) = next else { return Ok(None) };
+            let Some((order, ring)) = next else { return self.none_there() };
             let position = self.cursors[ring];
             if order == GONE {
                 // It is there after all: it takes its turn by its order.
@@ -65,8 +68,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             match self.take_there(ring, position) {
                 Took::Yes(taken) => {
                     self.advance(ring, position + 1);
-                    if self.options.period.is_some() {
-                        self.last = Instant::now();
+                    if let Some(expected) = &self.expected {
+                        expected.taken();
                     }
                     return Ok(Some(Sample::new(taken)));
                 }
@@ -76,6 +79,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                     self.advance(ring, position + 1);
                 }
                 Took::NewSession(session) => return Err(self.told_of(ring, session)),
+                Took::Told(told) => return Err(*told),
                 Took::No => self.skip(ring)?,
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
@@ -86,6 +90,19 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             }
         }
         Ok(None)
+    }
+
+    /// No message is there: returns `None`, or what is to be told behind the last one.
+    #[inline]
+    fn none_there(&self) -> Result<Option<Sample<M>>, RecvError> {
+        if self.is_timed { self.tell().map_or(Ok(None), Err) } else { Ok(None) }
+    }
+
+    #[cold]
+    fn tell(&self) -> Option<RecvError> {
+        let of_publishers = || self.lives.as_ref()?.look(&self.inner);
+        let is_late = || self.expected.as_ref().is_some_and(|expected| expected.take() > 0);
+        of_publishers().or_else(|| is_late().then_some(RecvError::Missed))
     }
 
     /// Returns whether there is something for this subscriber, as far as can be seen without taking
@@ -234,6 +251,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             self.cursors.push(0);
         }
         self.choose_by(seen);
+        // A publisher that comes has told its lifespan before it is counted, and is counted before
+        // its first message.
+        self.is_selective = self.asks || self.inner.has_lifespans(self.cursors.len() as u32);
         Ok(())
     }
 
@@ -268,7 +288,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             if !is_copied && !slot.is_still(position) {
                 return Took::No;
             }
-            if let Some(instead) = self.select(ring, taken) {
+            if let Some(instead) = self.select(ring, taken, metadata.origin) {
                 return instead;
             }
         }
@@ -293,12 +313,23 @@ impl<M: Payload + ?Sized> Subscriber<M> {
 
     /// Returns what becomes of a message, if it is not received.
     #[inline(never)]
-    fn select(&self, ring: usize, taken: &Taken) -> Option<Took> {
+    fn select(&self, ring: usize, taken: &Taken, origin: Origin) -> Option<Took> {
+        if let Some(lives) = &self.lives
+            && let Some(told) = lives.before(&self.inner, ring, &self.cursors)
+        {
+            return Some(Took::Told(Box::new(told)));
+        }
         let keys = &self.options.keys;
         if !keys.is_empty() && keys.binary_search(&taken.header().key).is_err() {
             return Some(Took::Unwanted);
         }
-        if let Some(most) = self.options.max_age
+        let lifespan = origin.has_lifespan().then(|| {
+            let words = self.inner.ring(ring as u32);
+            Duration::from_nanos(lifespan_of(words, taken.position))
+        });
+        // A damaged word.
+        let lifespan = lifespan.filter(|span| !span.is_zero());
+        if let Some(most) = self.options.max_age.into_iter().chain(lifespan).min()
             && taken.age().is_some_and(|age| age > most)
         {
             return Some(Took::Expired);

@@ -67,13 +67,15 @@ fn is_free(words: &RingWords, owner: u32, ends: &Ends) -> bool {
 /// Takes the free ring that is the best for a new publisher. If all are in use, it waits for one
 /// whose publisher is dead already, or that another process is cleaning: that process is about to
 /// finish, or may have died, too.
-pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Error> {
+///
+/// The publisher's messages count for `lifespan` nanoseconds; 0: for ever.
+pub(super) fn take(inner: &Inner, me: Me, process: TokenId, lifespan: u64) -> Result<Ring, Error> {
     let deadline = Deadline::after(LONGEST_CARE);
     loop {
         let ends = inner.ends();
         match take_best(inner, process, &ends)? {
             Taking::Taken(mut ring) => {
-                ring.begin_session(inner);
+                ring.begin_session(inner, lifespan);
                 inner.note_publisher_change();
                 return Ok(*ring);
             }
@@ -283,10 +285,12 @@ impl Ring {
     }
 
     /// Begins a session: from here on the ring's messages are this publisher's.
-    fn begin_session(&mut self, inner: &Inner) {
+    fn begin_session(&mut self, inner: &Inner, lifespan: u64) {
         let words = inner.ring(self.index);
-        let (number, word) = durability::begin(inner, words, self.process, self.published);
-        (self.session, self.origin) = (word, Origin::new(self.process.as_u32(), number));
+        let (number, word) =
+            durability::begin(inner, words, self.process, self.published, lifespan);
+        (self.session, self.origin) =
+            (word, Origin::new(self.process.as_u32(), number, lifespan != 0));
     }
 
     /// Gives up its oldest messages, one after the other, until `wanted` succeeds: never one that a

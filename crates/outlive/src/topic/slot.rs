@@ -44,8 +44,15 @@ const OBJECT: u32 = 1;
 /// The message has a user's header.
 const HEADER: u32 = 2;
 
+/// The message counts for its publisher's lifespan only.
+const LIFESPAN: u32 = 4;
+
 /// Where the number of a session lies in `form`: above the flags.
 const SESSION_AT: u32 = 32 + 3;
+
+/// Where a session's own bits begin: [`LIFESPAN`], and its number.
+const ORIGIN_AT: u32 = SESSION_AT - 1;
+const _: () = assert!((LIFESPAN as u64) << 32 == 1 << ORIGIN_AT);
 
 /// A message's publisher and session, as a slot's words have them: the same for all messages of a
 /// session.
@@ -53,13 +60,19 @@ const SESSION_AT: u32 = 32 + 3;
 pub(super) struct Origin {
     /// The publishing process's token, in the upper half.
     what: u64,
-    /// The session's number, from `SESSION_AT` on.
+    /// The session's number, from `SESSION_AT` on, and whether it has a lifespan.
     form: u64,
 }
 
 impl Origin {
-    pub(super) fn new(publisher: u32, session: u32) -> Origin {
-        Origin { what: u64::from(publisher) << 32, form: u64::from(session) << SESSION_AT }
+    pub(super) fn new(publisher: u32, session: u32, has_lifespan: bool) -> Origin {
+        let flags = u64::from(u32::from(has_lifespan) * LIFESPAN) << 32;
+        Origin { what: u64::from(publisher) << 32, form: u64::from(session) << SESSION_AT | flags }
+    }
+
+    /// Returns whether the publisher has a lifespan.
+    pub(super) fn has_lifespan(self) -> bool {
+        self.form >> 32 & u64::from(LIFESPAN) != 0
     }
 
     /// Returns the publishing process's token.
@@ -186,7 +199,7 @@ impl Slot {
             order: self.order.load(Ordering::Relaxed),
             origin: Origin {
                 what: what & !u64::from(u32::MAX),
-                form: form >> SESSION_AT << SESSION_AT,
+                form: form >> ORIGIN_AT << ORIGIN_AT,
             },
             len: what as u32,
             object: (flags & OBJECT != 0).then_some(form as u32),
@@ -268,7 +281,7 @@ mod tests {
             let position = position as u64;
             let metadata = Metadata {
                 order: 7,
-                origin: Origin::new(8, position as u32),
+                origin: Origin::new(8, position as u32, len % 3 == 0),
                 len: len as u32,
                 object: None,
                 has_header: len % 2 == 0,
@@ -292,7 +305,7 @@ mod tests {
         slot.begin();
         let metadata = Metadata {
             order: 1,
-            origin: Origin::new(u32::MAX, (1 << 29) - 1),
+            origin: Origin::new(u32::MAX, (1 << 29) - 1, true),
             len: 1 << 30,
             object: Some((1 << 29) - 1),
             has_header: false,

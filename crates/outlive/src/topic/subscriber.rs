@@ -16,11 +16,13 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::control::OwnSlot;
+use super::due::Expected;
 use super::durability::{Durability, vouched_from};
 use super::layout::{SubscriberAddress, SubscriberWords};
+use super::liveliness::Lives;
 use super::mapping::Inner;
 use super::ring;
 use super::sample::Sample;
@@ -97,10 +99,16 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) joined_at: Vec<u64>,
     /// By ring: the session of which this subscriber was told last, or got a message.
     pub(super) sessions: Vec<u32>,
-    /// Whether it looks closer at each message: it has keys, or asks for sessions or a `max_age`.
+    /// Whether it asks for something that makes it look closer at each message.
+    pub(super) asks: bool,
+    /// Whether it looks closer at each message: it asks for something, or publishers have a lifespan.
     pub(super) is_selective: bool,
-    /// When the last message came.
-    pub(super) last: Instant,
+    /// By when the next message is expected, if it has a period.
+    pub(super) expected: Option<Arc<Expected>>,
+    /// Which publishers are lively, if it asks for that.
+    pub(super) lives: Option<Lives>,
+    /// Whether there may be something to tell where no message is.
+    pub(super) is_timed: bool,
     /// Tells wait sets that it has left.
     pub(super) told_left: OnceCell<Arc<AtomicBool>>,
     _message: PhantomData<*const M>,
@@ -276,8 +284,17 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         // Also of a ring that has come since the cursors were written.
         let joined_at = (0..inner.rings()).map(|ring| inner.published(ring)).collect();
         options.keys.sort_unstable();
-        let is_selective =
-            !options.keys.is_empty() || options.sessions || options.max_age.is_some();
+        let expected = options.period.map(|period| Arc::new(Expected::new(period)));
+        let lives = options.liveliness.map(Lives::new);
+        if let Some(lives) = &lives {
+            // Their leases begin now; what is to be told comes later.
+            let _ = lives.look(&inner);
+        }
+        let is_timed = expected.is_some() || lives.is_some();
+        let asks = !options.keys.is_empty()
+            || options.sessions
+            || options.max_age.is_some()
+            || lives.is_some();
         Ok(Subscriber {
             subscriber_slot: slot.index,
             own: slot,
@@ -297,8 +314,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             expired: 0,
             joined_at,
             sessions: vec![0; inner.plan.capacity.publishers as usize],
-            is_selective,
-            last: Instant::now(),
+            asks,
+            is_selective: asks,
+            expected,
+            lives,
+            is_timed,
             told_left: OnceCell::new(),
             inner,
             _message: PhantomData,
@@ -343,9 +363,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the next message, or `None` at once if there is none.
     ///
     /// # Errors
-    /// [`RecvError::TooManyHeld`], [`RecvError::Lagged`], [`RecvError::NewSession`] if it is to be
-    /// [told](SubscriberOptions::sessions), [`RecvError::NotOwner`], [`RecvError::Damaged`],
-    /// [`RecvError::System`].
+    /// [`RecvError::TooManyHeld`], [`RecvError::Lagged`], [`RecvError::NotOwner`],
+    /// [`RecvError::Damaged`], [`RecvError::System`]; if the subscriber asked for them,
+    /// [`RecvError::Missed`], [`RecvError::NewSession`], [`RecvError::NotLively`],
+    /// [`RecvError::Lively`], [`RecvError::PublisherDied`].
     ///
     /// # If a process dies
     /// If this process dies during the call, the message counts as taken, or not; other subscribers
@@ -359,7 +380,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// Returns the next message, waiting for one.
     ///
     /// # Errors
-    /// The errors of [`Subscriber::try_recv`], and [`RecvError::Missed`].
+    /// The errors of [`Subscriber::try_recv`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
@@ -372,7 +393,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// passed.
     ///
     /// # Errors
-    /// The errors of [`Subscriber::try_recv`], and [`RecvError::Missed`].
+    /// The errors of [`Subscriber::try_recv`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
@@ -385,7 +406,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// passed.
     ///
     /// # Errors
-    /// The errors of [`Subscriber::try_recv`], and [`RecvError::Missed`].
+    /// The errors of [`Subscriber::try_recv`].
     ///
     /// # If a process dies
     /// The same as with [`Subscriber::try_recv`].
@@ -416,7 +437,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     /// No message is there: decides how long to wait.
     #[cold]
     fn pause(&self, deadline: Deadline) -> Pause {
-        let due = self.options.period.map(|period| Deadline::at(self.last + period));
+        let due = self.expected.as_ref().map(|expected| expected.moment());
         Pause { deadline, due, has_waited: false }
     }
 
@@ -426,21 +447,17 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     fn wait(&mut self, pause: &mut Pause) -> Result<bool, RecvError> {
         if pause.has_waited {
             // No message came, or none for this subscriber.
-            if pause.due.is_some_and(Deadline::has_passed) {
-                self.last = Instant::now();
-                return Err(RecvError::Missed);
-            }
             if pause.deadline.has_passed() {
                 return Ok(false);
             }
         }
         pause.has_waited = true;
         let me = self.enter()?;
-        wait_for_message(
-            self,
-            me,
-            pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due)),
-        )?;
+        let deadline = pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due));
+        match self.lives {
+            None => wait_for_message(self, me, deadline)?,
+            Some(_) => self.wait_behind_publishers(me, deadline)?,
+        }
         Ok(true)
     }
 
@@ -452,10 +469,28 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     }
 
     /// Returns how many messages were passed over because they were older than this subscriber's
-    /// [`max_age`](SubscriberOptions::max_age).
+    /// [`max_age`](SubscriberOptions::max_age), or than their publisher's
+    /// [`lifespan`](super::PublisherOptions::lifespan).
     #[must_use]
     pub fn expired(&self) -> u64 {
         self.expired
+    }
+
+    /// Returns how many [periods](super::SubscriberOptions::period) have passed without a message.
+    /// [`RecvError::Missed`](crate::RecvError::Missed) stands for one or more of them: for all that
+    /// passed before the subscriber asked.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.expected.as_ref().map_or(0, |expected| expected.missed())
+    }
+
+    /// Returns how often a publisher was alive and did nothing for the
+    /// [lease](super::SubscriberOptions::liveliness): each
+    /// [`RecvError::NotLively`](crate::RecvError::NotLively) is one, also one that is still to be
+    /// told.
+    #[must_use]
+    pub fn lapses(&self) -> u64 {
+        self.lives.as_ref().map_or(0, Lives::lapses)
     }
 
     /// Returns how many messages are waiting for this subscriber, as far as they are still there.

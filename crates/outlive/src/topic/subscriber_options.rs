@@ -30,6 +30,7 @@ pub struct SubscriberOptions {
     pub(super) durability: Option<Durability>,
     pub(super) sessions: bool,
     pub(super) max_age: Option<Duration>,
+    pub(super) liveliness: Option<Duration>,
 }
 
 impl SubscriberOptions {
@@ -123,11 +124,57 @@ impl SubscriberOptions {
         self
     }
 
-    /// Sets how often to expect a message: receiving fails with
-    /// [`RecvError::Missed`](crate::RecvError::Missed) when none comes for so long. Default: the
-    /// subscriber waits.
+    /// Sets how often to expect a message, DDS's *deadline*: receiving in any form fails with
+    /// [`RecvError::Missed`](crate::RecvError::Missed) when none comes for so long, a wait set says
+    /// [`Readiness::Missed`](crate::wait::Readiness::Missed), and each period that passes is
+    /// [counted](super::Subscriber::missed). Default: the subscriber waits.
+    ///
+    /// A period begins when the subscriber takes a message. One that is there in time is received,
+    /// however late the subscriber looks for it.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-period-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::RecvError;
+    /// use outlive::topic::{Subscriber, Topic};
+    /// use outlive::wait::{Readiness, WaitSet};
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+    /// let options = Subscriber::options().period(Duration::from_millis(2));
+    /// let mut subscriber = topic.subscriber_with(options)?;
+    /// let mut set = WaitSet::new(&domain);
+    /// let key = set.add(&subscriber)?;
+    /// assert_eq!(set.wait()?.collect::<Vec<_>>(), [(key, Readiness::Missed)]);
+    /// assert_eq!(subscriber.try_recv().map(drop), Err(RecvError::Missed));
+    /// assert!(subscriber.missed() >= 1);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn period(mut self, period: Duration) -> SubscriberOptions {
         self.period = Some(period);
+        self
+    }
+
+    /// Sets how long a publisher may live and do nothing before this subscriber is told, DDS's
+    /// *lease*: receiving in any form fails with
+    /// [`RecvError::NotLively`](crate::RecvError::NotLively), once, behind the messages that are
+    /// there. When the publisher publishes again, or
+    /// [asserts](super::Publisher::assert_liveliness) that it is there, it is told as
+    /// [`RecvError::Lively`](crate::RecvError::Lively); one that dies, at once, as
+    /// [`RecvError::PublisherDied`](crate::RecvError::PublisherDied). A wait set says
+    /// [`Readiness::Changed`](crate::wait::Readiness::Changed) then. Default: it is told of none of
+    /// that.
+    ///
+    /// The subscriber tells it at its first look after the lease, by what two looks of its own have
+    /// seen: never of a publisher that did something within the lease, and of one that did nothing
+    /// before two leases have passed, as long as it looks, or waits in a receive, a wait set or a
+    /// future. Publishers pay nothing for it.
+    ///
+    /// # If a process dies
+    /// A publisher's death wakes a waiting subscriber at once. A stopped publisher is alive, and is
+    /// not lively.
+    pub fn liveliness(mut self, lease: Duration) -> SubscriberOptions {
+        self.liveliness = Some(lease);
         self
     }
 

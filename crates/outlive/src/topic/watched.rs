@@ -14,6 +14,9 @@
 //! later stays in sight until it has exited and the rings are chosen again: after the next change,
 //! or some looks. proof/models/topic_watched.pml.
 
+use std::sync::Arc;
+
+use super::due::Expected;
 use super::mapping::Inner;
 use super::ring_owner::publisher;
 use crate::liveness::Ends;
@@ -119,9 +122,16 @@ pub(super) struct Others {
     seen: Option<u32>,
     /// The count at which there was no other publisher.
     alone_at: Option<u32>,
+    /// By when this publisher's next message is expected, if it has a period: each publish tells.
+    expected: Option<Arc<Expected>>,
 }
 
 impl Others {
+    /// From now on each message is noted there.
+    pub(super) fn expect(&mut self, expected: Option<Arc<Expected>>) {
+        self.expected = expected;
+    }
+
     /// Returns whether no other process publishes.
     #[inline]
     pub(super) fn is_alone(&self, inner: &Inner) -> bool {
@@ -146,8 +156,15 @@ impl Others {
                     highest = highest.max(order(other));
                 }
             }
-            self.seen = Some(seen);
-            self.alone_at = self.rings.is_empty().then_some(seen);
+            match &self.expected {
+                None => {
+                    self.seen = Some(seen);
+                    self.alone_at = self.rings.is_empty().then_some(seen);
+                }
+                // As if another publisher were there, and had come just now: so that the next
+                // message comes here, too, and a publisher without a period pays nothing.
+                Some(expected) => expected.published(),
+            }
         }
         self.rings.iter().map(|&other| order(other)).fold(highest, u64::max)
     }

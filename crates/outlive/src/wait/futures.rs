@@ -405,8 +405,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
 
 impl<M: Payload + ?Sized> Subscriber<M> {
     /// Receives like [`Subscriber::recv`], for `async` under any executor: see
-    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). It ignores the
-    /// [`period`](crate::topic::SubscriberOptions::period).
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-async-{}", std::process::id()));

@@ -137,6 +137,10 @@ impl SourceList {
                 SourceState::Waiting => {}
                 SourceState::BehindOwner(owner) => owners.push(owner),
                 SourceState::BehindOwners => waited.owners(&mut owners),
+                SourceState::BehindOwnersUntil(moment) => {
+                    waited.owners(&mut owners);
+                    until = until.earlier(moment);
+                }
                 SourceState::NotBefore(moment) => until = until.earlier(moment),
             }
         }

@@ -45,7 +45,8 @@ pub enum Readiness {
     Readable,
     /// The peer, all senders of a queue, or the writer of a state have ended.
     Ended,
-    /// The state has another value; the topic has other publishers or subscribers.
+    /// The state has another value; the topic has other publishers or subscribers, or one of them is
+    /// not lively, is so again, or has died.
     Changed,
     /// A publish is worth a try.
     Writable,
@@ -53,6 +54,8 @@ pub enum Readiness {
     Set,
     /// The timer's moment has passed.
     Elapsed,
+    /// The subscriber has got no message, or the publisher has published none, for its period.
+    Missed,
 }
 
 /// What a look at a source finds.
@@ -68,6 +71,8 @@ pub(crate) enum SourceState {
     BehindOwners,
     /// Not ready before that moment.
     NotBefore(Deadline),
+    /// The last two in one.
+    BehindOwnersUntil(Deadline),
 }
 
 impl SourceState {
@@ -88,6 +93,11 @@ pub(crate) struct PreparedWait {
 }
 
 impl PreparedWait {
+    /// Returns a wait that has been prepared, with its fence.
+    pub(crate) fn of(ticket: Ticket) -> PreparedWait {
+        PreparedWait { made: true, ticket, asked: None }
+    }
+
     /// Prepares a wait, unless the one before still stands. Returns whether a fence must follow: at
     /// least the first time, for a source that has also told notifiers something else.
     pub(crate) fn prepare(&mut self, count: &EventCount) -> bool {
@@ -105,7 +115,7 @@ pub(crate) trait Waited: Send + Sync {
     fn look(&self) -> SourceState;
 
     /// Adds the owners whose end would call for another look, after a look that returned
-    /// `BehindOwners`.
+    /// `BehindOwners` or `BehindOwnersUntil`.
     fn owners(&self, _into: &mut Vec<TokenId>) {}
 
     /// Returns the eventcount that the process that makes it ready notifies: the set prepares a

@@ -106,6 +106,7 @@ mod stopped_notifiers;
 mod store;
 mod tasks;
 mod tokens;
+mod topic_alive;
 mod topic_churn;
 mod topic_crowd;
 mod topic_damage;
@@ -220,6 +221,7 @@ const ALL: &[&[runner::Check]] = &[
     topic_samples::CHECKS,
     topic_sessions::CHECKS,
     topic_deaths::CHECKS,
+    topic_alive::CHECKS,
     topic_churn::CHECKS,
     topic_crowd::CHECKS,
     topic_damage::CHECKS,

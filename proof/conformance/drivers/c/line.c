@@ -76,6 +76,8 @@ void fail(int code) {
         NAMED(OUTLIVE_BROKEN), NAMED(OUTLIVE_PANIC), NAMED(OUTLIVE_FAILED),
         NAMED(OUTLIVE_LAGGED),
         NAMED(OUTLIVE_NEW_SESSION),
+        NAMED(OUTLIVE_NOT_LIVELY),
+        NAMED(OUTLIVE_LIVELY),
     };
     for (size_t at = 0; at < sizeof names / sizeof *names; at++)
         if (names[at].code == code) {

@@ -164,6 +164,8 @@ static void topic_publisher(void) {
     outlive_publisher_t *publisher = NULL;
     uint64_t span = 0;
     if (option(2, "blocking", &span)) options.max_blocking = span * 1000000;
+    if (option(2, "lifespan", &span)) options.lifespan = span * 1000000;
+    if (option(2, "period", &span)) options.period = span * 1000000;
     TRY(outlive_topic_publisher(it()->main, &options, &publisher));
     it()->in = publisher;
     OK();
@@ -177,6 +179,7 @@ static void topic_subscriber(void) {
     options.sessions = (uint32_t)flag(2, "sessions");
     if (option(2, "age", &value)) options.max_age = value * 1000000;
     if (option(2, "history", &value)) options.history = (uint32_t)value;
+    if (option(2, "lease", &value)) options.liveliness = value * 1000000;
     if (option(2, "keep", &value)) options.keep_last = (uint32_t)value;
     if (option(2, "period", &value)) options.period = value * 1000000;
     for (size_t at = 2; at < word_count; at++)
@@ -285,6 +288,14 @@ static void topic_consume(void) {
     OK();
 }
 
+static void topic_assert(void) {
+    outlive_publisher_assert_liveliness(it()->in);
+    OK();
+}
+
+NUMBER(topic_lapses, outlive_subscriber_lapses(it()->out))
+NUMBER(topic_missed, outlive_subscriber_missed(it()->out) > 0)
+NUMBER(topic_late, outlive_publisher_missed(it()->in) > 0)
 NUMBER(topic_expired, outlive_subscriber_expired(it()->out))
 NUMBER(topic_lost, outlive_subscriber_lost(it()->out))
 NUMBER(topic_lag, outlive_subscriber_lag(it()->out))
@@ -323,6 +334,7 @@ const struct verb topic_verbs[] = {
     V(topic, recv_msgpack, AT_LEAST(1)), V(topic, recv, 2), V(topic, latest, 1), V(topic, recv_hex, 2),
     V(topic, described, 3), V(topic, payload, 1), V(topic, publish_track, 2), V(topic, recv_track, 2),
     V(topic, publish_cloud, 3), V(topic, recv_cloud, 2),
+    V(topic, assert, 1), V(topic, lapses, 1), V(topic, missed, 1), V(topic, late, 1),
     V(topic, drain, 3), V(topic, drain_all, 1), V(topic, consume, 2), V(topic, expired, 1), V(topic, lost, 1), V(topic, lag, 1),
     V(topic, publishers, 1), V(topic, subscribers, 1),
     V(sample, show, 0), V(sample, sequence, 0), V(sample, order, 0), V(sample, key, 0), V(sample, frame, 0),

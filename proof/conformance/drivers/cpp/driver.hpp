@@ -118,6 +118,8 @@ inline string name_of(const std::error_code &code) {
     case OUTLIVE_FAILED: return "OUTLIVE_FAILED";
     case OUTLIVE_LAGGED: return "OUTLIVE_LAGGED";
     case OUTLIVE_NEW_SESSION: return "OUTLIVE_NEW_SESSION";
+    case OUTLIVE_NOT_LIVELY: return "OUTLIVE_NOT_LIVELY";
+    case OUTLIVE_LIVELY: return "OUTLIVE_LIVELY";
     default: return std::to_string(code.value());
     }
 }

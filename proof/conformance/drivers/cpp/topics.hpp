@@ -95,6 +95,8 @@ public:
         if (verb == "publisher") {
             outlive_publisher_options_t options = OUTLIVE_PUBLISHER_OPTIONS_INIT;
             options.max_blocking = option(args, "blocking", 0) * 1000000;
+            options.lifespan = option(args, "lifespan", 0) * 1000000;
+            options.period = option(args, "period", 0) * 1000000;
             return topic.out.emplace(topic.topic.publisher(options).value()), ok();
         }
         if (verb == "subscriber") {
@@ -102,6 +104,7 @@ public:
             options.reliable = flag(args, "reliable");
             options.sessions = flag(args, "sessions");
             options.max_age = option(args, "age", 0) * 1000000;
+            options.liveliness = option(args, "lease", 0) * 1000000;
             options.history = static_cast<uint32_t>(option(args, "history", 0));
             options.keep_last = static_cast<uint32_t>(option(args, "keep", 0));
             options.period = option(args, "period", 0) * 1000000;
@@ -149,7 +152,11 @@ public:
         if (verb == "publish_msgpack" || verb == "recv_msgpack") throw Unsupported{};
         if (verb == "publishers") return ok(topic.in->publisher_count());
         if (verb == "subscribers") return ok(topic.out->subscriber_count());
+        if (verb == "assert") return topic.out->assert_liveliness(), ok();
+        if (verb == "late") return ok(static_cast<uint64_t>(topic.out->missed() > 0));
         outlive::Subscriber &subscriber = topic.in.value();
+        if (verb == "lapses") return ok(subscriber.lapses());
+        if (verb == "missed") return ok(static_cast<uint64_t>(subscriber.missed() > 0));
         if (verb == "recv") return take(subscriber.recv(until(args.at(1))).value());
         if (verb == "latest") return take(subscriber.latest().value());
         if (verb == "recv_track") {

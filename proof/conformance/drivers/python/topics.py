@@ -82,7 +82,11 @@ def subscriber(name: str) -> Any:
 
 def publish_to(name: str, *options: str) -> None:
     limit = [seconds(option[9:]) for option in options if option.startswith("blocking=")]
-    things[f"{name} publisher"] = thing(name).publisher(max_blocking=limit[0] if limit else None)
+    period = next((seconds(option[7:]) for option in options if option.startswith("period=")), None)
+    lifespan = next((seconds(option[9:]) for option in options if option.startswith("lifespan=")), None)
+    things[f"{name} publisher"] = thing(name).publisher(
+        max_blocking=limit[0] if limit else None, period=period, lifespan=lifespan
+    )
 
 
 def subscribe(name: str, *options: str) -> None:
@@ -90,6 +94,7 @@ def subscribe(name: str, *options: str) -> None:
     things[f"{name} subscriber"] = thing(name).subscriber(
         reliable="reliable" in options,
         sessions="sessions" in options,
+        liveliness=next((seconds(option[6:]) for option in options if option.startswith("lease=")), None),
         max_age=next((seconds(option[4:]) for option in options if option.startswith("age=")), None),
         keys=[int(option[4:]) for option in options if option.startswith("key=")],
         period=period[0] if period else None,
@@ -215,6 +220,10 @@ VERBS: Verbs = {
         drain=drain,
         drain_all=drain_all,
         consume=consume,
+        lapses=lambda name: subscriber(name).lapses,
+        missed=lambda name: int(subscriber(name).missed > 0),
+        **{"assert": lambda name: publisher(name).assert_liveliness()},
+        late=lambda name: int(publisher(name).missed > 0),
         expired=lambda name: subscriber(name).expired,
         lost=lambda name: subscriber(name).lost,
         lag=lambda name: subscriber(name).lag,

@@ -158,6 +158,12 @@ impl Topics {
                 if let Some(span) = answer::option(options, "blocking")? {
                     how = how.max_blocking(Duration::from_millis(span));
                 }
+                if let Some(span) = answer::option(options, "lifespan")? {
+                    how = how.lifespan(Duration::from_millis(span));
+                }
+                if let Some(period) = answer::option(options, "period")? {
+                    how = how.period(Duration::from_millis(period));
+                }
                 let publisher = find(&mut self.topics, name)?.publisher_with(how)?;
                 self.publishers.insert((*name).to_owned(), leak(publisher));
                 done()
@@ -174,6 +180,9 @@ impl Topics {
                     .sessions(options.contains(&"sessions"));
                 if let Some(age) = answer::option(options, "age")? {
                     how = how.max_age(Duration::from_millis(age));
+                }
+                if let Some(lease) = answer::option(options, "lease")? {
+                    how = how.liveliness(Duration::from_millis(lease));
                 }
                 if let Some(keep) = answer::option(options, "keep")? {
                     how = how.keep_last(keep);
@@ -317,6 +326,13 @@ impl Topics {
                 }
                 done()
             }
+            ("assert", [name]) => {
+                self.publisher(name)?.assert_liveliness();
+                done()
+            }
+            ("lapses", [name]) => said(self.subscriber(name)?.lapses()),
+            ("missed", [name]) => said(u64::from(self.subscriber(name)?.missed() > 0)),
+            ("late", [name]) => said(u64::from(self.publisher(name)?.missed() > 0)),
             ("expired", [name]) => said(self.subscriber(name)?.expired()),
             ("lost", [name]) => said(self.subscriber(name)?.lost()),
             ("lag", [name]) => said(self.subscriber(name)?.lag()),

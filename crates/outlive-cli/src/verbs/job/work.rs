@@ -11,8 +11,8 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use super::MakeArgs;
 use crate::cli::Common;
 use crate::duration;
 use crate::exit::{Code, Failure};
-use crate::output::talk;
+use crate::output::{self, talk};
 use crate::process;
 use crate::verbs::awaited::{Awaited, Found};
 
@@ -43,7 +43,8 @@ use crate::verbs::awaited::{Awaited, Found};
 /// a job is set aside ('outlive job aside'). So each job is done at least once, and a command may
 /// find a part of its work done by an attempt before.
 ///
-/// work goes on until a signal ends it. With --drain or --timeout it ends by itself: with exit code
+/// work goes on until a signal ends it, or the reader of its standard output has gone and a command
+/// fails for that (exit code 0; its job is given back). With --drain or --timeout it ends by itself: with exit code
 /// 0, or with 1 if it has set a job aside. It exits with 126 or 127 when the command cannot be run
 /// or is not found.
 ///
@@ -196,6 +197,11 @@ impl Workers<'_> {
         if status.success() {
             return Ok(job.done()?);
         }
+        // As `head` leaves it: each command would fail in the same way, and set its job aside.
+        if has_lost_its_reader(status) && output::has_no_reader() {
+            self.ends.store(true, Ordering::Relaxed);
+            return Ok(job.release()?);
+        }
         if self.max_attempts != 0 && job.attempts() >= self.max_attempts {
             self.say(&job, format_args!("ended by {status}, and is set aside"));
             self.aside.fetch_add(1, Ordering::Relaxed);
@@ -236,6 +242,12 @@ impl Workers<'_> {
         };
         command.spawn()
     }
+}
+
+/// Returns whether a command has ended because no process reads what it writes; a shell tells that
+/// of its last command by a code.
+fn has_lost_its_reader(status: ExitStatus) -> bool {
+    status.signal() == Some(libc::SIGPIPE) || status.code() == Some(128 + libc::SIGPIPE)
 }
 
 /// Returns whether a command could not be started because of what its arguments are.

@@ -159,6 +159,8 @@ impl Report {
                 "depth",
                 format!("{} of each publisher", output::counted(u64::from(self.depth), "message")),
             ),
+            ("durability", self.durability.clone()),
+            ("reliability", if self.reliable { "reliable" } else { "best effort" }.to_owned()),
             ("size", format!("{}, at most {}", bytes(self.bytes), bytes(self.max_bytes))),
             (
                 "room for",

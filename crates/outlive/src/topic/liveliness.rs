@@ -1,0 +1,244 @@
+//! Liveliness: a publisher that lives and does nothing is told, to a subscriber that asks for it.
+//!
+//! What a publisher does is seen in words that it alone writes: how many messages it has published,
+//! and how often it has asserted that it is there. A subscriber with a lease remembers them, and
+//! *its own* moment of the look that first saw these values:
+//!
+//! | a look finds | it tells |
+//! | --- | --- |
+//! | the publisher's token dead | `PublisherDied`, once |
+//! | other values than before | `Lively`, if it had told `NotLively` |
+//! | the same values, and a lease between the two looks | `NotLively`, once |
+//! | another session, or none | nothing, if the publisher has left in order; else `PublisherDied` |
+//!
+//! So `NotLively` is never said of a publisher that did something within the lease: the values were
+//! the same from one look to the other. All the subscriber's words are its process's own: a death or
+//! a stop of it leaves nothing to repair. Its sleep watches the publishers' ends, so a death is told
+//! at once.
+//!
+//! | the publisher dies, or is stopped | what the subscriber tells |
+//! | --- | --- |
+//! | at any instruction | died: at once. Stopped: `NotLively` after the lease, and `Lively` when it goes on |
+//! | between a message's slot and `published` | the message is received; it counts as nothing done, until `published` says so |
+//! | between `left` and `session` = 0, as it leaves | died, or stopped: the same |
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::layout::RingWords;
+use super::mapping::Inner;
+use crate::claim::Holder;
+use crate::shim::Ordering;
+use crate::sys::clock::{self, Deadline};
+use crate::{RecvError, TokenId};
+
+/// Of which publishers a subscriber is told. Shared with its wait sets.
+#[derive(Clone)]
+pub(super) struct Lives(Arc<Mutex<Looked>>);
+
+struct Looked {
+    /// Nanoseconds, not 0.
+    lease: u64,
+    /// By ring.
+    rings: Vec<Seen>,
+    /// What is to be told, oldest first.
+    news: VecDeque<News>,
+    /// How often a publisher's lease has passed.
+    lapses: u64,
+    /// Before that moment no look is needed between messages.
+    next: u64,
+}
+
+/// What the last look at a ring has found.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// The session; 0: none is watched.
+    session: u64,
+    published: u64,
+    asserted: u32,
+    /// When a look first saw these values.
+    since: u64,
+    has_lapsed: bool,
+    is_over: bool,
+}
+
+impl Seen {
+    fn publisher(&self) -> Option<TokenId> {
+        TokenId::from_word(self.session as u32).filter(|_| !self.is_over)
+    }
+
+    fn number(&self) -> u32 {
+        (self.session >> 32) as u32
+    }
+}
+
+/// What is to be told of a ring's publisher.
+struct News {
+    ring: usize,
+    /// Behind the messages before that one.
+    behind: u64,
+    told: RecvError,
+}
+
+impl RingWords {
+    /// The session that has ended in order is that one.
+    fn has_left(&self, number: u32) -> bool {
+        // Relaxed: written before `session`, which the caller has loaded with Acquire.
+        self.left.load(Ordering::Relaxed) == number
+    }
+}
+
+impl Looked {
+    /// Looks at all rings.
+    fn look(&mut self, inner: &Inner) {
+        // Before the words: a lease that has passed by now has passed when they are read.
+        let now = clock::monotonic_nanos();
+        let rings = inner.rings() as usize;
+        if self.rings.len() < rings {
+            self.rings.resize(rings, Seen::default());
+        }
+        for ring in 0..rings {
+            self.look_at(inner, ring, now);
+        }
+        self.next = now.saturating_add(self.lease / 4);
+    }
+
+    fn look_at(&mut self, inner: &Inner, ring: usize, now: u64) {
+        let words = inner.ring(ring as u32);
+        let registry = inner.registry;
+        // Acquire pairs with `durability::begin` and `durability::end`.
+        let session = words.session.load(Ordering::Acquire);
+        let seen = self.rings[ring];
+        if session != seen.session {
+            if let Some(publisher) = seen.publisher()
+                && !words.has_left(seen.number())
+                && !registry.is_alive(publisher)
+            {
+                // Another process has taken its ring, or swept it.
+                self.tell_death(inner, ring, seen.published, seen.number(), publisher);
+            }
+            self.rings[ring] = begin(inner, words, session);
+            return;
+        }
+        let Some(publisher) = seen.publisher() else { return };
+        if !registry.is_alive(publisher) {
+            let behind = inner.all_published(ring as u32);
+            self.tell_death(inner, ring, behind, seen.number(), publisher);
+            self.rings[ring].is_over = true;
+            return;
+        }
+        let (published, asserted) = done(inner, words, ring);
+        let known = &mut self.rings[ring];
+        if (published, asserted) != (seen.published, seen.asserted) {
+            // After the words: they are as they were read, or changed, since then.
+            let since = clock::monotonic_nanos();
+            *known = Seen { published, asserted, since, has_lapsed: false, ..seen };
+            if seen.has_lapsed {
+                let publisher = Holder::of(registry, publisher);
+                let told = RecvError::Lively { session: seen.number(), publisher };
+                // Before the message by which it is seen to be lively.
+                self.news.push_back(News { ring, behind: seen.published, told });
+            }
+        } else if !seen.has_lapsed && now.saturating_sub(seen.since) >= self.lease {
+            known.has_lapsed = true;
+            self.lapses += 1;
+            let publisher = Holder::of(registry, publisher);
+            let told = RecvError::NotLively { session: seen.number(), publisher };
+            self.news.push_back(News { ring, behind: published, told });
+        }
+    }
+
+    fn tell_death(
+        &mut self,
+        inner: &Inner,
+        ring: usize,
+        behind: u64,
+        session: u32,
+        publisher: TokenId,
+    ) {
+        let publisher = Holder::of(inner.registry, publisher);
+        let told = RecvError::PublisherDied { session, publisher };
+        self.news.push_back(News { ring, behind, told });
+    }
+
+    /// Returns when a lease may have passed next.
+    fn moment(&self) -> Deadline {
+        let waited =
+            self.rings.iter().filter(|seen| seen.publisher().is_some() && !seen.has_lapsed);
+        let first = waited.map(|seen| seen.since.saturating_add(self.lease)).min();
+        first.map_or(Deadline::NEVER, Deadline::at_nanos)
+    }
+}
+
+/// Returns what a publisher has done so far.
+fn done(inner: &Inner, words: &RingWords, ring: usize) -> (u64, u32) {
+    // Relaxed: a count, nothing comes with it.
+    (inner.published(ring as u32), words.asserted.load(Ordering::Relaxed))
+}
+
+/// Begins to watch a session, if its publisher is the ring's owner: see `durability::vouched_from`.
+fn begin(inner: &Inner, words: &RingWords, session: u64) -> Seen {
+    let is_owner = |publisher: TokenId| {
+        words.owner.load(Ordering::Relaxed) == publisher.as_u32()
+            && inner.registry.is_alive(publisher)
+    };
+    if !TokenId::from_word(session as u32).is_some_and(is_owner) {
+        return Seen { session, is_over: true, ..Seen::default() };
+    }
+    let (published, asserted) = (words.published.load(Ordering::Acquire).min(1 << 62), {
+        words.asserted.load(Ordering::Relaxed)
+    });
+    let since = clock::monotonic_nanos();
+    Seen { session, published, asserted, since, has_lapsed: false, is_over: false }
+}
+
+impl Lives {
+    pub(super) fn new(lease: Duration) -> Lives {
+        let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let (rings, news) = (Vec::new(), VecDeque::new());
+        Lives(Arc::new(Mutex::new(Looked { lease, rings, news, lapses: 0, next: 0 })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Looked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the publishers, behind all messages that are there; returns what is to be told.
+    #[cold]
+    pub(super) fn look(&self, inner: &Inner) -> Option<RecvError> {
+        let mut looked = self.lock();
+        looked.look(inner);
+        looked.news.pop_front().map(|news| news.told)
+    }
+
+    /// Returns what is to be told before the next message of a ring. `cursors` says which messages
+    /// have been taken.
+    pub(super) fn before(&self, inner: &Inner, ring: usize, cursors: &[u64]) -> Option<RecvError> {
+        let mut looked = self.lock();
+        let has_lapsed = looked.rings.get(ring).is_some_and(|seen| seen.has_lapsed);
+        if has_lapsed || clock::monotonic_nanos() >= looked.next {
+            looked.look(inner);
+        }
+        let is_due = |news: &News| cursors.get(news.ring).is_some_and(|at| *at >= news.behind);
+        let at = looked.news.iter().position(is_due)?;
+        looked.news.remove(at).map(|news| news.told)
+    }
+
+    pub(super) fn lapses(&self) -> u64 {
+        self.lock().lapses
+    }
+
+    /// Looks at the publishers for a wait set: whether there is something to tell, or else until
+    /// when there is nothing while they live.
+    pub(super) fn state(&self, inner: &Inner) -> Result<(), Deadline> {
+        let mut looked = self.lock();
+        looked.look(inner);
+        if looked.news.is_empty() { Err(looked.moment()) } else { Ok(()) }
+    }
+
+    /// Adds the publishers that the last look has found alive.
+    pub(super) fn owners(&self, into: &mut Vec<TokenId>) {
+        into.extend(self.lock().rings.iter().filter_map(Seen::publisher));
+    }
+}
