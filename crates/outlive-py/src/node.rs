@@ -147,6 +147,7 @@ pub(crate) fn pairs(attributes: &outlive::Attributes) -> BTreeMap<String, String
 /// (['total'], [])
 /// >>> watch.changed(timeout=0) is None
 /// True
+/// >>> import asyncio
 /// >>> async def follow():
 /// ...     async for names, nodes in domain.watch():
 /// ...         return names
