@@ -142,14 +142,29 @@ impl Inner {
     pub(super) fn subscriber_slot(&self, index: u32) -> Result<SubscriberWords<'_>, Error> {
         let (at, bytes) = (self.plan.subscriber_slot_at(index), self.plan.subscriber_slot_bytes());
         let _: &AtomicU64 = self.segment.at(at + bytes - 8)?;
-        // SAFETY: `at` has checked that its last word is in the mapping and the file; page-aligned;
-        // all atomics.
-        Ok(unsafe { SubscriberWords::at(self.segment.address(at), &self.plan) })
+        // SAFETY: `at` has checked that its last word is in the mapping and the file.
+        Ok(unsafe { self.subscriber_words(index) })
+    }
+
+    /// # Safety
+    /// The slot is in the mapping and the file.
+    unsafe fn subscriber_words(&self, index: u32) -> SubscriberWords<'_> {
+        // SAFETY: it exists, as the caller says; page-aligned; all atomics; mappings do not shrink.
+        unsafe {
+            let base = self.segment.address(self.plan.subscriber_slot_at(index));
+            SubscriberWords::at(base, &self.plan)
+        }
     }
 
     /// Returns all subscribers' slots that exist.
     pub(super) fn subscriber_slots(&self) -> impl Iterator<Item = SubscriberWords<'_>> {
-        (0..self.subscriber_slot_count()).map_while(|index| self.subscriber_slot(index).ok())
+        let mut count = self.subscriber_slot_count();
+        // One check for all: a file has, and a process maps, no slot without those before it.
+        while count > 0 && self.subscriber_slot(count - 1).is_err() {
+            count -= 1;
+        }
+        // SAFETY: the last of them is in the mapping and the file, so all are.
+        (0..count).map(|index| unsafe { self.subscriber_words(index) })
     }
 
     pub(super) fn make_ring(&self, ring: u32) -> Result<(), Error> {
