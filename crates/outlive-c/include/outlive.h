@@ -80,6 +80,22 @@
 #define OUTLIVE_STRUCT_ARRAY_FIELD(type, member, payload) \
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, \
         { OUTLIVE_EXTENT_OF(((type *)0)->member), 0, 0, 0 }, &(payload) }
+/** The last field of a struct that ends in a flexible array member, of numbers or of structs: a message
+ * has any number of them behind the struct, which ends where they begin.
+ *
+ * struct detections { uint64_t stamp; struct rect boxes[]; };
+ * OUTLIVE_PAYLOAD(detections_payload, struct detections, "Detections", OUTLIVE_FIELD(struct detections, stamp),
+ *                 OUTLIVE_STRUCT_TAIL_FIELD(struct detections, boxes, rect_payload)); */
+#define OUTLIVE_TAIL_FIELD(type, member) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0]), { OUTLIVE_TAIL, 0, 0, 0 }, NULL }
+#define OUTLIVE_STRUCT_TAIL_FIELD(type, member, payload) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { OUTLIVE_TAIL, 0, 0, 0 }, &(payload) }
+/** The bytes of a message with so many items in its tail, and how many items a message of so many bytes
+ * has: OUTLIVE_TAIL_SIZE(struct detections, boxes, 3). */
+#define OUTLIVE_TAIL_SIZE(type, member, count) \
+    (offsetof(type, member) + (size_t)(count) * sizeof(((type *)0)->member[0]))
+#define OUTLIVE_TAIL_COUNT(type, member, size) \
+    ((size) < offsetof(type, member) ? (size_t)0 : ((size) - offsetof(type, member)) / sizeof(((type *)0)->member[0]))
 /* An array of no items does not compile. */
 #define OUTLIVE_EXTENT_OF(array) \
     (sizeof(array) / sizeof((array)[0]) * sizeof(char[sizeof(array) == 0 ? -1 : 1]))
@@ -322,6 +338,12 @@
  * In an `outlive_field_t`: the type that `nested` describes.
  */
 #define OUTLIVE_TYPE_STRUCT 64
+
+/**
+ * In an `outlive_field_t`, as the outermost extent of a struct's last field: any number of items
+ * follow the struct, as in a flexible array member. OUTLIVE_TAIL_FIELD sets it.
+ */
+#define OUTLIVE_TAIL UINT32_MAX
 
 /**
  * In an `outlive_payload_t`: values as they lie in memory, with fields.
@@ -1726,7 +1748,8 @@ int outlive_peer_info(const struct outlive_domain_t *domain, uint32_t token, str
 /**
  * Returns a domain like the given one in `*with`, by which things are made that carry those
  * `count` attributes: 4,080 bytes in all, four for each counted. What is there already must have
- * them, or opening it gives EINVAL. The same folder; closing either leaves the other.
+ * them, or opening it gives EINVAL; so does opening anything by it when a key is empty, or all are
+ * too long. The same folder; closing either leaves the other.
  *
  * Owner: `*with` is the caller's, until `outlive_domain_close`.
  *

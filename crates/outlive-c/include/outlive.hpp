@@ -4,9 +4,9 @@
  * - `X::open_or_create(domain, name, ...)`, `X::open(domain, name)` and `X::create_new(domain, name,
  *   ...)` return an `outlive::expected<X>`: the object, or a `Failure` with a code and a message
  *   (ENOENT: `open` found nothing of that name; EEXIST: `create_new` found something; EINVAL: an
- *   option contradicts what is there; and the rest of `outlive_opening_t` in outlive.h). Only `value()` and the functions that say so here throw: an
- *   `outlive::Error`, a `std::system_error`. Without exceptions (-fno-exceptions) these abort with
- *   the message.
+ *   option contradicts what is there; and the rest of `outlive_opening_t` in outlive.h). Only
+ *   `value()` and the functions that say so here throw: an `outlive::Error`, a `std::system_error`.
+ *   Without exceptions (-fno-exceptions) these abort with the message.
  * - Handles close themselves; they are moved, not copied. An object keeps what it was made from
  *   alive.
  * - Locks work with `std::scoped_lock`, `std::unique_lock` and `std::shared_lock` (outlive/lock.hpp
@@ -34,6 +34,7 @@
 #include "outlive/rpc.hpp"
 #include "outlive/state.hpp"
 #include "outlive/sync.hpp"
+#include "outlive/tail.hpp"
 #include "outlive/topic.hpp"
 #include "outlive/wait_set.hpp"
 

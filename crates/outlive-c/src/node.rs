@@ -61,7 +61,8 @@ fn no_attribute(key: &str) -> Failure {
 
 /// Returns a domain like the given one in `*with`, by which things are made that carry those
 /// `count` attributes: 4,080 bytes in all, four for each counted. What is there already must have
-/// them, or opening it gives EINVAL. The same folder; closing either leaves the other.
+/// them, or opening it gives EINVAL; so does opening anything by it when a key is empty, or all are
+/// too long. The same folder; closing either leaves the other.
 ///
 /// Owner: `*with` is the caller's, until `outlive_domain_close`.
 ///

@@ -34,6 +34,10 @@ pub const OUTLIVE_TYPE_F64: u32 = 11;
 /// In an `outlive_field_t`: the type that `nested` describes.
 pub const OUTLIVE_TYPE_STRUCT: u32 = 64;
 
+/// In an `outlive_field_t`, as the outermost extent of a struct's last field: any number of items
+/// follow the struct, as in a flexible array member. OUTLIVE_TAIL_FIELD sets it.
+pub const OUTLIVE_TAIL: u32 = u32::MAX;
+
 /// In an `outlive_payload_t`: values as they lie in memory, with fields.
 pub const OUTLIVE_ENCODING_RAW: u32 = 0;
 /// In an `outlive_payload_t`: msgpack.
@@ -126,18 +130,24 @@ pub(crate) unsafe fn description(
         return Ok(Some(Description::encoded(name, encoding)?));
     }
     // SAFETY: the caller guarantees valid fields.
-    let shape = unsafe { shape(given, 1, &mut 0) }?;
+    let (shape, tail) = unsafe { shape(given, 1, &mut 0) }?;
     let one = Description::raw(name, shape)?;
+    let one = match tail {
+        Some(tail) => one.with_tail(tail)?,
+        None => one,
+    };
     Ok(Some(if given.is_slice != 0 { one.slice()? } else { one }))
 }
 
+/// Returns a type's fields, and its tail if it has one.
+///
 /// # Safety
 /// As with [`description`].
 unsafe fn shape(
     given: &outlive_payload_t,
     depth: usize,
     count: &mut usize,
-) -> Result<Struct, Failure> {
+) -> Result<(Struct, Option<Field>), Failure> {
     *count += given.field_count;
     // A description that names itself would have no end.
     if depth > MOST_DEPTH || *count > MOST_FIELDS {
@@ -162,13 +172,23 @@ unsafe fn shape(
             // SAFETY: the caller guarantees NULL or a description.
             let nested = unsafe { borrow(field.nested, "a nested type's description") }?;
             // SAFETY: the caller guarantees valid fields.
-            Item::Struct(unsafe { shape(nested, depth + 1, count) }?)
+            let (nested, tail) = unsafe { shape(nested, depth + 1, count) }?;
+            if tail.is_some() {
+                let why = format!("the type of '{name}' has a tail, which a message alone has");
+                return Err(Failure::new(libc::EINVAL, &why));
+            }
+            Item::Struct(nested)
         } else {
             Item::Number(number(field.type_number)?)
         };
         fields.push(Field { name, offset: field.offset, extents, item });
     }
-    Ok(Struct { size: given.size, align: given.align, fields })
+    let tail = fields.pop_if(|field: &mut Field| field.extents.first() == Some(&OUTLIVE_TAIL));
+    let tail = tail.map(|mut tail| {
+        tail.extents.remove(0);
+        tail
+    });
+    Ok((Struct { size: given.size, align: given.align, fields }, tail))
 }
 
 const _: () = assert!(MOST_EXTENTS == 4);

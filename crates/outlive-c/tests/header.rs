@@ -137,6 +137,22 @@ const MACROS: &str = "\
 #define OUTLIVE_STRUCT_ARRAY_FIELD(type, member, payload) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, \\
         { OUTLIVE_EXTENT_OF(((type *)0)->member), 0, 0, 0 }, &(payload) }
+/** The last field of a struct that ends in a flexible array member, of numbers or of structs: a message
+ * has any number of them behind the struct, which ends where they begin.
+ *
+ * struct detections { uint64_t stamp; struct rect boxes[]; };
+ * OUTLIVE_PAYLOAD(detections_payload, struct detections, \"Detections\", OUTLIVE_FIELD(struct detections, stamp),
+ *                 OUTLIVE_STRUCT_TAIL_FIELD(struct detections, boxes, rect_payload)); */
+#define OUTLIVE_TAIL_FIELD(type, member) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0]), { OUTLIVE_TAIL, 0, 0, 0 }, NULL }
+#define OUTLIVE_STRUCT_TAIL_FIELD(type, member, payload) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { OUTLIVE_TAIL, 0, 0, 0 }, &(payload) }
+/** The bytes of a message with so many items in its tail, and how many items a message of so many bytes
+ * has: OUTLIVE_TAIL_SIZE(struct detections, boxes, 3). */
+#define OUTLIVE_TAIL_SIZE(type, member, count) \\
+    (offsetof(type, member) + (size_t)(count) * sizeof(((type *)0)->member[0]))
+#define OUTLIVE_TAIL_COUNT(type, member, size) \\
+    ((size) < offsetof(type, member) ? (size_t)0 : ((size) - offsetof(type, member)) / sizeof(((type *)0)->member[0]))
 /* An array of no items does not compile. */
 #define OUTLIVE_EXTENT_OF(array) \\
     (sizeof(array) / sizeof((array)[0]) * sizeof(char[sizeof(array) == 0 ? -1 : 1]))

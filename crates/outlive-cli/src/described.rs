@@ -46,6 +46,19 @@ impl Serialize for Shown<'_> {
             Some(field) => What::Field(field),
             None => What::Struct(self.description.shape()),
         };
+        if let Some(tail) = self.description.tail() {
+            let outside = || S::Error::custom("a head lies outside of the message");
+            let shape = self.description.shape();
+            let split = bytes.split_at_checked(shape.size as usize);
+            let (head, items) = split.ok_or_else(outside)?;
+            let part = Part { what, bytes: head, left, most: self.most };
+            let mut map = to.serialize_map(Some(shape.fields.len() + 1))?;
+            for field in &shape.fields {
+                map.serialize_entry(&field.name, &part.part(What::Field(field), head))?;
+            }
+            map.serialize_entry(&tail.name, &part.part(What::Tail(tail), items))?;
+            return map.end();
+        }
         if !self.description.is_slice() {
             return Part { what, bytes, left, most: self.most }.serialize(to);
         }
@@ -69,6 +82,8 @@ enum What<'a> {
     Struct(&'a Struct),
     /// A field, of bytes that begin with its type's.
     Field(&'a Field),
+    /// Any number of items.
+    Tail(&'a Field),
     /// Arrays within each other, the outermost first, or a single item.
     Items(&'a [u32], &'a Item),
 }
@@ -141,6 +156,11 @@ impl Serialize for Part<'_> {
                 let what = What::Items(&field.extents, &field.item);
                 self.part(what, bytes.ok_or_else(outside)?).serialize(to)
             }
+            What::Tail(field) => {
+                let each = usize::try_from(field.bytes()).map_err(|_| outside())?;
+                let count = self.bytes.len().checked_div(each).unwrap_or(0);
+                self.sequence(to, count, each, What::Items(&field.extents, &field.item))
+            }
             What::Items([], Item::Struct(nested)) => {
                 self.part(What::Struct(nested), self.bytes).serialize(to)
             }
@@ -206,12 +226,26 @@ pub fn parsed(description: &Description, json: &[u8]) -> Result<Vec<u8>, String>
 
 /// Returns the message that a line of JSON says.
 fn of_json(description: &Description, line: &[u8]) -> Result<Vec<u8>, String> {
-    let value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let mut value: Value = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let size = description.size() as usize;
     let write = |value: &Value, to: &mut [u8]| match description.single() {
         Some(field) => write_field("the value", field, value, to),
         None => write_struct("", description.shape(), value, to),
     };
+    if let Some(tail) = description.tail() {
+        let items = value.as_object_mut().and_then(|fields| fields.remove(&tail.name));
+        let items = items.ok_or_else(|| format!("field '{}' is missing", tail.name))?;
+        let items =
+            items.as_array().ok_or_else(|| format!("'{}' is an array of any length", tail.name))?;
+        let each = usize::try_from(tail.bytes()).map_err(|_| "an item lies outside")?;
+        let mut bytes = vec![0; size + each * items.len()];
+        let (head, rest) = bytes.split_at_mut(size);
+        write(&value, head)?;
+        for (at, (item, to)) in items.iter().zip(rest.chunks_exact_mut(each.max(1))).enumerate() {
+            write_items(&format!("{}[{at}]", tail.name), &tail.extents, &tail.item, item, to)?;
+        }
+        return Ok(bytes);
+    }
     if !description.is_slice() {
         let mut bytes = vec![0; size];
         write(&value, &mut bytes)?;
@@ -346,6 +380,9 @@ pub struct Told {
     align: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fields: Option<Vec<ToldField>>,
+    /// What follows the fields, any number of times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tail: Option<ToldField>,
     /// Of a service: what its replies are. All else is of its requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     reply: Option<Box<Told>>,
@@ -376,22 +413,24 @@ impl Told {
             size: is_raw.then(|| description.size()),
             align: is_raw.then(|| description.align()),
             fields: is_raw.then(|| fields_of(description.shape())),
+            tail: description.tail().map(told),
             reply: description.reply().map(|reply| Box::new(Told::of(reply))),
         }
     }
 }
 
 fn fields_of(shape: &Struct) -> Vec<ToldField> {
-    let told = |field: &Field| {
-        let (of, fields) = match &field.item {
-            Item::Number(number) => (number.name(), None),
-            Item::Struct(nested) => ("struct", Some(fields_of(nested))),
-            _ => ("unknown", None),
-        };
-        let (name, extents) = (field.name.clone(), field.extents.clone());
-        ToldField { name, of, offset: field.offset, extents, fields }
-    };
     shape.fields.iter().map(told).collect()
+}
+
+fn told(field: &Field) -> ToldField {
+    let (of, fields) = match &field.item {
+        Item::Number(number) => (number.name(), None),
+        Item::Struct(nested) => ("struct", Some(fields_of(nested))),
+        _ => ("unknown", None),
+    };
+    let (name, extents) = (field.name.clone(), field.extents.clone());
+    ToldField { name, of, offset: field.offset, extents, fields }
 }
 
 /// Returns what a person is told of a description, a line each, with what the line is about.
@@ -429,6 +468,16 @@ fn lines_of(
         let (name, of) = (field.name.escape_debug(), field.to_string());
         (part, format!("{name}: {} at byte {}", of.escape_debug(), field.offset))
     }));
+    if let Some(tail) = description.tail() {
+        let (name, of) = (tail.name.escape_debug(), tail.to_string());
+        let each = output::counted(tail.bytes(), "byte");
+        let said = format!(
+            "{name}: any number of {}, each of {each}, from byte {}",
+            of.escape_debug(),
+            tail.offset
+        );
+        lines.push((part, said));
+    }
     lines
 }
 
@@ -470,6 +519,37 @@ mod tests {
         let bytes = of_json(&tracks, both.as_bytes()).expect("a message");
         assert_eq!(to_json(&tracks, &bytes), Some(Value::Array(vec![line.clone(), line])));
         assert_eq!(to_json(&tracks, &bytes[1..]), None, "another length");
+    }
+
+    #[test]
+    fn a_tail_is_an_array_of_any_length() {
+        let item = track().shape().fields[1].item.clone();
+        let tail = Field { name: "dots".into(), offset: 20, extents: vec![2], item };
+        let track = track().with_tail(tail).expect("possible");
+        let head = r#""ok":true,"points":[{"x":0.5,"n":[1,2]},{"x":1.5,"n":[3,4]}]"#;
+        let item = r#"[{"x":2.5,"n":[5,6]},{"x":3.5,"n":[7,8]}]"#;
+        for (items, len) in [(String::new(), 20), (item.into(), 36), (format!("{item},{item}"), 52)]
+        {
+            let line = format!(r#"{{{head},"dots":[{items}]}}"#);
+            let bytes = of_json(&track, line.as_bytes()).expect("a message");
+            assert_eq!(bytes.len(), len);
+            assert_eq!(shown(&track, &bytes, usize::MAX), Some(line));
+        }
+        assert_eq!(shown(&track, &[0; 35], SHOWN), None, "another length");
+        let short = shown(&track, &[0; 20 + 16 * 100], 10).expect("shown");
+        assert!(
+            short.ends_with(r#""dots":[[{"x":0.0,"n":[0,0]},"… 1 more"],"… 99 more"]}"#),
+            "{short}"
+        );
+        let why = |line: &str| of_json(&track, line.as_bytes()).expect_err("wrong");
+        assert_eq!(why(&format!("{{{head}}}")), "field 'dots' is missing");
+        assert_eq!(why(&format!(r#"{{{head},"dots":7}}"#)), "'dots' is an array of any length");
+        assert_eq!(why(&format!(r#"{{{head},"dots":[[1]]}}"#)), "'dots[0]' is an array of 2");
+        let told = lines(&track).pop().expect("the tail").1;
+        assert_eq!(
+            told,
+            "dots: any number of { x: f32, n: i16[2] }[2], each of 16 bytes, from byte 20"
+        );
     }
 
     /// A name and a list of items, as every language declares them.

@@ -11,7 +11,8 @@ use syn::{Attribute, Data, DeriveInput, Error, LitStr, Meta, parse_macro_input};
 /// The struct is `#[repr(C)]` or `#[repr(transparent)]`, and derives zerocopy's `FromBytes`,
 /// `IntoBytes`, `Immutable` and `KnownLayout`, which refuse padding and types that have impossible
 /// bit patterns. Its fields are numbers, structs that derive this, arrays of both, and
-/// `InlineString` and `InlineVec`. Fields whose name begins with `_` are padding, which other
+/// `InlineString` and `InlineVec`; the last one may be a `Tail`, behind which any number of items
+/// follow: then messages are `WithTail` of the struct. Fields whose name begins with `_` are padding, which other
 /// languages need not name: the description leaves them out. The struct's name there is its own, or
 /// the one of `#[payload(name = "Pose")]`.
 #[proc_macro_derive(Payload, attributes(payload))]
@@ -44,14 +45,10 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         syn::Member::Unnamed(_) => false,
     };
     let described = data.fields.members().zip(&data.fields).filter(|one| !is_padding(&one.0));
-    let fields = described.map(|(member, field)| {
-        let (name, of) = (
-            match &member {
-                syn::Member::Named(ident) => ident.to_string().trim_start_matches("r#").to_owned(),
-                syn::Member::Unnamed(index) => index.index.to_string(),
-            },
-            &field.ty,
-        );
+    let mut described: Vec<_> = described.collect();
+    let tail = described.pop_if(|(_, field)| tail_of(&field.ty).is_some());
+    let fields = described.into_iter().map(|(member, field)| {
+        let (name, of) = (name_of(&member), &field.ty);
         quote! {
             ::outlive::describe::Field::of::<#of>(
                 #name,
@@ -64,23 +61,62 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     if fields.is_empty() {
         return Err(Error::new(this.span(), "a payload has at least one field"));
     }
+    let shape = quote! {{
+        const {
+            assert!(::core::mem::size_of::<#this>() <= 1 << 30, "at most 1 GiB");
+        }
+        ::outlive::describe::Struct {
+            size: ::core::mem::size_of::<#this>() as u32,
+            align: ::core::mem::align_of::<#this>() as u32,
+            fields: ::std::vec![#(#fields),*],
+        }
+    }};
+    // No type has both, so a head is no message by itself, and no field of another struct.
+    if let Some((member, field)) = &tail {
+        let (of_tail, item) = (name_of(member), tail_of(&field.ty));
+        return Ok(quote! {
+            impl ::outlive::describe::HasTail for #this {
+                type Item = #item;
+                const NAME: &'static str = #name;
+                const TAIL: &'static str = #of_tail;
+
+                fn head() -> ::outlive::describe::Struct {
+                    // The field's type is the library's, not another one of that name.
+                    const _: fn(&#this) -> &::outlive::describe::Tail<#item> = |this| &this.#member;
+                    #shape
+                }
+            }
+        });
+    }
     Ok(quote! {
         impl ::outlive::describe::Describe for #this {
             const NAME: &'static str = #name;
 
             fn describe() -> (::outlive::describe::Item, ::std::vec::Vec<u32>) {
-                const {
-                    assert!(::core::mem::size_of::<#this>() <= 1 << 30, "at most 1 GiB");
-                }
-                let shape = ::outlive::describe::Struct {
-                    size: ::core::mem::size_of::<#this>() as u32,
-                    align: ::core::mem::align_of::<#this>() as u32,
-                    fields: ::std::vec![#(#fields),*],
-                };
-                (::outlive::describe::Item::Struct(shape), ::std::vec::Vec::new())
+                (::outlive::describe::Item::Struct(#shape), ::std::vec::Vec::new())
             }
         }
     })
+}
+
+fn name_of(member: &syn::Member) -> String {
+    match member {
+        syn::Member::Named(ident) => ident.to_string().trim_start_matches("r#").to_owned(),
+        syn::Member::Unnamed(index) => index.index.to_string(),
+    }
+}
+
+/// Returns what the items are, if the type is `Tail<…>`.
+fn tail_of(of: &syn::Type) -> Option<&syn::Type> {
+    let syn::Type::Path(path) = of else { return None };
+    let last = path.path.segments.last().filter(|last| last.ident == "Tail")?;
+    match &last.arguments {
+        syn::PathArguments::AngleBracketed(arguments) => match arguments.args.first()? {
+            syn::GenericArgument::Type(item) => Some(item),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Refuses a struct whose fields the compiler may order as it likes.

@@ -48,7 +48,7 @@ nothing else (a lock is acquired and released by it); a closed object raises ``V
 
 All waits can be interrupted by Ctrl-C and let other threads run. After ``os.fork`` a child uses the
 same locks, events, semaphores, queues, states and domains; it makes its own publishers,
-subscribers, clients and servers (its parent's raise ``NotYours``).
+subscribers, clients, servers, notifiers and listeners (its parent's raise ``NotYours``).
 """
 
 import os as _os
@@ -57,7 +57,9 @@ from . import _outlive
 from . import errors as errors
 from ._payload import items as items
 from ._payload import payload as payload
+from ._payload import record as record
 from ._payload import text as text
+from ._payload import with_tail as with_tail
 
 # No `__all__`: with one, `help(outlive)` would print all of each class.
 from ._outlive import (

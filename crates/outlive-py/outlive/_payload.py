@@ -24,6 +24,7 @@ _NAMES = {(code if code != "?" else "b1"): name for name, code in _NUMBERS.items
 _ENCODINGS = ("msgpack", "cdr", "protobuf", "json", "bytes")
 _TEXT = _re.compile(r"^text\[(\d+)\]$")
 _LIST = _re.compile(r"^list\[([\w.]+)\]\[(\d+)\]$")
+_TAIL = _re.compile(r"^tail\[(.+)\]$")
 _ARRAY = _re.compile(r"^([A-Za-z_][\w.]*)((?:\[\d+\])*)$")
 
 
@@ -33,8 +34,9 @@ def payload(cls: _Any = None, *, name: str | None = None) -> _Any:
     The class becomes a dataclass. Its fields are annotated with numbers (``"f64"``, ``"u8"``, a type
     of numpy's, ``float``, ``int``, ``bool``), with other such classes, and with arrays of both:
     ``"f64[3]"``, or a pair of type and length; a text of at most 32 bytes is ``"text[32]"``, a list
-    of at most 16 items ``"list[Point][16]"``: ``outlive.text`` and ``outlive.items`` read them. They lie in memory as C has them. A ``ctypes``
-    structure stays as it is. ``name``: the type's name, if it is not the class's.
+    of at most 16 items ``"list[Point][16]"``: ``outlive.text`` and ``outlive.items`` read them. The
+    last field may be a tail, any number of items: ``"tail[Point]"``. They lie in memory as C has
+    them. A ``ctypes`` structure stays as it is. ``name``: the type's name, if it is not the class's.
 
     >>> @outlive.payload
     ... class Pose:
@@ -75,6 +77,9 @@ def _annotated(annotation: _Any, known: dict[str, _Any]) -> tuple[_Any, tuple[in
         shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if isinstance(annotation, str):
         text = annotation.strip().strip("\"'")
+        if match := _TAIL.match(text):
+            item, extents = _annotated(match[1], known)
+            return (item, (0, *extents))
         if match := _TEXT.match(text):
             return (numpy.dtype([("length", "u4"), ("bytes", "u1", (int(match[1]),))]), shape)
         if match := _LIST.match(text):
@@ -102,11 +107,12 @@ def _found(name: str, known: dict[str, _Any]) -> _Any:
     return found
 
 
-def spec(given: _Any) -> tuple[str, str, bool, _Any]:
-    """Returns encoding, name, whether it is of slices, and (size, alignment, fields) of raw values."""
+def spec(given: _Any) -> tuple[str, str, bool, _Any, _Any]:
+    """Returns encoding, name, whether it is of slices, and of raw values (size, alignment, fields)
+    and the tail."""
     if isinstance(given, str) and given.split(maxsplit=1)[:1] and given.split()[0] in _ENCODINGS:
         encoding, _, name = given.partition(" ")
-        return (encoding, name.strip(), False, None)
+        return (encoding, name.strip(), False, None, None)
     is_slice = isinstance(given, list) and len(given) == 1 and not isinstance(given[0], tuple)
     if is_slice:
         (given,) = given
@@ -124,7 +130,63 @@ def spec(given: _Any) -> tuple[str, str, bool, _Any]:
     if shape is None:
         extents, of = _item(dtype)
         shape = (dtype.itemsize, _alignment(dtype), [("", 0, extents, of)])
-    return ("raw", name, is_slice, shape)
+        return ("raw", name, is_slice, shape, None)
+    tail = None
+    if tail_name(dtype):
+        name_of_tail, offset, extents, of = shape[2].pop()
+        tail = (name_of_tail, offset, extents[1:], of)
+    return ("raw", name, is_slice, shape, tail)
+
+
+def tail_name(dtype: _Any) -> str | None:
+    """Returns the name of the last field, if it is an array without items: a tail."""
+    last = dtype.names[-1] if dtype.names else None
+    is_tail = last is not None and (dtype.fields[last][0].shape or (1,))[0] == 0
+    return last if is_tail else None
+
+
+def with_tail(dtype: _Any, count: int) -> _Any:
+    """Returns the type of a message that has so many items in its tail: for a loan, or an array.
+
+    >>> path = np.dtype([("robot", "u8"), ("points", "f4", (0,))])
+    >>> outlive.with_tail(path, 3)["points"].shape
+    (3,)
+    """
+    last = tail_name(dtype)
+    if last is None:
+        raise TypeError(f"{dtype} has no tail: a last field that is an array without items")
+    fields = [(name, *dtype.fields[name][:2]) for name in dtype.names]
+    of, offset = fields.pop()[1:]
+    of = _numpy_dtype((of.base, (count, *of.shape[1:])))
+    return _numpy_dtype(
+        {
+            "names": list(dtype.names),
+            "formats": [one[1] for one in fields] + [of],
+            "offsets": [one[2] for one in fields] + [offset],
+            "itemsize": offset + of.itemsize,
+        }
+    )
+
+
+def record(data: _Any, dtype: _Any) -> _Any:
+    """Returns the value that bytes are, where they lie, with its tail if the type has one.
+
+    >>> queue = Queue("paths", folder, payload=np.dtype([("robot", "u8"), ("points", "f4", (0,))]))
+    >>> queue.send({"robot": 7, "points": [0.5, 1.5]})
+    >>> path = outlive.record(queue.recv(), queue.dtype)
+    >>> int(path["robot"]), path["points"].tolist()
+    (7, [0.5, 1.5])
+    """
+    import numpy
+
+    if tail_name(dtype):
+        size, each = dtype.itemsize, dtype[dtype.names[-1]]
+        each = _numpy_dtype((each.base, each.shape[1:])).itemsize
+        count, rest = divmod(memoryview(data).nbytes - size, each)
+        if count < 0 or rest:
+            raise ValueError(f"a value has {size} bytes, and {each} for each item of its tail")
+        dtype = with_tail(dtype, count)
+    return numpy.ndarray((), dtype, data)[()]
 
 
 def _struct(dtype: _Any) -> tuple[int, int, list[_Any]]:
@@ -170,6 +232,10 @@ def message(value: _Any, dtype: _Any, is_slice: bool) -> _Any:
         return value
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         array = numpy.asarray(value)
+        if last := tail_name(dtype):
+            # An array of one such record is one, too.
+            if last in (array.dtype.names or ()) and array.size == 1:
+                dtype = with_tail(dtype, (array.dtype[last].shape or (0,))[0])
         if array.dtype != dtype.base and not _is_same(array.dtype, dtype.base):
             raise TypeError(f"messages are {dtype}, not {array.dtype}")
         return array.tobytes()
@@ -177,6 +243,9 @@ def message(value: _Any, dtype: _Any, is_slice: bool) -> _Any:
         return bytes(value)
     # Zeroed, because no assignment writes to padding.
     values = list(value) if is_slice else [value]
+    if last := tail_name(dtype):
+        items = _field(value, dtype.names, last)
+        dtype = with_tail(dtype, len(items))
     array = numpy.zeros(len(values), dtype)
     for at, one in enumerate(values):
         array[at] = _plain(one, dtype)
@@ -191,6 +260,8 @@ def _is_same(one: _Any, other: _Any) -> bool:
 def _plain(value: _Any, dtype: _Any) -> _Any:
     base, extents = dtype.subdtype or (dtype, ())
     if extents:
+        if isinstance(value, _ndarray()) and value.dtype == base and value.shape == extents:
+            return value
         inner = base if len(extents) == 1 else _numpy_dtype((base, extents[1:]))
         if len(value) != extents[0]:
             raise ValueError(f"an array of {extents[0]} is needed, not of {len(value)}")
@@ -217,6 +288,21 @@ def _plain(value: _Any, dtype: _Any) -> _Any:
             raise ValueError(f"{len(base.names)} fields are needed, not {len(value)}")
         return tuple(_plain(one, base.fields[name][0]) for one, name in zip(value, base.names))
     return tuple(_plain(getattr(value, name), base.fields[name][0]) for name in base.names)
+
+
+def _field(value: _Any, names: _Any, name: str) -> _Any:
+    """Returns a field of what is a value: of a dictionary, a tuple, or an object."""
+    if isinstance(value, dict):
+        if name not in value:
+            raise ValueError(f"field {name!r} is missing")
+        return value[name]
+    return value[names.index(name)] if isinstance(value, tuple) else getattr(value, name)
+
+
+def _ndarray() -> _Any:
+    import numpy
+
+    return numpy.ndarray
 
 
 def _list(value: list[_Any], dtype: _Any) -> tuple[int, _Any]:

@@ -19,6 +19,7 @@ pub(crate) struct Described {
 
 static SPEC: Function = Function::new("outlive._payload", "spec");
 static MESSAGE: Function = Function::new("outlive._payload", "message");
+static RECORD: Function = Function::new("outlive._payload", "record");
 static NDARRAY: Function = Function::new("numpy", "ndarray");
 
 /// Reads `request=` and `reply=` of a service: of one alone the other is bytes.
@@ -39,7 +40,8 @@ pub(crate) fn given(payload: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Descr
     let Some(payload) = payload else { return Ok(None) };
     let py = payload.py();
     let spec = SPEC.get(py)?.call1((payload,))?;
-    let (encoding, name, is_slice, shape): (String, String, bool, Option<Bound<'_, PyTuple>>) =
+    type Tuple<'py> = Option<Bound<'py, PyTuple>>;
+    let (encoding, name, is_slice, shape, tail): (String, String, bool, Tuple<'_>, Tuple<'_>) =
         spec.extract()?;
     let encoding = Encoding::of_name(&encoding).ok_or_else(|| {
         PyValueError::new_err(format!(
@@ -50,6 +52,10 @@ pub(crate) fn given(payload: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Descr
         Some(shape) => Description::raw(&name, read_struct(&shape, 0)?).raised(py)?,
         None => Description::encoded(&name, encoding).raised(py)?,
     };
+    let description = match tail {
+        Some(tail) => description.with_tail(read_field(&tail, 0)?).raised(py)?,
+        None => description,
+    };
     if is_slice { description.slice().raised(py).map(Some) } else { Ok(Some(description)) }
 }
 
@@ -58,21 +64,22 @@ fn read_struct(spec: &Bound<'_, PyTuple>, depth: usize) -> PyResult<Struct> {
         return Err(PyValueError::new_err("types are nested at most 8 deep"));
     }
     let (size, align, fields): (u32, u32, Vec<Bound<'_, PyTuple>>) = spec.extract()?;
-    let fields = fields.iter().map(|field| {
-        let (name, offset, extents, of): (String, u32, Vec<u32>, Bound<'_, PyAny>) =
-            field.extract()?;
-        let item = match of.cast::<PyTuple>() {
-            Ok(nested) => Item::Struct(read_struct(nested, depth + 1)?),
-            Err(_) => {
-                let number = of.extract::<String>()?;
-                Item::Number(Number::of_name(&number).ok_or_else(|| {
-                    PyTypeError::new_err(format!("'{number}' is no number of a description"))
-                })?)
-            }
-        };
-        Ok(Field { name, offset, extents, item })
-    });
+    let fields = fields.iter().map(|field| read_field(field, depth));
     Ok(Struct { size, align, fields: fields.collect::<PyResult<_>>()? })
+}
+
+fn read_field(spec: &Bound<'_, PyTuple>, depth: usize) -> PyResult<Field> {
+    let (name, offset, extents, of): (String, u32, Vec<u32>, Bound<'_, PyAny>) = spec.extract()?;
+    let item = match of.cast::<PyTuple>() {
+        Ok(nested) => Item::Struct(read_struct(nested, depth + 1)?),
+        Err(_) => {
+            let number = of.extract::<String>()?;
+            Item::Number(Number::of_name(&number).ok_or_else(|| {
+                PyTypeError::new_err(format!("'{number}' is no number of a description"))
+            })?)
+        }
+    };
+    Ok(Field { name, offset, extents, item })
 }
 
 impl Described {
@@ -91,7 +98,7 @@ impl Described {
         let make = || {
             let spec = match description.single() {
                 Some(field) => numpy_of_field(py, field)?,
-                None => numpy_of_struct(py, description.shape())?,
+                None => numpy_of_struct(py, description.shape(), description.tail())?,
             };
             Ok::<_, PyErr>(DTYPE.get(py)?.call1((spec,))?.unbind())
         };
@@ -122,6 +129,9 @@ impl Described {
             let count = len as u64 / description.size().max(1);
             return NDARRAY.get(py)?.call1(((count,), dtype, object)).map(Some);
         }
+        if description.tail().is_some() {
+            return RECORD.get(py)?.call1((object, dtype)).map(Some);
+        }
         // Of a structured type this is a view, too, and keeps the object.
         let empty = PyTuple::empty(py);
         NDARRAY.get(py)?.call1((&empty, dtype, object))?.get_item(empty).map(Some)
@@ -140,19 +150,33 @@ impl Described {
     /// Refuses a message of another length than the type's.
     pub(crate) fn check(&self, len: usize) -> PyResult<()> {
         match self.raw() {
-            Some(description) if !description.fits(len) => Err(PyValueError::new_err(format!(
-                "a message is {description} of {} bytes, not of {len}",
-                description.size()
-            ))),
+            Some(description) if !description.fits(len) => {
+                let size = description.size();
+                let more = match description.tail() {
+                    Some(tail) => format!(", and {} for each item of its tail", tail.bytes()),
+                    None => String::new(),
+                };
+                let why = format!("a message is {description} of {size} bytes{more}, not of {len}");
+                Err(PyValueError::new_err(why))
+            }
             _ => Ok(()),
         }
     }
 }
 
-fn numpy_of_struct<'py>(py: Python<'py>, shape: &Struct) -> PyResult<Bound<'py, PyAny>> {
+/// Of a tail it makes an array without items.
+fn numpy_of_struct<'py>(
+    py: Python<'py>,
+    shape: &Struct,
+    tail: Option<&Field>,
+) -> PyResult<Bound<'py, PyAny>> {
     let spec = PyDict::new(py);
     let (names, formats, offsets) = (PyList::empty(py), PyList::empty(py), PyList::empty(py));
-    for field in &shape.fields {
+    let mut tail = tail.cloned();
+    if let Some(tail) = &mut tail {
+        tail.extents.insert(0, 0);
+    }
+    for field in shape.fields.iter().chain(&tail) {
         names.append(&field.name)?;
         formats.append(numpy_of_field(py, field)?)?;
         offsets.append(field.offset)?;
@@ -183,7 +207,7 @@ fn numpy_of_field<'py>(py: Python<'py>, field: &Field) -> PyResult<Bound<'py, Py
             };
             format.into_pyobject(py)?.into_any()
         }
-        Item::Struct(nested) => DTYPE.get(py)?.call1((numpy_of_struct(py, nested)?,))?,
+        Item::Struct(nested) => DTYPE.get(py)?.call1((numpy_of_struct(py, nested, None)?,))?,
         _ => return Err(unknown("another kind")),
     };
     if field.extents.is_empty() {

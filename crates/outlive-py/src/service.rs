@@ -25,8 +25,9 @@ use crate::waiting::{Until, detached, passed, wait};
 /// ``max_bytes``: the most bytes that requests and replies may take together, 1 GiB in a new
 /// service unless given; an existing one that has another limit raises ``BadOption``.
 ///
-/// ``request`` and ``reply``: what they are, for all languages, as a ``Topic``'s ``payload``; what
-/// numpy takes for a value is sent as such, and ``domain.payload(name)`` says what a service has.
+/// ``request`` and ``reply``: what they are, for all languages, as a ``Topic``'s ``payload``;
+/// ``domain.payload(name)`` says what a service has. They are sent as bytes, or as what has such
+/// (``numpy.uint32(7)``, an array of one record), and received as bytes.
 ///
 /// The server's death ends every call at once with ``ServerDied``, whose ``begun`` says whether the
 /// call may be repeated.

@@ -16,7 +16,7 @@ KILLS = 50
 NURSERY = """
     import mmap, random
     with open({path!r}, "r+b") as file:
-        # One store each: struct.pack_into writes zeroes first, and who is killed after that leaves them.
+        # One store each: struct.pack_into writes zeroes first, and a process that is killed then leaves them.
         numbers = memoryview(mmap.mmap(file.fileno(), 4096)).cast("q")
     random.seed({seed})
 {work}

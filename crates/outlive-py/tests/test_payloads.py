@@ -191,3 +191,60 @@ def test_services_are_described_too(folder):
     with pytest.raises(WrongKind, match="replies of"):
         Client("norm", folder, request=Point, reply="f32")
     assert Client.create_new("one", folder, request="json Query") and Domain(folder).payload("one") == "Query (json) -> bytes"
+
+
+@outlive.payload
+class Cloud:
+    stamp: "u64"
+    points: "tail[Point]"
+
+
+def test_a_tail_follows_a_head(folder):
+    topic = Topic("cloud", folder, payload=Cloud)
+    assert topic.payload == "Cloud { stamp: u64, points: { x: f64, y: f64 }[] }"
+    assert topic.dtype.itemsize == 8 and topic.dtype["points"].shape == (0,)
+    publisher, subscriber = topic.publisher(), topic.subscriber()
+    points = [Point(1, 2), Point(3, 4)]
+    publisher.publish(Cloud(7, points))
+    publisher.publish({"stamp": 7, "points": np.array([(1, 2), (3, 4)], topic.dtype["points"].base)})
+    publisher.publish((7, points))
+    record = np.zeros((), outlive.with_tail(topic.dtype, 2))
+    record["stamp"], record["points"]["y"] = 7, [2, 4]
+    publisher.publish(record)
+    with publisher.loan((), outlive.with_tail(topic.dtype, 2)) as loan:
+        loan["stamp"], loan["points"]["y"] = 7, [2, 4]
+    for _ in range(5):
+        sample = subscriber.recv(timeout=5)
+        got = sample.numpy()
+        del sample
+        assert (int(got["stamp"]), got["points"]["y"].tolist()) == (7, [2, 4])
+    publisher.publish(Cloud(8, []))
+    publisher.publish(Cloud(9, np.zeros(100000, topic.dtype["points"].base)))
+    assert len(subscriber.recv(timeout=5).numpy()["points"]) == 0
+    big = subscriber.recv(timeout=5)
+    assert np.shares_memory(big.numpy()["points"], np.frombuffer(big, "u1"))
+    assert len(big.numpy()["points"]) == 100000
+    with pytest.raises(ValueError, match="8 bytes, and 16 for each item of its tail, not of 30"):
+        publisher.publish(bytes(30))
+    with pytest.raises(ValueError, match="'points' is missing"):
+        publisher.publish({"stamp": 1})
+    # Another type of items, and a type without any.
+    other = np.dtype([("stamp", "u8"), ("points", "f4", (0, 4))])
+    with pytest.raises(WrongKind, match="tail 'points: { x: f64, y: f64 }"):
+        Topic("cloud", folder, payload=outlive.payload(type("Cloud", (), {"__annotations__": {"stamp": "u64"}})))
+    with pytest.raises(WrongKind, match=r"f32\[4\]\[\]"):
+        Topic("cloud", folder, payload=other)
+    # Where the compiler of a C program would leave a gap.
+    with pytest.raises(ValueError, match="to fill the gap"):
+        Topic("gap", folder, payload=np.dtype([("a", "u8"), ("b", "u4"), ("c", "u1", (0,))], align=True))
+
+    queue = Queue("rows", folder, payload=other)
+    queue.send({"stamp": 3, "points": [[1, 2, 3, 4]]})
+    row = outlive.record(queue.recv(timeout=5), queue.dtype)
+    assert row["points"].tolist() == [[1, 2, 3, 4]]
+    state = State("last", domain=folder, payload=Cloud, capacity=100)
+    assert len(outlive.record(state.get(), state.dtype)["points"]) == 0
+    state.set(Cloud(5, points))
+    assert outlive.record(state.get(), state.dtype)["points"]["x"].tolist() == [1, 3]
+    with pytest.raises(ValueError, match="9 bytes|8 bytes"):
+        outlive.record(bytes(9), state.dtype)

@@ -48,8 +48,10 @@ mod sealed {
     impl<T: super::Plain> Sealed for [T] {}
 }
 
-/// The type of a message, a request, a reply or a state's value: `[u8]`, a [`Plain`] type, or a
-/// slice of one.
+pub(crate) use sealed::Sealed;
+
+/// The type of a message, a request, a reply or a state's value: `[u8]`, a [`Plain`] type, a slice
+/// of one, or a head with a tail of items ([`WithTail`](crate::describe::WithTail)).
 ///
 /// All users of a queue, a topic, a service or a state must agree on it: its file records the
 /// type's name, size and alignment.
@@ -131,6 +133,11 @@ pub trait Payload: sealed::Sealed {
     fn bytes(&self) -> &[u8];
 }
 
+/// Marks payloads of which each may have another length: slices, and heads with a tail.
+pub trait AnyLength: Payload {}
+
+impl<T: Plain> AnyLength for [T] {}
+
 /// What a file records about its messages.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
@@ -139,9 +146,16 @@ pub struct Metadata {
     pub(crate) size: u64,
     pub(crate) align: usize,
     pub(crate) is_slice: bool,
+    /// The bytes of each of the items behind a value; 0: there are none.
+    pub(crate) tail: u32,
 }
 
 impl Metadata {
+    /// Returns whether all messages have the same number of bytes.
+    pub(crate) const fn is_fixed(self) -> bool {
+        !self.is_slice && self.tail == 0
+    }
+
     /// Returns whether messages are bytes of which no more is known.
     pub(crate) fn is_bytes(self) -> bool {
         self.is_slice && self.size == 1 && (self.name)() == "u8"
@@ -152,6 +166,7 @@ impl Metadata {
         match (self.name)() {
             "u8" if self.is_slice => String::new(),
             name if self.is_slice => format!("[{name}]"),
+            name if self.tail > 0 => format!("{name} with a tail"),
             name => name.to_owned(),
         }
     }
@@ -162,7 +177,10 @@ impl Metadata {
         match (self.is_slice, self.size as usize) {
             (true, 1) => true,
             (true, size) => len.is_multiple_of(size),
-            (false, size) => len == size,
+            (false, size) if self.tail == 0 => len == size,
+            (false, size) => {
+                len.checked_sub(size).is_some_and(|tail| tail.is_multiple_of(self.tail as usize))
+            }
         }
     }
 
@@ -225,6 +243,7 @@ impl<T: Plain> Payload for T {
         size: size_of::<T>() as u64,
         align: align_of::<T>(),
         is_slice: false,
+        tail: 0,
     };
 
     type Owned = T;
@@ -303,6 +322,7 @@ impl<T: Plain> Payload for [T] {
         },
         align: align_of::<T>(),
         is_slice: true,
+        tail: 0,
     };
 
     type Owned = Vec<T>;

@@ -2,14 +2,16 @@
 //! field that differs.
 
 use outlive::describe::{
-    Description, Encoding, Field, Flag, InlineString, InlineVec, Item, Number, Struct,
+    Described, Description, Encoding, Field, Flag, InlineString, InlineVec, Item, Number, Struct,
+    Tail, WithTail, WithTailBuf,
 };
+use outlive::jobs::JobQueue;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
 use outlive::topic::Topic;
 use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-use outlive::{Domain, Error, Payload};
+use outlive::{Domain, Error, Payload, RecvError, SendError};
 
 #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
 #[repr(C)]
@@ -365,4 +367,202 @@ fn texts_and_lists_lie_in_place() {
     let sample = subscriber.recv().expect("received");
     assert_eq!((sample.name.to_str(), &sample.ranges[..]), (Ok("größe"), &[0.5, 1.5][..]));
     assert_eq!(sample.corners[..], [Point { x: 1.0, y: 2.0 }]);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[repr(C)]
+struct Cloud {
+    stamp: u64,
+    name: InlineString<4>,
+    _unused: [u8; 8],
+    points: Tail<Point>,
+}
+
+fn cloud(stamp: u64) -> Cloud {
+    let name = InlineString::new("lid").expect("room");
+    Cloud { stamp, name, _unused: [0; 8], points: Tail::new() }
+}
+
+const TEXT: &str =
+    "Cloud { stamp: u64, name: { length: u32, bytes: u8[4] }, points: { x: f64, y: f64 }[] }";
+
+/// A head with items behind it: in a topic, from Rust and as another language describes it.
+#[test]
+fn a_tail_follows_a_head() {
+    let description = WithTail::<Cloud>::description();
+    assert_eq!((description.to_string().as_str(), description.size()), (TEXT, 24));
+    assert_eq!(Description::from_bytes(&description.to_bytes()), Some(description.clone()));
+    let lengths: Vec<_> = (0..60).filter(|len| description.fits(*len)).collect();
+    assert_eq!(lengths, [24, 40, 56]);
+    // As another language has it, field by field.
+    let shape = description.shape().clone();
+    let tail = description.tail().expect("it has one").clone();
+    let head = Description::raw("Cloud", shape).expect("possible");
+    assert_eq!(head.clone().with_tail(tail.clone()).expect("possible"), description);
+
+    let stage = Stage::new("tail");
+    let domain = &stage.0;
+    let topic = Topic::<WithTail<Cloud>>::options().described().create_new(domain, "t");
+    let topic = topic.expect("made");
+    let described = Topic::<[u8]>::options().description(description.clone());
+    let bytes = described.open(domain, "t").expect("the same");
+    let (mut typed, mut raw) =
+        (topic.subscriber().expect("made"), bytes.subscriber().expect("made"));
+    let publisher = topic.publisher().expect("a ring");
+    let points = |n: usize| vec![Point { x: 1.0, y: 2.0 }; n];
+    // None, a few that lie in the slot, and many.
+    for n in [0, 3, 5000] {
+        publisher.publish_with_tail(&cloud(n as u64), &points(n)).expect("published");
+        let sample = typed.recv().expect("received");
+        assert_eq!((*sample.head(), sample.tail()), (cloud(n as u64), &points(n)[..]));
+        assert_eq!(raw.recv().expect("received").len(), 24 + 16 * n);
+    }
+    let mut loan = publisher.loan_with_tail(2).expect("room");
+    **loan = cloud(9);
+    loan.tail_mut().copy_from_slice(&points(2));
+    publisher.publish(loan).expect("published");
+    let sample = typed.recv().expect("received");
+    assert_eq!((*sample.head(), sample.tail()), (cloud(9), &points(2)[..]));
+    // A message of another length comes from a program that knows no description.
+    let other = bytes.publisher().expect("a ring");
+    for len in [0, 23, 25, 39] {
+        other.publish(&vec![0xff; len]).expect("published");
+        let refused = typed.recv().map(drop);
+        assert!(matches!(refused, Err(RecvError::Damaged(_))), "{len} bytes: {refused:?}");
+    }
+    other.publish(&[0xff; 40]).expect("published");
+    assert_eq!(typed.recv().expect("received").tail()[0].x.to_bits(), u64::MAX);
+
+    // Another type of the items, another name, none, and the head alone are other types.
+    let field = |name: &str, item| Field { name: name.into(), item, ..tail.clone() };
+    let with = |tail| {
+        Topic::<[u8]>::options().description(head.clone().with_tail(tail).expect("possible"))
+    };
+    let other_item = Description::of::<other::Point>().shape().clone();
+    let (found, wanted) =
+        refused(with(field("points", Item::Struct(other_item))).open(domain, "t"));
+    assert_eq!(found, "'Cloud' with field 'points.y: f64' at byte 8");
+    assert_eq!(wanted, "'Cloud' with field 'points.y: i64' at byte 8");
+    let (found, wanted) = refused(with(field("dots", Item::Number(Number::F64))).open(domain, "t"));
+    assert_eq!(found, "'Cloud' with a tail 'points: { x: f64, y: f64 }[]'");
+    assert_eq!(wanted, "'Cloud' with a tail 'dots: f64[]'");
+    let (found, wanted) =
+        refused(Topic::<[u8]>::options().description(head.clone()).open(domain, "t"));
+    assert_eq!(found, "'Cloud' with a tail 'points: { x: f64, y: f64 }[]'");
+    assert_eq!(wanted, "'Cloud' without a tail");
+    refused(Topic::<Cloud>::open(domain, "t"));
+}
+
+#[test]
+fn a_tail_that_cannot_be_is_refused() {
+    let head = || Description::raw("T", Description::of::<Point>().shape().clone());
+    let head = || head().expect("possible");
+    let tail = |name: &str, offset, number| Field {
+        name: name.into(),
+        offset,
+        extents: Vec::new(),
+        item: Item::Number(number),
+    };
+    let bytes = || tail("rest", 16, Number::U8);
+    let why = |result: Result<Description, Error>| match result {
+        Err(Error::InvalidOption { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        head().with_tail(bytes()).expect("possible").to_string(),
+        "T { x: f64, y: f64, rest: u8[] }"
+    );
+    let gap = "a tail begins where its type ends: a field is needed to fill the gap";
+    assert_eq!(why(head().with_tail(tail("rest", 12, Number::U8))), gap);
+    assert_eq!(why(head().with_tail(tail("", 16, Number::U8))), "a tail has a name of its own");
+    assert_eq!(why(head().with_tail(tail("x", 16, Number::U8))), "a tail has a name of its own");
+    let nothing = Field { extents: vec![0], ..bytes() };
+    assert!(head().with_tail(nothing).is_err());
+    let twice = head().with_tail(bytes()).and_then(|one| one.with_tail(bytes()));
+    assert_eq!(why(twice), "a value has one tail");
+    let of_slice = head().slice().and_then(|one| one.with_tail(bytes()));
+    let structs = "a struct alone has a tail, and no slice of structs";
+    assert_eq!(why(of_slice), structs);
+    assert_eq!(why(head().with_tail(bytes()).and_then(Description::slice)), structs);
+    assert_eq!(why(Description::of::<u32>().with_tail(tail("a", 4, Number::U8))), structs);
+    // An item that could not be aligned behind a head of that size.
+    let small = Description::raw("S", Struct { size: 4, align: 4, fields: Vec::new() });
+    assert_eq!(why(small.and_then(|one| one.with_tail(tail("a", 4, Number::U64)))), gap);
+    let wide = Struct { size: 32, align: 32, fields: Vec::new() };
+    let wide = Description::raw("W", wide).and_then(|one| one.with_tail(tail("a", 32, Number::U8)));
+    assert_eq!(why(wide), "a type with a tail, and its items, are aligned to at most 8 bytes");
+}
+
+#[test]
+fn queues_states_services_and_jobs_have_messages_with_tails() {
+    let stage = Stage::new("tails");
+    let domain = &stage.0;
+    let (description, dot) = (WithTail::<Cloud>::description(), Point { x: 3.0, y: 4.0 });
+    let value = |n: usize| WithTailBuf::new(&cloud(n as u64), &vec![dot; n]);
+    let is_it = |found: &WithTail<Cloud>, n: usize| {
+        assert_eq!((*found.head(), found.tail()), (cloud(n as u64), &vec![dot; n][..]));
+    };
+
+    let queue = Queue::<WithTail<Cloud>>::options().described().create_new(domain, "q");
+    let queue = queue.expect("made");
+    let (sender, mut receiver) =
+        (queue.sender().expect("open"), queue.receiver().expect("none yet"));
+    for n in [0, 2, 300] {
+        sender.send(&value(n)).expect("sent");
+        is_it(&receiver.recv().expect("received"), n);
+        sender.send(&value(n)).expect("sent");
+        let peeked = receiver.peek().expect("there");
+        is_it(&peeked, n);
+        peeked.commit();
+    }
+    let bytes = Queue::<[u8]>::options().description(description.clone()).open(domain, "q");
+    let bytes = bytes.expect("the same").sender().expect("open");
+    bytes.send(&[0; 30]).expect("sent");
+    assert!(matches!(receiver.recv().map(drop), Err(RecvError::Encoding(_))));
+
+    // Of a state the first value is a head of zeroes.
+    let state = State::<WithTail<Cloud>>::options().described().create_new(domain, "s");
+    let state = state.expect("made");
+    let zeroes = state.get().expect("there");
+    assert_eq!((zeroes.stamp, zeroes.tail().len()), (0, 0));
+    let mut writer = state.writer().expect("none yet");
+    for n in [200, 1] {
+        writer.set(&value(n)).expect("set");
+        is_it(&state.get().expect("there"), n);
+    }
+    let too_large = writer.set(&value(300));
+    assert!(matches!(too_large, Err(SendError::TooLarge { .. })), "{too_large:?}");
+    drop(writer);
+    let bytes = State::<[u8]>::options().description(description.clone());
+    let other = bytes.clone().open(domain, "s").expect("the same");
+    let mut writer = other.writer().expect("none now");
+    for (len, wanted) in [(0, 24), (30, 40), (41, 56)] {
+        let refused = writer.set(&vec![0; len]);
+        let right = SendError::OtherLength { len: len as u64, wanted };
+        assert_eq!(refused.map_err(|error| error.to_string()), Err(right.to_string()));
+    }
+    writer.set(&[0; 40]).expect("one item");
+    bytes.create_new(domain, "s2").expect("made");
+    let from_bytes = State::<WithTail<Cloud>>::options().described().open(domain, "s2");
+    assert_eq!(from_bytes.expect("the same").get().expect("there").tail().len(), 0);
+
+    let service = Service::<WithTail<Cloud>, WithTail<Cloud>>::options().described();
+    let service = service.create_new(domain, "r").expect("made");
+    let (mut server, client) =
+        (service.server().expect("none yet"), service.client().expect("made"));
+    for n in [1, 1000] {
+        let call = client.begin(&value(n)).expect("sent");
+        let request = server.next().expect("there");
+        is_it(&request.value(), n);
+        request.reply(&value(n + 1)).expect("answered");
+        is_it(&call.wait().expect("answered").value(), n + 1);
+    }
+
+    let jobs = JobQueue::<WithTail<Cloud>>::open_or_create(domain, "j").expect("made");
+    jobs.put(&value(4)).expect("put");
+    let job = jobs.take().expect("there");
+    is_it(&job, 4);
+    job.done().expect("done");
+    let small = JobQueue::<WithTail<Cloud>>::options().job_bytes(23).create_new(domain, "small");
+    assert!(matches!(small.map(drop), Err(Error::InvalidOption { .. })));
 }

@@ -2,6 +2,7 @@
 //! Every byte of a sample is read, and of a loan written: whatever the words say, they have pages.
 
 use std::hint::black_box;
+use std::path::Path;
 
 use outlive::Domain;
 use outlive::describe::{Description, Encoding};
@@ -21,6 +22,13 @@ fn open(domain: &Domain) -> Result<Topic, outlive::Error> {
     let options = Topic::options().depth(8).max_bytes(16 << 20).reliable(true);
     let options = options.durability(Durability::Persistent);
     options.description(bytes).open_or_create(domain, NAME)
+}
+
+/// Returns the name of its control file.
+pub fn control_file(folder: &Path) -> Option<String> {
+    let names = std::fs::read_dir(folder).ok()?.flatten();
+    let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    names.find(|name| name.starts_with(".control-"))
 }
 
 /// Opens it, made when it is not there.

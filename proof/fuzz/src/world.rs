@@ -169,9 +169,11 @@ impl World {
             .chain(MUTEXES)
             .chain(QUEUES)
             .chain(locks::NAMES)
-            .chain([VALUES, pools::NAME, topics::NAME]);
+            .chain([VALUES, pools::NAME, topics::NAME])
+            .map(str::to_owned)
+            .chain(topics::control_file(domain.path()));
         let files =
-            names.map(|name| Snapshot::take(domain.path(), name).expect("readable")).collect();
+            names.map(|name| Snapshot::take(domain.path(), &name).expect("readable")).collect();
         let ids = domain.tokens().iter().map(|token| token.id.as_u32()).collect();
         World {
             folder,

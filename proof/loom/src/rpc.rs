@@ -6,3 +6,5 @@ mod asked;
 mod call;
 #[cfg(test)]
 mod tests;
+#[path = "../../../crates/outlive/src/rpc/turns.rs"]
+mod turns;

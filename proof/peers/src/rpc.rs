@@ -5,8 +5,8 @@
 //! one may be busy.
 
 use crate::peers::{
-    CacheLine, Call, Futex, Iceoryx2, Outlive, Serve, Service, Shape, Topic, UnixStream, Wait,
-    ZeroMq, read_number, write_number,
+    CacheLine, Call, Futex, Iceoryx2, Outlive, OutliveCopied, Serve, Service, Shape, Topic,
+    UnixStream, Wait, ZeroMq, read_number, write_number,
 };
 use crate::pubsub::flow::{self, Latencies};
 use crate::pubsub::{Waits, parse_size, size_name};
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RpcArgs {
     /// Bytes in a request and in its reply; several with commas
-    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = parse_size, default_values = ["64B", "4KiB"])]
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = parse_size, default_values = ["64B", "4KiB", "6MB"])]
     size: Vec<usize>,
 
     /// How both sides wait
@@ -163,6 +163,10 @@ pub(crate) fn run(args: &RpcArgs) -> Result<ExitCode, Error> {
             let baseline = format!("{floor} {of}").leak();
             field.groups.push(Group { setting, rows: Vec::new(), baseline, kinds_differ: true });
             field.add::<Outlive>(&of, bytes, wait);
+            // Short ones are copied by both.
+            if bytes >= 1024 {
+                field.add::<OutliveCopied>(&of, bytes, wait);
+            }
             field.add::<Iceoryx2>(&of, bytes, wait);
             field.add::<ZeroMq>(&of, bytes, wait);
             field.add::<UnixStream>(&of, bytes, wait);

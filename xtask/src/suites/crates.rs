@@ -20,7 +20,7 @@ pub(super) struct Adapted {
 
 impl Adapted {
     /// Puts the adapter's files in place and gets the crate, as the adapter's Cargo.toml.in names
-    /// it; gives the reason if it cannot be had.
+    /// it; returns the reason if it cannot get it.
     pub(super) fn new(
         name: &str,
         version: &str,

@@ -76,6 +76,14 @@ template <class M> outlive_field_t field(const char *name, size_t offset) {
     return field;
 }
 
+template <class M> outlive_field_t tail_field(const char *name, size_t offset) {
+    static_assert(Items<M>::rank <= 3, "an item of a tail has at most 3 extents");
+    outlive_field_t field = detail::field<M>(name, offset);
+    for (size_t at = Items<M>::rank; at > 0; at -= 1) field.extents[at] = field.extents[at - 1];
+    field.extents[0] = OUTLIVE_TAIL;
+    return field;
+}
+
 } // namespace detail
 } // namespace outlive
 
@@ -114,6 +122,24 @@ template <class M> outlive_field_t field(const char *name, size_t offset) {
             static_assert(std::is_standard_layout_v<type> && std::is_trivially_copyable_v<type>,                       \
                           "a payload is trivially copyable and of standard layout");                                   \
             static const outlive_field_t fields[] = {OUTLIVE_EACH(OUTLIVE_DESCRIBED_FIELD, type, __VA_ARGS__)};        \
+            static const outlive_payload_t payload = {type_name, sizeof(type), alignof(type), OUTLIVE_ENCODING_RAW,    \
+                                                      0, fields, sizeof fields / sizeof fields[0]};                    \
+            return payload;                                                                                            \
+        }                                                                                                              \
+    }
+
+/** Describes a struct behind which any number of items follow: the name of the tail and the type of
+ * its items, then the members. `sizeof(type)` is where the items begin. `WithTail` (tail.hpp) reads
+ * and writes such messages. Outside of all namespaces, once:
+ * OUTLIVE_DESCRIBE_WITH_TAIL(robot::Detections, "Detections", boxes, robot::Rect, stamp) */
+#define OUTLIVE_DESCRIBE_WITH_TAIL(type, type_name, tail, item, ...)                                                   \
+    template <> struct outlive::Description<type> {                                                                    \
+        using Item = item;                                                                                             \
+        static const outlive_payload_t &get() {                                                                        \
+            static_assert(std::is_standard_layout_v<type> && std::is_trivially_copyable_v<type>,                       \
+                          "a payload is trivially copyable and of standard layout");                                   \
+            static const outlive_field_t fields[] = {OUTLIVE_EACH(OUTLIVE_DESCRIBED_FIELD, type, __VA_ARGS__),         \
+                                                     ::outlive::detail::tail_field<item>(#tail, sizeof(type))};        \
             static const outlive_payload_t payload = {type_name, sizeof(type), alignof(type), OUTLIVE_ENCODING_RAW,    \
                                                       0, fields, sizeof fields / sizeof fields[0]};                    \
             return payload;                                                                                            \

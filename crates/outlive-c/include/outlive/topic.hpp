@@ -3,6 +3,7 @@
 #define OUTLIVE_TOPIC_HPP
 
 #include "queue.hpp"
+#include "tail.hpp"
 
 namespace outlive {
 
@@ -28,6 +29,8 @@ public:
         if (bytes_.size() != sizeof(T)) detail::raise_other_size(bytes_.size(), sizeof(T));
         return *reinterpret_cast<T *>(bytes_.data());
     }
+    /** Returns the memory as a head with items behind it: `publisher.loan_with_tail<H>(count)`. */
+    template <class H> WithTail<H> with_tail() const { return WithTail<H>(bytes_); }
     expected<void> set_header(const Header &header) { return detail::done(outlive_loan_set_header(handle_.get(), &header)); }
 
 private:
@@ -53,6 +56,9 @@ public:
         if (bytes().size() != sizeof(T)) detail::raise_other_size(bytes().size(), sizeof(T));
         return *reinterpret_cast<const T *>(bytes().data());
     }
+    /** Returns the message as a head with items behind it, where it lies; throws an `Error`
+     * (OUTLIVE_OTHER_TYPE) if none has as many bytes. */
+    template <class H> WithTail<const H> with_tail() const { return WithTail<const H>(bytes()); }
     Header header() const noexcept {
         Header header{};
         outlive_sample_header(raw(), &header);
@@ -97,6 +103,8 @@ public:
         if (int code = outlive_publisher_loan(raw(), size, &handle, &data)) return Failure::last(code);
         return Loan(handle, {static_cast<std::byte *>(data), size});
     }
+    /** Lends memory for an `H` with so many items behind it: `loan.with_tail<H>()`. */
+    template <class H> expected<Loan> loan_with_tail(size_t count) { return loan(WithTail<H>::size(count)); }
     /** Publishes a loan of this publisher's, and returns its number. Waits, until the deadline,
      * only for reliable subscribers. */
     expected<uint64_t> publish(Loan loan, Deadline deadline = never) {
@@ -111,6 +119,17 @@ public:
     }
     template <Message M> expected<uint64_t> publish(const M &message, const Header &header, Deadline deadline = never) {
         return publish_copy(bytes_of(message), &header, deadline);
+    }
+    /** Publishes a copy of a head with these items behind it, and returns its number. */
+    template <class H>
+    expected<uint64_t> publish_with_tail(const H &head, std::span<typename WithTail<const H>::Item> items,
+                                         Deadline deadline = never) {
+        expected<Loan> loan = loan_with_tail<H>(items.size());
+        if (!loan) return loan.error();
+        WithTail<H> message = loan->template with_tail<H>();
+        message.head() = head;
+        std::ranges::copy(items, message.tail().begin());
+        return publish(std::move(*loan), deadline);
     }
     uint32_t subscriber_count() const noexcept { return outlive_publisher_subscriber_count(raw()); }
 

@@ -138,4 +138,89 @@ static void services_have_two(void) {
     outlive_client_close(client);
 }
 
-TESTS(TEST(queues_and_states_are_described_too), TEST(services_have_two), TEST(the_same_opens_and_another_is_refused), TEST(what_cannot_be_is_refused))
+struct rect {
+    float x, y;
+};
+
+struct detections {
+    uint64_t stamp;
+    struct rect boxes[];
+};
+
+OUTLIVE_PAYLOAD(rect_payload, struct rect, "Rect", OUTLIVE_FIELD(struct rect, x), OUTLIVE_FIELD(struct rect, y));
+OUTLIVE_PAYLOAD(detections_payload, struct detections, "Detections", OUTLIVE_FIELD(struct detections, stamp),
+                OUTLIVE_STRUCT_TAIL_FIELD(struct detections, boxes, rect_payload));
+
+/* The compiler pads it behind its last member, where the tail begins already. */
+struct padded {
+    uint64_t stamp;
+    uint32_t kind;
+    uint8_t bytes[];
+};
+OUTLIVE_PAYLOAD(padded_payload, struct padded, "Padded", OUTLIVE_FIELD(struct padded, stamp),
+                OUTLIVE_FIELD(struct padded, kind), OUTLIVE_TAIL_FIELD(struct padded, bytes));
+
+struct holder {
+    struct rect first;
+    uint64_t more;
+};
+OUTLIVE_PAYLOAD(holder_payload, struct holder, "Holder", OUTLIVE_STRUCT_FIELD(struct holder, first, detections_payload));
+
+static void a_struct_has_a_tail(void) {
+    char text[256];
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    outlive_topic_t *topic = NULL, *other = NULL;
+    outlive_publisher_t *publisher = NULL;
+    outlive_subscriber_t *subscriber = NULL;
+    outlive_loan_t *loan = NULL;
+    outlive_sample_t *sample = NULL;
+    void *data = NULL;
+    options.payload = &detections_payload;
+    OK(outlive_topic_open(domain, "seen", OUTLIVE_CREATE_NEW, &options, &topic));
+    OK(outlive_domain_payload(domain, "seen", text, sizeof text));
+    CHECK(strcmp(text, "Detections { stamp: u64, boxes: { x: f32, y: f32 }[] }") == 0);
+    OK(outlive_topic_subscriber(topic, NULL, &subscriber));
+    OK(outlive_topic_publisher(topic, NULL, &publisher));
+    for (size_t count = 0; count < 400; count += 133) {
+        size_t size = OUTLIVE_TAIL_SIZE(struct detections, boxes, count);
+        CHECK(size == 8 + 8 * count);
+        OK(outlive_publisher_loan(publisher, size, &loan, &data));
+        struct detections *seen = data;
+        seen->stamp = count;
+        for (size_t at = 0; at < count; at += 1) seen->boxes[at] = (struct rect){(float)at, 1};
+        OK(outlive_publisher_publish(publisher, loan, OUTLIVE_NEVER, NULL));
+        OK(outlive_subscriber_recv(subscriber, &sample, OUTLIVE_TRY));
+        const struct detections *got = outlive_sample_data(sample);
+        CHECK(OUTLIVE_TAIL_COUNT(struct detections, boxes, outlive_sample_size(sample)) == count);
+        CHECK(got->stamp == count && (count == 0 || got->boxes[count - 1].x == (float)(count - 1)));
+        outlive_sample_release(sample);
+    }
+    CHECK(OUTLIVE_TAIL_COUNT(struct detections, boxes, 7) == 0);
+    options.payload = &rect_payload;
+    IS(OUTLIVE_OTHER_TYPE, outlive_topic_open(domain, "seen", OUTLIVE_OPEN, &options, &other));
+    options.payload = &padded_payload;
+    IS(EINVAL, outlive_topic_open(domain, "padded", OUTLIVE_CREATE_NEW, &options, &other));
+    CHECK(strstr(outlive_last_error(), "a field is needed to fill the gap"));
+    options.payload = &holder_payload;
+    IS(EINVAL, outlive_topic_open(domain, "holder", OUTLIVE_CREATE_NEW, &options, &other));
+    CHECK(strstr(outlive_last_error(), "has a tail, which a message alone has"));
+    outlive_publisher_close(publisher);
+    outlive_subscriber_close(subscriber);
+    outlive_topic_close(topic);
+
+    /* A state's first value is a head of zeroes; values of other lengths are refused. */
+    struct detections none = {7};
+    size_t size = 0;
+    outlive_state_t *state = NULL;
+    outlive_state_writer_t *writer = NULL;
+    OK(outlive_state_open_described(domain, "latest", OUTLIVE_CREATE_NEW, &detections_payload, 0, NULL, 0, &state));
+    OK(outlive_state_get(state, &none, sizeof none, &size, NULL));
+    CHECK(size == sizeof none && none.stamp == 0);
+    OK(outlive_state_writer(state, OUTLIVE_TRY, &writer));
+    OK(outlive_state_writer_set(writer, text, 24, NULL));
+    CHECK(outlive_state_writer_set(writer, text, 23, NULL) != 0 && outlive_state_writer_set(writer, text, 0, NULL) != 0);
+    outlive_state_writer_close(writer);
+    outlive_state_close(state);
+}
+
+TESTS(TEST(a_struct_has_a_tail), TEST(queues_and_states_are_described_too), TEST(services_have_two), TEST(the_same_opens_and_another_is_refused), TEST(what_cannot_be_is_refused))

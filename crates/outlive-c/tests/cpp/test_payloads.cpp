@@ -19,8 +19,20 @@ struct Other {
     int32_t kind;
     float grid[2][3];
 };
+struct Rect {
+    float x, y;
+};
+struct Detections {
+    uint64_t stamp;
+};
+struct Pixels {
+    uint32_t width, height;
+};
 } // namespace plant
 
+OUTLIVE_DESCRIBE(plant::Rect, "Rect", x, y);
+OUTLIVE_DESCRIBE_WITH_TAIL(plant::Detections, "Detections", boxes, plant::Rect, stamp);
+OUTLIVE_DESCRIBE_WITH_TAIL(plant::Pixels, "Pixels", rows, uint8_t, width, height);
 OUTLIVE_DESCRIBE(plant::Point, "Point", x, y);
 OUTLIVE_DESCRIBE(plant::Track, "Track", corners, label, kind, grid);
 OUTLIVE_DESCRIBE(plant::Other, "Track", corners, label, kind, grid);
@@ -48,6 +60,45 @@ static void the_same_opens_and_another_is_refused() {
     auto other = outlive::Topic::open(domain, "track", options);
     CHECK(other.code() == OUTLIVE_OTHER_TYPE);
     CHECK(std::string(outlive_last_error()).find("'kind: u32'") != std::string::npos);
+}
+
+static void a_head_has_a_tail() {
+    using plant::Detections, plant::Rect;
+    auto domain = open_domain();
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    options.payload = &outlive::description_of<Detections>();
+    auto topic = outlive::Topic::create_new(domain, "seen", options).value();
+    CHECK(domain.payload("seen").value() == "Detections { stamp: u64, boxes: { x: f32, y: f32 }[] }");
+    auto subscriber = topic.subscriber().value();
+    auto publisher = topic.publisher().value();
+    const Rect two[] = {{1, 2}, {3, 4}};
+    publisher.publish_with_tail(Detections{7}, two).value();
+    auto sample = subscriber.recv(soon).value();
+    auto seen = sample.with_tail<Detections>();
+    CHECK(seen->stamp == 7 && seen.tail().size() == 2 && seen.tail()[1].y == 4);
+    auto loan = publisher.loan_with_tail<Detections>(300).value();
+    auto lent = loan.with_tail<Detections>();
+    lent.head() = {8};
+    std::ranges::fill(lent.tail(), two[0]);
+    publisher.publish(std::move(loan)).value();
+    sample = subscriber.recv(soon).value();
+    CHECK(sample.with_tail<Detections>().tail().size() == 300);
+    /* Bytes of a program that knows no description. */
+    publisher.publish(std::string_view("seven b")).value();
+    sample = subscriber.recv(soon).value();
+    THROWS(OUTLIVE_OTHER_TYPE, (void)sample.with_tail<Detections>());
+    options.payload = &outlive::description_of<plant::Pixels>();
+    CHECK(outlive::Topic::open(domain, "seen", options).code() == OUTLIVE_OTHER_TYPE);
+
+    outlive_queue_options_t queue_options = OUTLIVE_QUEUE_OPTIONS_INIT;
+    queue_options.payload = &outlive::description_of<plant::Pixels>();
+    auto queue = outlive::Queue::create_new(domain, "pixels", queue_options).value();
+    auto receiver = queue.receiver().value();
+    const uint8_t bytes[] = {1, 2, 3};
+    queue.sender().value().send(outlive::bytes_with_tail(plant::Pixels{3, 1}, bytes)).value();
+    auto received = receiver.recv(soon).value();
+    outlive::WithTail<const plant::Pixels> pixels(received.bytes());
+    CHECK(pixels->width == 3 && pixels.tail().size() == 3 && pixels.tail()[2] == 3);
 }
 
 static void queues_states_and_services_have_descriptions_too() {
@@ -78,4 +129,4 @@ static void queues_states_and_services_have_descriptions_too() {
     CHECK(domain.payload("none").code() == ENOENT);
 }
 
-TESTS(TEST(queues_states_and_services_have_descriptions_too), TEST(a_struct_is_described_by_its_members), TEST(the_same_opens_and_another_is_refused))
+TESTS(TEST(a_head_has_a_tail), TEST(queues_states_and_services_have_descriptions_too), TEST(a_struct_is_described_by_its_members), TEST(the_same_opens_and_another_is_refused))

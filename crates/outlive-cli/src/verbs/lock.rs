@@ -29,6 +29,9 @@ use crate::output::is_watched;
 /// has started in the background live on. The kernel does not kill commands that change their user
 /// (set-user-ID programs): the next lock waits for their end.
 ///
+/// The lock is one that 'outlive lock' has made. A lock that a program has made by the library is
+/// refused: it has no room to say which command runs.
+///
 /// What follows the first word of the command belongs to the command, options too; options of lock
 /// come before it.
 #[derive(Args, Debug)]

@@ -13,7 +13,8 @@ use crate::process;
 
 /// List the processes that have a name in the domain
 ///
-/// A process names itself: Domain::node of the library. A process that has died is not listed.
+/// A process names itself by the library: Domain::node in Rust, outlive_node_open in C, Domain.node
+/// in Python. A process that has died is not listed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive node list\n  \

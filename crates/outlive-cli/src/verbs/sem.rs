@@ -26,7 +26,8 @@ use crate::output::{counted, is_watched};
 /// Run a command while holding one of several permits, or more of them
 ///
 /// At most --permits commands run at once; the others wait for a permit. All users of one name give
-/// the same number. A command that needs more room than the others takes more permits by --take. The verb exits with the command's code, and passes signals on to the command.
+/// the same number. A command that needs more room than the others takes more permits by --take. The
+/// verb exits with the command's code, and passes signals on to the command.
 ///
 /// When the verb is killed, its command is killed with it, and the permit comes back by itself,
 /// once that command is gone. Processes that the command has started in the background live on. The

@@ -58,7 +58,7 @@ pub struct SendArgs {
 #[derive(Args, Debug)]
 pub struct MakeArgs {
     /// For a new queue: the most memory it may take, as in 64M [default: a quarter of the file
-    /// system]
+    /// system, 6G at most]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_bytes: Option<u64>,
     /// For a new queue: the most unread messages; with so many, a send waits. If there is no memory

@@ -132,7 +132,7 @@ impl Subscribing {
         let (told, when) = self.lost_told;
         let lost = self.lost();
         if lost > told && (at_the_end || when.elapsed() > Duration::from_secs(1)) {
-            let text = "overwritten before they were taken; see --reliable of pub and echo, or a larger --depth when the topic is made";
+            let text = "overwritten before they were taken; see --reliable of pub and echo, --max-blocking of pub, or a larger --depth when the topic is made";
             talk(format_args!("{} lost: {text}", counted(lost - told, "message")));
             self.lost_told = (lost, Instant::now());
         }

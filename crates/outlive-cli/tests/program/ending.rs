@@ -22,6 +22,7 @@ fn call(verb: &[&'static str]) -> Vec<&'static str> {
         [noun, _] => match noun {
             "topic" => &["t"],
             "queue" => &["q"],
+            "notifier" => &["n"],
             _ => &["s"],
         },
         _ => panic!("{verb:?}"),
@@ -50,6 +51,7 @@ fn a_signal_ends_each_verb_that_goes_on_with_exit_code_0() {
             stage.feed(&["topic", "pub", "t"], b"x\n").expect(0);
             stage.feed(&["queue", "send", "q"], b"").expect(0);
             stage.run(&["state", "set", "s", "x"]).expect(0);
+            stage.run(&["notifier", "notify", "n", "1"]).expect(0);
             told_to_end(stage.start(&call), signal, &format!("{call:?}, all there"));
         }
     }

@@ -18,7 +18,7 @@
 //!
 //! ```toml
 //! domain = "robot"                 # a name, or a path with a '/'
-//! group = "robots"                 # who shares it
+//! group = "robots"                 # the group that shares it
 //!
 //! [limits]
 //! budget = "2G"                    # for `outlive domain create`

@@ -13,6 +13,8 @@ const VERSION: u8 = 1;
 const SLICE: u8 = 1;
 /// Of a service: the description of its replies follows that of its requests.
 const REPLY: u8 = 2;
+/// The tail follows behind the struct, as a field.
+const TAIL: u8 = 4;
 /// The code of a nested type; numbers have those of `NUMBERS`.
 const NESTED: u8 = 64;
 
@@ -29,9 +31,15 @@ pub(super) fn written(description: &Description) -> Vec<u8> {
 fn write_one(bytes: &mut Vec<u8>, description: &Description, flags: u8) {
     let encoding =
         ENCODINGS.iter().find(|known| known.0 == description.encoding).map_or(0, |known| known.1);
-    bytes.extend_from_slice(&[encoding, flags | (u8::from(description.is_slice) * SLICE), 0]);
+    let flags = flags
+        | (u8::from(description.is_slice) * SLICE)
+        | (u8::from(description.tail.is_some()) * TAIL);
+    bytes.extend_from_slice(&[encoding, flags, 0]);
     write_name(bytes, &description.name);
     write_struct(bytes, &description.shape);
+    if let Some(tail) = &description.tail {
+        write_field(bytes, tail);
+    }
 }
 
 fn write_name(bytes: &mut Vec<u8>, name: &str) {
@@ -46,16 +54,20 @@ fn write_struct(bytes: &mut Vec<u8>, shape: &Struct) {
     bytes.extend_from_slice(&shape.align.to_le_bytes());
     bytes.extend_from_slice(&(shape.fields.len() as u16).to_le_bytes());
     for field in &shape.fields {
-        write_name(bytes, &field.name);
-        bytes.extend_from_slice(&field.offset.to_le_bytes());
-        bytes.push(field.extents.len() as u8);
-        field.extents.iter().for_each(|extent| bytes.extend_from_slice(&extent.to_le_bytes()));
-        match &field.item {
-            Item::Number(number) => bytes.push(number.known().1),
-            Item::Struct(nested) => {
-                bytes.push(NESTED);
-                write_struct(bytes, nested);
-            }
+        write_field(bytes, field);
+    }
+}
+
+fn write_field(bytes: &mut Vec<u8>, field: &Field) {
+    write_name(bytes, &field.name);
+    bytes.extend_from_slice(&field.offset.to_le_bytes());
+    bytes.push(field.extents.len() as u8);
+    field.extents.iter().for_each(|extent| bytes.extend_from_slice(&extent.to_le_bytes()));
+    match &field.item {
+        Item::Number(number) => bytes.push(number.known().1),
+        Item::Struct(nested) => {
+            bytes.push(NESTED);
+            write_struct(bytes, nested);
         }
     }
 }
@@ -85,14 +97,15 @@ impl Reader<'_> {
     /// Reads one description; `reply`: the flag that says that another one follows, if it may be set.
     fn one(&mut self, reply: u8) -> Option<(Description, bool)> {
         let [encoding, flags, reserved] = self.take()?;
-        if flags & !(SLICE | reply) != 0 || reserved != 0 {
+        if flags & !(SLICE | TAIL | reply) != 0 || reserved != 0 {
             return None;
         }
         let encoding = ENCODINGS.iter().find(|known| known.1 == encoding)?.0;
         let name = self.name()?;
         let shape = self.shape(1)?;
+        let tail = if flags & TAIL == 0 { None } else { Some(self.tail()?) };
         let is_slice = flags & SLICE != 0;
-        let description = Description { name, encoding, is_slice, shape, reply: None };
+        let description = Description { name, encoding, is_slice, shape, tail, reply: None };
         Some((description, flags & REPLY != 0))
     }
 
@@ -123,6 +136,11 @@ impl Reader<'_> {
         }
         let fields = (0..count).map(|_| self.field(depth)).collect::<Option<_>>()?;
         Some(Struct { size, align, fields })
+    }
+
+    fn tail(&mut self) -> Option<Field> {
+        self.fields += 1;
+        if self.fields > MOST_FIELDS { None } else { self.field(1) }
     }
 
     fn field(&mut self, depth: usize) -> Option<Field> {
@@ -168,12 +186,18 @@ mod tests {
         Description::raw("Pose", Struct { size: 136, align: 8, fields }).expect("possible")
     }
 
+    fn with_tail() -> Description {
+        let item = Item::Number(Number::U16);
+        let tail = Field { name: "words".into(), offset: 136, extents: vec![3], item };
+        pose().with_tail(tail).expect("possible")
+    }
+
     #[test]
     fn what_is_written_is_read() {
         let encoded = Description::encoded("a/b", Encoding::Cdr).expect("possible");
         let slice = pose().slice().expect("possible");
         let service = slice.clone().with_reply(encoded.clone()).expect("possible");
-        for one in [pose(), slice, encoded, service] {
+        for one in [pose(), slice, encoded, service, with_tail()] {
             assert_eq!(Description::from_bytes(&one.to_bytes()), Some(one));
         }
     }
@@ -183,6 +207,7 @@ mod tests {
     fn changed_bytes_are_refused_or_mean_something_else() {
         changed(&pose());
         changed(&pose().with_reply(Description::of::<u32>()).expect("possible"));
+        changed(&with_tail());
     }
 
     fn changed(description: &Description) {

@@ -36,7 +36,28 @@ fn of_ones(one: &Description, other: &Description) -> Option<(String, String)> {
         let said = |is_slice| if is_slice { "slices of " } else { "values of " };
         return both(&|which| format!("{}{of}", said(which.is_slice)));
     }
-    of_structs(&of, "", &one.shape, &other.shape)
+    of_structs(&of, "", &one.shape, &other.shape).or_else(|| of_tails(&of, one, other))
+}
+
+fn of_tails(of: &str, one: &Description, other: &Description) -> Option<(String, String)> {
+    let said = |which: &Description| match &which.tail {
+        Some(tail) => format!("{of} with a tail '{}: {tail}[]'", tail.name),
+        None => format!("{of} without a tail"),
+    };
+    let both = || Some((said(one), said(other)));
+    let (Some(mine), Some(theirs)) = (&one.tail, &other.tail) else {
+        return if one.tail == other.tail { None } else { both() };
+    };
+    if (&mine.name, mine.offset, &mine.extents) != (&theirs.name, theirs.offset, &theirs.extents) {
+        return both();
+    }
+    match (&mine.item, &theirs.item) {
+        (Item::Struct(nested), Item::Struct(theirs)) => {
+            of_structs(of, &format!("{}.", mine.name), nested, theirs)
+        }
+        (item, theirs) if item != theirs => both(),
+        _ => None,
+    }
 }
 
 fn of_structs(of: &str, path: &str, one: &Struct, other: &Struct) -> Option<(String, String)> {

@@ -29,11 +29,13 @@ mod binary;
 mod compare;
 mod inline;
 mod of_rust;
+mod tail;
 
 use std::fmt;
 
 pub use inline::{InlineString, InlineVec};
 pub use of_rust::{Describe, Described, Flag};
+pub use tail::{HasTail, Tail, WithTail, WithTailBuf};
 
 use crate::{Error, Kind};
 
@@ -58,6 +60,8 @@ pub struct Description {
     encoding: Encoding,
     is_slice: bool,
     shape: Struct,
+    /// The items that follow a value, any number of them.
+    tail: Option<Field>,
     /// Of a service: its replies. The rest is then of its requests.
     reply: Option<Box<Description>>,
 }
@@ -269,7 +273,14 @@ impl Description {
             },
         };
         let name = T::NAME.to_owned();
-        Description { name, encoding: Encoding::Raw, is_slice: false, shape, reply: None }
+        Description {
+            name,
+            encoding: Encoding::Raw,
+            is_slice: false,
+            shape,
+            tail: None,
+            reply: None,
+        }
     }
 
     /// Makes the description of a type whose values lie in messages as they lie in memory. The name
@@ -280,7 +291,15 @@ impl Description {
     /// [`Error::InvalidOption`], which says what is wrong with the fields.
     pub fn raw(name: &str, shape: Struct) -> Result<Description, Error> {
         let name = name.to_owned();
-        Description { name, encoding: Encoding::Raw, is_slice: false, shape, reply: None }.checked()
+        Description {
+            name,
+            encoding: Encoding::Raw,
+            is_slice: false,
+            shape,
+            tail: None,
+            reply: None,
+        }
+        .checked()
     }
 
     /// Makes the description of messages in an encoding of their own; the name says of what, as
@@ -294,8 +313,15 @@ impl Description {
             return Err(refused(encoding.name(), "raw values are described by their fields"));
         }
         let shape = Struct { size: 0, align: 1, fields: Vec::new() };
-        Description { name: name.to_owned(), encoding, is_slice: false, shape, reply: None }
-            .checked()
+        Description {
+            name: name.to_owned(),
+            encoding,
+            is_slice: false,
+            shape,
+            tail: None,
+            reply: None,
+        }
+        .checked()
     }
 
     /// Returns the description of a slice of such values: a message has any number of them.
@@ -308,6 +334,21 @@ impl Description {
         }
         self.is_slice = !self.is_slice;
         if self.is_slice { self.checked() } else { Err(refused(&self.name, "a slice of slices")) }
+    }
+
+    /// Returns the description of such a value with a tail: any number of items behind it, of which
+    /// `tail` has the name and the type, and its extents if each is an array. The tail begins where
+    /// the value ends.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] when it has a tail already, is no struct, or does not end where the
+    /// items can begin.
+    pub fn with_tail(mut self, tail: Field) -> Result<Description, Error> {
+        if self.tail.is_some() || self.reply.is_some() {
+            return Err(refused(&self.name, "a value has one tail"));
+        }
+        self.tail = Some(tail);
+        self.checked()
     }
 
     /// Returns it, unless there is something wrong with it. Descriptions of Rust types are checked
@@ -406,6 +447,18 @@ impl Description {
         &self.shape
     }
 
+    /// Returns what follows a value, any number of times: its name, and the type of an item.
+    #[must_use]
+    pub fn tail(&self) -> Option<&Field> {
+        self.tail.as_ref()
+    }
+
+    /// Returns whether all messages have the same number of bytes.
+    #[must_use]
+    pub fn is_fixed(&self) -> bool {
+        self.encoding == Encoding::Raw && !self.is_slice && self.tail.is_none()
+    }
+
     /// Returns the one field of a type that is no struct: a number, or an array.
     #[must_use]
     pub fn single(&self) -> Option<&Field> {
@@ -420,7 +473,12 @@ impl Description {
     pub fn fits(&self, len: usize) -> bool {
         match (self.encoding, self.is_slice) {
             (Encoding::Raw, true) => (len as u64).is_multiple_of(self.size()),
-            (Encoding::Raw, false) => len as u64 == self.size(),
+            (Encoding::Raw, false) => match &self.tail {
+                None => len as u64 == self.size(),
+                Some(tail) => (len as u64)
+                    .checked_sub(self.size())
+                    .is_some_and(|rest| rest.is_multiple_of(tail.bytes())),
+            },
             _ => true,
         }
     }
@@ -456,7 +514,11 @@ impl Description {
                 .fold(number.name().to_owned(), |inner, extent| format!("[{inner}; {extent}]")),
             _ => self.shape.to_string(),
         };
-        if self.is_slice { format!("[{name}]") } else { name }
+        match &self.tail {
+            _ if self.is_slice => format!("[{name}]"),
+            Some(_) => format!("{name} with a tail"),
+            None => name,
+        }
     }
 
     /// Says what is wrong with it, and with which part.
@@ -478,7 +540,7 @@ impl Description {
         }
         if self.encoding != Encoding::Raw {
             let is_bare = self.shape == Struct { size: 0, align: 1, fields: Vec::new() };
-            return if is_bare && !self.is_slice {
+            return if is_bare && !self.is_slice && self.tail.is_none() {
                 None
             } else {
                 whole("only raw values have fields")
@@ -487,6 +549,13 @@ impl Description {
         // Languages disagree about how many bytes a type without any has.
         if self.shape.size == 0 {
             return whole("a value has at least one byte");
+        }
+        if let Some(tail) = &self.tail {
+            if self.is_slice || self.single().is_some() {
+                return whole("a struct alone has a tail, and no slice of structs");
+            }
+            return flaw_of_struct(&self.name, &self.shape, fields, 1)
+                .or_else(|| flaw_of_tail(tail, &self.shape, fields));
         }
         if let Some(field) = self.single() {
             return flaw_of_place(&self.name, &self.shape)
@@ -543,12 +612,38 @@ fn flaw_of_place(name: &str, shape: &Struct) -> Option<(String, &'static str)> {
     None
 }
 
+/// Says what is wrong with the items behind a struct.
+fn flaw_of_tail(tail: &Field, of: &Struct, fields: &mut usize) -> Option<(String, &'static str)> {
+    let this = |why| Some((tail.name.clone(), why));
+    if tail.name.is_empty() || of.fields.iter().any(|other| other.name == tail.name) {
+        return this("a tail has a name of its own");
+    }
+    if tail.offset != of.size || !tail.offset.is_multiple_of(tail.item.align()) {
+        return this("a tail begins where its type ends: a field is needed to fill the gap");
+    }
+    if tail.bytes() == 0 || tail.bytes() > MOST_BYTES {
+        return this("an item of a tail has at least one byte, and at most 1 GiB");
+    }
+    if of.align > 8 || tail.item.align() > 8 {
+        return this("a type with a tail, and its items, are aligned to at most 8 bytes");
+    }
+    flaw_of_item(tail, fields, 1)
+}
+
 fn flaw_of_field(
     field: &Field,
     of: &Struct,
     fields: &mut usize,
     depth: usize,
 ) -> Option<(String, &'static str)> {
+    if u64::from(field.offset).saturating_add(field.bytes()) > u64::from(of.size) {
+        return Some((field.name.clone(), "it does not lie inside its type"));
+    }
+    flaw_of_item(field, fields, depth)
+}
+
+/// Says what is wrong with a field, wherever it lies.
+fn flaw_of_item(field: &Field, fields: &mut usize, depth: usize) -> Option<(String, &'static str)> {
     let this = |why| Some((field.name.clone(), why));
     *fields += 1;
     if *fields > MOST_FIELDS {
@@ -559,9 +654,6 @@ fn flaw_of_field(
     }
     if field.extents.len() > MOST_EXTENTS {
         return this("an array has at most 4 extents");
-    }
-    if u64::from(field.offset).saturating_add(field.bytes()) > u64::from(of.size) {
-        return this("it does not lie inside its type");
     }
     match &field.item {
         Item::Number(_) => None,
@@ -611,7 +703,7 @@ impl Description {
                 if !self.name.is_empty() {
                     write!(f, "{} ", self.name)?;
                 }
-                fmt::Display::fmt(&self.shape, f)?;
+                self.shape.write(f, self.tail.as_ref())?;
             }
         }
         f.write_str(close)
@@ -620,10 +712,21 @@ impl Description {
 
 impl fmt::Display for Struct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, None)
+    }
+}
+
+impl Struct {
+    /// Writes its fields, and what follows it.
+    fn write(&self, f: &mut fmt::Formatter<'_>, tail: Option<&Field>) -> fmt::Result {
         f.write_str("{")?;
         for (at, field) in self.fields.iter().enumerate() {
             f.write_str(if at == 0 { " " } else { ", " })?;
             write!(f, "{}: {field}", field.name)?;
+        }
+        if let Some(tail) = tail {
+            let separator = if self.fields.is_empty() { " " } else { ", " };
+            write!(f, "{separator}{}: {tail}[]", tail.name)?;
         }
         f.write_str(" }")
     }

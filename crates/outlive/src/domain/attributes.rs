@@ -9,11 +9,13 @@ use super::Domain;
 use crate::Error;
 use crate::describe::Description;
 use crate::segment::{Attributes, Opening, Segment, check_name};
+use crate::sys::file::Rights;
 
 impl Domain {
     /// Returns this domain as a handle by which things are made that carry those attributes: free
     /// pairs of a key and a value, of 4,080 bytes in all, four for each pair counted. What is there
-    /// already must have them, among others: else opening it is [`Error::OtherOptions`].
+    /// already must have them, among others: else opening it is [`Error::OtherOptions`]. If a key is
+    /// empty, or all are too long, opening anything by the handle is [`Error::InvalidOption`].
     ///
     /// It replaces attributes that the handle had. An options' `attribute` does the same for one
     /// thing.
@@ -57,7 +59,7 @@ impl Domain {
     /// keeps the thing from being opened.
     pub fn attributes(&self, name: &str) -> Result<Attributes, Error> {
         check_name(name)?;
-        Segment::open(self.folder(), name)?.attributes()
+        Segment::open_with(self.folder(), name, Rights::Read)?.attributes()
     }
 
     /// Returns the description that the maker of a thing gave of its payloads: see
@@ -67,7 +69,7 @@ impl Domain {
     /// As [`Domain::attributes`].
     pub fn description(&self, name: &str) -> Result<Option<Description>, Error> {
         check_name(name)?;
-        Segment::open(self.folder(), name)?.description()
+        Segment::open_with(self.folder(), name, Rights::Read)?.description()
     }
 }
 
@@ -103,7 +105,7 @@ impl<O, K> WithAttributes<O, K> {
     /// another one there; [`Error::InvalidOption`] when a key is empty, or all are too long.
     ///
     /// # If a process dies
-    /// While it makes it: nothing is left of it.
+    /// If this process dies while it makes the thing, nothing is left of that.
     pub fn open_or_create(self, domain: &Domain, name: &str) -> Result<K, Error> {
         self.open_as(domain, name, Opening::OpenOrCreate)
     }
@@ -122,7 +124,7 @@ impl<O, K> WithAttributes<O, K> {
     /// [`Error::AlreadyExists`]; else as [`WithAttributes::open_or_create`].
     ///
     /// # If a process dies
-    /// While it makes it: nothing is left of it.
+    /// If this process dies while it makes the thing, nothing is left of that.
     pub fn create_new(self, domain: &Domain, name: &str) -> Result<K, Error> {
         self.open_as(domain, name, Opening::CreateNew)
     }

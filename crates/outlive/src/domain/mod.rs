@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::liveness::{Me, Peer, REGISTRY_FILE, Registry, TokenId, TokenInfo};
 use crate::segment::{Attributes, DEFAULT_DOMAIN, Folder, Opening, Segment, Spec, check_name};
+use crate::sys::file::Rights;
 use crate::wake::WaitError;
 use crate::{Deadline, Error};
 
@@ -568,8 +569,13 @@ impl Domain {
 
     /// Opens a named thing that must exist.
     pub(crate) fn open_segment(&self, name: &str) -> Result<Segment, Error> {
+        self.open_segment_with(name, Rights::ReadWrite)
+    }
+
+    /// Opens a named thing that must exist.
+    pub(crate) fn open_segment_with(&self, name: &str, rights: Rights) -> Result<Segment, Error> {
         check_name(name)?;
-        let segment = Segment::open(self.folder(), name)?;
+        let segment = Segment::open_with(self.folder(), name, rights)?;
         if let Some(wanted) = &self.attributes {
             segment.check_attributes(wanted)?;
         }

@@ -97,8 +97,8 @@ pub(crate) fn check_range<T: PartialOrd + Display>(
 /// `$errors` ends the list of errors of all three: what else this kind's opening can return.
 macro_rules! three_openings {
     ($made:ty, $thing:literal, $errors:literal) => {
-        #[doc = concat!("Sets an attribute that the ", $thing, " carries: any key, and any value.")]
-        /// It comes behind the other options; more attributes may follow.
+        #[doc = concat!("Sets an attribute that the ", $thing, " carries: a key and any value.")]
+        /// The key is not empty. This comes behind the other options; more attributes may follow.
         ///
         /// See [`Domain::with_attributes`](crate::Domain::with_attributes).
         pub fn attribute(self, key: &str, value: &str) -> $crate::WithAttributes<Self, $made> {

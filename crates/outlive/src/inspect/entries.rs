@@ -7,10 +7,10 @@ use crate::notify::NotifierUsage;
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue, QueueConfig};
 use crate::rpc::Overview;
-use crate::segment::{Attributes, Segment, check_name};
+use crate::segment::{Attributes, Segment, check_name, control_file};
 use crate::state::State;
 use crate::sync::{LockDetail, primitives};
-use crate::sys::file;
+use crate::sys::file::{self, Rights};
 use crate::topic::TopicUsage;
 use crate::{Domain, Error, Kind};
 
@@ -132,14 +132,22 @@ impl Domain {
     /// of the system.
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         check_name(name)?;
+        let mut control = None;
         match Segment::open(self.folder(), name) {
-            Ok(segment) => segment.header().mark_removed(),
+            Ok(segment) => {
+                segment.header().mark_removed();
+                control = control_file::number(&segment);
+            }
             // A file of Outlive's that this version cannot use: it may go.
             Err(Error::OtherVersion { .. } | Error::Damaged { .. }) => {}
             Err(other) => return Err(other),
         }
         file::unlink(self.folder().fd()?, name)
             .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))?;
+        if let Some(control) = control {
+            // If this process died just before, a sweep removes it.
+            control_file::remove(self.folder(), control);
+        }
         self.registry().note_change();
         Ok(())
     }
@@ -160,10 +168,15 @@ impl Domain {
     }
 
     fn fill(&self, entry: &mut Entry, users: &Users, waits: &Waits) -> Result<(), Error> {
-        let segment = Segment::open(self.folder(), &entry.name)?;
+        let segment = Segment::open_with(self.folder(), &entry.name, Rights::Read)?;
+        let kind = segment.header().check(segment.path())?;
+        // Of a topic a process with fewer rights may look at all there is.
+        let segment = match kind {
+            Kind::Topic => segment,
+            _ => Segment::open(self.folder(), &entry.name)?,
+        };
         let facts = segment.facts()?;
         let header = segment.header();
-        let kind = header.check(segment.path())?;
         entry.bytes = facts.allocated;
         entry.max_bytes = header.max_bytes();
         entry.type_name = header.type_name();
@@ -205,8 +218,15 @@ impl Domain {
                 entry.detail = Detail::Pool(usage);
             }
             Kind::Topic => {
+                // Asleep in the one file or in the other.
                 entry.waiters = waiters(&segment, &[]);
-                let usage = crate::topic::usage(segment, self.registry())?;
+                let control = control_file::open(self.folder(), &segment)?;
+                let facts = control.facts()?;
+                entry.bytes += facts.allocated;
+                let more = waits.of(self.registry(), &control, facts.identity(), &[]);
+                entry.waiters.extend(more);
+                entry.waiters.sort_by_key(|waiter| std::cmp::Reverse(waiter.waited));
+                let usage = crate::topic::usage(segment, self.folder(), self.registry())?;
                 let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
                 let subscribers = usage.subscribers.iter().map(|subscriber| &subscriber.who);
                 entry.dead_claims =

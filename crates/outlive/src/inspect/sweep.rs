@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::domain::owner_of_extension;
 use crate::queue::Queue;
-use crate::segment::{Folder, Segment};
+use crate::segment::{Folder, Segment, control_file};
 use crate::state::State;
 use crate::sync::primitives;
 use crate::sys::file;
@@ -76,6 +76,7 @@ impl Domain {
         }
         if !dry_run {
             self.sweep_extensions()?;
+            control_file::sweep(self.folder())?;
         }
         report.quarantined = quarantined.len() as u32;
         let has_seen_all = report.failed.is_empty() && report.ending == 0;
@@ -151,7 +152,7 @@ impl Domain {
                 Ok(swept.names_left)
             }
             Kind::Topic => {
-                let swept = crate::topic::sweep(segment, me, dry_run)?;
+                let swept = crate::topic::sweep(segment, self.folder(), me, dry_run)?;
                 report.claims += swept.claims;
                 report.objects += swept.objects;
                 Ok(swept.names_left)

@@ -28,6 +28,8 @@ pub(crate) struct Inner {
     pub(super) max_attempts: u32,
     pub(super) is_fixed: bool,
     pub(super) unit: u64,
+    /// At most `job_bytes`.
+    base: u64,
     /// Where this process looks for a free slot first: behind the last one that it found. A hint:
     /// nothing depends on it.
     hint: AtomicUsize,
@@ -57,6 +59,10 @@ impl Inner {
             return Err(damaged());
         }
         let (is_fixed, unit) = (of(&head.options) & FIXED_SIZE != 0, of(&head.unit).max(1));
+        let base = u64::from(of(&head.base));
+        if base > job_bytes {
+            return Err(damaged());
+        }
         segment.exists(places.slot_at(0))?;
         let words = |at: u64| {
             // SAFETY: `exists` has checked that the file and the mapping reach to the first slot,
@@ -77,6 +83,7 @@ impl Inner {
             max_attempts,
             is_fixed,
             unit: u64::from(unit),
+            base,
             hint: AtomicUsize::new(0),
             segment,
         })
@@ -159,14 +166,16 @@ impl Inner {
     fn len_or_damaged(&self, payload: Contents<'_>) -> (usize, bool) {
         let max = self.job_bytes();
         let told = payload.len.load(Ordering::Relaxed);
-        let possible = if self.is_fixed { max } else { told.min(max) / self.unit * self.unit };
+        let items = told.min(max).saturating_sub(self.base) / self.unit * self.unit;
+        let possible = if self.is_fixed { max } else { self.base + items };
         (possible as usize, told != possible)
     }
 
     /// Returns whether jobs may have so many bytes.
     fn check_len(&self, len: u64) -> Result<(), SendError> {
         let max = self.job_bytes();
-        let wanted = if self.is_fixed { max } else { len.next_multiple_of(self.unit) };
+        let items = len.saturating_sub(self.base).next_multiple_of(self.unit);
+        let wanted = if self.is_fixed { max } else { self.base.saturating_add(items) };
         match () {
             () if wanted != len => Err(SendError::OtherLength { len, wanted }),
             () if len > max => Err(SendError::TooLarge { len, max }),

@@ -26,9 +26,12 @@ pub(super) struct JobsHead {
     pub(super) max_attempts: AtomicU32,
     /// Bit 0: all jobs are of `job_bytes` bytes.
     pub(super) options: AtomicU32,
-    /// Bytes of each of the values of a slice; a job's length is a multiple of it.
+    /// Bytes of each of the values of a slice, or of the items of a tail; a job's length behind
+    /// `base` is a multiple of it.
     pub(super) unit: AtomicU32,
-    pub(super) reserved: [Pad32; 10],
+    /// The fewest bytes of a job: of the head before a tail.
+    pub(super) base: AtomicU32,
+    pub(super) reserved: [Pad32; 9],
     // Written by producers.
     pub(super) tickets: AtomicU64,
     /// Slots that have pages.

@@ -11,7 +11,7 @@ use super::layout::{
 use super::queue::JobQueue;
 use crate::domain::{agree, check_range, three_openings};
 use crate::liveness::Registry;
-use crate::payload::Recorded;
+use crate::payload::{AnyLength, Recorded};
 use crate::segment::{Opening, Segment, Spec, note_opened};
 use crate::shim::Ordering;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
@@ -110,18 +110,24 @@ impl<M: Payload + ?Sized> JobQueueOptions<M> {
     );
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<JobQueue<M>, Error> {
-        const { assert!(M::METADATA.is_slice || M::METADATA.size <= MOST_JOB_BYTES) };
+        const { assert!(!M::METADATA.is_fixed() || M::METADATA.size <= MOST_JOB_BYTES) };
         let Asked { max_jobs, job_bytes, max_attempts, .. } = self.asked;
         check_range("max_jobs", max_jobs, 1..=MOST_JOBS, "1 to 65,536")?;
         check_range("job_bytes", job_bytes, 1..=MOST_JOB_BYTES as u32, "1 to 16 MiB")?;
         check_range("max_attempts", max_attempts, 0..=MOST_MAX_ATTEMPTS, "0 (no limit) to 1,000")?;
         let (metadata, types) = (M::METADATA, Recorded::one(M::METADATA));
-        let is_fixed = !metadata.is_slice;
+        let is_fixed = metadata.is_fixed();
         let bytes = match is_fixed {
             true => metadata.size,
             false => u64::from(job_bytes.unwrap_or(USUAL_JOB_BYTES)),
         };
         let made = max_jobs.unwrap_or(USUAL_JOBS);
+        check_range(
+            "job_bytes",
+            job_bytes.filter(|bytes| metadata.tail > 0 && u64::from(*bytes) < metadata.size),
+            0..=0,
+            "at least the bytes of a job without items",
+        )?;
         let places = Places::checked(made, bytes).ok_or_else(|| Error::InvalidOption {
             what: "max_jobs times job_bytes",
             wanted: format!("{made} times {bytes}").into(),
@@ -144,7 +150,12 @@ impl<M: Payload + ?Sized> JobQueueOptions<M> {
             head.max_jobs.store(made, Ordering::Relaxed);
             head.max_attempts.store(max_attempts.unwrap_or(USUAL_ATTEMPTS), Ordering::Relaxed);
             head.options.store(u32::from(is_fixed) * FIXED_SIZE, Ordering::Relaxed);
-            head.unit.store(u32::try_from(metadata.size).unwrap_or(1), Ordering::Relaxed);
+            let (unit, base) = match (u32::try_from(metadata.size).unwrap_or(1), metadata.tail) {
+                (size, 0) => (size, 0),
+                (size, item) => (item, size),
+            };
+            head.unit.store(unit, Ordering::Relaxed);
+            head.base.store(base, Ordering::Relaxed);
             head.slots.store(places.first_slots(), Ordering::Relaxed);
             Ok(())
         })?;
@@ -169,8 +180,8 @@ impl Asked {
     }
 }
 
-impl<T: crate::Plain> JobQueueOptions<[T]> {
-    /// Sets the most bytes of a job, 1 byte to 16 MiB. Default: 4 KiB. Each job takes so much
+impl<M: AnyLength + ?Sized> JobQueueOptions<M> {
+    /// Sets the most bytes of a job, with its tail if it has one: 1 byte to 16 MiB. Default: 4 KiB. Each job takes so much
     /// memory and a little more: for large data, put a file's name or a pool's handle.
     pub fn job_bytes(mut self, bytes: u32) -> Self {
         self.asked.job_bytes = Some(bytes);

@@ -82,8 +82,8 @@ impl Inner {
     /// makes each look again. Returns how many there were.
     pub(super) fn tell(&self, id: Option<u32>) -> u32 {
         let mut told = 0;
-        // What is notified, and a notifier's slot, come before the look at who listens: pairs with
-        // the fence in `ListenerSlot::join`.
+        // What is notified, and a notifier's slot, come before the look at which processes listen:
+        // pairs with the fence in `ListenerSlot::join`.
         fence(Ordering::SeqCst);
         // Died or stopped in the middle: some listeners have the notice, and the call has not
         // returned.

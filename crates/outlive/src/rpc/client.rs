@@ -149,8 +149,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     ///
     /// # Errors
     /// [`CallError::NoServer`], [`CallError::ServerDied`], [`CallError::Dropped`],
-    /// [`CallError::TooLarge`], [`CallError::TooMany`], [`CallError::NotClient`],
-    /// [`CallError::Damaged`], [`CallError::System`].
+    /// [`CallError::Failed`] with the server's words, [`CallError::TooLarge`],
+    /// [`CallError::TooMany`], [`CallError::NotClient`], [`CallError::Encoding`] when the reply is no
+    /// `R`, [`CallError::Damaged`], [`CallError::System`].
     ///
     /// # If a process dies
     /// If the server dies, the call ends at once with [`CallError::ServerDied`].

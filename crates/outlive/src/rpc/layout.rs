@@ -336,12 +336,15 @@ impl ServiceFile {
     /// object.
     #[cold]
     pub(super) fn free_objects(&self, call: CallSlot<'_>) -> Result<(), Error> {
-        let freed = self.free_request(call).and(self.free_failure(call));
-        call.long_replies().fold(freed, |freed, number| {
-            freed.and(
-                self.free_at(call.reply(number).bytes.reference(), call.reply_position(number)),
-            )
-        })
+        let mut freed = self.free_request(call).and(self.free_failure(call));
+        // A client that comes looks at all replies of its sixteen slots.
+        for (number, reply) in (0..).zip(&call.place.replies) {
+            if reply.is_long() {
+                freed =
+                    freed.and(self.free_at(reply.bytes.reference(), call.reply_position(number)));
+            }
+        }
+        freed
     }
 
     /// Returns whether an object lies in a slot. Fails as [`Service::free_objects`].
@@ -354,8 +357,10 @@ impl ServiceFile {
         if failure.is_long() && self.is_at(failure.bytes.reference(), call.failure_position())? {
             return Ok(true);
         }
-        for number in call.long_replies() {
-            if self.is_at(call.reply(number).bytes.reference(), call.reply_position(number))? {
+        for (number, reply) in (0..).zip(&call.place.replies) {
+            if reply.is_long()
+                && self.is_at(reply.bytes.reference(), call.reply_position(number))?
+            {
                 return Ok(true);
             }
         }
@@ -402,11 +407,6 @@ impl ServiceFile {
 impl<'s> CallSlot<'s> {
     fn reply(self, number: u32) -> &'s Answer<{ INLINE / 8 }> {
         &self.place.replies[(number % RING) as usize]
-    }
-
-    /// Returns the numbers of the replies in the ring whose words name an object.
-    fn long_replies(self) -> impl Iterator<Item = u32> {
-        (0..RING).filter(move |&number| self.reply(number).is_long())
     }
 
     /// Returns the position of an object that belongs to that reply, as its tag has it.

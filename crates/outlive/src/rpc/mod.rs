@@ -42,6 +42,7 @@ mod resident;
 mod server;
 mod service;
 mod stream;
+mod turns;
 mod usage;
 
 pub use client::Client;

@@ -1,18 +1,18 @@
 //! A client's own call slots: which are free, and which thread is inside.
 //!
 //! The client slots' words allow one thread inside at a time (client_slot.rs): a process that takes
-//! the slot over waits for the end of that thread alone. So the threads of a client take turns, by a
-//! lock in private memory. Whatever changes shared words of a call slot, except the eventcounts and
+//! the slot over waits for the end of that thread alone. So the threads of a client take turns
+//! (turns.rs). Whatever changes shared words of a call slot, except the eventcounts and
 //! the bitmap, happens in a turn, by a thread whose name is in the client slot's word. No thread waits
 //! in its turn, and none copies a long message there.
 
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::call::Settled;
 use super::client_slot::ClientWord;
 use super::error::CallError;
 use super::layout::{MOST_CLIENT_SLOTS, SLOTS, ServiceFile};
+use super::turns::{TurnGuard, Turns};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::sys::Errno;
@@ -24,7 +24,7 @@ const MOST_IN_FLIGHT: usize = 1024;
 pub(super) struct OwnSlots {
     pub(super) service: ServiceFile,
     pub(super) process: TokenId,
-    slots: Mutex<Slots>,
+    slots: Turns<Slots>,
     /// Whether calls wait for a server while there is none.
     waits_for_server: AtomicBool,
 }
@@ -48,7 +48,7 @@ struct OwnClientSlot {
 /// A thread's turn with a client's slots.
 pub(super) struct Turn<'s> {
     own: &'s OwnSlots,
-    slots: MutexGuard<'s, Slots>,
+    slots: TurnGuard<'s, Slots>,
 }
 
 impl OwnSlots {
@@ -59,12 +59,11 @@ impl OwnSlots {
         let slots = OwnSlots {
             service,
             process,
-            slots: Mutex::default(),
+            slots: Turns::new(Slots::default()),
             waits_for_server: AtomicBool::new(false),
         };
-        let mut turn = Turn { own: &slots, slots: locked(&slots.slots) };
-        turn.add_client_slot(me)?;
-        drop(turn);
+        let first = slots.slots.wait(me.id.as_u32());
+        Turn { own: &slots, slots: first }.add_client_slot(me)?;
         Ok(slots)
     }
 
@@ -81,7 +80,7 @@ impl OwnSlots {
     }
 
     /// Returns the calling thread.
-    #[inline]
+    #[inline(always)]
     pub(super) fn me(&self) -> Result<Me, CallError> {
         Ok(self.service.queue.registry().me()?)
     }
@@ -99,24 +98,24 @@ impl OwnSlots {
     }
 
     /// Begins the calling thread's turn, after those of others.
-    #[inline]
+    #[inline(always)]
     pub(super) fn turn(&self) -> Result<Turn<'_>, CallError> {
-        let slots = match self.slots.try_lock() {
-            Ok(slots) => slots,
-            Err(_) => self.turn_slow()?,
+        // Once a thread has exited, no thread has its token.
+        let thread = self.service.queue.registry().current_bits();
+        let slots = match self.slots.try_fast(thread) {
+            Some(slots) => slots,
+            None => self.turn_slow(thread)?,
         };
         Ok(Turn { own: self, slots })
     }
 
     #[cold]
-    fn turn_slow(&self) -> Result<MutexGuard<'_, Slots>, CallError> {
-        match self.slots.try_lock() {
-            Ok(slots) => Ok(slots),
-            Err(TryLockError::Poisoned(error)) => Ok(error.into_inner()),
-            // In a forked child the turn may be one of a thread that the child does not have.
-            Err(TryLockError::WouldBlock) if !self.is_ours() => Err(CallError::NotClient),
-            Err(TryLockError::WouldBlock) => Ok(locked(&self.slots)),
+    fn turn_slow(&self, thread: u32) -> Result<TurnGuard<'_, Slots>, CallError> {
+        // In a forked child the turn may be one of a thread that the child does not have.
+        if !self.is_ours() {
+            return Err(CallError::NotClient);
         }
+        Ok(self.slots.wait(thread))
     }
 
     /// Begins a turn, and puts the calling thread into the word of that call slot's client slot.
@@ -128,7 +127,7 @@ impl OwnSlots {
     }
 
     /// Gives back a slot whose call is over. Changes no shared words.
-    #[inline]
+    #[inline(always)]
     pub(super) fn give_back(&self, slot: u32, number: u64) {
         // An error: a forked child's copy.
         if let Ok(mut turn) = self.turn() {
@@ -151,25 +150,25 @@ impl OwnSlots {
     }
 }
 
-fn locked(slots: &Mutex<Slots>) -> MutexGuard<'_, Slots> {
-    slots.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Turn<'_> {
     /// Puts the calling thread into the word of that call slot's client slot, unless it is there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enter(&mut self, me: Me, slot: u32) -> Result<(), CallError> {
         let of = slot / SLOTS;
+        // As a rule the first one, and the thread that was there last.
+        match self.slots.client_slots.first() {
+            Some(own) if own.client_slot == of && own.inside == me.id.as_u32() => Ok(()),
+            _ => self.enter_slow(me, of),
+        }
+    }
+
+    #[inline(never)]
+    fn enter_slow(&mut self, me: Me, of: u32) -> Result<(), CallError> {
+        let (service, process) = (&self.own.service, self.own.process);
         let own = self.slots.client_slots.iter().find(|own| own.client_slot == of);
         if own.is_some_and(|own| own.inside == me.id.as_u32()) {
             return Ok(());
         }
-        self.enter_slow(me, of)
-    }
-
-    #[cold]
-    fn enter_slow(&mut self, me: Me, of: u32) -> Result<(), CallError> {
-        let (service, process) = (&self.own.service, self.own.process);
         // A forked child has its parent's handle, and is not its parent.
         if !self.own.is_ours() {
             return Err(CallError::NotClient);
@@ -188,7 +187,7 @@ impl Turn<'_> {
     }
 
     /// Returns a slot without a call, and the number of its last call. The calling thread is inside.
-    #[inline]
+    #[inline(always)]
     pub(super) fn free_slot(&mut self, me: Me) -> Result<(u32, u64), CallError> {
         let (slot, last) = match self.slots.free.pop() {
             Some(free) => free,

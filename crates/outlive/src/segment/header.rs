@@ -27,7 +27,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// later, behind the attributes and the description of the payload's type (`segment::pages`).
 /// Topics say whether they offer reliable delivery, and which subscribers lag. A reentrant mutex has
 /// a fourth state. 16: the description of a service's payloads has that of its replies behind it.
-/// 17: a topic says for how many publishers, subscribers and samples it has room.
+/// 17: a topic says for how many publishers, subscribers and samples it has room, and what its
+/// subscribers write lies in a second file.
 const LAYOUT_VERSION: u32 = 17;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
@@ -77,7 +78,7 @@ pub(crate) struct Header {
     type_name: [AtomicU64; TYPE_NAME / 8],
     /// By kind: the offset table of a record (`sync::embedded`); in the first word 1 + what the
     /// maker of a latch or a semaphore began it with (`sync::primitive`), 0 if an older build made
-    /// it.
+    /// it; there, too, the number of a topic's control file (`control_file`).
     pub(crate) extra: [AtomicU64; 24],
 }
 

@@ -1,6 +1,7 @@
 //! Shared files: checked folders, headers, creation without a race, growth without a move.
 
 mod attributes;
+pub(crate) mod control_file;
 mod copy;
 mod folder;
 mod hash;
@@ -21,4 +22,4 @@ pub(crate) use name::{DEFAULT_DOMAIN, check_name};
 pub(crate) use pages::MOST_PAGE_BYTES;
 pub(crate) use resident::{Resident, make_opened_resident, note_opened};
 pub use segment::Opening;
-pub(crate) use segment::{MOST_RESERVED, Segment, SharedLayout, View, lock_error};
+pub(crate) use segment::{MOST_RESERVED, Segment, SharedLayout, View, Writer, lock_error};

@@ -15,13 +15,14 @@
 //! below it. Both are idempotent. The kind's own header says how much of the file may be touched,
 //! and is advanced only after `fallocate` has returned.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 
 use super::folder::Folder;
 use super::header::{BODY, Header, Spec};
 use crate::shim::{AtomicU64, Ordering};
-use crate::sys::file::{self, KeptFile};
+use crate::sys::file::{self, KeptFile, Rights};
 use crate::sys::map::{Mapping, PAGE};
 use crate::sys::resident::{self, Residency};
 use crate::sys::{Errno, process};
@@ -65,6 +66,13 @@ pub struct Segment {
     /// Bytes that this process has seen to exist and has mapped: it may touch them without asking.
     /// Never more than the mapping, which may be shorter than the file.
     known: AtomicU64,
+    /// What the mapping allows.
+    rights: Rights,
+}
+
+/// Returns with which rights a process opens what exists: a topic's subscribers cannot write.
+fn rights_of(kind: Kind) -> Rights {
+    if kind == Kind::Topic { Rights::Read } else { Rights::ReadWrite }
 }
 
 impl Segment {
@@ -94,7 +102,7 @@ impl Segment {
         prepare: impl Fn(&Segment) -> Result<L, Error>,
     ) -> Result<(Segment, L), Error> {
         loop {
-            match Segment::open(folder, name) {
+            match Segment::open_with(folder, name, rights_of(spec.kind)) {
                 Err(Error::NotFound { .. }) if opening != Opening::Open => {}
                 // Something has the name, if only another user's file, or no segment at all.
                 Ok(_)
@@ -130,7 +138,7 @@ impl Segment {
     }
 
     /// Builds a whole file that has no name yet.
-    fn build(folder: &Folder, name: &str, spec: &Spec) -> Result<Segment, Error> {
+    pub(super) fn build(folder: &Folder, name: &str, spec: &Spec) -> Result<Segment, Error> {
         let path = folder.file_path(name);
         let access = folder.access();
         let file = file::create_unnamed(folder.fd()?, access.file_mode(), access.group())
@@ -143,12 +151,13 @@ impl Segment {
                 .map_err(|errno| allocation_error(&path, len, errno))?;
         }
         let reserve = spec.reserve.max(initial);
-        let map = Mapping::reserve(file.as_fd(), reserve, initial)
+        let rights = Rights::ReadWrite;
+        let map = Mapping::reserve(file.as_fd(), reserve, initial, rights)
             .map_err(|errno| mapping_error(&path, reserve, errno))?;
         let facts = file::facts(file.as_fd())
             .map_err(|errno| Error::from_errno("examine", &path, errno))?;
         let file = KeptFile::new(file, &facts);
-        let segment = Segment { file, map, path, known: AtomicU64::new(initial) };
+        let segment = Segment { file, map, path, known: AtomicU64::new(initial), rights };
         segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
         if let Some(description) = &spec.description {
             let description = description.clone().checked_for(spec.kind)?;
@@ -157,16 +166,26 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Opens a file that exists, of any kind.
+    /// Opens a file that exists, of any kind, for reading and writing.
     pub(crate) fn open(folder: &Folder, name: &str) -> Result<Segment, Error> {
+        Segment::open_with(folder, name, Rights::ReadWrite)
+    }
+
+    /// Opens a file that exists, of any kind.
+    pub(crate) fn open_with(folder: &Folder, name: &str, rights: Rights) -> Result<Segment, Error> {
         let path = folder.file_path(name);
-        let file = file::open(folder.fd()?, name).map_err(|errno| match errno {
+        let file = file::open(folder.fd()?, name, rights).map_err(|errno| match errno {
             Errno::LOOP => Error::NotASegment { path: path.clone(), why: "it is a symbolic link" },
             Errno::ISDIR | Errno::NXIO => {
                 Error::NotASegment { path: path.clone(), why: "it is no ordinary file" }
             }
             errno => Error::from_errno("open", &path, errno),
         })?;
+        Segment::of_file(file, path, rights)
+    }
+
+    /// Maps an open file, after checks.
+    fn of_file(file: OwnedFd, path: PathBuf, rights: Rights) -> Result<Segment, Error> {
         let facts = file::facts(file.as_fd())
             .map_err(|errno| Error::from_errno("examine", &path, errno))?;
         if !facts.regular {
@@ -176,7 +195,7 @@ impl Segment {
         if facts.len < PAGE {
             return Err(short(path));
         }
-        let look = Mapping::reserve(file.as_fd(), PAGE, PAGE)
+        let look = Mapping::reserve(file.as_fd(), PAGE, PAGE, Rights::Read)
             .map_err(|errno| mapping_error(&path, PAGE, errno))?;
         // SAFETY: the mapping is one page, which exists in the file, as `len` says; page-aligned;
         // Header may be shared.
@@ -189,14 +208,51 @@ impl Segment {
         }
         // A damaged size must not make us map a huge range, nor less than exists.
         let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
-        let map = Mapping::reserve(file.as_fd(), reserve, facts.len)
+        let map = Mapping::reserve(file.as_fd(), reserve, facts.len, rights)
             .map_err(|errno| mapping_error(&path, reserve, errno))?;
         Ok(Segment {
             file: KeptFile::new(file, &facts),
             map,
             path,
             known: AtomicU64::new(facts.len),
+            rights,
         })
+    }
+
+    /// Opens the same file once more, with other rights if its mode allows it, and maps it.
+    pub(crate) fn again(&self, rights: Rights) -> Result<Segment, Error> {
+        let file = self.reopen(rights)?;
+        Segment::of_file(file, self.path.clone(), rights)
+    }
+
+    /// Opens the same file once more. Where there is no `/proc`, a file whose name is gone, or that
+    /// has none yet, can be opened with the rights alone that this opening has.
+    fn reopen(&self, rights: Rights) -> Result<OwnedFd, Error> {
+        let failed = |errno| Error::from_errno("open once more", &self.path, errno);
+        let file = match file::reopen(self.fd()?, &self.path, rights) {
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(failed(errno)),
+            Ok(file) => {
+                let facts = file::facts(file.as_fd()).map_err(failed)?;
+                (facts.identity() == self.facts()?.identity()).then_some(file)
+            }
+        };
+        match file {
+            Some(file) => Ok(file),
+            None if self.rights == rights || self.rights == Rights::ReadWrite => {
+                file::duplicate(self.fd()?).map_err(failed)
+            }
+            None => Err(failed(Errno::NOENT)),
+        }
+    }
+
+    /// Opens the file for writing while this mapping of it can only be read.
+    pub(crate) fn writer(&self) -> Result<Writer<'_>, Error> {
+        Ok(Writer { file: self.reopen(Rights::ReadWrite)?, segment: self })
+    }
+
+    pub(crate) fn rights(&self) -> Rights {
+        self.rights
     }
 
     /// Refuses a file of another kind.
@@ -225,7 +281,7 @@ impl Segment {
         self.file.facts().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 
-    fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
+    pub(super) fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
         self.file.fd().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 
@@ -334,14 +390,8 @@ impl Segment {
         changed.map_err(|errno| Error::from_errno("change the protection of", &self.path, errno))
     }
 
-    /// Forbids instructions of this process to write there, by this mapping.
-    pub(crate) fn set_read_only(&self, from: u64, to: u64) -> Result<(), Error> {
-        let changed = self.map.set_read_only(from, to);
-        changed.map_err(|errno| Error::from_errno("change the protection of", &self.path, errno))
-    }
-
-    /// Makes a part of the file resident in this mapping, which may be written there. The caller
-    /// knows that its pages exist; the file's pages are asked for once more, so that a full file
+    /// Makes a part of the file resident in this mapping. The caller knows that its pages exist;
+    /// where they may be written, the file's pages are asked for once more, so that a full file
     /// system is an error here and no signal later. The two pages behind the header stay as they
     /// are: no process touches them.
     pub(crate) fn make_part_resident(
@@ -352,64 +402,43 @@ impl Segment {
     ) -> Result<(), Error> {
         let (body, end) = (from.max(BODY), from + len);
         if from < BODY {
-            self.make_resident_in(&self.map, 0, PAGE, true, residency)?;
+            self.make_pages_resident(0, PAGE, residency)?;
         }
-        self.make_resident_in(&self.map, body, end.saturating_sub(body), true, residency)
+        self.make_pages_resident(body, end.saturating_sub(body), residency)
     }
 
-    /// Makes a part of the file resident in this mapping, where it can only be read.
-    pub(crate) fn make_part_readable(
-        &self,
-        from: u64,
-        len: u64,
-        residency: Residency,
-    ) -> Result<(), Error> {
-        self.make_resident_in(&self.map, from, len, false, residency)
-    }
-
-    /// Makes a part of the file resident in another mapping of it.
-    pub(crate) fn make_part_of_view_resident(
-        &self,
-        view: &View,
-        from: u64,
-        len: u64,
-        residency: Residency,
-    ) -> Result<(), Error> {
-        self.make_resident_in(&view.map, from, len, true, residency)
-    }
-
-    fn make_resident_in(
-        &self,
-        map: &Mapping,
-        from: u64,
-        len: u64,
-        is_writable: bool,
-        residency: Residency,
-    ) -> Result<(), Error> {
+    fn make_pages_resident(&self, from: u64, len: u64, residency: Residency) -> Result<(), Error> {
         if len == 0 {
             return Ok(());
         }
-        self.grow(from, len)?;
+        match self.rights {
+            Rights::ReadWrite => self.grow(from, len)?,
+            Rights::Read => self.exists(from + len)?,
+        }
         let (from, end) = (from / PAGE * PAGE, (from + len).next_multiple_of(PAGE));
-        let end = end.min(map.len());
-        // SAFETY: inside the mapping, as just checked; `grow` has made the pages in the file; the
-        // caller knows how the part is mapped.
+        let end = end.min(self.map.len());
+        // SAFETY: inside the mapping, as just checked, and its pages are in the file; the mapping
+        // was made with these rights.
         let done = unsafe {
-            let at = map.base().as_ptr().add(from as usize);
+            let at = self.map.base().as_ptr().add(from as usize);
+            let is_writable = self.rights == Rights::ReadWrite;
             resident::make_resident(at, (end - from) as usize, is_writable, residency)
         };
-        done.map_err(|failure| match failure {
-            resident::Failure::Map(errno) => allocation_error(&self.path, end - from, errno),
-            resident::Failure::Lock(errno) => lock_error(&self.path, errno),
-        })
+        done.map_err(|failure| residency_error(&self.path, end - from, failure))
     }
 
-    /// Maps the whole file once more, writable everywhere.
-    pub(crate) fn view(&self) -> Result<View, Error> {
-        let len = self.map.len();
-        let map = Mapping::reserve(self.fd()?, len, len)
-            .map_err(|errno| mapping_error(&self.path, len, errno))?;
-        Ok(View { map })
+    /// Makes a part of the file that this process has mapped for writing resident there.
+    pub(crate) fn make_view_resident(
+        &self,
+        view: &View,
+        residency: Residency,
+    ) -> Result<(), Error> {
+        let len = view.map.len();
+        // SAFETY: all of a mapping that may be written, and whose pages existed when it was made.
+        let done = unsafe {
+            resident::make_resident(view.map.base().as_ptr(), len as usize, true, residency)
+        };
+        done.map_err(|failure| residency_error(&self.path, len, failure))
     }
 
     /// Writes into the file what is out of reach in the mapping, or must not be touched there.
@@ -431,28 +460,37 @@ impl Segment {
     }
 }
 
-/// A second mapping of a segment's file, as long as the first.
+/// A part of a segment's file, mapped for reading and writing.
 pub(crate) struct View {
     map: Mapping,
 }
 
 impl View {
-    /// Returns the address of `offset`, as [`Segment::address`] does.
-    ///
-    /// # Safety
-    /// `offset` lies inside the mapping.
-    pub(crate) unsafe fn address(&self, offset: u64) -> *mut u8 {
-        // SAFETY: the caller promises that `offset` lies inside this mapping, which is as long as
-        // the segment's own.
-        unsafe { self.map.base().as_ptr().add(offset as usize) }
+    /// Returns where it begins.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.map.base()
     }
 }
 
-impl View {
-    /// Returns where in the file that address lies: see [`Segment::offset_of`].
-    pub(crate) fn offset_of(&self, address: usize) -> Option<u64> {
-        let offset = address.checked_sub(self.map.base().as_ptr() as usize)? as u64;
-        (offset < self.map.len()).then_some(offset)
+/// A segment's file, open for writing for a moment.
+pub(crate) struct Writer<'s> {
+    segment: &'s Segment,
+    file: OwnedFd,
+}
+
+impl Writer<'_> {
+    /// Makes sure that the pages exist.
+    pub(crate) fn grow(&self, from: u64, len: u64) -> Result<(), Error> {
+        file::allocate(self.file.as_fd(), from, len)
+            .map_err(|errno| allocation_error(&self.segment.path, len, errno))
+    }
+
+    /// Maps a part of the file, which begins at a page and exists.
+    pub(crate) fn part(&self, from: u64, len: u64) -> Result<View, Error> {
+        self.segment.exists(from + len)?;
+        let map = Mapping::part(self.file.as_fd(), from, len)
+            .map_err(|errno| mapping_error(&self.segment.path, len, errno))?;
+        Ok(View { map })
     }
 }
 
@@ -465,6 +503,13 @@ fn allocation_error(path: &Path, wanted: u64, errno: Errno) -> Error {
         Error::NoSpace { path: path.to_path_buf(), wanted }
     } else {
         Error::from_errno("allocate pages of", path, errno)
+    }
+}
+
+fn residency_error(path: &Path, len: u64, failure: resident::Failure) -> Error {
+    match failure {
+        resident::Failure::Map(errno) => allocation_error(path, len, errno),
+        resident::Failure::Lock(errno) => lock_error(path, errno),
     }
 }
 

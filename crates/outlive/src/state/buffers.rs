@@ -21,6 +21,7 @@ pub(super) struct Buffers {
     capacity: usize,
     is_fixed: bool,
     unit: usize,
+    base: usize,
     /// Buffers that this process has found to exist.
     reach: StdAtomicU32,
 }
@@ -55,6 +56,7 @@ impl Buffers {
             return Err(segment.damaged("a state's size"));
         }
         let unit = head.unit.load(Ordering::Relaxed).max(1) as usize;
+        let base = head.base.load(Ordering::Relaxed) as usize;
         let is_fixed = head.options.load(Ordering::Relaxed) & FIXED_SIZE != 0;
         let step = buffer_bytes(capacity);
         segment.exists(BUFFERS_AT + u64::from(LEAST_BUFFERS) * step)?;
@@ -70,6 +72,7 @@ impl Buffers {
             capacity: capacity as usize,
             is_fixed,
             unit,
+            base,
             reach,
         })
     }
@@ -92,10 +95,15 @@ impl Buffers {
         self.is_fixed
     }
 
-    /// Returns of how many bytes the length of each value is a multiple.
+    /// Returns the next length that a value can have, if it cannot have this one.
     #[inline]
-    pub(super) fn unit(&self) -> usize {
-        self.unit
+    pub(super) fn wanted_length(&self, len: usize) -> Option<usize> {
+        if (self.unit, self.base) == (1, 0) {
+            return None;
+        }
+        let items = len.saturating_sub(self.base).next_multiple_of(self.unit);
+        let wanted = self.base.saturating_add(items);
+        (wanted != len).then_some(wanted)
     }
 
     #[inline]

@@ -30,9 +30,12 @@ pub(super) struct StateHead {
     pub(super) capacity: AtomicU64,
     /// Bit 0: all values are of that size.
     pub(super) options: AtomicU32,
-    /// Bytes of each of the values of a slice; a value's length is a multiple of it. 0: of one.
+    /// Bytes of each of the values of a slice, or of the items of a tail; a value's length behind
+    /// `base` is a multiple of it. 0: of one.
     pub(super) unit: AtomicU32,
-    pub(super) reserved: [Pad32; 12],
+    /// The fewest bytes of a value: of the head before a tail.
+    pub(super) base: AtomicU32,
+    pub(super) reserved: [Pad32; 11],
     // Written by the writer with each set; read by each get.
     pub(super) latest: AtomicU64,
     pub(super) reserved_2: [Pad64; 7],

@@ -14,10 +14,11 @@ use super::state::State;
 use crate::describe::{Described, Description, Encoding};
 use crate::domain::{agree, three_openings};
 use crate::liveness::Registry;
+use crate::payload::AnyLength;
 use crate::segment::{Opening, Segment, Spec, note_opened};
 use crate::shim::{AtomicU64, Ordering};
 use crate::wake::SpinWait;
-use crate::{Domain, Error, Kind, Payload, Plain, WaitStrategy};
+use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 
 /// The largest value of a new state that was not told any.
 const USUAL_CAPACITY: usize = 4096;
@@ -104,7 +105,7 @@ impl<M: Payload + ?Sized> StateOptions<M> {
     );
 
     fn open_as(self, domain: &Domain, name: &str, opening: Opening) -> Result<State<M>, Error> {
-        const { assert!(M::METADATA.is_slice || M::METADATA.size <= MOST_BYTES) };
+        const { assert!(!M::METADATA.is_fixed() || M::METADATA.size <= MOST_BYTES) };
         let asked = self.asked;
         if let (Some(size), Some(capacity)) = (asked.fixed_size, asked.capacity)
             && size != capacity
@@ -116,7 +117,7 @@ impl<M: Payload + ?Sized> StateOptions<M> {
             });
         }
         let shape = Shape::of::<M>(&asked);
-        let initial = asked.initial.unwrap_or_default();
+        let initial = asked.initial.unwrap_or_else(|| vec![0; shape.base as usize]);
         let segment = shape.open(domain, name, opening, &initial)?;
         let state = State::finish(segment, domain.registry())?;
         let config = state.config();
@@ -143,13 +144,13 @@ impl<M: Payload + ?Sized> StateOptions<M> {
     }
 }
 
-impl<T: Plain> StateOptions<[T]> {
-    /// Sets the most bytes of a value, 128 MiB at most. Default for a new state: 4 KiB, or the
+impl<M: AnyLength + ?Sized> StateOptions<M> {
+    /// Sets the most bytes of a value, with its tail if it has one, 128 MiB at most. Default for a new state: 4 KiB, or the
     /// length of the first value if that is more.
     ///
     /// A state takes four times that size, and as much again for each two readers that are stopped
     /// in the middle of a [`get`](State::get).
-    pub fn capacity(mut self, bytes: usize) -> StateOptions<[T]> {
+    pub fn capacity(mut self, bytes: usize) -> StateOptions<M> {
         self.asked.capacity = Some(bytes);
         self
     }
@@ -220,8 +221,10 @@ struct Shape {
     type_align: u64,
     capacity: u64,
     is_fixed: bool,
-    /// Of how many bytes a length is a multiple, where values may have several.
+    /// Of how many bytes a length behind `base` is a multiple, where values may have several.
     unit: u32,
+    /// The fewest bytes of a value, where values may have several.
+    base: u32,
 }
 
 impl Shape {
@@ -229,18 +232,23 @@ impl Shape {
         let metadata = M::METADATA;
         let (type_name, type_align) = (metadata.type_name(), metadata.align as u64);
         let description = asked.description.clone();
+        let usual = |base: u64| {
+            let given = asked.initial.as_ref().map_or(0, Vec::len);
+            asked.capacity.unwrap_or(given.max(USUAL_CAPACITY).max(base as usize)) as u64
+        };
         let raw = description.as_ref().filter(|one| one.encoding() == Encoding::Raw);
         if let Some(one) = raw.filter(|_| metadata.is_bytes()) {
-            let usual = asked.initial.as_ref().map_or(0, Vec::len).max(USUAL_CAPACITY);
+            // The description's maker has checked that these are 1 GiB at most.
+            let (size, item) =
+                (one.size() as u32, one.tail().map_or(0, |tail| tail.bytes() as u32));
+            let base = if item > 0 { size } else { 0 };
             return Shape {
                 type_name: one.header_name(),
                 type_align: one.align(),
-                capacity: match one.is_slice() {
-                    true => asked.capacity.unwrap_or(usual) as u64,
-                    false => one.size(),
-                },
-                is_fixed: !one.is_slice(),
-                unit: if one.is_slice() { one.size() as u32 } else { 0 },
+                capacity: if one.is_fixed() { one.size() } else { usual(base.into()) },
+                is_fixed: one.is_fixed(),
+                unit: if one.is_slice() { size } else { item },
+                base,
                 description,
             };
         }
@@ -252,17 +260,22 @@ impl Shape {
                 capacity: size as u64,
                 is_fixed: true,
                 unit: 0,
+                base: 0,
             },
-            None if !metadata.is_slice => {
-                let capacity = metadata.size;
-                Shape { description, type_name, type_align, capacity, is_fixed: true, unit: 0 }
-            }
             None => {
-                let usual = asked.initial.as_ref().map_or(0, Vec::len).max(USUAL_CAPACITY);
-                let capacity = asked.capacity.unwrap_or(usual) as u64;
                 // No state is as large as a value whose size does not fit here.
-                let unit = u32::try_from(metadata.size).unwrap_or(u32::MAX);
-                Shape { description, type_name, type_align, capacity, is_fixed: false, unit }
+                let size = u32::try_from(metadata.size).unwrap_or(u32::MAX);
+                let (is_fixed, tail) = (metadata.is_fixed(), metadata.tail);
+                let base = if tail > 0 { size } else { 0 };
+                Shape {
+                    description,
+                    type_name,
+                    type_align,
+                    capacity: if is_fixed { metadata.size } else { usual(base.into()) },
+                    is_fixed,
+                    unit: if metadata.is_slice { size } else { tail },
+                    base,
+                }
             }
         }
     }
@@ -296,6 +309,7 @@ impl Shape {
             head.capacity.store(capacity, Ordering::Relaxed);
             head.options.store(u32::from(is_fixed) * FIXED_SIZE, Ordering::Relaxed);
             head.unit.store(self.unit, Ordering::Relaxed);
+            head.base.store(self.base, Ordering::Relaxed);
             head.count.store(count, Ordering::Relaxed);
             head.latest.store(Latest::new(1, 0).0, Ordering::Relaxed);
             // No other process sees it yet; the link that names it orders all of this before any

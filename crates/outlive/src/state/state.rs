@@ -95,7 +95,11 @@ impl<M: Payload + ?Sized> State<M> {
     /// Returns the most bytes that [`State::read_to`] writes.
     #[inline]
     fn most(&self) -> usize {
-        if M::METADATA.is_slice { self.inner.buffers.capacity() } else { M::METADATA.size as usize }
+        if M::METADATA.is_fixed() {
+            M::METADATA.size as usize
+        } else {
+            self.inner.buffers.capacity()
+        }
     }
 
     /// Copies the latest value to `to`; returns its version and its length.
@@ -106,7 +110,7 @@ impl<M: Payload + ?Sized> State<M> {
     unsafe fn read_to(&self, to: *mut u8) -> Result<(u64, usize), Error> {
         let most = self.most();
         let len_of = |buffer: Buffer<'_>| {
-            if !M::METADATA.is_slice {
+            if M::METADATA.is_fixed() {
                 return Some(most);
             }
             let len = buffer.len.load(Ordering::Relaxed) as usize;
@@ -389,14 +393,13 @@ impl<M: Payload + ?Sized> Writer<M> {
     #[inline]
     pub fn set(&mut self, value: &M) -> Result<u64, SendError> {
         let bytes = value.bytes();
-        // Only bytes can have a length that no slice of the state's type has. Its readers would
+        // Only bytes can have a length that no value of the state's type has. Its readers would
         // take it for damage.
-        if const { M::METADATA.is_slice && M::METADATA.size == 1 } {
-            let unit = self.raw.inner.buffers.unit();
-            if unit > 1 && !bytes.len().is_multiple_of(unit) {
-                let (len, wanted) = (bytes.len() as u64, bytes.len().next_multiple_of(unit) as u64);
-                return Err(SendError::OtherLength { len, wanted });
-            }
+        if const { M::METADATA.is_slice && M::METADATA.size == 1 }
+            && let Some(wanted) = self.raw.inner.buffers.wanted_length(bytes.len())
+        {
+            let (len, wanted) = (bytes.len() as u64, wanted as u64);
+            return Err(SendError::OtherLength { len, wanted });
         }
         self.raw.set(bytes)
     }

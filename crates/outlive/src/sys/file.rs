@@ -198,14 +198,61 @@ fn remove_unfinished(path: &Path, begins: &[u8]) {
     }
 }
 
-/// Opens a file of the folder for reading and writing.
-pub(crate) fn open(folder: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    fs::openat(
-        folder,
-        name,
-        OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK,
-        Mode::empty(),
-    )
+/// What a process can do with a file by a descriptor and the mappings made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rights {
+    Read,
+    ReadWrite,
+}
+
+impl Rights {
+    fn flags(self) -> OFlags {
+        let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        match self {
+            Rights::Read => flags | OFlags::RDONLY,
+            Rights::ReadWrite => flags | OFlags::RDWR,
+        }
+    }
+}
+
+/// Opens a file of the folder.
+pub(crate) fn open(folder: BorrowedFd<'_>, name: &str, rights: Rights) -> Result<OwnedFd, Errno> {
+    fs::openat(folder, name, rights.flags(), Mode::empty())
+}
+
+/// Opens the same file once more, with other rights if its mode allows it; the path is where it had
+/// its name. The caller checks that it is the same file.
+pub(crate) fn reopen(file: BorrowedFd<'_>, path: &Path, rights: Rights) -> Result<OwnedFd, Errno> {
+    // The thread's own folder: that of a process whose first thread has ended is empty.
+    let there = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
+    match fs::open(there, rights.flags() - OFlags::NOFOLLOW, Mode::empty()) {
+        // No /proc.
+        Err(Errno::NOENT | Errno::NOTDIR) => fs::open(path, rights.flags(), Mode::empty()),
+        other => other,
+    }
+}
+
+/// Returns a second descriptor of the same opening, with the same rights.
+pub(crate) fn duplicate(file: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(file, 0)
+}
+
+/// Locks a file for its opening, until that is closed by all processes that have it, or unlocked.
+/// Returns whether that succeeded: false, another opening has it locked.
+pub(crate) fn lock(file: BorrowedFd<'_>) -> Result<bool, Errno> {
+    loop {
+        match fs::flock(file, fs::FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            other => return other.map(|()| true),
+        }
+    }
+}
+
+/// Ends such a lock, also for a forked child that has the opening.
+pub(crate) fn unlock(file: BorrowedFd<'_>) {
+    // Failed: the lock ends with the last descriptor.
+    let _ = fs::flock(file, fs::FlockOperation::Unlock);
 }
 
 /// Makes a file without a name. If this process dies before the file gets one, the kernel drops it.

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use super::Errno;
+use super::file::Rights;
 
 /// Bytes in a page as layouts count them; larger hardware pages are multiples of it.
 pub(crate) const PAGE: u64 = 4096;
@@ -13,7 +14,7 @@ pub(crate) const PAGE: u64 = 4096;
 /// Bytes in a huge page, where the processor has this size; elsewhere asking for one has no effect.
 pub(crate) const HUGE: usize = 2 << 20;
 
-/// A shared mapping of a file from its beginning, usually much longer than the file is yet.
+/// A shared mapping of a file, from its beginning unless it is a [`Mapping::part`], usually much longer than the file is yet.
 ///
 /// Pages beyond the file's end become usable as the file grows, without remapping. Touching them
 /// before that raises `SIGBUS`, so no code reads beyond what the file's header says has been
@@ -32,23 +33,28 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `len` bytes of the file. Where the address space has no room for them (`RLIMIT_AS`),
     /// maps an eighth of the room, so that other mappings find some too, but not less than `least`.
-    pub(crate) fn reserve(file: BorrowedFd<'_>, len: u64, least: u64) -> Result<Mapping, Errno> {
+    pub(crate) fn reserve(
+        file: BorrowedFd<'_>,
+        len: u64,
+        least: u64,
+        rights: Rights,
+    ) -> Result<Mapping, Errno> {
         let least = usize::try_from(least).map_err(|_| Errno::OVERFLOW)?;
         let mut len = usize::try_from(len).map_err(|_| Errno::OVERFLOW)?.max(least);
-        match Mapping::new(file, len) {
+        match Mapping::new(file, len, rights) {
             Err(Errno::NOMEM) if len > least => {}
             other => return other,
         }
         let shrink = |len: usize, by: usize| (len / by).next_multiple_of(PAGE as usize).max(least);
         loop {
             len = shrink(len, 2);
-            match Mapping::new(file, len) {
+            match Mapping::new(file, len, rights) {
                 Err(Errno::NOMEM) if len > least => {}
                 Err(error) => return Err(error),
                 Ok(largest) if len == least => return Ok(largest),
                 Ok(largest) => {
                     drop(largest);
-                    return Mapping::new(file, shrink(len, 8));
+                    return Mapping::new(file, shrink(len, 8), rights);
                 }
             }
         }
@@ -56,8 +62,8 @@ impl Mapping {
 
     /// Makes a mapping; a long one begins at a multiple of a huge page if it can, because otherwise
     /// no part of it could be one.
-    fn new(file: BorrowedFd<'_>, len: usize) -> Result<Mapping, Errno> {
-        let mapping = Mapping::near(core::ptr::null_mut(), file, len)?;
+    fn new(file: BorrowedFd<'_>, len: usize, rights: Rights) -> Result<Mapping, Errno> {
+        let mapping = Mapping::near(core::ptr::null_mut(), file, 0, len, rights)?;
         let beyond = mapping.base.addr().get() % HUGE;
         if len < 4 * HUGE || beyond == 0 {
             return Ok(mapping);
@@ -66,16 +72,30 @@ impl Mapping {
         // this one gets another place.
         let wish = mapping.base.as_ptr().wrapping_sub(beyond);
         drop(mapping);
-        Mapping::near(wish, file, len)
+        Mapping::near(wish, file, 0, len, rights)
+    }
+
+    /// Maps a part of the file, which begins at a page and exists, for reading and writing.
+    pub(crate) fn part(file: BorrowedFd<'_>, from: u64, len: u64) -> Result<Mapping, Errno> {
+        let len = usize::try_from(len).map_err(|_| Errno::OVERFLOW)?;
+        Mapping::near(core::ptr::null_mut(), file, from, len, Rights::ReadWrite)
     }
 
     /// Maps at that address, unless another mapping is there.
-    fn near(wish: *mut u8, file: BorrowedFd<'_>, len: usize) -> Result<Mapping, Errno> {
+    fn near(
+        wish: *mut u8,
+        file: BorrowedFd<'_>,
+        from: u64,
+        len: usize,
+        rights: Rights,
+    ) -> Result<Mapping, Errno> {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: a new mapping, not a fixed one, touches no existing memory.
-        let base = unsafe {
-            mm::mmap(wish.cast(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)?
+        let reach = match rights {
+            Rights::Read => ProtFlags::READ,
+            Rights::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
+        // SAFETY: a new mapping, not a fixed one, touches no existing memory.
+        let base = unsafe { mm::mmap(wish.cast(), len, reach, flags, file, from)? };
         Ok(Mapping { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, len })
     }
 
@@ -99,22 +119,6 @@ impl Mapping {
                 self.base.as_ptr().add(offset as usize).cast(),
                 (end - offset) as usize,
                 flags,
-            )
-        }
-    }
-
-    /// Lets instructions of this process only read there, from now on.
-    pub(crate) fn set_read_only(&self, from: u64, to: u64) -> Result<(), Errno> {
-        if to > self.len() || from > to {
-            return Err(Errno::INVAL);
-        }
-        // SAFETY: the piece is inside the mapping; a caller that makes it read-only no longer
-        // writes there.
-        unsafe {
-            mm::mprotect(
-                self.base.as_ptr().add(from as usize).cast(),
-                (to - from) as usize,
-                MprotectFlags::READ,
             )
         }
     }

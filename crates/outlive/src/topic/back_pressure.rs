@@ -70,7 +70,7 @@ pub(super) fn look_and_note(
     slow: &Cell<Slow>,
 ) -> Result<u64, InTheWay> {
     let depth = u64::from(inner.plan.depth);
-    if inner.head().reliable.load(Ordering::Acquire) == 0 {
+    if inner.control.joined().reliable.load(Ordering::Acquire) == 0 {
         // A subscriber that joins from now on begins at this position or later.
         return Ok(position + depth);
     }
@@ -215,7 +215,7 @@ pub(super) fn mark(inner: &Inner, index: u32, subscriber: InTheWay) -> bool {
         // before, each of them sleeps on until its next recheck.
         for ring in 0..inner.rings() {
             let words = inner.ring(ring);
-            words.space.notify_all_if(|| words.is_awaited(subscriber.slot));
+            inner.space(ring).notify_all_if(|| words.is_awaited(subscriber.slot));
         }
     }
     marked.is_ok()
@@ -250,7 +250,7 @@ pub(super) fn wait(
     if is_clear() || inner.spin_wait.spin_until(ends, &mut is_clear) {
         return Ok(until);
     }
-    let words = inner.ring(index);
+    let (words, space) = (inner.ring(index), inner.space(index));
     let relay = WakeRelay::begin(me.list());
     let mut slowest = match look() {
         Ok(until) => return Ok(until),
@@ -263,7 +263,7 @@ pub(super) fn wait(
         if !has_sets {
             words.await_only(slowest.slot);
         }
-        let ticket = words.space.prepare_wait_with_fence();
+        let ticket = space.prepare_wait_with_fence();
         let named = slowest;
         slowest = match look() {
             Ok(until) => return Ok(until),
@@ -289,7 +289,7 @@ pub(super) fn wait(
             continue;
         }
         let end = Some(slowest.process);
-        let slept = Sleep::on(inner.registry, &[words.space.watch(ticket)])
+        let slept = Sleep::on(inner.registry, &[space.watch(ticket)])
             .behind(&relay, end.as_slice())
             .until(ticket.until(ends));
         // Timed out: looks once more.

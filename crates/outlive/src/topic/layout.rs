@@ -2,23 +2,24 @@
 //!
 //! ```text
 //! page 0      header of every segment
-//! page 1      TopicHead: configuration; how many rings and subscribers; where subscribers sleep
-//! page 2..    the rings' words, 128 bytes each
+//! page 3      TopicHead: configuration; how many rings, and how often publishers came and went
+//! page 4..    the rings' words, 128 bytes each
 //!             the heap's control table
-//!             subscribers' slots, each from a page on
 //!             rings of slots
 //!             the heap's tags
-//!             the heap's spans: payloads, which subscribers map to read only
+//!             the heap's spans: payloads
 //! ```
-//! Subscribers' slots, rings and all that follows get pages when they are first used. How many rings
+//! Processes that only subscribe write nothing of it. What they write lies in the topic's control
+//! file: `control.rs`. Rings and all that follows, and subscribers' slots there, get pages when they
+//! are first used. How many rings
 //! and subscribers' slots there are, and how many hazard pointers a slot has, the topic's maker says.
 
+use super::control::{SPACE_BYTES, SPACES_AT};
 use super::hazard::{HazardPointers, NEAR};
 use super::slot::SLOT;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{BODY, MOST_RESERVED, Segment, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::wake::{EventCount, RelayedEventCount};
 use crate::{Error, TokenId};
 
 /// The most that the maker of a topic may ask for.
@@ -104,23 +105,14 @@ pub(super) struct TopicHead {
     subscribers: AtomicU32,
     samples: AtomicU32,
     reserved: [AtomicU32; 6],
-    // Written by publishers and subscribers that come, go, and sleep; read by all.
+    // Written by publishers that come and go; read by all.
     /// How many rings have ever been in use.
     pub(super) rings: AtomicU32,
-    /// How many subscribers' slots have ever been in use.
-    pub(super) subscriber_slots: AtomicU32,
-    /// Whether any subscriber has ever asked to be reliable.
-    pub(super) reliable: AtomicU32,
     /// How often a publisher has started.
     pub(super) sessions: AtomicU32,
-    pub(super) notifications: RelayedEventCount,
     /// How often a publisher has come or gone.
     pub(super) publisher_changes: AtomicU32,
-    reserved_3: [AtomicU32; 7],
-    // Written by publishers and subscribers that come and go.
-    /// How often one has; a futex word.
-    pub(super) changes: AtomicU32,
-    reserved_4: [AtomicU32; 15],
+    reserved_2: [AtomicU32; 13],
 }
 
 /// The words of a publisher's ring, besides its slots.
@@ -131,12 +123,10 @@ pub(super) struct RingWords {
     pub(super) owner: AtomicU32,
     /// 1: a device may write into its objects until the process is gone.
     pub(super) device: AtomicU32,
-    /// The eventcount on which it waits for subscribers.
-    pub(super) space: EventCount,
     /// The slot of the subscriber that has to notify it after taking a message, by number + 1, or
     /// [`ANY`].
     awaited: AtomicU32,
-    reserved: AtomicU32,
+    reserved: [AtomicU32; 3],
     /// {number of the owner's session, its token}; 0: no process vouches for the ring's messages.
     pub(super) session: AtomicU64,
     /// Its first message.
@@ -225,7 +215,8 @@ impl SubscriberAddress {
 
 const _: () = {
     assert!(core::mem::offset_of!(TopicHead, rings) == 64);
-    assert!(core::mem::offset_of!(TopicHead, changes) == 128);
+    assert!(size_of::<TopicHead>() == 128);
+    assert!(core::mem::offset_of!(RingWords, session) == 24);
     assert!(size_of::<RingWords>() == 128);
     assert!(core::mem::offset_of!(RingWords, published) == 64);
     assert!(core::mem::offset_of!(TopicHead, publishers) == 28);
@@ -345,7 +336,8 @@ impl Claim {
     }
 }
 
-/// Where each part lies in the file.
+/// Where each part lies in the files.
+#[derive(Clone)]
 pub(super) struct Plan {
     pub(super) depth: u32,
     pub(super) capacity: Capacity,
@@ -378,9 +370,9 @@ impl Plan {
     fn of(depth: u32, capacity: Capacity, spans: u32) -> Plan {
         let control_at = capacity.control_at();
         let subscriber_slot_bytes = capacity.subscriber_slot_bytes();
-        let subscriber_slots_at = control_at + Heap::control_bytes(spans);
-        let slots_at =
-            subscriber_slots_at + u64::from(capacity.subscribers) * subscriber_slot_bytes;
+        let spaces = u64::from(capacity.publishers) * SPACE_BYTES;
+        let subscriber_slots_at = (SPACES_AT + spaces).next_multiple_of(PAGE);
+        let slots_at = control_at + Heap::control_bytes(spans);
         let tags_at = slots_at + u64::from(capacity.publishers) * ring_bytes(depth);
         let spans_at = (tags_at + Shape::QUEUE.tag_bytes(spans)).next_multiple_of(SPAN);
         let end = spans_at + u64::from(spans) * SPAN;
@@ -468,18 +460,26 @@ impl Plan {
         self.slots_at + u64::from(ring) * ring_bytes(self.depth)
     }
 
+    /// Returns where a subscriber's slot lies in the control file.
     pub(super) fn subscriber_slot_at(&self, index: u32) -> u64 {
         self.subscriber_slots_at + u64::from(index) * self.subscriber_slot_bytes
+    }
+
+    /// Returns how many bytes of both files have pages from the beginning: without the two of each
+    /// that nothing touches (`segment::pages`), which are holes, or the maker's attributes.
+    pub(super) fn initial_pages(&self) -> u64 {
+        let holes = BODY - PAGE;
+        self.initial() - holes + self.subscriber_slots_at - holes
+    }
+
+    /// Returns where the control file ends at most.
+    pub(super) fn control_end(&self) -> u64 {
+        self.subscriber_slot_at(self.capacity.subscribers)
     }
 
     /// Returns the bytes of a subscriber's slot.
     pub(super) fn subscriber_slot_bytes(&self) -> u64 {
         self.subscriber_slot_bytes
-    }
-
-    /// Returns where payloads lie.
-    pub(super) fn payloads(&self) -> core::ops::Range<u64> {
-        self.spans_at..self.end
     }
 }
 

@@ -4,9 +4,10 @@
 use super::back_pressure;
 use super::layout::LARGEST_PAYLOAD;
 use super::loan::Loan;
-use super::publisher::Publisher;
+use super::publisher::{Published, Publisher};
 use super::ring::{self, Ring};
 use super::subscriber_slot;
+use crate::describe::{HasTail, WithTail};
 use crate::liveness::Me;
 use crate::pool::{Message as Still, ObjectRef, RingTag};
 use crate::{Deadline, Error, Payload, Plain, SendError};
@@ -42,6 +43,39 @@ impl<T: Plain> Publisher<T> {
     }
 }
 
+impl<H: HasTail> Publisher<WithTail<H>> {
+    /// Lends memory for a message with so many items behind its head, to be written in place. Its
+    /// contents are arbitrary: zeroes, or an earlier message.
+    ///
+    /// # Errors
+    /// The errors of `loan` for slices.
+    ///
+    /// # If a process dies
+    /// If this process dies, its loans' memory goes to the next publisher.
+    pub fn loan_with_tail(&self, count: usize) -> Result<Loan<WithTail<H>>, SendError> {
+        let too_large = SendError::TooLarge { len: u64::MAX, max: LARGEST_PAYLOAD as u64 };
+        self.lend(WithTail::<H>::bytes_of(count).ok_or(too_large)?)
+    }
+
+    /// Publishes a head with these items behind it, copied once, as
+    /// [`Publisher::publish`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::publish`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Publisher::publish`].
+    pub fn publish_with_tail(
+        &self,
+        head: &H,
+        items: &[H::Item],
+    ) -> Result<Published<'_>, SendError> {
+        let mut loan = self.loan_with_tail(items.len())?;
+        loan.write(head, items);
+        self.publish(loan)
+    }
+}
+
 /// For values that describe something else which is reused together with them: device memory.
 impl<T: Plain> Publisher<T> {
     /// Lends memory that this publisher has lent before and that no subscriber holds any more, if
@@ -57,9 +91,7 @@ impl<T: Plain> Publisher<T> {
     ) -> Result<Option<Loan<T>>, SendError> {
         let me = self.enter()?;
         let inner = &*self.inner;
-        let view = inner.writable()?;
-        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
-        let at = |block: &ObjectRef| unsafe { view.address(block.offset) };
+        let at = |block: &ObjectRef| inner.writes_at(block);
         let len = size_of::<T>();
         let block = self.ring(|ring| {
             self.lender().take_back(|object| ring.free_list.put_back(object));
@@ -86,7 +118,6 @@ impl<T: Plain> Publisher<T> {
     pub fn loan_new(&self) -> Result<Loan<T>, SendError> {
         let me = self.enter()?;
         let inner = &*self.inner;
-        let view = inner.writable()?;
         let len = size_of::<T>();
         let block = self.ring(|ring| {
             match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.tag(), inner) {
@@ -94,8 +125,7 @@ impl<T: Plain> Publisher<T> {
                 other => other.map_err(SendError::from),
             }
         })?;
-        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
-        let at = unsafe { view.address(block.offset) };
+        let at = inner.writes_at(&block);
         let mut loan = self.begin_loan(len);
         loan.lies_in(block, at);
         Ok(loan)
@@ -130,7 +160,6 @@ impl<M: Payload + ?Sized> Publisher<M> {
             return Err(SendError::TooLarge { len: len as u64, max: LARGEST_PAYLOAD as u64 });
         }
         let inner = &*self.inner;
-        let view = inner.writable()?;
         let block = self.ring(|ring| {
             if let Some(block) = ring.free_list.take(len as u64) {
                 return Ok(block);
@@ -154,8 +183,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
                 other => other.map_err(SendError::from),
             }
         })?;
-        // SAFETY: the heap returns only objects that lie in the mapping; the view is as long.
-        let at = unsafe { view.address(block.offset) };
+        let at = inner.writes_at(&block);
         Ok((block, at))
     }
 

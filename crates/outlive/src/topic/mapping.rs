@@ -1,7 +1,8 @@
-//! A topic's file, as this process has it mapped.
+//! A topic's files, as this process has them mapped.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use super::control::{Control, ControlHead, OwnSlot};
 use super::layout::{
     LARGEST_PAYLOAD, PAGE, Plan, RELIABLE, RingWords, SubscriberWords, TopicHead, ring_bytes,
 };
@@ -9,17 +10,22 @@ use super::slot::{SLOT, Slot};
 use crate::Error;
 use crate::liveness::{Ends, Registry};
 use crate::pool::{Heap, HeapHost, ObjectRef};
-use crate::segment::{Segment, View};
-use crate::shim::{AtomicU64, Ordering};
+use crate::segment::{Folder, Segment, note_opened};
+use crate::shim::Ordering;
+use crate::sys::file::Rights;
 use crate::sys::futex;
-use crate::wake::SpinWait;
+use crate::wake::{EventCount, SpinWait};
 
-/// What all handles of a topic in this process share.
+/// What all subscribers of a topic in this process share; and, in mappings of its own, what all
+/// publishers do.
 pub(super) struct Inner {
-    /// A mapping in which payloads can only be read.
+    /// The control file. First, since it is unmapped first: a process that has the other one mapped
+    /// may hold something by it (`Ends`).
+    pub(super) control: Control,
+    /// The topic's own file. Subscribers can only read it, through mapping and descriptor.
     pub(super) segment: Segment,
-    /// A mapping in which they can be written, once there is a publisher.
-    pub(super) writable: OnceLock<View>,
+    /// What publishers have, once there is one; not set in that itself.
+    publishing: OnceLock<Arc<Inner>>,
     pub(super) plan: Plan,
     pub(super) heap: Heap,
     pub(super) registry: &'static Registry,
@@ -28,36 +34,85 @@ pub(super) struct Inner {
     pub(super) file_id: (u64, u64),
 }
 
-/// What this process finds out when it maps a topic's file, and what may fail then.
+/// What this process finds out when it maps a topic's files, and what may fail then.
 pub(super) struct Map {
+    control: Control,
+    /// The topic's file, unless the process that maps it has it so already: its maker has another
+    /// mapping.
+    reading: Option<Segment>,
     plan: Plan,
     heap: Heap,
     file_id: (u64, u64),
 }
 
 impl Map {
-    pub(super) fn of(segment: &Segment) -> Result<Map, Error> {
-        let plan = Plan::read(segment)?;
-        let heap = plan.heap(segment);
-        let payloads = plan.payloads();
-        segment.set_read_only(
-            payloads.start.min(segment.mapped()),
-            payloads.end.min(segment.mapped()),
-        )?;
-        Ok(Map { plan, heap, file_id: segment.facts()?.identity() })
+    /// Maps a topic for subscribers.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], by the control file's path: the topic has been removed meanwhile.
+    pub(super) fn of(segment: &Segment, folder: &Folder) -> Result<Map, Error> {
+        let reading = match segment.rights() {
+            Rights::Read => None,
+            Rights::ReadWrite => Some(segment.again(Rights::Read)?),
+        };
+        let topic = reading.as_ref().unwrap_or(segment);
+        let plan = Plan::read(topic)?;
+        let control = Control::open(folder, topic, &plan)?;
+        let (heap, file_id) = (plan.heap(topic), topic.facts()?.identity());
+        Ok(Map { control, reading, plan, heap, file_id })
     }
 }
 
 impl Inner {
-    pub(super) fn open(segment: Segment, registry: &'static Registry) -> Result<Inner, Error> {
-        let map = Map::of(&segment)?;
+    /// Opens a topic to look at it.
+    pub(super) fn open(
+        segment: Segment,
+        folder: &Folder,
+        registry: &'static Registry,
+    ) -> Result<Inner, Error> {
+        let map = Map::of(&segment, folder)?;
         Ok(Inner::new(segment, map, registry))
     }
 
     pub(super) fn new(segment: Segment, map: Map, registry: &'static Registry) -> Inner {
-        let Map { plan, heap, file_id } = map;
-        let (writable, spin_wait) = (OnceLock::new(), SpinWait::new());
-        Inner { segment, writable, plan, heap, registry, spin_wait, file_id }
+        let Map { control, reading, plan, heap, file_id } = map;
+        let (publishing, spin_wait) = (OnceLock::new(), SpinWait::new());
+        let segment = reading.unwrap_or(segment);
+        Inner { control, segment, publishing, plan, heap, registry, spin_wait, file_id }
+    }
+
+    /// Maps the same topic for a process that publishes, or cleans up: both files are writable.
+    pub(super) fn writable(&self) -> Result<Inner, Error> {
+        let segment = self.segment.again(Rights::ReadWrite)?;
+        Ok(Inner {
+            control: self.control.writable(&self.plan)?,
+            publishing: OnceLock::new(),
+            plan: self.plan.clone(),
+            heap: self.plan.heap(&segment),
+            registry: self.registry,
+            spin_wait: self.spin_wait.again(),
+            file_id: self.file_id,
+            segment,
+        })
+    }
+
+    /// Returns what this process's publishers share.
+    pub(super) fn publishing(&self) -> Result<&Arc<Inner>, Error> {
+        if let Some(publishing) = self.publishing.get() {
+            return Ok(publishing);
+        }
+        let publishing = Arc::new(self.writable()?);
+        let publishing = self.publishing.get_or_init(|| publishing);
+        note_opened(self.registry.index, publishing);
+        Ok(publishing)
+    }
+
+    /// Sets how this process's handles wait.
+    pub(super) fn set_wait_strategy(&self, wait: crate::WaitStrategy) {
+        self.spin_wait.set(wait);
+        if let Some(publishing) = self.publishing.get() {
+            publishing.spin_wait.set(wait);
+        }
     }
 
     #[inline]
@@ -65,6 +120,19 @@ impl Inner {
         // SAFETY: `Plan::read` has found that it exists; it is page-aligned and all atomics;
         // mappings do not shrink.
         unsafe { &*self.segment.address(self.plan.head_at()).cast() }
+    }
+
+    /// Returns the words that subscribers write.
+    #[inline]
+    pub(super) fn shared(&self) -> &ControlHead {
+        self.control.head()
+    }
+
+    /// Returns the eventcount on which a ring's publisher waits, for a ring below the most publishers.
+    #[inline]
+    pub(super) fn space(&self, ring: u32) -> &EventCount {
+        debug_assert!(ring < self.plan.capacity.publishers);
+        self.control.space(ring)
     }
 
     /// Returns whether the topic offers reliable delivery.
@@ -91,7 +159,7 @@ impl Inner {
     #[inline]
     pub(super) fn subscriber_slot_count(&self) -> u32 {
         // Acquire pairs with `subscriber_slot::take`: it exists.
-        let count = self.head().subscriber_slots.load(Ordering::Acquire);
+        let count = self.control.joined().subscriber_slots.load(Ordering::Acquire);
         count.min(self.plan.capacity.subscribers)
     }
 
@@ -138,41 +206,23 @@ impl Inner {
         published + u64::from(is_uncounted)
     }
 
-    /// Returns an existing subscriber's slot.
+    /// Returns an existing subscriber's slot, to be read. Publishers may write it.
     pub(super) fn subscriber_slot(&self, index: u32) -> Result<SubscriberWords<'_>, Error> {
-        let (at, bytes) = (self.plan.subscriber_slot_at(index), self.plan.subscriber_slot_bytes());
-        let _: &AtomicU64 = self.segment.at(at + bytes - 8)?;
-        // SAFETY: `at` has checked that its last word is in the mapping and the file.
-        Ok(unsafe { self.subscriber_words(index) })
+        self.control.slot(index, &self.plan)
     }
 
-    /// # Safety
-    /// The slot is in the mapping and the file.
-    unsafe fn subscriber_words(&self, index: u32) -> SubscriberWords<'_> {
-        // SAFETY: it exists, as the caller says; page-aligned; all atomics; mappings do not shrink.
-        unsafe {
-            let base = self.segment.address(self.plan.subscriber_slot_at(index));
-            SubscriberWords::at(base, &self.plan)
-        }
+    /// Returns the words of a slot that this process has.
+    pub(super) fn own_words<'s>(&self, own: &'s OwnSlot) -> SubscriberWords<'s> {
+        own.words(&self.plan)
     }
 
     /// Returns all subscribers' slots that exist.
     pub(super) fn subscriber_slots(&self) -> impl Iterator<Item = SubscriberWords<'_>> {
-        let mut count = self.subscriber_slot_count();
-        // One check for all: a file has, and a process maps, no slot without those before it.
-        while count > 0 && self.subscriber_slot(count - 1).is_err() {
-            count -= 1;
-        }
-        // SAFETY: the last of them is in the mapping and the file, so all are.
-        (0..count).map(|index| unsafe { self.subscriber_words(index) })
+        self.control.slots(self.subscriber_slot_count(), &self.plan)
     }
 
     pub(super) fn make_ring(&self, ring: u32) -> Result<(), Error> {
         self.segment.grow(self.plan.slots_at(ring), ring_bytes(self.plan.depth))
-    }
-
-    pub(super) fn make_subscriber_slot(&self, index: u32) -> Result<(), Error> {
-        self.segment.grow(self.plan.subscriber_slot_at(index), self.plan.subscriber_slot_bytes())
     }
 
     /// Returns where a payload is read.
@@ -182,18 +232,16 @@ impl Inner {
         unsafe { self.segment.address(block.offset) }
     }
 
-    /// Returns the mapping in which payloads are written.
-    pub(super) fn writable(&self) -> Result<&View, Error> {
-        if let Some(view) = self.writable.get() {
-            return Ok(view);
-        }
-        let view = self.segment.view()?;
-        Ok(self.writable.get_or_init(|| view))
+    /// Returns where a payload is written; called for publishers.
+    #[inline]
+    pub(super) fn writes_at(&self, block: &ObjectRef) -> *mut u8 {
+        // SAFETY: the heap returns only objects that lie in the mapping.
+        unsafe { self.segment.address(block.offset) }
     }
 
-    /// Returns where in the file an address of the writable mapping lies.
+    /// Returns where in the file an address of the publishers' mapping lies.
     pub(super) fn written_at(&self, address: *const u8) -> Option<u64> {
-        self.writable.get()?.offset_of(address.addr())
+        self.publishing.get()?.segment.offset_of(address.addr())
     }
 
     /// Returns which processes have ended, as of now.
@@ -203,7 +251,7 @@ impl Inner {
 
     /// Announces that a participant has joined or left.
     pub(super) fn note_change(&self) {
-        let changes = &self.head().changes;
+        let changes = &self.shared().changes;
         changes.fetch_add(1, Ordering::AcqRel);
         // If this process died just before, a watcher of the participants watches its end, too, or
         // has not seen it.
@@ -228,7 +276,7 @@ impl Inner {
         let rings = u64::from(self.rings()) * ring_bytes(self.plan.depth);
         let subscribers =
             u64::from(self.subscriber_slot_count()) * self.plan.subscriber_slot_bytes();
-        self.plan.initial() + rings + subscribers
+        self.plan.initial_pages() + rings + subscribers
     }
 
     /// Returns the bytes of the largest payload for which there would be room if the topic had never

@@ -25,6 +25,7 @@
 //! doc/protocols/topic.md has the argument.
 
 mod back_pressure;
+mod control;
 mod durability;
 mod free_list;
 mod hazard;

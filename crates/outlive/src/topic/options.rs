@@ -1,8 +1,10 @@
 //! Making and opening a topic.
 
+use core::cell::RefCell;
 use core::fmt;
 use core::marker::PhantomData;
 
+use super::control::Control;
 use super::durability::Durability;
 use super::layout::{
     Capacity, FEWEST_BYTES, FEWEST_SAMPLES, MOST, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan,
@@ -13,8 +15,10 @@ use super::topic::Topic;
 use crate::describe::{Described, Description};
 use crate::domain::{Differ, three_openings};
 use crate::payload::Recorded;
-use crate::segment::{Opening, Segment, Spec};
+use crate::segment::control_file::{self, MadeControlFile};
+use crate::segment::{Folder, Opening, Segment, Spec};
 use crate::shim::Ordering;
+use crate::sys::file::Rights;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 
 /// How many messages of each publisher a topic keeps that was not told any number.
@@ -308,8 +312,22 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         let without_stamps = u32::from(asked.stamps == Some(false)) * NO_STAMPS;
         let reliable = u32::from(asked.reliable == Some(true)) * RELIABLE;
         let options = without_stamps | reliable | asked.durability.unwrap_or_default().to_bits();
-        let init = |segment: &Segment| plan.write(segment, options);
-        let (segment, map) = domain.open_prepared(name, opening, &spec, init, Map::of)?;
+        let folder = domain.folder();
+        // The last one that was made; each before it is removed as the next takes its place.
+        let made = RefCell::new(None);
+        let init = |segment: &Segment| {
+            plan.write(segment, options)?;
+            let control = Control::spec(&plan);
+            made.replace(Some(MadeControlFile::make(folder, segment, &control)?));
+            Ok(())
+        };
+        let prepare = |segment: &Segment| Map::of(segment, folder);
+        let (segment, map) = unless_removed(folder, name, || {
+            domain.open_prepared(name, opening, &spec, init, prepare)
+        })?;
+        if let Some(made) = made.into_inner() {
+            made.settle(&segment);
+        }
         asked.finish(segment, map, domain)
     }
 }
@@ -338,14 +356,38 @@ impl TopicOptions<[u8]> {
     /// As [`TopicOptions::open`], without [`Error::OtherType`].
     pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
         self.asked.check_alignment()?;
-        let segment = domain.open_segment(name)?;
-        segment.expect(Kind::Topic)?;
-        if let Some(wanted) = &self.asked.description {
-            segment.check_description(wanted)?;
-        }
-        let map = Map::of(&segment)?;
+        let folder = domain.folder();
+        let (segment, map) = unless_removed(folder, name, || {
+            let segment = domain.open_segment_with(name, Rights::Read)?;
+            segment.expect(Kind::Topic)?;
+            if let Some(wanted) = &self.asked.description {
+                segment.check_description(wanted)?;
+            }
+            let map = Map::of(&segment, folder)?;
+            Ok((segment, map))
+        })?;
         self.asked.finish(segment, map, domain)
     }
+}
+
+/// How often a name is looked for whose control file is gone.
+const LOOKS: u32 = 100;
+
+/// Opens a topic, and again if another process has removed it between the openings of its two files:
+/// the name goes first, so it is gone then, or another topic's.
+pub(super) fn unless_removed<T>(
+    folder: &Folder,
+    name: &str,
+    open: impl Fn() -> Result<T, Error>,
+) -> Result<T, Error> {
+    for _ in 0..LOOKS {
+        match open() {
+            Err(Error::NotFound { path }) if control_file::is_path_of_one(&path) => {}
+            other => return other,
+        }
+        std::thread::yield_now();
+    }
+    Err(Error::Damaged { path: folder.file_path(name), what: "its control file, which is missing" })
 }
 
 impl Asked {

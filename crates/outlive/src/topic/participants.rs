@@ -73,7 +73,7 @@ fn wait_change(
     deadline: Deadline,
 ) -> Result<bool, Error> {
     let me = inner.registry.me()?;
-    let changes = &inner.head().changes;
+    let changes = &inner.shared().changes;
     let relay = WakeRelay::begin(me.list());
     let mut start = 0;
     loop {
@@ -222,7 +222,7 @@ impl Waited for Followed {
     fn add_words<'a>(&'a self, _: &mut PreparedWait, words: &mut WaitWords<'a>) {
         // A process that joins or leaves raises it, and wakes whether any thread is asleep or not.
         // Acquire: the look sees a process that has joined.
-        let changes = &self.inner.head().changes;
+        let changes = &self.inner.shared().changes;
         words.add(&[Watch { word: changes, expected: changes.load(Ordering::Acquire) }]);
     }
 }

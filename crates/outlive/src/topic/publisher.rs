@@ -274,7 +274,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         fill: impl FnOnce(&Slot),
     ) {
         let inner = &*self.inner;
-        let head = inner.head();
+        let notifications = &inner.shared().notifications;
         // SAFETY: the publisher is not `Sync`, and nothing that is called here calls `put` again.
         let ring = unsafe { &mut *self.ring.get() };
         let position = ring.published;
@@ -287,7 +287,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             false => next_order(inner, ring),
         };
         let relay = WakeRelay::begin(me.list());
-        relay.to(head.notifications.relay());
+        relay.to(notifications.relay());
         slot.begin();
         slot.describe(Metadata {
             order,
@@ -309,7 +309,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         ring.published = position + 1;
         // Release pairs with joining subscribers: the slot is written.
         words.published.store(position + 1, Ordering::Release);
-        head.notifications.notify_all();
+        notifications.notify_all();
         drop(relay);
         // The slot has been overwritten: its previous object is in limbo.
         ring.retire(at);

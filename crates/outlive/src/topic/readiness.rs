@@ -123,7 +123,7 @@ impl SubscriberReadiness {
     }
 
     fn notifications(&self) -> &RelayedEventCount {
-        &self.inner.head().notifications
+        &self.inner.shared().notifications
     }
 }
 

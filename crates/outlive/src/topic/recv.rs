@@ -206,7 +206,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         if self.options.reliable {
             // If this process died just before, a sleeping publisher is woken by its end.
             let words = self.inner.ring(ring as u32);
-            words.space.notify_all_if(|| words.is_awaited(self.subscriber_slot));
+            let space = self.inner.space(ring as u32);
+            space.notify_all_if(|| words.is_awaited(self.subscriber_slot));
             // After the cursor: publishers that wait for it again see how far it is. Relaxed: a
             // mark that comes just after is found at the next take.
             let reliable = Claim { process: self.process, state: State::Reliable }.word();

@@ -16,17 +16,12 @@ use crate::{Error, Payload, SendError};
 impl Resident for Inner {
     fn make_resident(&self, residency: Residency) -> Result<(), Error> {
         let (segment, plan) = (&self.segment, &self.plan);
+        self.control.make_resident(self.subscriber_slot_count(), plan, residency)?;
         segment.make_part_resident(0, plan.initial(), residency)?;
-        let slots = u64::from(self.subscriber_slot_count()) * plan.subscriber_slot_bytes();
-        segment.make_part_resident(plan.subscriber_slot_at(0), slots, residency)?;
         let rings = u64::from(self.rings()) * ring_bytes(plan.depth);
         segment.make_part_resident(plan.slots_at(0), rings, residency)?;
         self.heap.make_resident(segment, residency, |from, bytes| {
-            segment.make_part_readable(from, bytes, residency)?;
-            match self.writable.get() {
-                Some(view) => segment.make_part_of_view_resident(view, from, bytes, residency),
-                None => Ok(()),
-            }
+            segment.make_part_resident(from, bytes, residency)
         })
     }
 }
@@ -71,7 +66,6 @@ impl<M: Payload + ?Sized> Publisher<M> {
         if bytes > LARGEST_PAYLOAD {
             return Err(SendError::TooLarge { len: bytes as u64, max: LARGEST_PAYLOAD as u64 });
         }
-        inner.writable()?;
         if bytes > self.inline_most {
             let slots = inner.subscriber_slot_count();
             let wanted = (inner.plan.depth as usize)

@@ -435,7 +435,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("outlive-care-{}", std::process::id()));
         let domain = Domain::open_or_create_at(&folder).expect("opens");
         let topic = Topic::<[u8]>::open_or_create(&domain, "topic").expect("made");
-        let inner = &*topic.inner;
+        let inner = &**topic.inner.publishing().expect("mapped");
         let process = inner.registry.process_token().expect("a token");
         // There is a ring, as its count says, and the file ends before its slots.
         inner.head().rings.store(1, Ordering::Relaxed);

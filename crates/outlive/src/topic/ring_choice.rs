@@ -98,7 +98,7 @@ mod tests {
         let domain = Domain::open_or_create_at(&folder).expect("opens");
         let options = Topic::<u64>::options().depth(1).durability(Durability::Persistent);
         let topic = options.open_or_create(&domain, "t").expect("made");
-        let inner = &*topic.inner;
+        let inner = &**topic.inner.publishing().expect("mapped");
         let publish = |number: u64| {
             topic.publisher().expect("a ring").publish(&number).map(drop).expect("published");
         };

@@ -266,7 +266,7 @@ impl Writable {
 
     /// Returns the eventcount that subscribers notify.
     pub(crate) fn space(&self) -> &EventCount {
-        &self.inner.ring(self.ring).space
+        self.inner.space(self.ring)
     }
 }
 

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::control::OwnSlot;
 use super::durability::{Durability, vouched_from};
 use super::layout::{SubscriberAddress, SubscriberWords};
 use super::mapping::Inner;
@@ -71,6 +72,9 @@ use crate::{Deadline, Error, RecvError, TokenId};
 pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) inner: Arc<Inner>,
     pub(super) subscriber_slot: u32,
+    /// The slot, as this subscriber alone may write it.
+    own: Arc<OwnSlot>,
+    /// Where it lies there.
     address: SubscriberAddress,
     /// Where the search for a free hazard pointer goes on.
     pub(super) next_pointer: Cell<usize>,
@@ -112,7 +116,7 @@ unsafe impl<M: Payload + ?Sized> Send for Subscriber<M> {}
 /// to count. The process's next subscriber does it, when it is made or dropped.
 struct Orphan {
     /// The slot, whose hazard pointers hold objects, and its mapping.
-    holding: Option<(Arc<Inner>, u32)>,
+    holding: Option<(Arc<Inner>, Arc<OwnSlot>)>,
     owner: u64,
     sample_cache: SampleCache,
 }
@@ -132,7 +136,7 @@ impl Orphan {
             return false;
         }
         if let Some((inner, slot)) = &self.holding
-            && inner.subscriber_slot(*slot).is_ok_and(subscriber_slot::let_go_if_unused)
+            && subscriber_slot::let_go_if_unused(inner.own_words(slot))
         {
             self.holding = None;
         }
@@ -152,21 +156,25 @@ struct Joining {
     me: Me,
     process: TokenId,
     owner: u64,
-    subscriber_slot: u32,
+    slot: Arc<OwnSlot>,
     cursors: Vec<u64>,
 }
 
 impl Joining {
     /// Takes a slot, and writes the cursors of all rings that there are.
-    fn begin(inner: &Inner, history: u32, durability: Durability) -> Result<Joining, Error> {
+    fn begin(
+        inner: &Inner,
+        options: &SubscriberOptions,
+        durability: Durability,
+    ) -> Result<Joining, Error> {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let owner = identity::this_process()
             .map_err(|errno| Error::from_errno("subscribe to", inner.segment.path(), errno))?;
-        let subscriber_slot = subscriber_slot::take(inner, me, process)?;
-        let words = inner.subscriber_slot(subscriber_slot)?;
+        let slot = subscriber_slot::take(inner, me, process, options.reliable)?;
+        let words = inner.own_words(&slot);
         let depth = u64::from(inner.plan.depth);
-        let history = u64::from(history).min(depth);
+        let history = u64::from(options.history).min(depth);
         let mut cursors = Vec::with_capacity(words.cursors.len());
         for ring in 0..inner.rings() {
             if let Err(error) = inner.slots(ring) {
@@ -186,7 +194,7 @@ impl Joining {
         for (ring, cursor) in words.cursors.iter().enumerate() {
             cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
         }
-        Ok(Joining { me, process, owner, subscriber_slot, cursors })
+        Ok(Joining { me, process, owner, slot, cursors })
     }
 }
 
@@ -247,7 +255,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             });
         }
         let durability = options.durability.unwrap_or(offered);
-        let joining = Joining::begin(&inner, options.history, durability)?;
+        let joining = Joining::begin(&inner, &options, durability)?;
         Subscriber::join(inner, options, joining)
     }
 
@@ -257,8 +265,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         mut options: SubscriberOptions,
         joining: Joining,
     ) -> Result<Subscriber<M>, Error> {
-        let Joining { me, owner, process, subscriber_slot, cursors } = joining;
-        let words = inner.subscriber_slot(subscriber_slot)?;
+        let Joining { me, owner, process, slot, cursors } = joining;
+        let words = inner.own_words(&slot);
         let address = words.address();
         subscriber_slot::join(&inner, &words, process, options.reliable);
         // Joins first, then looks at what is published: pairs with the fence in
@@ -271,7 +279,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         let is_selective =
             !options.keys.is_empty() || options.sessions || options.max_age.is_some();
         Ok(Subscriber {
-            subscriber_slot,
+            subscriber_slot: slot.index,
+            own: slot,
             address,
             next_pointer: Cell::new(0),
             process,
@@ -317,7 +326,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
 
     #[inline]
     pub(super) fn words(&self) -> SubscriberWords<'_> {
-        // SAFETY: `inner` keeps the topic mapped.
+        // SAFETY: `own` keeps the slot mapped.
         unsafe { self.address.get() }
     }
 
@@ -486,7 +495,7 @@ impl<M: Payload + ?Sized> Drop for Subscriber<M> {
     fn drop(&mut self) {
         // In a forked child the slot is its parent's, and copies of its samples may still be read.
         if identity::this_process() != Ok(self.owner) {
-            core::mem::forget(Arc::clone(&self.inner));
+            core::mem::forget((Arc::clone(&self.inner), Arc::clone(&self.own)));
             return;
         }
         if let Some(told) = self.told_left.get() {
@@ -494,7 +503,7 @@ impl<M: Payload + ?Sized> Drop for Subscriber<M> {
         }
         let is_free = subscriber_slot::leave(&self.inner, self.words(), self.process);
         let mut orphan = Orphan {
-            holding: (!is_free).then(|| (Arc::clone(&self.inner), self.subscriber_slot)),
+            holding: (!is_free).then(|| (Arc::clone(&self.inner), Arc::clone(&self.own))),
             owner: self.owner,
             // SAFETY: the subscriber is dropped once, and uses the cache no more.
             sample_cache: unsafe { ManuallyDrop::take(&mut self.sample_cache) },
@@ -519,7 +528,7 @@ fn wait_for_message<M: Payload + ?Sized>(
     {
         return Ok(());
     }
-    let notifications = &inner.head().notifications;
+    let notifications = &inner.shared().notifications;
     let relay = WakeRelay::begin(me.list());
     relay.to(notifications.relay());
     loop {
@@ -557,7 +566,7 @@ impl<'s> WakeWords<'s> {
         chosen_by: u32,
         slots: impl Iterator<Item = &'s Slot>,
     ) -> WakeWords<'s> {
-        let [relay, sequence] = inner.head().notifications.watches(ticket);
+        let [relay, sequence] = inner.shared().notifications.watches(ticket);
         let changes = Watch { word: &inner.head().publisher_changes, expected: chosen_by };
         let mut seen = WakeWords { watches: [changes; MOST_WATCHED + 3], len: 3 };
         // The eventcount's words come first.
@@ -587,12 +596,12 @@ mod tests {
         let domain = Domain::open_or_create_at(&folder).expect("opens");
         let topic = Topic::<u64>::options().depth(2).reliable(true);
         let topic = topic.open_or_create(&domain, "topic").expect("made");
-        let joining = Joining::begin(&topic.inner, 0, Durability::Volatile).expect("a slot");
+        let options = Subscriber::options().reliable(true);
+        let joining = Joining::begin(&topic.inner, &options, Durability::Volatile).expect("a slot");
         let publisher = topic.publisher().expect("a ring");
         for number in 0..5 {
             publisher.publish(&number).expect("none is in the way");
         }
-        let options = Subscriber::options().reliable(true);
         let mut subscriber: Subscriber<u64> =
             Subscriber::join(Arc::clone(&topic.inner), options, joining).expect("joins");
         std::fs::remove_dir_all(&folder).expect("removed");
@@ -614,7 +623,7 @@ mod tests {
             let publisher = topic.publisher().expect("a ring");
             publisher.publish(&1).expect("room");
             drop(publisher);
-            let counted = &topic.inner.ring(0).published;
+            let counted = &topic.inner.publishing().expect("mapped").ring(0).published;
             counted.store(counted.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
             let mut later = topic.subscriber().expect("a slot");
             assert!(later.try_recv().expect("readable").is_none(), "{durability}");

@@ -8,6 +8,9 @@
 //! | (P, leaving) | P holds samples still | the same |
 //! | (T, sweeping) | its owner had ended, and T clears it | the next one, from (T dead, sweeping) |
 
+use std::sync::Arc;
+
+use super::control::OwnSlot;
 use super::layout::{Claim, State, SubscriberSlot, SubscriberWords};
 use super::mapping::Inner;
 use crate::liveness::{ASK_AGAIN, Ends, LONGEST_CARE, Me};
@@ -19,13 +22,18 @@ use crate::{Deadline, Error, TokenId};
 
 /// Takes a slot for a process that joins. With all in use it waits for one whose subscriber is dead
 /// already, until that one has ended, or for one that a process clears.
-pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error> {
+pub(super) fn take(
+    inner: &Inner,
+    me: Me,
+    process: TokenId,
+    is_reliable: bool,
+) -> Result<Arc<OwnSlot>, Error> {
     let deadline = Deadline::after(LONGEST_CARE);
-    let changes = &inner.head().changes;
+    let changes = &inner.shared().changes;
     loop {
         let news = Watch { word: changes, expected: changes.load(Ordering::Acquire) };
-        if let Some(index) = take_one(inner, process)? {
-            return Ok(index);
+        if let Some(slot) = take_one(inner, process, is_reliable)? {
+            return Ok(slot);
         }
         if deadline.has_passed() || !is_one_soon_free(inner) {
             return Err(Error::TooMany {
@@ -56,20 +64,27 @@ fn is_one_soon_free(inner: &Inner) -> bool {
 }
 
 /// Takes a free slot, if there is one.
-fn take_one(inner: &Inner, process: TokenId) -> Result<Option<u32>, Error> {
+fn take_one(
+    inner: &Inner,
+    process: TokenId,
+    is_reliable: bool,
+) -> Result<Option<Arc<OwnSlot>>, Error> {
+    let joiner = inner.control.joiner()?;
     let ends = inner.ends();
     let joining = Claim { process, state: State::Joining }.word();
     for index in 0..inner.plan.capacity.subscribers {
         if index >= inner.subscriber_slot_count() {
             // Idempotent: two processes may do it. After a death in between the next one finds the
             // pages there.
-            inner.make_subscriber_slot(index)?;
+            joiner.make(index, &inner.plan)?;
         }
-        let words = inner.subscriber_slot(index)?;
-        let seen = words.claim.load(Ordering::Acquire);
+        let seen = inner.subscriber_slot(index)?.claim.load(Ordering::Acquire);
         if Claim::of(seen).is_some_and(|claim| !ends.has_ended(claim.process)) {
             continue;
         }
+        // Before the claim, which may not be taken in vain.
+        let slot = joiner.map(index, &inner.plan)?;
+        let words = inner.own_words(&slot);
         // Acquire: after all that its last owner did with it. If this process died just after, the
         // slot has a dead owner and holds nothing.
         if words.claim.compare_exchange(seen, joining, Ordering::AcqRel, Ordering::Relaxed).is_err()
@@ -81,8 +96,13 @@ fn take_one(inner: &Inner, process: TokenId) -> Result<Option<u32>, Error> {
         words.lost.store(0, Ordering::Relaxed);
         words.lagged.store(0, Ordering::Relaxed);
         // Release pairs with `Inner::subscriber_slot_count`: its pages are there.
-        inner.head().subscriber_slots.fetch_max(index + 1, Ordering::Release);
-        return Ok(Some(index));
+        joiner.words().subscriber_slots.fetch_max(index + 1, Ordering::Release);
+        if is_reliable {
+            // Before the claim says so: a publisher that sees that looks at all slots. If this process
+            // died just after, publishers look in vain.
+            joiner.words().reliable.store(1, Ordering::Relaxed);
+        }
+        return Ok(Some(slot));
     }
     Ok(None)
 }
@@ -90,10 +110,6 @@ fn take_one(inner: &Inner, process: TokenId) -> Result<Option<u32>, Error> {
 /// Goes from joining to the state that was asked for, once the cursors are written.
 pub(super) fn join(inner: &Inner, words: &SubscriberSlot, process: TokenId, is_reliable: bool) {
     let state = if is_reliable { State::Reliable } else { State::Subscribed };
-    if is_reliable {
-        // Before the claim: a publisher that sees this looks at all slots.
-        inner.head().reliable.store(1, Ordering::Relaxed);
-    }
     // Release pairs with `slowest`: the cursors. If this process died just after, the slot has a
     // dead owner.
     words.claim.store(Claim { process, state }.word(), Ordering::Release);
@@ -133,7 +149,7 @@ pub(super) fn let_go_if_unused(words: SubscriberWords<'_>) -> bool {
 
 /// Notifies publishers that wait for this subscriber: they need not any more.
 fn notify_publishers(inner: &Inner) {
-    (0..inner.rings()).for_each(|ring| inner.ring(ring).space.notify_all());
+    (0..inner.rings()).for_each(|ring| inner.space(ring).notify_all());
 }
 
 /// Clears the slots of processes that have ended; returns how many. `dry_run` only counts.

@@ -89,7 +89,7 @@ impl<M: Payload + ?Sized> Topic<M> {
     /// # If a process dies
     /// The same as with [`Topic::publisher`].
     pub fn publisher_with(&self, options: PublisherOptions) -> Result<Publisher<M>, Error> {
-        Publisher::new(Arc::clone(&self.inner), options, self.config().stamps)
+        Publisher::new(Arc::clone(self.inner.publishing()?), options, self.config().stamps)
     }
 
     /// Makes a new subscriber, which receives what is published from now on.
@@ -157,7 +157,7 @@ impl<M: Payload + ?Sized> Topic<M> {
 
     /// Sets how this process's handles wait from now on.
     pub fn set_wait_strategy(&self, wait: WaitStrategy) {
-        self.inner.spin_wait.set(wait);
+        self.inner.set_wait_strategy(wait);
     }
 
     /// Returns whether the topic's name has been removed: processes that have it open go on, no

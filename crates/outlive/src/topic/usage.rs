@@ -9,7 +9,7 @@ use crate::Error;
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::{Message as Still, RingTag};
-use crate::segment::Segment;
+use crate::segment::{Folder, Segment};
 use crate::shim::Ordering;
 
 /// What is in a topic: each figure is true of some moment, and all of one moment when no process
@@ -88,8 +88,12 @@ pub(crate) struct Swept {
     pub(crate) names_left: bool,
 }
 
-pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<TopicUsage, Error> {
-    let inner = Inner::open(segment, registry)?;
+pub(crate) fn usage(
+    segment: Segment,
+    folder: &Folder,
+    registry: &'static Registry,
+) -> Result<TopicUsage, Error> {
+    let inner = Inner::open(segment, folder, registry)?;
     let depth = u64::from(inner.plan.depth);
     let mut usage = TopicUsage {
         depth: inner.plan.depth,
@@ -147,8 +151,13 @@ pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<Top
 }
 
 /// Frees what dead processes left, and objects that no subscriber holds of rings without an owner.
-pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
-    let inner = Inner::open(segment, me.registry)?;
+pub(crate) fn sweep(
+    segment: Segment,
+    folder: &Folder,
+    me: Me,
+    dry_run: bool,
+) -> Result<Swept, Error> {
+    let inner = Inner::open(segment, folder, me.registry)?.writable()?;
     let process = me.registry.process_token()?;
     let ends = inner.ends();
     // Subscribers' slots first: what only dead processes held is free then.

@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`WaitSet`] | any mix of queues, topics, services, states, events, latches, peers' ends and timers; says which are ready |
+//! | [`WaitSet`] | any mix of queues, job queues, topics, services, states, listeners, events, latches, watches of a domain, peers' ends and timers; says which are ready |
 //! | [`WaitSet::as_fd`] | a descriptor for `epoll` and `poll` |
 //! | `recv_async`, `wait_dead_async` and the like | futures, for any executor |
 //!
@@ -11,6 +11,7 @@
 mod descriptor;
 mod futures;
 mod reactor;
+mod sections;
 mod set;
 mod source_list;
 mod timer;

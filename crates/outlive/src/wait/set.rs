@@ -3,11 +3,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::descriptor::Descriptor;
+use super::sections::{MOST_IN_SECTION, Sections};
 use super::source_list::SourceList;
 use crate::liveness::Registry;
+use crate::sys::futex;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Readiness, Source, SpinWait};
 use crate::{Deadline, Domain, Error, WaitError, WaitStrategy};
@@ -19,15 +22,16 @@ pub struct Key(pub(super) u64);
 /// A set spins over so many sources; a larger one sleeps at once.
 const FEW: usize = 8;
 
-/// Waits for any of many sources at once: messages in queues and topics, requests and replies,
-/// values of states, publishers and subscribers that come and go, room for a publisher, bits of
-/// events, latches, the ends of peers, moments.
+/// Waits for any of many sources at once: messages in queues and topics, jobs, requests and replies,
+/// clients that want no reply any more, values of states, notices, publishers and subscribers that
+/// come and go, room for a publisher, things and nodes that come and go in a domain, bits of events,
+/// latches, the ends of peers, moments.
 ///
 /// Waiting takes nothing: the set reports what is ready, and reports it again as long as it is
-/// ready. It may hold any number of sources. If they have more words than the kernel watches at
-/// once (128: some 40 peers, or 120 queues), threads of this process watch the rest, one for each
-/// 127 words after the first. They are started then, are named `outlive-wait`, and otherwise sleep.
-/// A set belongs to one domain, and may move between threads.
+/// ready. It may hold any number of sources. A set of more than 100 is watched by threads of this
+/// process, one for each 100 sources; so is one that has more words than the kernel watches at once
+/// (128: some 40 peers). They are started by the first wait, are named `outlive-wait`, and otherwise
+/// sleep. A set belongs to one domain, and may move between threads.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-{}", std::process::id()));
@@ -69,6 +73,8 @@ const FEW: usize = 8;
 pub struct WaitSet {
     pub(super) registry: &'static Registry,
     pub(super) source_list: SourceList,
+    /// Of a large set that has waited.
+    sections: Option<Sections>,
     spin_wait: SpinWait,
     next: u64,
     found: VecDeque<(Key, Readiness)>,
@@ -112,6 +118,7 @@ impl WaitSet {
         WaitSet {
             registry: domain.registry(),
             source_list: SourceList::default(),
+            sections: None,
             spin_wait: SpinWait::new(),
             next: 0,
             found: VecDeque::new(),
@@ -132,6 +139,12 @@ impl WaitSet {
         }
         let key = Key(self.next);
         self.next += 1;
+        if let Some(sections) = &mut self.sections
+            && sections.add(key.0, Arc::clone(&watched.waited)).is_err()
+        {
+            // No thread can be started. The next wait tries again.
+            self.sections = None;
+        }
         self.source_list.add(key.0, watched.waited);
         self.watch_others();
         Ok(key)
@@ -140,6 +153,9 @@ impl WaitSet {
     /// Removes a source. Returns false if it was not in the set.
     pub fn remove(&mut self, key: Key) -> bool {
         self.found.retain(|(found, _)| *found != key);
+        if let Some(sections) = &mut self.sections {
+            sections.remove(key.0);
+        }
         let was_in = self.source_list.remove(key.0);
         self.watch_others();
         was_in
@@ -290,7 +306,40 @@ impl WaitSet {
     /// Looks at all sources, and sleeps until one is ready or the deadline passes. Returns whether
     /// one is.
     fn look_until(&mut self, deadline: Deadline) -> Result<bool, WaitError> {
+        if self.source_list.len() > MOST_IN_SECTION && !deadline.has_passed() {
+            return self.wait_in_sections(deadline);
+        }
         if self.look() { Ok(true) } else { self.wait_slow(deadline) }
+    }
+
+    /// Waits as a large set does: without a look at sections in which nothing has changed.
+    #[cold]
+    fn wait_in_sections(&mut self, deadline: Deadline) -> Result<bool, WaitError> {
+        let mut found = core::mem::take(&mut self.found);
+        found.clear();
+        let is_any = self
+            .sections()
+            .map(|sections| sections.wait(deadline, |key, what| found.push_back((Key(key), what))));
+        self.found = found;
+        match is_any.transpose().map_err(|errno| WaitError::from_errno(self.registry, errno))? {
+            Some(true) => Ok(true),
+            // For what came at the last moment.
+            Some(false) => Ok(self.look()),
+            None if self.look() => Ok(true),
+            None => self.wait_slow(deadline),
+        }
+    }
+
+    /// Returns the sections of a large set, and makes them if they are not there. `None`: they
+    /// cannot be made now, and the set waits as a small one does.
+    fn sections(&mut self) -> Option<&mut Sections> {
+        if !futex::has_waitv() {
+            return None;
+        }
+        if !self.sections.as_ref().is_some_and(Sections::serve) {
+            self.sections = Sections::of(self.registry, self.source_list.members()).ok();
+        }
+        self.sections.as_mut()
     }
 
     #[cold]

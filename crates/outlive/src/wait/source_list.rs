@@ -63,6 +63,11 @@ impl SourceList {
         self.members.len()
     }
 
+    /// Returns all sources with their keys, in the order in which they were added.
+    pub(super) fn members(&self) -> impl Iterator<Item = (u64, Arc<dyn Waited>)> + '_ {
+        self.members.iter().map(|member| (member.key, Arc::clone(&member.waited)))
+    }
+
     /// Returns all sources, for a reactor.
     pub(super) fn sources(&self) -> Vec<Arc<dyn Waited>> {
         self.members.iter().map(|member| Arc::clone(&member.waited)).collect()

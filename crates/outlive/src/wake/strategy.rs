@@ -54,6 +54,13 @@ impl SpinWait {
         }
     }
 
+    /// Returns one for another handle, with the same strategy.
+    pub(crate) fn again(&self) -> SpinWait {
+        let again = SpinWait::new();
+        again.wait.store(self.wait.load(StdOrdering::Relaxed), StdOrdering::Relaxed);
+        again
+    }
+
     pub(crate) fn set(&self, wait: WaitStrategy) {
         self.wait.store(wait as u32, StdOrdering::Relaxed);
     }

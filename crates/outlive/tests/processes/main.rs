@@ -110,6 +110,7 @@ mod topic_churn;
 mod topic_crowd;
 mod topic_damage;
 mod topic_deaths;
+mod topic_readers;
 mod topic_reliable;
 mod topic_samples;
 mod topic_sessions;
@@ -214,6 +215,7 @@ const ALL: &[&[runner::Check]] = &[
     share_kills::CHECKS,
     topics::CHECKS,
     publishers_in_turn::CHECKS,
+    topic_readers::CHECKS,
     topic_reliable::CHECKS,
     topic_samples::CHECKS,
     topic_sessions::CHECKS,

@@ -18,6 +18,7 @@ use crate::child::{Child, wait_until};
 use crate::denied;
 use crate::forge::Bytes;
 use crate::runner::World;
+use crate::topics::control_of;
 use crate::wait_sets::queue;
 
 crate::checks!(
@@ -31,14 +32,14 @@ crate::checks!(
     bits_of_a_stopped_setter_are_told_to_all: 120,
 );
 
-/// Offsets of `epoch` in the file: a queue's `messages`, a topic's `arrivals`, a semaphore's, a
-/// condition variable's first.
+/// Offsets of `epoch` in the file: a queue's `messages`, a topic's `notifications` (in its control
+/// file), a semaphore's, a condition variable's first.
 const MESSAGES: u64 = 12_288 + 128 + 4;
-const ARRIVALS: u64 = 12_288 + 64 + 16 + 4;
+const NOTIFICATIONS: u64 = 12_288 + 4096 + 4;
 const FREE: u64 = 12_288 + 4;
 const PLAIN: u64 = 12_288 + 4;
-/// Where a topic's `changes` lies: it counts participants that came or left.
-const CHANGES: u64 = 12_288 + 128;
+/// Where a topic's `changes` lies in its control file: it counts participants that came or left.
+const CHANGES: u64 = 12_288 + 4096 + 64;
 
 const SOMEBODY: u32 = 1;
 
@@ -104,7 +105,7 @@ fn a_stopped_publishers_message_is_told_with_the_next(world: &World) {
     let topic = Topic::<u64>::open_or_create(&domain, "topic").expect("opens");
     let publisher = topic.publisher().expect("free");
     let children = [subscribing(&topic), subscribing(&topic)];
-    stopped_before_it_notifies(&domain, "topic", ARRIVALS, || {
+    stopped_before_it_notifies(&domain, &control_of(&domain), NOTIFICATIONS, || {
         assert!(publisher.publish(&1).is_ok())
     });
     publisher.publish(&2).expect("published");
@@ -117,7 +118,7 @@ fn a_stopped_publishers_message_is_found(world: &World) {
     let topic = Topic::<u64>::open_or_create(&domain, "topic").expect("opens");
     let publisher = topic.publisher().expect("free");
     let children = [subscribing(&topic), subscribing(&topic)];
-    stopped_before_it_notifies(&domain, "topic", ARRIVALS, || {
+    stopped_before_it_notifies(&domain, &control_of(&domain), NOTIFICATIONS, || {
         assert!(publisher.publish(&1).is_ok())
     });
     children.into_iter().for_each(Child::finish);
@@ -135,7 +136,7 @@ fn a_stopped_publisher_that_has_come_is_found(world: &World) {
         assert_eq!(presence.changed().expect("found").publishers.len(), 1);
     });
     wait_asleep(watching.pid());
-    let changes = Bytes::of(&domain, "topic");
+    let changes = Bytes::of(&domain, &control_of(&domain));
     let before = changes.word(CHANGES);
     let _publishing = Child::start(|| {
         denied::answer(libc::SYS_futex, None, 0);

@@ -9,17 +9,15 @@ use outlive::topic::{Header, Publisher, Subscriber, SubscriberOptions, Topic};
 
 use crate::random::Random;
 use crate::runner::World;
-use crate::topics::{options, reliable};
+use crate::topics::{control_of, options, reliable};
 
 crate::checks!(damaged_words_are_errors_or_nothing: 60, damage_beside_use: 60);
 
 const SOON: Duration = Duration::from_micros(500);
 
-/// Offsets of the words that say something: from the topic's own to where payloads begin.
-fn words(file: &File) -> Vec<u64> {
-    let mut spans_at = [0; 8];
-    file.read_exact_at(&mut spans_at, 12_288 + 16).expect("there");
-    let spans_at = u64::from_le_bytes(spans_at);
+/// Offsets of the words that say something in one of a topic's files: from the topic's own to that
+/// end.
+fn words_before(file: &File, spans_at: u64) -> Vec<u64> {
     let mut words = Vec::new();
     let mut at = 12_288;
     let mut page = [0; 4096];
@@ -37,6 +35,31 @@ fn words(file: &File) -> Vec<u64> {
         at += 4096;
     }
     words
+}
+
+/// A topic's file and its control file, each with the offsets of its words that say something.
+struct Files([(File, Vec<u64>); 2]);
+
+impl Files {
+    fn of(domain: &Domain, name: &str) -> Files {
+        let open = |name: &str| {
+            let path = domain.path().join(name);
+            File::options().read(true).write(true).open(path).expect("opens")
+        };
+        let (file, control) = (open(name), open(&control_of(domain)));
+        let mut spans_at = [0; 8];
+        file.read_exact_at(&mut spans_at, 12_288 + 16).expect("there");
+        let words = words_before(&file, u64::from_le_bytes(spans_at));
+        let control_words = words_before(&control, u64::MAX);
+        Files([(file, words), (control, control_words)])
+    }
+
+    fn scribble(&self, random: &mut Random, count: u64) {
+        for _ in 0..count {
+            let (file, words) = &self.0[random.below(2) as usize];
+            scribble(file, words, random, 1);
+        }
+    }
 }
 
 fn scribble(file: &File, words: &[u64], random: &mut Random, count: u64) {
@@ -129,12 +152,10 @@ fn damaged_words_are_errors_or_nothing(world: &World) {
             }
         }
         let held = subscribers.each_mut().map(|one| one.recv().expect("published"));
-        let file =
-            File::options().read(true).write(true).open(domain.path().join(&name)).expect("opens");
-        let words = words(&file);
+        let files = Files::of(&domain, &name);
         for _ in 0..3 {
             let count = 1 + random.below(20);
-            scribble(&file, &words, &mut random, count);
+            files.scribble(&mut random, count);
             subscribers.iter_mut().for_each(take);
             publishers.iter().for_each(|publisher| publish(publisher, &mut random));
             look(&domain, &topic);
@@ -165,13 +186,11 @@ fn damage_beside_use(world: &World) {
         let publisher = topic.publisher().expect("a ring");
         publish(&publisher, &mut random);
         take(&mut subscriber);
-        let file =
-            File::options().read(true).write(true).open(domain.path().join(&name)).expect("opens");
-        let words = words(&file);
+        let files = Files::of(&domain, &name);
         let mut scribbler = crate::child::Child::start(|| {
             let mut random = Random::from_seed(round);
             loop {
-                scribble(&file, &words, &mut random, 10);
+                files.scribble(&mut random, 10);
             }
         });
         for _ in 0..20 {

@@ -46,6 +46,13 @@ pub fn options(depth: u32) -> TopicOptions<[u8]> {
         .durability(Durability::Persistent)
 }
 
+/// The name of the control file of the domain's only topic.
+pub fn control_of(domain: &Domain) -> String {
+    let names = std::fs::read_dir(domain.path()).expect("there").flatten();
+    let mut names = names.map(|entry| entry.file_name().into_string().expect("plain"));
+    names.find(|name| name.starts_with(".control-")).expect("there")
+}
+
 /// Options of a subscriber that publishers wait for.
 pub fn reliable() -> SubscriberOptions {
     Subscriber::options().reliable(true)

@@ -16,9 +16,15 @@ use crate::board::Board;
 use crate::runner::World;
 use crate::steps::{Stepped, in_rounds};
 
-crate::checks!(nothing_can_fail_once_a_thing_has_its_name: 120);
+crate::checks!(
+    nothing_can_fail_once_a_thing_has_its_name: 120,
+    makers_and_removers_stop_or_die_between_two_files: 60,
+);
 
 type Made = Result<(), outlive::Error>;
+
+/// Which of the makers makes a topic.
+const TOPIC: usize = 0;
 
 const MAKERS: &[fn(&Domain) -> Made] = &[
     |domain| Topic::<[u8]>::options().create_new(domain, "topic").map(forget),
@@ -43,6 +49,16 @@ const HARMLESS: [libc::c_long; 6] = [
     libc::SYS_mremap,
     libc::SYS_brk,
     libc::SYS_futex,
+];
+/// The maker of a topic lets go of what it made both files with. If one of these fails, a descriptor
+/// stays open, or the lock of the control file ends with it.
+const LETTING_GO: [libc::c_long; 5] = [
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_flock,
+    // The standard library, with debug assertions, asks before it closes.
+    libc::SYS_fcntl,
 ];
 
 fn nothing_can_fail_once_a_thing_has_its_name(world: &World) {
@@ -70,10 +86,79 @@ fn nothing_can_fail_once_a_thing_has_its_name(world: &World) {
         // A look at the file whose failure costs one more mapping.
         let is_harmless = |call: &libc::c_long| {
             HARMLESS.contains(call)
+                || at == TOPIC && LETTING_GO.contains(call)
                 || is_kept
                     && [libc::SYS_fstat, libc::SYS_newfstatat, libc::SYS_statx].contains(call)
         };
         assert!(after.iter().all(is_harmless), "of maker {at}: the calls {after:?}");
         stepped.go_on();
     }
+}
+
+fn names(domain: &Domain) -> Vec<String> {
+    let entries = std::fs::read_dir(domain.path()).expect("there").flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().expect("plain"));
+    names.filter(|name| name != ".tokens").collect()
+}
+
+/// A topic is two files. A process that stands still between them keeps no other process from using
+/// the name; what one that died there has left, a sweep removes.
+fn makers_and_removers_stop_or_die_between_two_files(world: &World) {
+    let domain = world.domain();
+    let board = Board::new();
+    let open = || Topic::<u64>::options().create_new(&domain, "topic");
+    let number_of_files = || names(&domain).len();
+    let sweep = || drop(domain.sweep(false).expect("swept"));
+    let mut stepped = Stepped::start(world, board, || {
+        domain.token().expect("a token");
+        in_rounds(
+            board,
+            |round| match round % 2 {
+                0 => drop(open()),
+                _ => domain.remove("topic").expect("removed"),
+            },
+            |_| {},
+        );
+    });
+    let moves_on_until = |stepped: &Stepped<'_>, files: usize| {
+        while number_of_files() != files {
+            stepped.next_call().expect("the operation is not over");
+        }
+    };
+    // A maker that is stopped before its topic has its name: the lock keeps the file.
+    moves_on_until(&stepped, 1);
+    assert!(domain.entries().expect("readable").is_empty());
+    sweep();
+    assert_eq!(number_of_files(), 1, "it goes on");
+    stepped.go_on();
+    assert_eq!(number_of_files(), 2);
+    Topic::<u64>::open(&domain, "topic").expect("whole");
+    // A remover that is stopped between the two: the name is free.
+    moves_on_until(&stepped, 1);
+    drop(open().expect("made anew"));
+    assert_eq!(number_of_files(), 3);
+    sweep();
+    assert_eq!(number_of_files(), 2, "what the remover had still to do");
+    stepped.go_on();
+    assert_eq!(number_of_files(), 2);
+    Topic::<u64>::open(&domain, "topic").expect("whole");
+    domain.remove("topic").expect("there");
+    // A maker that finds the name taken after it has made the one file: it uses the other's topic.
+    moves_on_until(&stepped, 1);
+    drop(open().expect("made"));
+    assert_eq!(number_of_files(), 3);
+    stepped.go_on();
+    assert_eq!(number_of_files(), 2);
+    domain.remove("topic").expect("there");
+    // In the next round it would remove what is not there.
+    open().expect("made");
+    stepped.go_on();
+    // A maker that dies there.
+    moves_on_until(&stepped, 1);
+    stepped.child.kill();
+    assert_eq!(number_of_files(), 1);
+    drop(open().expect("made"));
+    sweep();
+    assert_eq!(number_of_files(), 2);
+    Topic::<u64>::open(&domain, "topic").expect("whole");
 }

@@ -53,6 +53,35 @@ OUTLIVE_PAYLOAD(other_payload, struct other, "Track",
                 OUTLIVE_STRUCT_ARRAY_FIELD(struct other, corners, point_payload),
                 OUTLIVE_FIELD(struct other, kind), OUTLIVE_MATRIX_FIELD(struct other, grid));
 
+struct cloud {
+    uint64_t stamp;
+    struct point points[];
+};
+OUTLIVE_PAYLOAD(cloud_payload, struct cloud, "Cloud", OUTLIVE_FIELD(struct cloud, stamp),
+                OUTLIVE_STRUCT_TAIL_FIELD(struct cloud, points, point_payload));
+
+static void topic_publish_cloud(void) {
+    size_t count = (size_t)number(words[3]);
+    outlive_loan_t *loan = NULL;
+    void *data = NULL;
+    uint64_t sequence = 0;
+    TRY(outlive_publisher_loan(it()->in, OUTLIVE_TAIL_SIZE(struct cloud, points, count), &loan, &data));
+    struct cloud *cloud = data;
+    cloud->stamp = number(words[2]);
+    for (size_t at = 0; at < count; at += 1) cloud->points[at] = (struct point){(double)at, -1};
+    TRY(outlive_publisher_publish(it()->in, loan, OUTLIVE_NEVER, &sequence));
+    printf("ok %llu\n", (unsigned long long)sequence);
+}
+
+static void topic_recv_cloud(void) {
+    outlive_sample_t *taken = NULL;
+    TRY(outlive_subscriber_recv(it()->out, &taken, until(words[2])));
+    const struct cloud *cloud = outlive_sample_data(taken);
+    size_t count = OUTLIVE_TAIL_COUNT(struct cloud, points, outlive_sample_size(taken));
+    printf("ok %llu %zu %.0f\n", (unsigned long long)cloud->stamp, count, count ? cloud->points[count - 1].x : -1.0);
+    outlive_sample_release(taken);
+}
+
 static void topic_publish_track(void) {
     struct track track = {0};
     uint64_t sequence = 0;
@@ -82,6 +111,7 @@ static void topic_open(void) {
     options.reliable = (uint32_t)flag(2, "reliable");
     options.as_is = (uint32_t)flag(2, "as-is");
     if (flag(2, "track")) options.payload = &track_payload;
+    if (flag(2, "cloud")) options.payload = &cloud_payload;
     if (flag(2, "other")) options.payload = &other_payload;
     if (flag(2, "volatile")) options.durability = OUTLIVE_VOLATILE;
     if (flag(2, "persistent")) options.durability = OUTLIVE_PERSISTENT;
@@ -292,6 +322,7 @@ const struct verb topic_verbs[] = {
     V(topic, loan, 2), V(topic, publish_loan, 1), V(topic, publish_msgpack, AT_LEAST(1)),
     V(topic, recv_msgpack, AT_LEAST(1)), V(topic, recv, 2), V(topic, latest, 1), V(topic, recv_hex, 2),
     V(topic, described, 3), V(topic, payload, 1), V(topic, publish_track, 2), V(topic, recv_track, 2),
+    V(topic, publish_cloud, 3), V(topic, recv_cloud, 2),
     V(topic, drain, 3), V(topic, drain_all, 1), V(topic, consume, 2), V(topic, expired, 1), V(topic, lost, 1), V(topic, lag, 1),
     V(topic, publishers, 1), V(topic, subscribers, 1),
     V(sample, show, 0), V(sample, sequence, 0), V(sample, order, 0), V(sample, key, 0), V(sample, frame, 0),

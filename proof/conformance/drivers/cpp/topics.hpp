@@ -16,7 +16,11 @@ struct Other {
     int32_t kind;
     float grid[2][3];
 };
+struct Cloud {
+    uint64_t stamp;
+};
 OUTLIVE_DESCRIBE(Point, "Point", x, y);
+OUTLIVE_DESCRIBE_WITH_TAIL(Cloud, "Cloud", points, Point, stamp);
 OUTLIVE_DESCRIBE(Track, "Track", corners, kind, grid);
 OUTLIVE_DESCRIBE(Other, "Track", corners, kind, grid);
 
@@ -77,6 +81,7 @@ public:
             options.reliable = flag(args, "reliable");
             options.as_is = flag(args, "as-is");
             if (flag(args, "track")) options.payload = &outlive::description_of<Track>();
+            if (flag(args, "cloud")) options.payload = &outlive::description_of<Cloud>();
             if (flag(args, "other")) options.payload = &outlive::description_of<Other>();
             if (flag(args, "volatile")) options.durability = OUTLIVE_VOLATILE;
             if (flag(args, "persistent")) options.durability = OUTLIVE_PERSISTENT;
@@ -114,6 +119,11 @@ public:
             track.corners[3].y = track.kind * 2.0;
             return ok(topic.out->publish(track).value());
         }
+        if (verb == "publish_cloud") {
+            std::vector<Point> points(number(args.at(2)));
+            for (size_t at = 0; at < points.size(); at += 1) points[at] = {static_cast<double>(at), -1};
+            return ok(topic.out->publish_with_tail(Cloud{number(args.at(1))}, points).value());
+        }
         if (verb == "publish") {
             outlive::Header header{};
             header.key = option(args, "key", 0);
@@ -146,6 +156,12 @@ public:
             auto sample = subscriber.recv(until(args.at(1))).value();
             const Track &track = sample.as<Track>();
             return ok(std::to_string(track.kind) + " " + std::to_string(static_cast<int>(track.corners[3].y)));
+        }
+        if (verb == "recv_cloud") {
+            auto sample = subscriber.recv(until(args.at(1))).value();
+            auto cloud = sample.with_tail<Cloud>();
+            int last = cloud.tail().empty() ? -1 : static_cast<int>(cloud.tail().back().x);
+            return ok(std::to_string(cloud->stamp) + " " + std::to_string(cloud.tail().size()) + " " + std::to_string(last));
         }
         if (verb == "recv_hex") {
             auto sample = subscriber.recv(until(args.at(1))).value();

@@ -23,6 +23,12 @@ class Track:
     grid: "f32[2][3]"
 
 
+@outlive.payload
+class Cloud:
+    stamp: "u64"
+    points: "tail[Point]"
+
+
 @outlive.payload(name="Track")
 class Other:
     corners: "Point[4]"
@@ -32,7 +38,8 @@ class Other:
 
 def payload(options: tuple[str, ...]) -> Any:
     """What all languages describe."""
-    return Track if "track" in options else Other if "other" in options else None
+    known = {"track": Track, "other": Other, "cloud": Cloud}
+    return next((of for name, of in known.items() if name in options), None)
 
 
 def described(kind: str, name: str, what: str) -> None:
@@ -53,6 +60,16 @@ def publish_track(name: str, kind: str) -> int:
 def recv_track(name: str, span: str) -> str:
     track = subscriber(name).recv(timeout=seconds(span)).numpy()
     return f"{track['kind']} {track['corners']['y'][3]:.0f}"
+
+
+def publish_cloud(name: str, stamp: str, count: str) -> int:
+    return publisher(name).publish(Cloud(int(stamp), [Point(at, -1) for at in range(int(count))]))
+
+
+def recv_cloud(name: str, span: str) -> str:
+    cloud = subscriber(name).recv(timeout=seconds(span)).numpy()
+    x = cloud["points"]["x"]
+    return f"{cloud['stamp']} {len(x)} {x[-1] if len(x) else -1:.0f}"
 
 
 def publisher(name: str) -> Any:
@@ -190,6 +207,8 @@ VERBS: Verbs = {
         payload=lambda name: outlive.Domain(folder).payload(name),
         publish_track=publish_track,
         recv_track=recv_track,
+        publish_cloud=publish_cloud,
+        recv_cloud=recv_cloud,
         recv_hex=lambda name, span: bytes(subscriber(name).recv(timeout=seconds(span))).hex(),
         recv=recv,
         latest=lambda name: taken(subscriber(name).latest()),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use outlive::describe::{Description, Encoding};
+use outlive::describe::{Described, Description, Encoding, Tail, WithTail, WithTailBuf};
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
@@ -42,6 +42,14 @@ struct Track {
     kind: u32,
     grid: [[f32; 3]; 2],
     _unused: [u8; 4],
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[zerocopy(crate = "outlive::zerocopy")]
+#[repr(C)]
+struct Cloud {
+    stamp: u64,
+    points: Tail<Point>,
 }
 
 mod other {
@@ -95,6 +103,9 @@ impl Topics {
                 }
                 if options.contains(&"track") {
                     plan = plan.description(Description::of::<Track>());
+                }
+                if options.contains(&"cloud") {
+                    plan = plan.description(WithTail::<Cloud>::description());
                 }
                 if options.contains(&"other") {
                     plan = plan.description(Description::of::<other::Track>());
@@ -245,6 +256,24 @@ impl Topics {
                 let track = Track::read_from_bytes(&sample);
                 let track = track.map_err(|_| Refusal::new("OtherType", "another length"))?;
                 said(format!("{} {}", track.kind, track.corners[3].y))
+            }
+            ("publish_cloud", [name, stamp, count]) => {
+                let (stamp, points) = (answer::number(stamp)?, Tail::new());
+                let count: u32 = answer::number(count)?;
+                let all: Vec<Point> =
+                    (0..count).map(|at| Point { x: at.into(), y: -1.0 }).collect();
+                let cloud = WithTailBuf::new(&Cloud { stamp, points }, &all);
+                said(self.publisher(name)?.publish(cloud.as_bytes())?.sequence())
+            }
+            ("recv_cloud", [name, span]) => {
+                let sample = self
+                    .subscriber(name)?
+                    .recv_timeout(answer::span(span)?)?
+                    .ok_or_else(nothing_came)?;
+                let cloud = WithTail::<Cloud>::from_bytes(&sample)
+                    .ok_or_else(|| Refusal::new("OtherType", "another length"))?;
+                let last = cloud.tail().last().map_or(-1.0, |point| point.x);
+                said(format!("{} {} {last}", cloud.stamp, cloud.tail().len()))
             }
             ("recv_hex", [name, span]) => {
                 let sample = self

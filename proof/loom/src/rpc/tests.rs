@@ -7,6 +7,7 @@ use loom::thread;
 
 use super::asked::{Asked, Asks, Question, clear_unless, pending};
 use super::call::{After, CallWords, Claim, Ready, State};
+use super::turns::Turns;
 use crate::Deadline;
 use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::shim::explore;
@@ -256,5 +257,35 @@ fn loom_rpc_a_slot_asked_again_is_not_lost_and_not_mixed() {
         } else {
             assert_eq!(serving.join().unwrap(), Some((1, 1)));
         }
+    });
+}
+
+/// Two words that are plain in truth: a turn that another thread shares leaves them different, or
+/// loses a change.
+type Counted = (AtomicU32, AtomicU32);
+
+fn count_in_a_turn(turns: &Turns<Counted>, thread: u32) {
+    let turn = turns.try_fast(thread).unwrap_or_else(|| turns.wait(thread));
+    let (first, second) = (turn.0.load(Ordering::Relaxed), turn.1.load(Ordering::Relaxed));
+    assert_eq!(first, second, "a turn is one thread's");
+    turn.0.store(first + 1, Ordering::Relaxed);
+    turn.1.store(second + 1, Ordering::Relaxed);
+}
+
+#[test]
+fn loom_rpc_threads_of_a_client_take_turns() {
+    explore(3, || {
+        let turns = Arc::new(Turns::new(Counted::default()));
+        // Thread 2 has been alone so far.
+        count_in_a_turn(&turns, 2);
+        let other = {
+            let turns = Arc::clone(&turns);
+            thread::spawn(move || count_in_a_turn(&turns, 3))
+        };
+        count_in_a_turn(&turns, 2);
+        count_in_a_turn(&turns, 2);
+        other.join().unwrap();
+        let turn = turns.wait(2);
+        assert_eq!(turn.0.load(Ordering::Relaxed), 4);
     });
 }

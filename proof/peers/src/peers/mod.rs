@@ -22,6 +22,7 @@ pub(crate) use self::boost::{BoostQueue, Mutex as BoostMutex};
 pub(crate) use self::iceoryx2::Iceoryx2;
 pub(crate) use self::outlive::Outlive;
 pub(crate) use self::outlive_queue::OutliveQueue;
+pub(crate) use self::outlive_rpc::OutliveCopied;
 pub(crate) use self::queues::{CacheLine, Futex, PosixMq};
 pub(crate) use self::unix::UnixStream;
 #[cfg(feature = "zenoh")]

@@ -1,4 +1,6 @@
-//! Outlive's services: a client and a server, requests and replies of bytes.
+//! Outlive's services: a client and a server, requests and replies of bytes. `outlive` writes long ones
+//! where the other side reads them, by loans, as iceoryx2's row does; `outlive_copied` hands over
+//! messages of its own, which are copied.
 
 use super::outlive::told;
 use super::{Call, Outlive, Serve, Service, Wait};
@@ -6,6 +8,9 @@ use ::outlive::rpc;
 use outlive_bench::Error;
 use outlive_bench::harness::round::Stage;
 use outlive_bench::harness::scratch::Scratch;
+
+/// The row whose messages are copied.
+pub(crate) struct OutliveCopied;
 
 /// Where the domain is.
 pub(crate) struct Place {
@@ -25,6 +30,9 @@ impl Place {
     }
 }
 
+/// From this length on a loan costs less than a copy.
+const WORTH_A_LOAN: usize = 1024;
+
 /// The asking end, with the request it writes.
 pub(crate) struct Asking {
     client: rpc::Client,
@@ -37,8 +45,66 @@ pub(crate) struct Answering {
     reply: Vec<u8>,
 }
 
+/// An asking end that lends: with the end that copies short ones.
+pub(crate) struct Lending(Asking);
+
+/// An answering end that lends.
+pub(crate) struct LendingReplies(Answering);
+
 impl Service for Outlive {
     const NAME: &'static str = "outlive";
+    type Place = Place;
+    type Client = Lending;
+    type Server = LendingReplies;
+
+    fn place(stage: &Stage, bytes: usize, wait: Wait) -> Result<Place, Error> {
+        OutliveCopied::place(stage, bytes, wait)
+    }
+
+    fn server(place: &Place) -> Result<LendingReplies, Error> {
+        OutliveCopied::server(place).map(LendingReplies)
+    }
+
+    fn client(place: &Place) -> Result<Lending, Error> {
+        OutliveCopied::client(place).map(Lending)
+    }
+}
+
+impl Call for Lending {
+    #[inline]
+    fn call<R>(
+        &mut self,
+        bytes: usize,
+        write: impl FnOnce(&mut [u8]),
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Error> {
+        if bytes < WORTH_A_LOAN {
+            return self.0.call(bytes, write, read);
+        }
+        let mut request = told(self.0.client.loan(bytes), "a request's loan")?;
+        write(&mut request);
+        let reply = told(request.call(), "a call")?;
+        Ok(read(&reply))
+    }
+}
+
+impl Serve for LendingReplies {
+    #[inline]
+    fn serve(&mut self, answer: impl FnOnce(&[u8], &mut [u8])) -> Result<(), Error> {
+        let bytes = self.0.reply.len();
+        if bytes < WORTH_A_LOAN {
+            return self.0.serve(answer);
+        }
+        let request = told(self.0.server.next(), "a request")?;
+        let mut reply = told(request.loan(bytes), "a reply's loan")?;
+        let (asked, bytes) = reply.split();
+        answer(asked, bytes);
+        told(reply.send(), "a reply")
+    }
+}
+
+impl Service for OutliveCopied {
+    const NAME: &'static str = "outlive_copied";
     type Place = Place;
     type Client = Asking;
     type Server = Answering;

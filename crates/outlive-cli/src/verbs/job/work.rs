@@ -33,9 +33,9 @@ use crate::verbs::awaited::{Awaited, Found};
 ///
 /// In the command, {} is the job. Without {} the job is added as the last argument; with --stdin
 /// the command reads it. The command finds the job's number in OUTLIVE_JOB_ID, and in
-/// OUTLIVE_JOB_ATTEMPT how often the job has been taken. Any number of works may do
-/// the jobs of one queue. A queue that is not there is waited for; if an option says how a new one
-/// is to be, work makes it.
+/// OUTLIVE_JOB_ATTEMPT how often the job has been taken. Any number of 'outlive work' may do the
+/// jobs of one queue. A queue that is not there is waited for; if an option says how a new one is to
+/// be, work makes it.
 ///
 /// A job is done when its command exits with 0. If the command fails or is killed, work gives the
 /// job back, and the job is tried again before all that were put after it. If work itself is
@@ -43,8 +43,9 @@ use crate::verbs::awaited::{Awaited, Found};
 /// a job is set aside ('outlive job aside'). So each job is done at least once, and a command may
 /// find a part of its work done by an attempt before.
 ///
-/// work goes on until it is killed, or as --drain and --timeout say. It exits with 0 then; with 1
-/// if it set a job aside; with 126 or 127 when the command cannot be run or is not found.
+/// work goes on until a signal ends it. With --drain or --timeout it ends by itself: with exit code
+/// 0, or with 1 if it has set a job aside. It exits with 126 or 127 when the command cannot be run
+/// or is not found.
 ///
 /// What follows the first word of the command belongs to the command, options too; options of work
 /// come before it.

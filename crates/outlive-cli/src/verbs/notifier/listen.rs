@@ -10,14 +10,15 @@ use crate::output;
 use crate::signals::{SLICE, Signals};
 use crate::verbs::awaited::{Awaited, Found};
 
-/// Print how often what happens
+/// Print how often each number is notified
 ///
 /// listen prints a line for each number that was notified since it looked last: the number, and how
 /// often. It counts from when it begins, and goes on until it is interrupted (exit code 0), or has
 /// been told of as many notices as --count says. While nothing happens, it sleeps.
 ///
 /// A notifier that is not there is waited for, and so is the next one of its name when it is
-/// removed.
+/// removed. What the first notify tells, which makes the notifier, listen does not count: it finds
+/// the notifier a moment later.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive notifier listen doors\n  \

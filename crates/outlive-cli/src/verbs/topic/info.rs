@@ -19,8 +19,9 @@ use crate::verbs::measuring::rate;
 
 /// Show the publishers and subscribers of a topic, how far each is, and how fast
 ///
-/// LAG is how many messages a subscriber has still to take, LOST how many were overwritten before
-/// it had taken them, HELD how many it holds at the moment.
+/// LAG is how many messages a subscriber has still to take, LOST how many it has found overwritten
+/// before it had taken them (one that is stopped has not looked), HELD how many it holds at the
+/// moment.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive topic info camera")]

@@ -32,7 +32,7 @@ mod unit;
 mod waiting_tests;
 mod walk;
 
-use std::sync::atomic::AtomicU64 as StdAtomicU64;
+use std::sync::atomic::{AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64};
 
 use crate::Error;
 use crate::liveness::{Me, TokenId};
@@ -85,6 +85,8 @@ pub(crate) struct Heap {
     pub(in crate::pool) spans: u32,
     /// Bytes of the control table that this process has found to have pages.
     control_known: StdAtomicU64,
+    /// Spans that this process has seen to be used: their number only grows.
+    used_known: StdAtomicU32,
 }
 
 /// An object, as far as this process is concerned.
@@ -133,7 +135,8 @@ impl Heap {
     /// Returns a heap with so many spans that this process can use.
     pub(crate) fn new(shape: Shape, control: u64, tags: u64, first_span: u64, spans: u32) -> Heap {
         let control_known = StdAtomicU64::new(Heap::FIRST_CONTROL);
-        Heap { shape, control, tags, first_span, spans: spans.min(MOST_SPANS), control_known }
+        let (spans, used_known) = (spans.min(MOST_SPANS), StdAtomicU32::new(0));
+        Heap { shape, control, tags, first_span, spans, control_known, used_known }
     }
 
     pub(in crate::pool) fn header<'s>(
@@ -308,8 +311,12 @@ impl Heap {
         // A look-up must not make one, because the bytes may be no reference at all. A process that
         // was given a reference sees the use of its span: the allocation noted the use before it
         // took the object.
-        if index >= self.used_spans(segment)? {
-            return Ok(None);
+        if index >= self.used_known.load(Ordering::Relaxed) {
+            let used = self.used_spans(segment)?;
+            self.used_known.fetch_max(used, Ordering::Relaxed);
+            if index >= used {
+                return Ok(None);
+            }
         }
         let span = self.span(segment, index)?;
         let word = span.word();

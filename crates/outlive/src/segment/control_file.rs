@@ -1,0 +1,156 @@
+//! The second file of a thing that has two: the words that its readers write, apart from what they
+//! only read (`topic/control.rs`).
+//!
+//! Its name is `.control-` and a number, which the thing's header names, so a control file is never
+//! paired with another thing that has the same name, or has had it.
+//!
+//! | state | how it got there | died here |
+//! | --- | --- | --- |
+//! | nothing | | |
+//! | `.control-N`, locked (flock(2)) by its maker | `linkat` | the kernel ends the lock; a sweep finds that no name's header says N, and removes it |
+//! | the thing has its name, and its header says N | `linkat` of the thing | a whole thing |
+//! | not locked | the maker is done | |
+//! | the thing's name is gone | `unlink` of the thing | the sweep, as above |
+//! | both are gone | `unlink` of `.control-N` | processes that have both open go on |
+//!
+//! So a process that opens the name, and does not find the control file, was overtaken by a removal:
+//! it looks for the name once more.
+
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use super::folder::Folder;
+use super::header::Spec;
+use super::name::check_name;
+use super::segment::Segment;
+use crate::shim::Ordering;
+use crate::sys::Errno;
+use crate::sys::file::{self, Rights};
+use crate::{Error, Kind};
+
+const BEGINS: &str = ".control-";
+
+fn name_of(number: u64) -> String {
+    format!("{BEGINS}{number:016x}")
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(BEGINS)?;
+    let number = u64::from_str_radix(digits, 16).ok()?;
+    (name == name_of(number)).then_some(number)
+}
+
+/// A control file that this process has made for a thing that has no name yet. Dropped, it is removed
+/// again, unless the thing has got its name.
+pub(crate) struct MadeControlFile<'f> {
+    folder: &'f Folder,
+    file: Segment,
+    number: u64,
+    is_paired: bool,
+}
+
+impl<'f> MadeControlFile<'f> {
+    /// Makes the control file of a thing that has no name yet, and has the thing's header name it.
+    pub(crate) fn make(
+        folder: &'f Folder,
+        thing: &Segment,
+        spec: &Spec,
+    ) -> Result<MadeControlFile<'f>, Error> {
+        let file = Segment::build(folder, BEGINS, spec)?;
+        // Before it has a name: a sweep that finds it finds it locked, until it has its pair.
+        file::lock(file.fd()?).map_err(|errno| Error::from_errno("lock", file.path(), errno))?;
+        loop {
+            // Random: the standard library asks the kernel for it.
+            let number = RandomState::new().hash_one(thing.path());
+            // Relaxed, twice: the links that give the two files their names order it.
+            file.header().extra[0].store(number, Ordering::Relaxed);
+            match file::link(file.fd()?, folder.fd()?, &name_of(number)) {
+                Ok(()) => {
+                    thing.header().extra[0].store(number, Ordering::Relaxed);
+                    return Ok(MadeControlFile { folder, file, number, is_paired: false });
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => {
+                    return Err(Error::from_errno("give a name to", file.path(), errno));
+                }
+            }
+        }
+    }
+
+    /// That thing has the name now for which the control file was made: it stays if it is this one's.
+    pub(crate) fn settle(mut self, thing: &Segment) {
+        self.is_paired = thing.header().extra[0].load(Ordering::Relaxed) == self.number;
+    }
+}
+
+impl Drop for MadeControlFile<'_> {
+    fn drop(&mut self) {
+        if !self.is_paired {
+            remove(self.folder, self.number);
+        }
+        self.file.fd().map(file::unlock).ok();
+    }
+}
+
+/// Opens the control file of an open thing, which can only be read by this mapping.
+///
+/// # Errors
+/// [`Error::NotFound`], by the control file's path: the thing has been removed meanwhile.
+pub(crate) fn open(folder: &Folder, thing: &Segment) -> Result<Segment, Error> {
+    let number = thing.header().extra[0].load(Ordering::Relaxed);
+    let control = Segment::open_with(folder, &name_of(number), Rights::Read)?;
+    if control.header().extra[0].load(Ordering::Relaxed) == number {
+        Ok(control)
+    } else {
+        Err(control.damaged("its number"))
+    }
+}
+
+/// Returns whether that path is a control file's.
+pub(crate) fn is_path_of_one(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).and_then(number_of).is_some()
+}
+
+/// Returns the number of a thing's control file, if it has one.
+pub(crate) fn number(thing: &Segment) -> Option<u64> {
+    let header = thing.header();
+    let number = header.extra[0].load(Ordering::Relaxed);
+    (header.check(thing.path()) == Ok(Kind::Topic)).then_some(number)
+}
+
+/// Removes the control file of that number, whose thing has no name any more.
+pub(crate) fn remove(folder: &Folder, number: u64) {
+    // Failed: a sweep removes it.
+    let _ = folder.fd().map(|fd| file::unlink(fd, &name_of(number)));
+}
+
+/// Removes control files that no thing's header names, and no process is about to give one to.
+pub(crate) fn sweep(folder: &Folder) -> Result<(), Error> {
+    let names = || {
+        file::names(folder.fd()?).map_err(|errno| Error::from_errno("list", folder.path(), errno))
+    };
+    // Locked first, then the names: a maker that is done has given its thing a name by then.
+    let mut left = Vec::new();
+    for name in names()? {
+        let Some(number) = number_of(&name) else { continue };
+        match file::open(folder.fd()?, &name, Rights::Read) {
+            // The lock ends with the descriptor, at the end of this function.
+            Ok(file) if file::lock(file.as_fd()) == Ok(true) => left.push((number, file)),
+            _ => {}
+        }
+    }
+    if left.is_empty() {
+        return Ok(());
+    }
+    for name in names()?.iter().filter(|name| check_name(name).is_ok()) {
+        match Segment::open_with(folder, name, Rights::Read) {
+            Ok(thing) => left.retain(|(named, _)| Some(*named) != number(&thing)),
+            Err(Error::NotFound { .. } | Error::NotASegment { .. }) => {}
+            // It may be one's pair.
+            Err(_) => return Ok(()),
+        }
+    }
+    left.iter().for_each(|(number, _)| remove(folder, *number));
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! A large set, cut into sections: what it costs to be woken depends on one section, not on the set.
+//!
+//! Each section has a thread of its own, started at the set's first wait and named `outlive-wait`.
+//! The thread waits for its section as a small set waits (source_list.rs), and repairs what such a
+//! sleeper must repair, also while the user's thread does something else. The user's thread sleeps
+//! on one word, `bell`, and looks at the sources of those sections alone that have rung it.
+//!
+//! | words of this process | |
+//! | --- | --- |
+//! | `armed`, one for each section | 1 from when the user's thread has found nothing there until the section's thread has found something, and has left its sleep |
+//! | `bell`, one for each set | raised behind `armed` = 0; the user's thread sleeps on it |
+//! | `control`, one for each section | raised when the section is armed, or its sources change; its thread sleeps on it beside its sources' words |
+//!
+//! | the user's thread | the section's thread |
+//! | --- | --- |
+//! | b = `bell` | sleeps, while the section is armed |
+//! | looks at each section that is not armed; finds something → done | looks at its sources; finds nothing → sleeps again |
+//! | `armed` = 1, `control` + 1, wake | finds something: `armed` = 0 |
+//! | sleeps while `bell` == b | `bell` + 1, wake |
+//!
+//! A source that is ready stays in a section that is not armed, where each wait looks at it. In an
+//! armed section a source that becomes ready wakes the section's thread by the source's own words,
+//! so to leave it out is what a sleeper does. A thread that gets no processor delays what is told
+//! of its section, and nothing else.
+//!
+//! Nothing here is shared memory: a death here leaves what a sleeper in a small set leaves. A
+//! forked child has none of its parent's threads: its first wait starts others.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+
+use super::source_list::SourceList;
+use crate::liveness::Registry;
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::WakeRelay;
+use crate::sys::{Errno, identity, start_thread};
+use crate::wake::{Readiness, SourceState, Waited};
+use crate::{Deadline, Error};
+
+/// The most sources of a section: most kinds have one word, and the kernel watches 128.
+pub(super) const MOST_IN_SECTION: usize = 100;
+
+/// See the file's head.
+pub(super) struct Sections {
+    registry: &'static Registry,
+    /// The process whose threads they are.
+    of: u64,
+    bell: Arc<AtomicU32>,
+    sections: Vec<Section>,
+    /// Where the next look begins: the section that is reported first changes from one look to the
+    /// next.
+    turn: usize,
+}
+
+/// A section, as the user's thread sees it.
+struct Section {
+    /// In the order of their keys.
+    sources: Vec<(u64, Arc<dyn Waited>)>,
+    waiter: Arc<Waiter>,
+}
+
+/// What a section's thread and the user's share.
+struct Waiter {
+    registry: &'static Registry,
+    bell: Arc<AtomicU32>,
+    control: AtomicU32,
+    armed: AtomicU32,
+    orders: Mutex<Orders>,
+}
+
+#[derive(Default)]
+struct Orders {
+    /// New sources, in the order of their keys.
+    added: Vec<(u64, Arc<dyn Waited>)>,
+    removed: Vec<u64>,
+    /// The thread has to end.
+    ends: bool,
+    /// How its sleep failed.
+    failed: Option<Errno>,
+}
+
+impl Sections {
+    /// Makes sections of these sources, in the order of their keys, and starts their threads.
+    pub(super) fn of(
+        registry: &'static Registry,
+        sources: impl Iterator<Item = (u64, Arc<dyn Waited>)>,
+    ) -> Result<Sections, Error> {
+        let of = identity::this_process().map_err(|errno| refused(registry, errno))?;
+        let bell = Arc::new(AtomicU32::new(0));
+        let mut sections = Sections { registry, of, bell, sections: Vec::new(), turn: 0 };
+        for (key, waited) in sources {
+            sections.add(key, waited)?;
+        }
+        Ok(sections)
+    }
+
+    /// Returns whether the threads are this process's: a forked child has none.
+    pub(super) fn serve(&self) -> bool {
+        identity::this_process() == Ok(self.of)
+    }
+
+    /// Adds a source, whose key is greater than all before.
+    pub(super) fn add(&mut self, key: u64, waited: Arc<dyn Waited>) -> Result<(), Error> {
+        let with_room = |section: &&mut Section| section.sources.len() < MOST_IN_SECTION;
+        let section = match self.sections.iter_mut().rev().find(with_room) {
+            Some(section) => section,
+            None => {
+                let waiter = Waiter::start(self.registry, &self.bell)?;
+                self.sections.push(Section { sources: Vec::new(), waiter });
+                self.sections.last_mut().ok_or_else(|| refused(self.registry, Errno::AGAIN))?
+            }
+        };
+        section.sources.push((key, Arc::clone(&waited)));
+        section.waiter.order(|orders| orders.added.push((key, waited)));
+        // The user's thread looks at the new source first.
+        section.waiter.disarm();
+        Ok(())
+    }
+
+    /// Removes a source.
+    pub(super) fn remove(&mut self, key: u64) {
+        for section in &mut self.sections {
+            if let Ok(at) = section.sources.binary_search_by_key(&key, |(known, _)| *known) {
+                section.sources.remove(at);
+                section.waiter.order(|orders| orders.removed.push(key));
+                return;
+            }
+        }
+    }
+
+    /// Reports what is ready in sections that are not armed, and arms those in which nothing is;
+    /// with nothing ready, sleeps until the bell or the deadline. Returns whether something was.
+    pub(super) fn wait(
+        &mut self,
+        deadline: Deadline,
+        mut found: impl FnMut(u64, Readiness),
+    ) -> Result<bool, Errno> {
+        loop {
+            // Acquire pairs with `ring`: a section that has rung by now is seen unarmed.
+            let seen = self.bell.load(Ordering::Acquire);
+            let mut is_any_ready = false;
+            self.turn = (self.turn + 1) % self.sections.len().max(1);
+            for section in self.sections[self.turn..].iter().chain(&self.sections[..self.turn]) {
+                if section.waiter.is_armed() {
+                    continue;
+                }
+                if section.look(&mut found) {
+                    is_any_ready = true;
+                } else {
+                    section.waiter.arm()?;
+                }
+            }
+            if is_any_ready || deadline.has_passed() {
+                return Ok(is_any_ready);
+            }
+            futex::wait_any(&[Watch { word: &self.bell, expected: seen }], 0, deadline)?;
+        }
+    }
+}
+
+impl Section {
+    /// Reports what is ready; returns whether something is.
+    fn look(&self, found: &mut impl FnMut(u64, Readiness)) -> bool {
+        self.sources.iter().fold(false, |is_any, (key, waited)| match waited.look() {
+            SourceState::Ready(what) => {
+                found(*key, what);
+                true
+            }
+            _ => is_any,
+        })
+    }
+}
+
+impl Drop for Sections {
+    fn drop(&mut self) {
+        if self.serve() {
+            for section in &self.sections {
+                section.waiter.order(|orders| orders.ends = true);
+            }
+        }
+    }
+}
+
+fn refused(registry: &Registry, errno: Errno) -> Error {
+    Error::from_errno("start a thread that waits in", registry.path(), errno)
+}
+
+impl Waiter {
+    fn start(registry: &'static Registry, bell: &Arc<AtomicU32>) -> Result<Arc<Waiter>, Error> {
+        let waiter = Arc::new(Waiter {
+            registry,
+            bell: Arc::clone(bell),
+            control: AtomicU32::new(0),
+            armed: AtomicU32::new(0),
+            orders: Mutex::default(),
+        });
+        let (tell, hear) = mpsc::channel();
+        let its = Arc::clone(&waiter);
+        start_thread::start_thread(move || its.run(&tell))
+            .map_err(|errno| refused(registry, errno))?;
+        // The thread claims a token, as every sleeper on owners does.
+        hear.recv().map_err(|_| refused(registry, Errno::AGAIN))??;
+        Ok(waiter)
+    }
+
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn order(&self, change: impl FnOnce(&mut Orders)) {
+        change(&mut self.orders());
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // Release pairs with the load in `run`: the orders, or `armed`, are as we left them.
+        self.control.fetch_add(1, Ordering::Release);
+        futex::wake_all(&self.control);
+    }
+
+    fn is_armed(&self) -> bool {
+        // Acquire pairs with `disarm`: what the section's thread saw is seen by our look.
+        self.armed.load(Ordering::Acquire) != 0
+    }
+
+    /// Lets the section's thread wait for its sources; the user's thread has found nothing there.
+    fn arm(&self) -> Result<(), Errno> {
+        if let Some(errno) = self.orders().failed.take() {
+            return Err(errno);
+        }
+        self.armed.store(1, Ordering::Relaxed);
+        self.wake();
+        Ok(())
+    }
+
+    fn disarm(&self) {
+        // Release pairs with the user's thread, which looks at the sources behind it.
+        self.armed.store(0, Ordering::Release);
+    }
+
+    /// Leaves the section to the user's thread.
+    fn ring(&self) {
+        self.disarm();
+        // Release: behind `armed` = 0.
+        self.bell.fetch_add(1, Ordering::Release);
+        futex::wake_all(&self.bell);
+    }
+
+    fn run(&self, ready: &mpsc::Sender<Result<(), Error>>) {
+        let me = match self.registry.me() {
+            Ok(me) => me,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        if ready.send(Ok(())).is_err() {
+            return;
+        }
+        let mut sources = SourceList::default();
+        loop {
+            // Before the orders: if they change meanwhile, the sleep ends at once.
+            let seen = self.control.load(Ordering::Acquire);
+            let own = Watch { word: &self.control, expected: seen };
+            let (added, removed) = {
+                let mut orders = self.orders();
+                if orders.ends {
+                    return;
+                }
+                (core::mem::take(&mut orders.added), core::mem::take(&mut orders.removed))
+            };
+            added.into_iter().for_each(|(key, waited)| sources.add(key, waited));
+            for key in removed {
+                sources.remove(key);
+            }
+            if self.armed.load(Ordering::Relaxed) == 0 {
+                // An error here could only concern this process's own word.
+                let _ = futex::wait_any(&[own], 0, Deadline::NEVER);
+                continue;
+            }
+            let relay = WakeRelay::begin(me.list());
+            let slept = sources.sleep(self.registry, &relay, Some(own), Deadline::NEVER);
+            if let Err(errno) = slept {
+                self.orders().failed = Some(errno);
+            }
+            if slept.is_err() || sources.is_any_ready() {
+                self.ring();
+            }
+        }
+    }
+}
