@@ -14,6 +14,9 @@
  * publish  p < limit: ready := 0; ready := p + 1; published := p + 1
  *          else look: of each subscriber that is RELIABLE and whose owner is not dead: its cursor;
  *          limit := min(lowest, p) + K.
+ *          (FEW) It notes the slowest, and rest := min(the lowest of the others, p) + K. While
+ *          p < rest, a look looks at the noted slot alone, and limit := min(its cursor, p) + K, and
+ *          rest at most.
  *          Still p >= limit: awaited := the slowest one's slot; s := seq; sl := a new odd number
  *          (heavy fence); look again; another is the slowest now: again; sleep on {seq is s, the
  *          end of the slowest one's owner}; look; again
@@ -65,6 +68,8 @@
  *   LEAVESILENT  leave: the publisher is not notified
  *   NOTIMER      (STOP) the publisher makes no recheck
  *   STOPJOIN     (STOP) the publisher waits for a subscriber that is still joining, too
+ *   RESTALL      (FEW) without others that are reliable there is no rest: always the noted slot alone
+ *   RESTLOW      (FEW) limit: not bounded by rest
  *   SKIPONE      take: what was lost is passed over, and one more
  *   GIVEANY      give up: also if a reliable subscriber has not taken it
  */
@@ -136,9 +141,19 @@ inline number() {
 
 /* limit, and whose end to watch */
 inline look() {
+#ifdef FEW
+	atomic { low=NONE; slow=0; line=0; l=0; few=(p<rest);
+		if :: !few -> rest=NONE; noted=0 :: else fi };
+#else
 	atomic { low=NONE; slow=0; line=0; l=0 };
+#endif
 	do
+#ifdef FEW
+	:: l<2 && few && noted!=l+1 -> l++
+	:: l<2 && !(few && noted!=l+1) ->
+#else
 	:: l<2 ->
+#endif
 #ifdef STOP
 		w=(COUNTS(l) -> cp[l] : 0);
 #else
@@ -151,7 +166,14 @@ inline look() {
 				if :: slow==0 || c>=low -> slow=w; line=l+1 :: else fi;
 				if :: c<low -> low=c :: else fi;
 #else
+#ifdef FEW
+				if
+				:: c<low -> if :: !few -> rest=low; noted=l+1 :: else fi; low=c; slow=w; line=l+1
+				:: c>=low -> if :: !few && c<rest -> rest=c :: else fi
+				fi;
+#else
 				if :: c<low -> low=c; slow=w; line=l+1 :: else fi;
+#endif
 #endif
 				c=0 }
 		:: else
@@ -161,7 +183,22 @@ inline look() {
 	od;
 	atomic {
 		l=0;
-#ifdef LIMITALL
+#ifdef FEW
+		if
+#ifdef RESTALL
+		:: !few -> rest=(rest==NONE -> NONE : rest+K)
+#else
+		:: !few -> rest=(rest<p -> rest : p)+K
+#endif
+		:: else
+		fi;
+#ifdef RESTLOW
+		limit=(low<p -> low : p)+K;
+#else
+		limit=(low<p -> low : p)+K; if :: limit>rest -> limit=rest :: else fi;
+#endif
+		few=0;
+#elif defined(LIMITALL)
 		limit=(low==NONE -> NONE : low+K);
 #else
 		limit=(low<p -> low : p)+K;
@@ -177,6 +214,9 @@ inline gone(q) {
 
 proctype Pub() {
 	byte p, limit, low, slow, line, l, w, c, q;
+#ifdef FEW
+	byte rest, noted; bool few;
+#endif
 	bool timedout;
 #ifdef STOP
 	{

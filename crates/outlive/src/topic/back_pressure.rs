@@ -18,7 +18,9 @@
 //!
 //! A wait set sleeps on the same words and the same end: room.rs.
 
-use super::layout::{Claim, State};
+use core::cell::Cell;
+
+use super::layout::{Claim, State, SubscriberWords};
 use super::mapping::Inner;
 use super::slot::MessageState;
 use crate::claim::Holder;
@@ -36,37 +38,122 @@ pub(super) struct InTheWay {
     cursor: u64,
 }
 
+/// How many of the slowest subscribers a publisher remembers.
+const FEW: usize = 8;
+
+/// The subscribers that were the slowest when a publisher looked at all of them. As long as no other
+/// one can be in its way, it looks at these alone: where one of a thousand subscribers is slow, each
+/// message costs a look at that one.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Slow {
+    /// The slots of the first `len`.
+    slots: [u32; FEW],
+    len: usize,
+    /// Up to which message no other subscriber is in the way: those that were there had taken what
+    /// it overwrites, and one that joins, or is reliable again, later is owed only what was
+    /// published after that look.
+    others_until: u64,
+}
+
 /// Returns up to which message ring `index`, whose next message is `position`, has room. `Err`: the
 /// slowest of the subscribers that leave none.
 pub(super) fn look(inner: &Inner, index: u32, position: u64) -> Result<u64, InTheWay> {
+    look_and_note(inner, index, position, &Cell::default())
+}
+
+/// Does the same, and notes which subscribers are the slowest, for the next such look of this
+/// publisher.
+pub(super) fn look_and_note(
+    inner: &Inner,
+    index: u32,
+    position: u64,
+    slow: &Cell<Slow>,
+) -> Result<u64, InTheWay> {
     let depth = u64::from(inner.plan.depth);
     if inner.control.joined().reliable.load(Ordering::Acquire) == 0 {
         // A subscriber that joins from now on begins at this position or later.
         return Ok(position + depth);
     }
+    // Orders what was published before, and then the look at which subscribers have joined: pairs
+    // with the fence in `Subscriber::new`.
+    fence(Ordering::SeqCst);
+    let mut noted = slow.get();
+    let slowest = match position < noted.others_until {
+        true => {
+            let some = noted.slots[..noted.len].iter();
+            some.filter_map(|&slot| counts(inner, index, inner.subscriber_slot(slot).ok()?, slot))
+                .min_by_key(|one| one.cursor)
+        }
+        false => {
+            let (slowest, all) = note_slowest(inner, index, position);
+            slow.set(all);
+            noted = all;
+            slowest
+        }
+    };
     let until = |subscriber: InTheWay| subscriber.cursor.saturating_add(depth);
-    match slowest(inner, index) {
+    match slowest {
         Some(subscriber) if until(subscriber) <= position => Err(subscriber),
-        Some(subscriber) => Ok(until(subscriber).min(position + depth)),
-        None => Ok(position + depth),
+        Some(subscriber) => Ok(until(subscriber).min(noted.others_until).min(position + depth)),
+        None => Ok(noted.others_until.min(position + depth)),
     }
+}
+
+/// Looks at all reliable subscribers: returns the slowest one, and what is to be noted.
+#[cold]
+fn note_slowest(inner: &Inner, index: u32, position: u64) -> (Option<InTheWay>, Slow) {
+    let depth = u64::from(inner.plan.depth);
+    // The slowest comes first.
+    let mut few: [Option<InTheWay>; FEW] = [None; FEW];
+    let mut others = position;
+    for mut one in reliable(inner, index) {
+        if few[FEW - 1].is_some_and(|last| one.cursor >= last.cursor) {
+            others = others.min(one.cursor);
+            continue;
+        }
+        for place in &mut few {
+            match place {
+                None => {
+                    *place = Some(one);
+                    one.cursor = u64::MAX;
+                    break;
+                }
+                Some(there) if one.cursor < there.cursor => core::mem::swap(there, &mut one),
+                Some(_) => {}
+            }
+        }
+        others = others.min(one.cursor);
+    }
+    let mut slow = Slow { others_until: others.saturating_add(depth), ..Slow::default() };
+    for one in few.iter().flatten() {
+        slow.slots[slow.len] = one.slot;
+        slow.len += 1;
+    }
+    (few[0], slow)
+}
+
+/// Returns the reliable subscribers, living, each with its cursor in that ring.
+fn reliable(inner: &Inner, index: u32) -> impl Iterator<Item = InTheWay> {
+    let all = inner.subscriber_slots().zip(0..);
+    all.filter_map(move |(words, slot)| counts(inner, index, words, slot))
+}
+
+/// Returns the subscriber in that slot, if publishers wait for it.
+fn counts(inner: &Inner, index: u32, words: SubscriberWords<'_>, slot: u32) -> Option<InTheWay> {
+    // Acquire pairs with `subscriber_slot::join`: its cursors are written.
+    let Claim { process, state } = Claim::of(words.claim.load(Ordering::Acquire))?;
+    let counts = state == State::Reliable && inner.registry.is_alive(process);
+    // Acquire: the subscriber has finished with the slot.
+    let cursor = || words.cursors[index as usize].load(Ordering::Acquire);
+    counts.then(|| InTheWay { slot, process, cursor: cursor() })
 }
 
 /// Returns the living reliable subscriber that is furthest behind in that ring; of several the
 /// first.
 fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
-    // Orders what was published before, and then the look at which subscribers have joined: pairs
-    // with the fence in `Subscriber::new`.
+    // As in `look_and_note`.
     fence(Ordering::SeqCst);
-    let reliable = inner.subscriber_slots().zip(0..).filter_map(|(words, slot)| {
-        // Acquire pairs with `subscriber_slot::join`: its cursors are written.
-        let claim = Claim::of(words.claim.load(Ordering::Acquire))?;
-        let counts = claim.state == State::Reliable && inner.registry.is_alive(claim.process);
-        // Acquire: the subscriber has finished with the slot.
-        let cursor = || words.cursors[index as usize].load(Ordering::Acquire);
-        counts.then(|| InTheWay { slot, process: claim.process, cursor: cursor() })
-    });
-    reliable.min_by_key(|subscriber| subscriber.cursor)
+    reliable(inner, index).min_by_key(|subscriber| subscriber.cursor)
 }
 
 /// Returns a reliable subscriber that keeps a publisher from giving up messages, and their memory: of
@@ -136,7 +223,9 @@ pub(super) fn mark(inner: &Inner, index: u32, subscriber: InTheWay) -> bool {
 
 /// How a publisher waits.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct Limits<'p> {
+    /// What the publisher knows of the slowest.
+    pub(super) slow: &'p Cell<Slow>,
     /// Wait sets may wait for room in another thread, so that no subscriber is named.
     pub(super) has_sets: bool,
     /// When the call ends.
@@ -151,18 +240,19 @@ pub(super) fn wait(
     me: Me,
     index: u32,
     position: u64,
-    limits: Limits,
+    limits: Limits<'_>,
 ) -> Result<u64, SendError> {
-    let Limits { has_sets, deadline, mark_at } = limits;
+    let Limits { slow, has_sets, deadline, mark_at } = limits;
+    let look = || look_and_note(inner, index, position, slow);
     let ends = mark_at.map_or(deadline, |moment| deadline.earlier(moment));
     let mut until = 0;
-    let mut is_clear = || look(inner, index, position).map(|clear| until = clear).is_ok();
+    let mut is_clear = || look().map(|clear| until = clear).is_ok();
     if is_clear() || inner.spin_wait.spin_until(ends, &mut is_clear) {
         return Ok(until);
     }
     let (words, space) = (inner.ring(index), inner.space(index));
     let relay = WakeRelay::begin(me.list());
-    let mut slowest = match look(inner, index, position) {
+    let mut slowest = match look() {
         Ok(until) => return Ok(until),
         Err(slowest) => slowest,
     };
@@ -175,14 +265,14 @@ pub(super) fn wait(
         }
         let ticket = space.prepare_wait_with_fence();
         let named = slowest;
-        slowest = match look(inner, index, position) {
+        slowest = match look() {
             Ok(until) => return Ok(until),
             Err(slowest) => slowest,
         };
         if mark_at.is_some_and(Deadline::has_passed) {
             mark(inner, index, slowest);
             // Others may be in the way, too.
-            slowest = match look(inner, index, position) {
+            slowest = match look() {
                 Ok(until) => return Ok(until),
                 Err(slowest) => slowest,
             };

@@ -140,6 +140,24 @@ impl Control {
         Ok(unsafe { SubscriberWords::at(self.segment.address(at), plan) })
     }
 
+    /// Returns so many slots, or those of them that exist, as [`slot`](Self::slot) does.
+    pub(super) fn slots<'s>(
+        &'s self,
+        mut count: u32,
+        plan: &'s Plan,
+    ) -> impl Iterator<Item = SubscriberWords<'s>> {
+        // One check for all: a file has, and a process maps, no slot without those before it.
+        while count > 0 && self.slot(count - 1, plan).is_err() {
+            count -= 1;
+        }
+        (0..count).map(|index| {
+            let at = plan.subscriber_slot_at(index);
+            // SAFETY: the last of them is in the mapping and the file, so all are; page-aligned; all
+            // atomics.
+            unsafe { SubscriberWords::at(self.segment.address(at), plan) }
+        })
+    }
+
     /// Begins to join: the file is open for writing as long as this takes.
     pub(super) fn joiner(&self) -> Result<Joiner<'_>, Error> {
         let writer = self.segment.writer()?;

@@ -5,10 +5,12 @@
 //! and no slot has them, and the ring's next owner finds them.
 
 use super::hazard;
+use super::layout::{Claim, SubscriberWords};
 use super::mapping::Inner;
 use super::subscriber_slot;
 use crate::liveness::Me;
 use crate::pool::{ObjectRef, RingTag};
+use crate::shim::Ordering;
 
 /// The publisher scans hazard pointers when so many objects are in limbo,
 const SOME: usize = 32;
@@ -17,6 +19,26 @@ const SOME_BYTES: u64 = 64 << 10;
 const SOME_LONG: usize = 4;
 /// or so many bytes.
 const MANY_BYTES: u64 = MOST_READY;
+
+/// When a publisher scans hazard pointers. A scan looks at each subscriber's slot: it waits for more
+/// objects where there are more slots, so that a message's part in it stays the same.
+#[derive(Clone, Copy)]
+struct Due {
+    objects: usize,
+    long_objects: usize,
+    bytes: u64,
+}
+
+impl Due {
+    fn among(slots: u32) -> Due {
+        let slots = slots as usize;
+        Due {
+            objects: SOME.max(2 * slots),
+            long_objects: SOME_LONG.max(slots / 16),
+            bytes: SOME_BYTES.max((slots as u64) << 12),
+        }
+    }
+}
 /// The most bytes that are kept ready.
 const MOST_READY: u64 = 64 << 20;
 
@@ -33,13 +55,17 @@ pub(super) struct FreeList {
     held: Vec<u32>,
     /// Bytes that stay ready, if they are more than [`MOST_READY`].
     keep: u64,
+    /// Among how many subscribers' slots the objects were prepared, if they were: no more than these
+    /// would need are ever in limbo, however many subscribers come later.
+    prepared_among: Option<u32>,
 }
 
-/// Returns how many objects of so many bytes a publisher has in limbo at most before it scans, when
-/// subscribers hold so many of them at a time.
-pub(super) fn objects_in_turn(held: usize, bytes: u64) -> usize {
-    let long = usize::try_from(SOME_BYTES.div_ceil(bytes.max(1))).unwrap_or(SOME);
-    SOME.max(2 * held).min(long.max(SOME_LONG).max(2 * held))
+/// Returns how many objects of so many bytes a publisher has in limbo at most before it scans so many
+/// slots, when subscribers hold so many objects at a time.
+pub(super) fn objects_in_turn(held: usize, bytes: u64, slots: u32) -> usize {
+    let due = Due::among(slots);
+    let long = usize::try_from(due.bytes.div_ceil(bytes.max(1))).unwrap_or(due.objects);
+    due.objects.max(2 * held).min(long.max(due.long_objects).max(2 * held))
 }
 
 impl FreeList {
@@ -56,7 +82,8 @@ impl FreeList {
 
     /// Prepares for so many objects of so many bytes, which stay; returns how many are there that
     /// are lent for that length.
-    pub(super) fn prepare(&mut self, objects: usize, bytes: u64) -> usize {
+    pub(super) fn prepare(&mut self, objects: usize, bytes: u64, slots: u32) -> usize {
+        self.prepared_among = Some(slots);
         self.keep = self.keep.max((objects as u64).saturating_mul(2 * bytes.max(256)));
         // Those of the ring's slots, too, of whatever length: each may come to be in limbo.
         let more = objects + self.ready.len() + self.limbo.len();
@@ -86,11 +113,14 @@ impl FreeList {
         Some(block)
     }
 
-    /// Returns whether it is time to scan for objects of the limbo that no subscriber holds.
-    pub(super) fn is_due(&self) -> bool {
+    /// Returns whether it is time to scan so many slots for objects of the limbo that no subscriber
+    /// holds.
+    pub(super) fn is_due(&self, slots: u32) -> bool {
+        let due = Due::among(self.prepared_among.map_or(slots, |prepared| prepared.min(slots)));
         let (count, bytes) = self.look_at;
-        let some = self.limbo.len() >= SOME_LONG && self.limbo_bytes >= bytes.max(SOME_BYTES);
-        some || self.limbo.len() >= count.max(SOME) || self.limbo_bytes >= bytes.max(MANY_BYTES)
+        let some = self.limbo.len() >= due.long_objects && self.limbo_bytes >= bytes.max(due.bytes);
+        some || self.limbo.len() >= count.max(due.objects)
+            || self.limbo_bytes >= bytes.max(MANY_BYTES)
     }
 
     /// Scans all hazard pointers: objects that no subscriber holds become ready. Returns whether
@@ -101,20 +131,23 @@ impl FreeList {
         if self.limbo.is_empty() {
             return false;
         }
-        if let Some(me) = me {
+        let mut held = core::mem::take(&mut self.held);
+        let names = |held: &mut Vec<u32>| {
+            hazard::names(|| inner.subscriber_slots().map(SubscriberWords::hazard_pointers), held);
+        };
+        names(&mut held);
+        if let Some(me) = me
+            && !held.is_empty()
+        {
             // A dead subscriber's pointers would count for ever.
-            let is_dead = |claim| {
-                super::layout::Claim::of(claim).is_some_and(|claim| !me.is_alive(claim.process))
-            };
-            if inner
-                .subscriber_slots()
-                .any(|words| is_dead(words.claim.load(crate::shim::Ordering::Relaxed)))
-            {
+            let is_dead = |claim| Claim::of(claim).is_some_and(|claim| !me.is_alive(claim.process));
+            let mut claims =
+                inner.subscriber_slots().map(|words| words.claim.load(Ordering::Relaxed));
+            if claims.any(is_dead) {
                 subscriber_slot::sweep(inner, me, &inner.ends(), false);
+                names(&mut held);
             }
         }
-        let mut held = core::mem::take(&mut self.held);
-        hazard::names(|| inner.subscriber_slots().map(|words| words.hazard_pointers()), &mut held);
         let before = self.limbo.len();
         let (ready, ready_bytes) = (&mut self.ready, &mut self.ready_bytes);
         self.limbo.retain(|block| {

@@ -170,7 +170,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
                     return Ok(block);
                 }
             }
-            if ring.free_list.is_due() && ring.free_list.look(inner, Some(me)) {
+            if ring.free_list.is_due(inner.subscriber_slot_count())
+                && ring.free_list.look(inner, Some(me))
+            {
                 ring.free_list.trim(inner, ring.index, false);
                 if let Some(block) = ring.free_list.take(len as u64) {
                     return Ok(block);

@@ -219,7 +219,7 @@ impl Inner {
 
     /// Returns all subscribers' slots that exist.
     pub(super) fn subscriber_slots(&self) -> impl Iterator<Item = SubscriberWords<'_>> {
-        (0..self.subscriber_slot_count()).map_while(|index| self.subscriber_slot(index).ok())
+        self.control.slots(self.subscriber_slot_count(), &self.plan)
     }
 
     pub(super) fn make_ring(&self, ring: u32) -> Result<(), Error> {

@@ -14,6 +14,7 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::back_pressure::Slow;
 use super::due::{Due, Expected};
 use super::header::Header;
 use super::loan::{Left, LenderOfPublisher};
@@ -67,6 +68,8 @@ pub struct Publisher<M: Payload + ?Sized = [u8]> {
     inside: Cell<u32>,
     /// Up to which message no reliable subscriber is in the way, as far as is known.
     pub(super) room_until: Cell<u64>,
+    /// The subscribers that were in its way last.
+    pub(super) slow: Cell<Slow>,
     /// Whether wait sets may wait for room: then all subscribers notify this publisher.
     pub(super) has_sets: Cell<bool>,
     pub(super) options: PublisherOptions,
@@ -159,6 +162,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             lender: LenderOfPublisher::new(),
             inside: Cell::new(me.id.as_u32()),
             room_until: Cell::new(0),
+            slow: Cell::default(),
             has_sets: Cell::new(false),
             options,
             expected,

@@ -67,14 +67,15 @@ impl<M: Payload + ?Sized> Publisher<M> {
             return Err(SendError::TooLarge { len: bytes as u64, max: LARGEST_PAYLOAD as u64 });
         }
         if bytes > self.inline_most {
+            let slots = inner.subscriber_slot_count();
             let wanted = (inner.plan.depth as usize)
                 .saturating_add(held)
-                .saturating_add(objects_in_turn(held, bytes as u64));
+                .saturating_add(objects_in_turn(held, bytes as u64, slots));
             self.ring(|ring| {
                 self.lender().take_back(|object| ring.free_list.put_back(object));
                 let there = ring.places.iter().flatten();
                 let there = there.filter(|object| object.capacity >= bytes as u64).count();
-                let there = there + ring.free_list.prepare(wanted, bytes as u64);
+                let there = there + ring.free_list.prepare(wanted, bytes as u64, slots);
                 for _ in there..wanted {
                     let len = bytes as u64;
                     let made = inner.heap.allocate_for(&inner.segment, me, len, ring.tag(), inner);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::back_pressure::{self, InTheWay, Limits, look};
+use super::back_pressure::{self, InTheWay, Limits, look, look_and_note};
 use super::mapping::Inner;
 use super::publisher::Publisher;
 use crate::claim::Holder;
@@ -151,7 +151,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             Ok(until) => until,
             Err(_) => {
                 let (has_sets, mark_at) = (self.has_sets.get(), self.mark_at(position));
-                let limits = Limits { has_sets, deadline, mark_at };
+                let limits = Limits { slow: &self.slow, has_sets, deadline, mark_at };
                 back_pressure::wait(&self.inner, me, index, position, limits)?
             }
         };
@@ -189,7 +189,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     #[cold]
     fn look_and_mark(&self, index: u32, position: u64) -> Result<u64, InTheWay> {
         loop {
-            let slowest = match look(&self.inner, index, position) {
+            let slowest = match look_and_note(&self.inner, index, position, &self.slow) {
                 Err(slowest) => slowest,
                 found => return found,
             };

@@ -4,18 +4,20 @@
 use outlive::topic::{Publisher, Subscriber, Topic};
 use std::time::Duration;
 
-use outlive::{Detail, Error, RecvError};
+use outlive::{Detail, Error, RecvError, SendError};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::order::{message, read_message};
+use crate::random::Random;
 use crate::runner::World;
 use crate::topics::{reliable, usage};
 
 crate::checks!(
     two_hundred_publish_at_once,
     two_hundred_subscribe_at_once,
+    a_publisher_waits_for_just_those_that_are_in_its_way,
     ten_thousand_samples_are_held,
     the_thousand_and_twenty_fifth_is_refused,
     what_they_ask_for_is_kept_and_compared,
@@ -129,6 +131,62 @@ fn two_hundred_subscribe_at_once(world: &World) {
     let late: Vec<Subscriber> = (0..256).map(|_| topic.subscriber().expect("a slot")).collect();
     assert_eq!(publisher.subscriber_count(), 256);
     drop(late);
+}
+
+/// Reliable subscribers take one message after the other, come and leave, in any order: there is
+/// room exactly if none of them has yet to take what the next message overwrites.
+fn a_publisher_waits_for_just_those_that_are_in_its_way(world: &World) {
+    const DEPTH: u64 = 4;
+    let domain = world.domain();
+    let options = Topic::<u64>::options().depth(DEPTH as u32).reliable(true).max_subscribers(100);
+    let topic = options.open_or_create(&domain, "topic").expect("made");
+    let publisher = topic.publisher().expect("a ring");
+    let mut random = Random::new();
+    // Each with the message that it takes next.
+    let mut subscribers: Vec<(Subscriber<u64>, u64)> = Vec::new();
+    let (mut published, mut full) = (0, 0);
+    for step in 0..20_000 {
+        let which = random.below(subscribers.len().max(1) as u64) as usize;
+        match random.below(20) {
+            0 if subscribers.len() < 40 => {
+                let new = topic.subscriber_with(reliable()).expect("a slot");
+                subscribers.push((new, published));
+            }
+            1 if subscribers.len() > 20 => drop(subscribers.swap_remove(which)),
+            2..=7 => {
+                let is_full = subscribers.iter().any(|(_, next)| next + DEPTH <= published);
+                match publisher.try_publish(&published).map(drop) {
+                    Ok(()) => published += 1,
+                    Err(error) => assert!(matches!(error, SendError::Full { .. }), "{error}"),
+                }
+                full += u64::from(is_full);
+                let least = subscribers.iter().map(|(_, next)| *next).min().unwrap_or(published);
+                assert!(published <= least + DEPTH, "step {step}");
+                if step % 7 == 0 {
+                    // This call looks at all of them.
+                    assert_eq!(
+                        publisher.room(),
+                        (least + DEPTH - published).min(DEPTH),
+                        "step {step}"
+                    );
+                }
+            }
+            _ if !subscribers.is_empty() => {
+                // Some are slow.
+                let (subscriber, next) = &mut subscribers[which];
+                for _ in 0..if which < 12 { 1 } else { DEPTH } {
+                    if let Some(sample) = subscriber.try_recv().expect("nothing is lost") {
+                        assert_eq!(*sample, *next, "step {step}");
+                        *next += 1;
+                    }
+                }
+            }
+            _ => {}
+        }
+        let is_full = subscribers.iter().any(|(_, next)| next + DEPTH <= published);
+        assert_eq!(publisher.try_wait_writable().is_err(), is_full, "step {step}");
+    }
+    assert!(full > 1000 && published > 200, "{full} {published}");
 }
 
 fn ten_thousand_samples_are_held(world: &World) {
