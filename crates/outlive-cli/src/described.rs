@@ -24,7 +24,7 @@ pub fn has_fields(description: &Description) -> bool {
     description.encoding() == Encoding::Raw
 }
 
-/// Returns whether messages of that description are JSON for a program that uses the program: those with
+/// Returns whether the program prints and takes messages of that description as JSON: those with
 /// fields, and msgpack.
 pub fn is_json(description: &Description) -> bool {
     has_fields(description) || description.encoding() == Encoding::Msgpack
