@@ -1,7 +1,8 @@
 //! msgpack and JSON, one as the other.
 //!
 //! JSON knows less: bytes become text of two digits each, keys that are no strings become their
-//! text, numbers that are none become null, and an extension becomes its number and its bytes.
+//! text, or their bytes where they have parts, numbers that are none become null, and an extension
+//! becomes its number and its bytes.
 
 use rmpv::Value as Packed;
 use serde_json::{Map, Number, Value, json};
@@ -45,16 +46,27 @@ fn plain(value: &Packed) -> Value {
         Packed::Binary(bytes) => hex(bytes).into(),
         Packed::Array(values) => values.iter().map(plain).collect(),
         Packed::Map(pairs) => {
-            let pairs = pairs.iter().map(|(key, value)| {
-                let key = match plain(key) {
-                    Value::String(text) => text,
-                    other => other.to_string(),
-                };
-                (key, plain(value))
-            });
+            let pairs = pairs.iter().map(|(key, value)| (key_text(key), plain(value)));
             Value::Object(pairs.collect::<Map<_, _>>())
         }
         Packed::Ext(number, bytes) => json!({"extension": number, "bytes": hex(bytes)}),
+    }
+}
+
+/// Returns a key as text. One that has parts becomes its bytes: as JSON, each level of keys within
+/// keys would double the text.
+fn key_text(key: &Packed) -> String {
+    match key {
+        Packed::Array(_) | Packed::Map(_) | Packed::Ext(..) => {
+            let mut bytes = Vec::new();
+            // A vector takes all that is written.
+            let _ = rmpv::encode::write_value(&mut bytes, key);
+            hex(&bytes)
+        }
+        _ => match plain(key) {
+            Value::String(text) => text,
+            other => other.to_string(),
+        },
     }
 }
 
@@ -92,5 +104,8 @@ mod tests {
             assert!(to_json(wrong).is_err(), "{wrong:x?}");
         }
         assert!(to_json(&[0x91; 100_000]).is_err(), "deeper than any stack");
+        let keys_of_keys = [[0x81; 40].as_slice(), &[0xc0; 41]].concat();
+        let text = to_json(&keys_of_keys).expect("maps as keys of maps").to_string();
+        assert!(text.len() < 1_000, "{} bytes", text.len());
     }
 }

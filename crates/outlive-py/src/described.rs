@@ -85,6 +85,18 @@ fn is_buffer(value: &Bound<'_, PyAny>) -> bool {
     unsafe { ffi::PyObject_CheckBuffer(value.as_ptr()) != 0 }
 }
 
+/// Returns whether the value is a number or an array of numpy's: a buffer, too, but perhaps of
+/// another type than the described one.
+fn is_numpys(value: &Bound<'_, PyAny>) -> bool {
+    value.hasattr("dtype").unwrap_or(false)
+}
+
+/// Returns whether the value is one number of numpy's.
+fn is_numpys_scalar(value: &Bound<'_, PyAny>) -> bool {
+    let has_no_extents = |shape: Bound<'_, PyAny>| shape.len().is_ok_and(|extents| extents == 0);
+    is_numpys(value) && value.getattr("shape").is_ok_and(has_no_extents)
+}
+
 fn read_struct(spec: &Bound<'_, PyTuple>, depth: usize) -> PyResult<Struct> {
     if depth > outlive::describe::MOST_DEPTH {
         return Err(PyValueError::new_err("types are nested at most 8 deep"));
@@ -167,9 +179,13 @@ impl Described {
     /// dictionary, or of an object that has the fields; msgpack where the description names that.
     pub(crate) fn message<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = value.py();
-        if self.is_msgpack() && !is_buffer(value) {
+        if self.is_msgpack() && (!is_buffer(value) || is_numpys_scalar(value)) {
             let raised = RefCell::new(None);
-            let packed = outlive::Msgpack(&msgpack::Value::new(value, &raised)).to_vec();
+            let plain = match is_numpys_scalar(value) {
+                true => value.call_method0("item")?,
+                false => value.clone(),
+            };
+            let packed = outlive::Msgpack(&msgpack::Value::new(&plain, &raised)).to_vec();
             return match raised.into_inner() {
                 Some(raised) => Err(raised),
                 None => Ok(PyBytes::new(py, &packed.raised(py)?).into_any()),
@@ -181,10 +197,11 @@ impl Described {
         MESSAGE.get(py)?.call1((value, dtype, description.is_slice()))
     }
 
-    /// Returns the bytes of a value that is sent: bytes as they are, else as [`Described::message`];
-    /// refuses another length.
+    /// Returns the bytes of a value that is sent: those of a buffer as they are, else, and of numpy's
+    /// values, as [`Described::message`]; refuses another length.
     pub(crate) fn sent<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let data = if is_buffer(value) { value.clone() } else { self.message(value)? };
+        let is_bytes = is_buffer(value) && !is_numpys(value);
+        let data = if is_bytes { value.clone() } else { self.message(value)? };
         if self.raw().is_some() {
             self.check(Given::of(&data)?.len())?;
         }

@@ -184,7 +184,9 @@ def test_services_are_described_too(folder):
     server = Server("norm", folder, request=Point, reply="f64")
     client = Client("norm", folder, request=Point, reply="f64")
     assert Domain(folder).payload("norm") == "Point { x: f64, y: f64 } -> f64"
-    call = client.begin(np.array([3.0, 4.0]))
+    with pytest.raises(TypeError, match="not float64"):
+        client.begin(np.array([3.0, 4.0]))
+    call = client.begin(np.array([3.0, 4.0]).tobytes())
     request = server.next(timeout=5)
     request.reply(np.hypot(*np.frombuffer(request.data)))
     assert np.frombuffer(call.result(timeout=5))[0] == 5
@@ -222,12 +224,18 @@ def test_services_take_objects_and_give_values(folder):
         assert asked.value == {"speed": 1.5, "gears": [1, None]} and asked.data[0] == 0x82
         asked.reply(["done", asked.value["speed"]])
     assert client.value(call.result(timeout=5)) == ["done", 1.5]
+    call = client.begin([np.float64(0.5), 1])
+    with server.next(timeout=5) as asked:
+        asked.reply(np.float64(0.25))
+    assert client.value(call.result(timeout=5)) == 0.25
     with pytest.raises(TypeError):
         client.call({"speed": object()})
     topic = Topic("orders", folder, payload="msgpack Order")
     subscriber = topic.subscriber()
     topic.publisher().publish({"speed": 2})
     assert subscriber.recv(timeout=5).msgpack() == {"speed": 2}
+    topic.publisher().publish(np.int64(3))
+    assert subscriber.recv(timeout=5).msgpack() == 3
     # Without a description all are bytes.
     bare = Client("bare", folder)
     assert bare.value(b"x") == b"x"

@@ -239,7 +239,7 @@ impl Many for Epoll {
                 // SAFETY: it takes numbers alone.
                 let count = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
                 let count = check(count, "making an eventfd")?;
-                // SAFETY: a descriptor that the kernel has just made, which belongs to nobody else.
+                // SAFETY: a descriptor that the kernel has just made for this call alone.
                 Ok(unsafe { OwnedFd::from_raw_fd(count) })
             })
             .collect()
@@ -248,7 +248,7 @@ impl Many for Epoll {
     fn waiter(place: &Vec<OwnedFd>, _: usize) -> Result<Self, Error> {
         // SAFETY: it takes a number alone.
         let epoll = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }, "making an epoll")?;
-        // SAFETY: a descriptor that the kernel has just made, which belongs to nobody else.
+        // SAFETY: a descriptor that the kernel has just made for this call alone.
         let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
         for (number, count) in place.iter().enumerate() {
             let mut what = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number as u64 };

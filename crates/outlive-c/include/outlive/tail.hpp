@@ -20,8 +20,10 @@ public:
     static_assert(sizeof(H) % alignof(Described) == 0, "the items begin where the head ends: a member has to fill the gap");
     static_assert(alignof(H) <= 8 && alignof(Described) <= alignof(H), "a head is aligned as its items are, to at most 8 bytes");
 
-    /** Returns the bytes of a message with so many items. */
-    static constexpr size_t size(size_t count) noexcept { return sizeof(H) + count * sizeof(Described); }
+    /** Returns the bytes of a message with so many items; SIZE_MAX, if there cannot be as many. */
+    static constexpr size_t size(size_t count) noexcept {
+        return count > (SIZE_MAX - sizeof(H)) / sizeof(Described) ? SIZE_MAX : sizeof(H) + count * sizeof(Described);
+    }
 
     /** Reads bytes, aligned as an `H` is, as such a message; throws an `Error` (OUTLIVE_OTHER_TYPE) if
      * none has as many. */

@@ -11,7 +11,7 @@ use crate::queue::Queue;
 use crate::segment::{Folder, Segment, control_file};
 use crate::state::State;
 use crate::sync::primitives;
-use crate::sys::file;
+use crate::sys::file::{self, Rights};
 use crate::{Domain, Error, Kind, TokenId, WaitStrategy};
 
 /// Says what a sweep found and, unless it was a dry run, cleaned up.
@@ -67,6 +67,15 @@ impl Domain {
         for name in self.names()? {
             match self.sweep_entry(&name, dry_run, &mut report, &mut kept) {
                 Ok(left) => report.ending += u32::from(left),
+                // Its own name goes first when a thing is removed.
+                Err(Error::NotFound { path })
+                    if control_file::is_path_of_one(&path)
+                        && Segment::open_with(self.folder(), &name, Rights::Read).is_ok() =>
+                {
+                    let what = "its control file, which is missing";
+                    let path = self.folder().file_path(&name);
+                    report.failed.push((name, Error::Damaged { path, what }));
+                }
                 // Removed meanwhile.
                 Err(Error::NotFound { .. }) => {}
                 // Not a file of Outlive's: it holds no claims.

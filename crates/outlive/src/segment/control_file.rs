@@ -16,6 +16,7 @@
 //! So a process that opens the name, and does not find the control file, was overtaken by a removal:
 //! it looks for the name once more.
 
+use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -136,11 +137,27 @@ pub(crate) fn sweep(folder: &Folder) -> Result<(), Error> {
     let names = || {
         file::names(folder.fd()?).map_err(|errno| Error::from_errno("list", folder.path(), errno))
     };
-    // Locked first, then the names: a maker that is done has given its thing a name by then.
+    // Returns the numbers that things name; `None` when one of them cannot be read now.
+    let named = || -> Result<Option<HashSet<u64>>, Error> {
+        let mut numbers = HashSet::new();
+        for name in names()?.iter().filter(|name| check_name(name).is_ok()) {
+            match Segment::open_with(folder, name, Rights::Read) {
+                Ok(thing) => numbers.extend(number(&thing)),
+                Err(Error::NotFound { .. } | Error::NotASegment { .. }) => {}
+                // It may be one's pair.
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(Some(numbers))
+    };
+    let there: Vec<u64> = names()?.iter().filter_map(|name| number_of(name)).collect();
+    if there.is_empty() {
+        return Ok(());
+    }
+    let Some(paired) = named()? else { return Ok(()) };
     let mut left = Vec::new();
-    for name in names()? {
-        let Some(number) = number_of(&name) else { continue };
-        match file::open(folder.fd()?, &name, Rights::Read) {
+    for number in there.into_iter().filter(|number| !paired.contains(number)) {
+        match file::open(folder.fd()?, &name_of(number), Rights::Read) {
             // The lock ends with the descriptor, at the end of this function.
             Ok(file) if file::lock(file.as_fd()) == Ok(true) => left.push((number, file)),
             _ => {}
@@ -149,14 +166,9 @@ pub(crate) fn sweep(folder: &Folder) -> Result<(), Error> {
     if left.is_empty() {
         return Ok(());
     }
-    for name in names()?.iter().filter(|name| check_name(name).is_ok()) {
-        match Segment::open_with(folder, name, Rights::Read) {
-            Ok(thing) => left.retain(|(named, _)| Some(*named) != number(&thing)),
-            Err(Error::NotFound { .. } | Error::NotASegment { .. }) => {}
-            // It may be one's pair.
-            Err(_) => return Ok(()),
-        }
-    }
+    // Once more behind the locks: a maker that is done has given its thing a name by then.
+    let Some(paired) = named()? else { return Ok(()) };
+    left.retain(|(number, _)| !paired.contains(number));
     left.iter().for_each(|(number, _)| remove(folder, *number));
     Ok(())
 }

@@ -164,8 +164,9 @@ impl Header {
         if fits && is_bytes && size == spec.type_size {
             return Ok(());
         }
-        let describe = |name: &str, size: u64, align: u64| {
-            format!("'{name}' ({size} bytes, alignment {align})")
+        let describe = |name: &str, size: u64, align: u64| match (name, size) {
+            ("", 1) => "bytes of no type".to_owned(),
+            _ => format!("'{name}' ({size} bytes, alignment {align})"),
         };
         Err(Error::OtherType {
             path: path.to_path_buf(),

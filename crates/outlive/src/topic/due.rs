@@ -33,7 +33,7 @@ impl Expected {
 
     /// Returns how many periods have passed, if the moment `by` was the end of the first.
     fn passed(&self, by: u64, now: u64) -> u64 {
-        now.checked_sub(by).map_or(0, |late| late / self.period + 1)
+        now.checked_sub(by).filter(|_| by != u64::MAX).map_or(0, |late| late / self.period + 1)
     }
 
     fn count(&self, periods: u64) {
@@ -62,9 +62,19 @@ impl Expected {
     /// next period ends where it would have.
     #[cold]
     pub(super) fn take(&self) -> u64 {
+        self.take_until(clock::monotonic_nanos())
+    }
+
+    /// Returns whether a period has passed at that moment.
+    pub(super) fn is_late(&self, now: u64) -> bool {
+        self.passed(self.by.load(Ordering::Relaxed), now) > 0
+    }
+
+    /// Does as [`Expected::take`], with the periods that had passed at that moment.
+    pub(super) fn take_until(&self, now: u64) -> u64 {
         let mut by = self.by.load(Ordering::Relaxed);
         loop {
-            let passed = self.passed(by, clock::monotonic_nanos());
+            let passed = self.passed(by, now);
             if passed == 0 {
                 return 0;
             }
@@ -74,9 +84,14 @@ impl Expected {
                     self.count(passed);
                     return passed;
                 }
-                Err(now) => by = now,
+                Err(other) => by = other,
             }
         }
+    }
+
+    /// No message is expected any more: the publisher is gone.
+    pub(super) fn end(&self) {
+        self.by.store(u64::MAX, Ordering::Relaxed);
     }
 
     pub(super) fn missed(&self) -> u64 {
@@ -142,11 +157,13 @@ mod tests {
         }
         // The clock is far behind all that.
         let passed = short.take();
-        assert!(passed > 1);
+        assert!(passed > 1 && !short.is_late(0) && short.is_late(clock::monotonic_nanos()));
         assert_eq!(short.missed(), passed);
         assert_eq!(short.by.load(Ordering::Relaxed), 100 + passed * 10);
         short.taken();
         assert_eq!(short.missed(), passed);
+        short.end();
+        assert_eq!((short.take_until(u64::MAX), short.missed()), (0, passed));
     }
 
     #[test]

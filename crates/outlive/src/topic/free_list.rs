@@ -17,7 +17,7 @@ const SOME: usize = 32;
 /// or some that together have so many bytes: a scan takes cache lines from subscribers,
 const SOME_BYTES: u64 = 64 << 10;
 const SOME_LONG: usize = 4;
-/// or so many bytes.
+/// or so many bytes, or a sixteenth of the topic's.
 const MANY_BYTES: u64 = MOST_READY;
 
 /// When a publisher scans hazard pointers. A scan looks at each subscriber's slot: it waits for more
@@ -39,6 +39,13 @@ impl Due {
         }
     }
 }
+
+/// Returns how many bytes a publisher has in limbo at most before it scans, whatever their number,
+/// in a topic of so many: other publishers need memory, too.
+fn many_bytes(max_bytes: u64) -> u64 {
+    (max_bytes / 16).clamp(SOME_BYTES, MANY_BYTES)
+}
+
 /// The most bytes that are kept ready.
 const MOST_READY: u64 = 64 << 20;
 
@@ -114,13 +121,13 @@ impl FreeList {
     }
 
     /// Returns whether it is time to scan so many slots for objects of the limbo that no subscriber
-    /// holds.
-    pub(super) fn is_due(&self, slots: u32) -> bool {
+    /// holds, in a topic of so many bytes at most.
+    pub(super) fn is_due(&self, slots: u32, max_bytes: u64) -> bool {
         let due = Due::among(self.prepared_among.map_or(slots, |prepared| prepared.min(slots)));
         let (count, bytes) = self.look_at;
         let some = self.limbo.len() >= due.long_objects && self.limbo_bytes >= bytes.max(due.bytes);
         some || self.limbo.len() >= count.max(due.objects)
-            || self.limbo_bytes >= bytes.max(MANY_BYTES)
+            || self.limbo_bytes >= bytes.max(many_bytes(max_bytes))
     }
 
     /// Scans all hazard pointers: objects that no subscriber holds become ready. Returns whether
@@ -167,7 +174,9 @@ impl FreeList {
 
     /// Frees the oldest ready objects beyond the limit, or all of them if asked.
     pub(super) fn trim(&mut self, inner: &Inner, ring: u32, all: bool) -> u32 {
-        let most = if all { 0 } else { MOST_READY.max(self.keep) };
+        // No more than a quarter of the topic: other publishers need memory, too.
+        let quarter = inner.segment.header().max_bytes() / 4;
+        let most = if all { 0 } else { MOST_READY.min(quarter).max(self.keep) };
         let mut count = 0;
         while self.ready_bytes > most && self.ready.len() > count {
             let block = self.ready[count];

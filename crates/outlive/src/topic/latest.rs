@@ -51,6 +51,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
     pub fn latest(&mut self) -> Result<Option<Sample<M>>, RecvError> {
         self.enter()?;
         self.meet_rings()?;
+        if self.is_timed {
+            // Not where a message has come: what it brings goes first.
+            self.tell()?;
+        }
         // Overwritten while it is looked at, there is a newer one: bounded, since what is damaged
         // may be so for ever.
         for _ in 0..1000 {
@@ -61,7 +65,14 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             let Some((newest, position)) = places.max() else { return Ok(None) };
             let (_, ring) = newest;
             let taken = match self.take(ring, position) {
-                Took::Yes(taken) => Some(Sample::new(taken)),
+                Took::Yes(taken) => {
+                    if let Some(expected) = &self.expected
+                        && position >= self.cursors[ring]
+                    {
+                        expected.taken();
+                    }
+                    Some(Sample::new(taken))
+                }
                 Took::Unwanted => None,
                 Took::Expired => {
                     // Once, however often it is asked for.

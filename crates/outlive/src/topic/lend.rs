@@ -170,7 +170,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
                     return Ok(block);
                 }
             }
-            if ring.free_list.is_due(inner.subscriber_slot_count())
+            if ring
+                .free_list
+                .is_due(inner.subscriber_slot_count(), inner.segment.header().max_bytes())
                 && ring.free_list.look(inner, Some(me))
             {
                 ring.free_list.trim(inner, ring.index, false);

@@ -9,7 +9,7 @@
 //! | the publisher's token dead | `PublisherDied`, once |
 //! | other values than before | `Lively`, if it had told `NotLively` |
 //! | the same values, and a lease between the two looks | `NotLively`, once |
-//! | another session, or none | nothing, if the publisher has left in order; else `PublisherDied` |
+//! | another session, or none | nothing, if the publisher has left in order; else `PublisherDied`. Of the other session, too, if its publisher is dead by now |
 //!
 //! So `NotLively` is never said of a publisher that did something within the lease: the values were
 //! the same from one look to the other. All the subscriber's words are its process's own: a death or
@@ -48,6 +48,8 @@ struct Looked {
     lapses: u64,
     /// Before that moment no look is needed between messages.
     next: u64,
+    /// The subscriber has looked as it came.
+    has_looked: bool,
 }
 
 /// What the last look at a ring has found.
@@ -102,6 +104,7 @@ impl Looked {
             self.look_at(inner, ring, now);
         }
         self.next = now.saturating_add(self.lease / 4);
+        self.has_looked = true;
     }
 
     fn look_at(&mut self, inner: &Inner, ring: usize, now: u64) {
@@ -119,6 +122,7 @@ impl Looked {
                 self.tell_death(inner, ring, seen.published, seen.number(), publisher);
             }
             self.rings[ring] = begin(inner, words, session);
+            self.tell_of_a_short_life(inner, ring, session);
             return;
         }
         let Some(publisher) = seen.publisher() else { return };
@@ -146,6 +150,22 @@ impl Looked {
             let publisher = Holder::of(registry, publisher);
             let told = RecvError::NotLively { session: seen.number(), publisher };
             self.news.push_back(News { ring, behind: published, told });
+        }
+    }
+
+    /// A session that has begun since the last look: its publisher may have died by now.
+    fn tell_of_a_short_life(&mut self, inner: &Inner, ring: usize, session: u64) {
+        let words = inner.ring(ring as u32);
+        let number = (session >> 32) as u32;
+        // Those that were dead when this subscriber came it is not told of.
+        if let Some(publisher) = TokenId::from_word(session as u32).filter(|_| self.has_looked)
+            && words.owner.load(Ordering::Relaxed) == publisher.as_u32()
+            && !inner.registry.is_alive(publisher)
+            && !words.has_left(number)
+        {
+            let behind = inner.all_published(ring as u32);
+            self.tell_death(inner, ring, behind, number, publisher);
+            self.rings[ring].is_over = true;
         }
     }
 
@@ -197,19 +217,31 @@ impl Lives {
     pub(super) fn new(lease: Duration) -> Lives {
         let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX).max(1);
         let (rings, news) = (Vec::new(), VecDeque::new());
-        Lives(Arc::new(Mutex::new(Looked { lease, rings, news, lapses: 0, next: 0 })))
+        Lives(Arc::new(Mutex::new(Looked {
+            lease,
+            rings,
+            news,
+            lapses: 0,
+            next: 0,
+            has_looked: false,
+        })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Looked> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the publishers, behind all messages that are there; returns what is to be told.
+    /// Looks at the publishers; returns whether there is something to tell.
     #[cold]
-    pub(super) fn look(&self, inner: &Inner) -> Option<RecvError> {
+    pub(super) fn has_news(&self, inner: &Inner) -> bool {
         let mut looked = self.lock();
         looked.look(inner);
-        looked.news.pop_front().map(|news| news.told)
+        !looked.news.is_empty()
+    }
+
+    /// Returns what is to be told next, behind all messages that are there.
+    pub(super) fn next_news(&self) -> Option<RecvError> {
+        self.lock().news.pop_front().map(|news| news.told)
     }
 
     /// Returns what is to be told before the next message of a ring. `cursors` says which messages

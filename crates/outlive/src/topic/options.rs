@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use super::control::Control;
 use super::durability::Durability;
 use super::layout::{
-    Capacity, FEWEST_BYTES, FEWEST_SAMPLES, MOST, MOST_BYTES, MOST_DEPTH, NO_STAMPS, Plan,
+    Capacity, FEWEST_BYTES, FEWEST_SAMPLES, MOST, MOST_BYTES, MOST_DEPTH, NO_STAMPS, PAGE, Plan,
     RELIABLE, USUAL,
 };
 use super::mapping::Map;
@@ -25,6 +25,8 @@ use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 const USUAL_DEPTH: u32 = 16;
 /// The most bytes that a topic may take that was not told any.
 const USUAL_BYTES: u64 = 4 << 30;
+/// Bytes of all subscribers' slots, if nothing else is asked for: allowed in a topic of any size.
+const USUAL_SLOT_BYTES: u64 = 64 * PAGE;
 
 /// Options for opening a topic, or for making one.
 ///
@@ -411,11 +413,21 @@ impl Asked {
         if !(FEWEST_SAMPLES..=MOST.samples).contains(&capacity.samples) {
             return refused("a topic's max_samples", capacity.samples, "one from 8 to 65,536");
         }
-        Plan::new(depth, max_bytes, capacity).ok_or_else(|| Error::InvalidOption {
+        let plan = Plan::new(depth, max_bytes, capacity).ok_or_else(|| Error::InvalidOption {
             what: "a topic's max_publishers",
             wanted: format!("{}, of a depth of {depth}", capacity.publishers).into(),
             why: "at most 16,777,216 divided by the depth",
-        })
+        })?;
+        // Slots are never given back, and payloads need what they leave.
+        let slots = u64::from(capacity.subscribers) * plan.subscriber_slot_bytes();
+        if slots > (max_bytes / 2).max(USUAL_SLOT_BYTES) {
+            return refused(
+                "a topic's max_subscribers",
+                capacity.subscribers,
+                "fewer, fewer samples or publishers, or twice as many max_bytes as they take",
+            );
+        }
+        Ok(plan)
     }
 
     /// Refuses a description of bytes that are to be aligned to more than memory of a topic is. A

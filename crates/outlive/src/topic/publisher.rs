@@ -390,6 +390,10 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn assert_liveliness(&self) {
+        // A forked child says nothing of its parent.
+        if self.enter().is_err() {
+            return;
+        }
         let asserted = &self.inner.ring(self.ring(|ring| ring.index)).asserted;
         // Relaxed: only this publisher writes it, and nothing comes with it. If this process died
         // just before or just after, its token says so.
@@ -414,6 +418,9 @@ fn next_order(inner: &Inner, ring: &mut Ring) -> u64 {
 impl<M: Payload + ?Sized> Drop for Publisher<M> {
     fn drop(&mut self) {
         let ring = self.ring.get_mut().take();
+        if let Some(expected) = &self.expected {
+            expected.end();
+        }
         // Now, not when the last loan goes: this publisher publishes nothing any more.
         ring.end_session(&self.inner);
         self.lender.leave(Left { inner: Arc::clone(&self.inner), ring });

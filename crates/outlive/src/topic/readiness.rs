@@ -15,10 +15,11 @@ use super::watched::Watched as WatchedRings;
 use crate::liveness::{Me, Registry};
 use crate::shim::Ordering;
 use crate::sys::clock::Deadline;
+use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::{
-    EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitList,
-    WaitWords, Waited, Watched,
+    EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitWords, Waited,
+    Watched,
 };
 use crate::{Error, Payload, RecvError, TokenId};
 
@@ -94,6 +95,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             return Ok(());
         }
         let readiness = self.readiness();
+        // It chooses the rings on whose words the sleep below stands.
+        if !matches!(readiness.look(), SourceState::BehindOwnersUntil(_)) {
+            return Ok(());
+        }
         let relay = WakeRelay::begin(me.list());
         let ticket = inner.shared().notifications.count().prepare_wait();
         let mut prepared = PreparedWait::of(ticket);
@@ -106,9 +111,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         owners.sort_unstable_by_key(|owner| owner.as_u32());
         owners.dedup();
         let until = ticket.until(deadline.earlier(moment));
-        WaitList::default().sleep(inner.registry, &relay, words, &owners, true, until).map_err(
-            |errno| RecvError::System(Error::from_errno("wait for", inner.segment.path(), errno)),
-        )?;
+        let slept =
+            self.many.borrow_mut().sleep(inner.registry, &relay, words, &owners, true, until);
+        slept.map_err(|errno| {
+            RecvError::System(Error::from_errno("wait for", inner.segment.path(), errno))
+        })?;
         readiness.woken(&prepared);
         Ok(())
     }
@@ -212,6 +219,11 @@ impl Waited for SubscriberReadiness {
                 .map(|(slot, _)| slot)
         });
         words.add(WakeWords::now(&self.inner, prepared.ticket, watched.seen(), slots).watches());
+        if self.lives.is_some() {
+            // A publisher that comes wakes here, so that its end is watched from then on.
+            let word = &self.inner.shared().changes;
+            words.add(&[Watch { word, expected: word.load(Ordering::Acquire) }]);
+        }
         words.relay_by(self.notifications().relay());
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::durability::lifespan_of;
 use super::layout::{Claim, State};
+use super::liveliness::Lives;
 use super::readiness::GONE;
 use super::sample::Sample;
 use super::sample_cache::{Free, Taken};
@@ -19,6 +20,7 @@ use super::slot::{INLINE, MessageState, Metadata, Origin};
 use super::subscriber::Subscriber;
 use super::subscriber_slot;
 use crate::shim::Ordering;
+use crate::sys::clock;
 use crate::sys::map::prefetch;
 use crate::{Error, Payload, RecvError};
 
@@ -56,7 +58,12 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 self.meet_rings()?;
                 continue;
             }
-            let Some((order, ring)) = next else { return self.none_there() };
+            let Some((order, ring)) = next else {
+                if self.is_timed && self.tell()? {
+                    continue;
+                }
+                return Ok(None);
+            };
             let position = self.cursors[ring];
             if order == GONE {
                 // It is there after all: it takes its turn by its order.
@@ -92,17 +99,31 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         Ok(None)
     }
 
-    /// No message is there: returns `None`, or what is to be told behind the last one.
-    #[inline]
-    fn none_there(&self) -> Result<Option<Sample<M>>, RecvError> {
-        if self.is_timed { self.tell().map_or(Ok(None), Err) } else { Ok(None) }
-    }
-
+    /// No message was there: returns whether one has come since, which goes before all that is to
+    /// be told.
+    ///
+    /// # Errors
+    /// What is to be told: a publisher's death or lapse, a period without a message.
     #[cold]
-    fn tell(&self) -> Option<RecvError> {
-        let of_publishers = || self.lives.as_ref()?.look(&self.inner);
-        let is_late = || self.expected.as_ref().is_some_and(|expected| expected.take() > 0);
-        of_publishers().or_else(|| is_late().then_some(RecvError::Missed))
+    pub(super) fn tell(&self) -> Result<bool, RecvError> {
+        // Before the looks: a thread that is stopped between them misses no period by that.
+        let now = clock::monotonic_nanos();
+        let is_late = self.expected.as_ref().is_some_and(|expected| expected.is_late(now));
+        let has_news = self.lives.as_ref().is_some_and(|lives| lives.has_news(&self.inner));
+        if !is_late && !has_news {
+            return Ok(false);
+        }
+        // Behind the look at the publishers: what one published before it died is there.
+        if self.is_ready() {
+            return Ok(true);
+        }
+        if let Some(told) = self.lives.as_ref().and_then(Lives::next_news) {
+            return Err(told);
+        }
+        match &self.expected {
+            Some(expected) if is_late && expected.take_until(now) > 0 => Err(RecvError::Missed),
+            _ => Ok(false),
+        }
     }
 
     /// Returns whether there is something for this subscriber, as far as can be seen without taking
@@ -167,6 +188,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         let has_something = |ring: u32| self.peek(ring as usize).is_some();
         watched.choose(&self.inner, seen, self.cursors.len() as u32, has_something);
         self.watched = watched;
+        // A publisher that comes has told its lifespan before it is counted, and is counted before
+        // its first message.
+        self.is_selective = self.asks || self.inner.has_lifespans(self.cursors.len() as u32);
     }
 
     #[cold]
@@ -251,9 +275,6 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             self.cursors.push(0);
         }
         self.choose_by(seen);
-        // A publisher that comes has told its lifespan before it is counted, and is counted before
-        // its first message.
-        self.is_selective = self.asks || self.inner.has_lifespans(self.cursors.len() as u32);
         Ok(())
     }
 

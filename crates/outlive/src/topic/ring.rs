@@ -180,7 +180,8 @@ fn take_one(
     // written, and the last owner's is assumed to write until this process is gone.
     words.device.store(0, Ordering::Relaxed);
     // The last owner's name goes here, too. If this process died just before, a dead one vouches.
-    words.session.store(0, Ordering::Relaxed);
+    // Release: a subscriber that sees it sees whether the last owner has left in order.
+    words.session.store(0, Ordering::Release);
     if index >= inner.rings() {
         // The slots of the rings before it, too: their first owners have claimed them, and may be
         // stopped, or dead, before they have made them. The count promises that the slots of all

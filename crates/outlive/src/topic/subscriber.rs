@@ -11,7 +11,7 @@
 //! A sleeper watches the slots themselves, too: a publisher that published after the look and died
 //! would have found no sleeper.
 
-use core::cell::{Cell, OnceCell};
+use core::cell::{Cell, OnceCell, RefCell};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
@@ -37,7 +37,7 @@ use crate::shim::{Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::identity;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Sleep, Ticket};
+use crate::wake::{Sleep, Ticket, WaitList};
 use crate::{Deadline, Error, RecvError, TokenId};
 
 /// Receives the messages of a topic: each subscriber gets all of them. A topic has up to 64
@@ -111,6 +111,8 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) is_timed: bool,
     /// Tells wait sets that it has left.
     pub(super) told_left: OnceCell<Arc<AtomicBool>>,
+    /// The threads that watch the ends of many publishers, if it asks for their liveliness.
+    pub(super) many: RefCell<WaitList>,
     _message: PhantomData<*const M>,
 }
 
@@ -254,6 +256,13 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 why: "0, or another durability than volatile",
             });
         }
+        if options.keep_last == Some(0) {
+            return Err(Error::InvalidOption {
+                what: "a subscriber's keep_last",
+                wanted: "0".into(),
+                why: "1 message or more",
+            });
+        }
         if options.max_age.is_some() && !inner.has_stamps() {
             return Err(Error::OtherOptions {
                 path: inner.segment.path().into(),
@@ -288,7 +297,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         let lives = options.liveliness.map(Lives::new);
         if let Some(lives) = &lives {
             // Their leases begin now; what is to be told comes later.
-            let _ = lives.look(&inner);
+            let _ = lives.has_news(&inner);
         }
         let is_timed = expected.is_some() || lives.is_some();
         let asks = !options.keys.is_empty()
@@ -320,6 +329,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             lives,
             is_timed,
             told_left: OnceCell::new(),
+            many: RefCell::default(),
             inner,
             _message: PhantomData,
         })

@@ -111,7 +111,7 @@ impl SubscriberOptions {
     }
 
     /// Sets the maximum lag behind each publisher, in messages: when more are waiting, the oldest
-    /// of them are skipped, and counted as lost. Default: the topic's depth.
+    /// of them are skipped, and counted as lost. At least 1; default: the topic's depth.
     pub fn keep_last(mut self, messages: u32) -> SubscriberOptions {
         self.keep_last = Some(messages);
         self

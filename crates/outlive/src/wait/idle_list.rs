@@ -161,7 +161,10 @@ impl IdleList {
             }
             let (mut owners, mut until) = (Vec::new(), Deadline::NEVER);
             match member.waited.look() {
-                SourceState::Ready(_) => return Ok(()),
+                SourceState::Ready(_) => {
+                    self.forget_unless(is_fenced);
+                    return Ok(());
+                }
                 SourceState::Waiting => {}
                 SourceState::BehindOwner(owner) => owners.push(owner),
                 SourceState::BehindOwners => member.waited.owners(&mut owners),
@@ -197,10 +200,15 @@ impl IdleList {
         for member in self.members.iter().filter(|one| !is_any || !one.is_idle(registry)) {
             member.waited.woken(&member.prepared);
         }
+        self.forget_unless(is_fenced);
+        slept.map(drop)
+    }
+
+    /// Where a notifier may overlook the prepared waits, no source is left out of the next look.
+    fn forget_unless(&mut self, is_fenced: bool) {
         if !is_fenced {
             self.members.iter_mut().for_each(|member| member.idle = None);
         }
-        slept.map(drop)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::descriptor::Descriptor;
 use super::sections::{MOST_IN_SECTION, Sections};
@@ -21,6 +21,10 @@ pub struct Key(pub(super) u64);
 
 /// A set spins over so many sources; a larger one sleeps at once.
 const FEW: usize = 8;
+
+/// After so long a large set tries again to start its threads: a try may start many before one is
+/// refused.
+const AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
 /// Waits for any of many sources at once: messages in queues and topics, jobs, requests and replies,
 /// clients that want no reply any more, values of states, notices, publishers and subscribers that
@@ -75,6 +79,8 @@ pub struct WaitSet {
     pub(super) source_list: SourceList,
     /// Of a large set that has waited.
     sections: Option<Sections>,
+    /// When its threads could not be started.
+    refused_at: Option<Instant>,
     spin_wait: SpinWait,
     next: u64,
     found: VecDeque<(Key, Readiness)>,
@@ -119,6 +125,7 @@ impl WaitSet {
             registry: domain.registry(),
             source_list: SourceList::default(),
             sections: None,
+            refused_at: None,
             spin_wait: SpinWait::new(),
             next: 0,
             found: VecDeque::new(),
@@ -139,6 +146,7 @@ impl WaitSet {
         }
         let key = Key(self.next);
         self.next += 1;
+        self.leave_sections_of_the_parent();
         if let Some(sections) = &mut self.sections
             && sections.add(key.0, Arc::clone(&watched.waited)).is_err()
         {
@@ -153,6 +161,7 @@ impl WaitSet {
     /// Removes a source. Returns false if it was not in the set.
     pub fn remove(&mut self, key: Key) -> bool {
         self.found.retain(|(found, _)| *found != key);
+        self.leave_sections_of_the_parent();
         if let Some(sections) = &mut self.sections {
             sections.remove(key.0);
         }
@@ -330,14 +339,24 @@ impl WaitSet {
         }
     }
 
+    /// In a forked child the threads are not there, and one of them may have held a lock.
+    fn leave_sections_of_the_parent(&mut self) {
+        if self.sections.as_ref().is_some_and(|sections| !sections.serve()) {
+            self.sections = None;
+        }
+    }
+
     /// Returns the sections of a large set, and makes them if they are not there. `None`: they
     /// cannot be made now, and the set waits as a small one does.
     fn sections(&mut self) -> Option<&mut Sections> {
         if !futex::has_waitv() {
             return None;
         }
-        if !self.sections.as_ref().is_some_and(Sections::serve) {
+        self.leave_sections_of_the_parent();
+        let is_too_early = |at: Instant| at.elapsed() < AFTER_REFUSAL;
+        if self.sections.is_none() && !self.refused_at.is_some_and(is_too_early) {
             self.sections = Sections::of(self.registry, self.source_list.members()).ok();
+            self.refused_at = self.sections.is_none().then(Instant::now);
         }
         self.sections.as_mut()
     }

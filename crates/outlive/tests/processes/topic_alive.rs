@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use outlive::topic::{Durability, Header, Outgoing, Publisher, Subscriber, Topic};
 use outlive::wait::{Readiness, WaitSet};
-use outlive::{Domain, Error, RecvError};
+use outlive::{Domain, Error, RecvError, WaitStrategy};
 
+use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::runner::World;
@@ -19,6 +20,10 @@ crate::checks!(
     one_that_does_something_in_time_is_lively,
     one_that_leaves_has_not_died,
     a_message_counts_for_its_lifespan,
+    a_lifespan_in_a_ring_that_is_taken_again_is_kept,
+    a_reader_of_the_newest_is_told,
+    a_publisher_that_comes_beside_a_sleeper_is_watched,
+    a_subscriber_that_watches_sleeps,
 );
 
 fn made(domain: &Domain) -> Topic<u64> {
@@ -399,4 +404,110 @@ fn a_message_counts_for_its_lifespan(world: &World) {
         Topic::options().stamps(false).create_new(&domain, "w").expect("made");
     let refused = without.publisher_with(lasting()).map(drop);
     assert!(matches!(refused, Err(Error::OtherOptions { .. })), "{refused:?}");
+}
+
+/// The subscriber has decided anew at which rings it looks, after empty looks, before it takes the
+/// first message.
+fn a_lifespan_in_a_ring_that_is_taken_again_is_kept(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    drop(topic.publisher().expect("a ring"));
+    for looks in 0..20 {
+        let mut subscriber = topic.subscriber().expect("a slot");
+        for _ in 0..looks {
+            assert_eq!(subscriber.try_recv().expect("ours").map(drop), None);
+        }
+        let brief = Publisher::options().lifespan(Duration::from_millis(1));
+        let brief = topic.publisher_with(brief).expect("the same ring");
+        let of_1970 = Header { stamp: 1, ..Header::default() };
+        brief.publish(Outgoing::new(&1).header(of_1970)).expect("published");
+        assert_eq!(subscriber.try_recv().expect("ours").map(drop), None, "after {looks} looks");
+        assert_eq!(subscriber.expired(), 1);
+    }
+}
+
+/// By `latest`, as by every form of receiving: else a wait set beside it would not sleep again.
+fn a_reader_of_the_newest_is_told(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    let options = Subscriber::options().period(Duration::from_secs(1)).liveliness(PATIENCE);
+    let mut subscriber = topic.subscriber_with(options).expect("a slot");
+    let mut set = WaitSet::new(&domain);
+    set.add(&subscriber).expect("added");
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        publisher.publish(&7).expect("published");
+        board.add(0, 1);
+        std::thread::sleep(PATIENCE);
+    });
+    board.reach(0, 1);
+    assert_eq!(subscriber.latest().expect("ours").map(|sample| *sample), Some(7));
+    child.kill();
+    let told = std::iter::repeat_with(|| {
+        set.wait_timeout(PATIENCE).expect("ours").for_each(drop);
+        subscriber.latest().map(drop)
+    });
+    let told = told.take(20).find(|told| matches!(told, Err(RecvError::PublisherDied { .. })));
+    assert!(told.is_some(), "its death");
+    assert_eq!(ready(&mut set), Readiness::Missed);
+    assert_eq!(subscriber.latest().map(drop), Err(RecvError::Missed));
+    let (missed, left) = (subscriber.missed(), set.try_wait().expect("ours").count());
+    assert!(missed >= 1 && left <= 1, "{missed} {left}");
+}
+
+/// Without a recheck: the sleeper learns of the publisher that has come, and so of its death.
+fn a_publisher_that_comes_beside_a_sleeper_is_watched(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    drop(topic.publisher().expect("a ring"));
+    for in_a_set in [false, true] {
+        let waiter = Child::start(|| {
+            let options = Subscriber::options().liveliness(Duration::from_secs(3600));
+            let mut subscriber = topic.subscriber_with(options).expect("a slot");
+            let mut set = WaitSet::new(&domain);
+            if in_a_set {
+                set.add(&subscriber).expect("added");
+                set.wait().expect("ours").for_each(drop);
+            }
+            let told = subscriber.recv().map(drop);
+            assert!(matches!(told, Err(RecvError::PublisherDied { .. })), "{told:?}");
+        });
+        wait_asleep(waiter.pid());
+        let board = Board::new();
+        let mut publisher = Child::start(|| {
+            let _publisher = topic.publisher().expect("a ring");
+            board.add(0, 1);
+            std::thread::sleep(PATIENCE);
+        });
+        board.reach(0, 1);
+        wait_asleep(waiter.pid());
+        publisher.kill();
+        waiter.finish();
+    }
+}
+
+/// One that looks in a loop would compute all the while.
+fn a_subscriber_that_watches_sleeps(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    let _publisher = topic.publisher().expect("a ring");
+    let options = Subscriber::options().liveliness(Duration::from_secs(3600));
+    let mut subscriber = topic.subscriber_with(options).expect("a slot");
+    topic.set_wait_strategy(WaitStrategy::Block);
+    let computed = || {
+        // SAFETY: room for the answer, of which zero is a valid value.
+        unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+            (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1_000_000
+                + usage.ru_utime.tv_usec
+                + usage.ru_stime.tv_usec
+        }
+    };
+    let before = computed();
+    let got = subscriber.recv_timeout(Duration::from_millis(300)).map(|got| got.is_some());
+    assert_eq!(got, Ok(false));
+    let took = computed() - before;
+    assert!(took < 150_000, "{took} of 300,000 microseconds");
 }

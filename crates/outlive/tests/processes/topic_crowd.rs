@@ -268,6 +268,11 @@ fn what_no_topic_has_is_refused(world: &World) {
         (options().max_subscribers(1025), "a topic's max_subscribers"),
         (options().max_samples(7), "a topic's max_samples"),
         (options().max_samples(65_537), "a topic's max_samples"),
+        // Their slots would take what payloads need.
+        (
+            options().max_samples(65_536).max_subscribers(1024).max_bytes(16 << 20),
+            "a topic's max_subscribers",
+        ),
     ] {
         match options.open_or_create(&domain, "topic").map(drop) {
             Err(Error::InvalidOption { what: found, .. }) => assert_eq!(found, what),

@@ -122,6 +122,8 @@ fn no_more_than_is_offered(world: &World) {
     let topic = made(&domain, Durability::Volatile);
     let disagrees = Subscriber::options().history(1).durability(Durability::Volatile);
     assert!(topic.subscriber_with(disagrees).is_err());
+    // It would receive nothing, and count all as lost.
+    assert!(topic.subscriber_with(Subscriber::options().keep_last(0)).is_err());
     // What is published while it is there it gets, and nothing else is the newest.
     let mut subscriber = topic.subscriber().expect("a slot");
     let publisher = topic.publisher().expect("a ring");

@@ -289,3 +289,24 @@ fn loom_rpc_threads_of_a_client_take_turns() {
         assert_eq!(turn.0.load(Ordering::Relaxed), 4);
     });
 }
+
+/// Thread 2 was the owner and does not know yet that it is not, thread 3 has become it, thread 4
+/// comes.
+#[test]
+fn loom_rpc_a_former_owner_of_turns_takes_no_turn_away() {
+    explore(2, || {
+        let turns = Arc::new(Turns::new(Counted::default()));
+        count_in_a_turn(&turns, 2);
+        let others = [3, 4].map(|thread| {
+            let turns = Arc::clone(&turns);
+            thread::spawn(move || {
+                count_in_a_turn(&turns, thread);
+                count_in_a_turn(&turns, thread);
+            })
+        });
+        count_in_a_turn(&turns, 2);
+        others.into_iter().for_each(|thread| thread.join().unwrap());
+        let turn = turns.wait(2);
+        assert_eq!(turn.0.load(Ordering::Relaxed), 6);
+    });
+}

@@ -198,14 +198,14 @@ impl Workers<'_> {
             return Ok(job.done()?);
         }
         // As `head` leaves it: each command would fail in the same way, and set its job aside.
-        if has_lost_its_reader(status) && output::has_no_reader() {
+        let has_no_reader = has_lost_its_reader(status) && output::has_no_reader();
+        if has_no_reader {
             self.ends.store(true, Ordering::Relaxed);
-            return Ok(job.release()?);
         }
         if self.max_attempts != 0 && job.attempts() >= self.max_attempts {
             self.say(&job, format_args!("ended by {status}, and is set aside"));
             self.aside.fetch_add(1, Ordering::Relaxed);
-        } else {
+        } else if !has_no_reader {
             self.say(&job, format_args!("ended by {status}, and is given back"));
         }
         Ok(job.release()?)
