@@ -289,6 +289,16 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
                 why: "64 KiB, and 256 bytes for each of max_publishers, or more",
             });
         }
+        // Slots are never given back, and payloads need what they leave.
+        let slots = u64::from(plan.capacity.subscribers) * plan.subscriber_slot_bytes();
+        if opening != Opening::Open && slots > (bytes / 2).max(USUAL_SLOT_BYTES) {
+            return Err(Error::InvalidOption {
+                what: "a topic's max_subscribers",
+                wanted: format!("{}, with slots of {slots} bytes", plan.capacity.subscribers)
+                    .into(),
+                why: "fewer, fewer samples or publishers, or twice as many max_bytes",
+            });
+        }
         let metadata = M::METADATA;
         if metadata.is_bytes() {
             asked.check_alignment()?;
@@ -413,21 +423,11 @@ impl Asked {
         if !(FEWEST_SAMPLES..=MOST.samples).contains(&capacity.samples) {
             return refused("a topic's max_samples", capacity.samples, "one from 8 to 65,536");
         }
-        let plan = Plan::new(depth, max_bytes, capacity).ok_or_else(|| Error::InvalidOption {
+        Plan::new(depth, max_bytes, capacity).ok_or_else(|| Error::InvalidOption {
             what: "a topic's max_publishers",
             wanted: format!("{}, of a depth of {depth}", capacity.publishers).into(),
             why: "at most 16,777,216 divided by the depth",
-        })?;
-        // Slots are never given back, and payloads need what they leave.
-        let slots = u64::from(capacity.subscribers) * plan.subscriber_slot_bytes();
-        if slots > (max_bytes / 2).max(USUAL_SLOT_BYTES) {
-            return refused(
-                "a topic's max_subscribers",
-                capacity.subscribers,
-                "fewer, fewer samples or publishers, or twice as many max_bytes as they take",
-            );
-        }
-        Ok(plan)
+        })
     }
 
     /// Refuses a description of bytes that are to be aligned to more than memory of a topic is. A

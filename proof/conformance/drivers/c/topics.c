@@ -116,6 +116,7 @@ static void topic_open(void) {
     if (flag(2, "volatile")) options.durability = OUTLIVE_VOLATILE;
     if (flag(2, "persistent")) options.durability = OUTLIVE_PERSISTENT;
     TRY(outlive_topic_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &topic));
+    if (it()->main != NULL) outlive_topic_close(it()->main);
     it()->main = topic;
     OK();
 }
