@@ -3186,11 +3186,6 @@ int outlive_topic_subscriber(const struct outlive_topic_t *topic,
 void outlive_publisher_close(struct outlive_publisher_t *publisher);
 
 /**
- * Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.
- */
-void outlive_subscriber_close(struct outlive_subscriber_t *subscriber);
-
-/**
  * Makes memory for messages of up to `size` bytes, brings it in, and keeps it for this publisher, so
  * that lending and publishing them is neither a page fault nor a system call. `held`: how many are
  * in use at a time beside those in the ring: loans, and samples that subscribers hold. Subscribers
@@ -3281,6 +3276,11 @@ void outlive_publisher_assert_liveliness(struct outlive_publisher_t *publisher);
  * message, and those that a wait set has taken since. 0 for NULL, and without a period.
  */
 uint64_t outlive_publisher_missed(const struct outlive_publisher_t *publisher);
+
+/**
+ * Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.
+ */
+void outlive_subscriber_close(struct outlive_subscriber_t *subscriber);
 
 /**
  * Receives the next message, waiting for it until the deadline.

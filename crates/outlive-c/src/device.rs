@@ -15,9 +15,9 @@ use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::pinned::tried;
 use crate::sample::outlive_header_t;
+use crate::subscriber::nothing;
 use crate::topic::{
-    nothing, outlive_subscriber_options_t, outlive_topic_options_t, subscriber_options,
-    topic_options,
+    outlive_subscriber_options_t, outlive_topic_options_t, subscriber_options, topic_options,
 };
 
 /// A topic whose payloads stay in the memory of one GPU: only a descriptor that says where goes

@@ -50,6 +50,7 @@ mod sample;
 mod semaphore;
 mod server;
 mod state;
+mod subscriber;
 mod topic;
 mod wait;
 mod wait_set;

@@ -22,7 +22,8 @@ use crate::queue::outlive_receiver_t;
 use crate::rpc::outlive_call_t;
 use crate::server::{outlive_request_t, outlive_server_t};
 use crate::state::outlive_state_t;
-use crate::topic::{outlive_publisher_t, outlive_subscriber_t, outlive_topic_t};
+use crate::subscriber::outlive_subscriber_t;
+use crate::topic::{outlive_publisher_t, outlive_topic_t};
 
 /// A set of sources to wait for, all of one domain. One thread at a time may use it.
 pub struct outlive_wait_set_t {

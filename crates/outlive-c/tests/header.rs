@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 28] = [
+const SOURCES: [&str; 29] = [
     "code",
     "opening",
     "deadline",
@@ -29,6 +29,7 @@ const SOURCES: [&str; 28] = [
     "jobs",
     "notifier",
     "topic",
+    "subscriber",
     "sample",
     "state",
     "rpc",

@@ -198,7 +198,7 @@ fn a_server_that_stands_by_takes_over() {
     let next = stage.start(&["serve", "--standby", "who", "--", "echo", "next"]);
     let told = stage.start(&["serve", "--standby", "who", "--", "echo", "told"]);
     assert_eq!(stage.run(&["call", "who", ""]).expect(0).text(), "first\n");
-    // A signal ends this server while it stands by.
+    // This server gets a signal, and ends, before it serves.
     until("it stands by", || told.is_waiting());
     told.signal(libc::SIGTERM);
     told.end().expect(0);

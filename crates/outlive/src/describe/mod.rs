@@ -272,9 +272,13 @@ impl Description {
                 fields: vec![Field { name: String::new(), offset: 0, extents, item }],
             },
         };
-        let name = T::NAME.to_owned();
+        Description::of_shape(T::NAME, shape)
+    }
+
+    /// Returns the description of values of that shape, which is not checked.
+    fn of_shape(name: &str, shape: Struct) -> Description {
         Description {
-            name,
+            name: name.to_owned(),
             encoding: Encoding::Raw,
             is_slice: false,
             shape,
@@ -290,16 +294,7 @@ impl Description {
     /// # Errors
     /// [`Error::InvalidOption`], which says what is wrong with the fields.
     pub fn raw(name: &str, shape: Struct) -> Result<Description, Error> {
-        let name = name.to_owned();
-        Description {
-            name,
-            encoding: Encoding::Raw,
-            is_slice: false,
-            shape,
-            tail: None,
-            reply: None,
-        }
-        .checked()
+        Description::of_shape(name, shape).checked()
     }
 
     /// Makes the description of messages in an encoding of their own; the name says of what, as
@@ -313,15 +308,7 @@ impl Description {
             return Err(refused(encoding.name(), "raw values are described by their fields"));
         }
         let shape = Struct { size: 0, align: 1, fields: Vec::new() };
-        Description {
-            name: name.to_owned(),
-            encoding,
-            is_slice: false,
-            shape,
-            tail: None,
-            reply: None,
-        }
-        .checked()
+        Description { encoding, ..Description::of_shape(name, shape) }.checked()
     }
 
     /// Returns the description of a slice of such values: a message has any number of them.

@@ -16,6 +16,7 @@ mod sections;
 mod set;
 mod source_list;
 mod timer;
+mod waiting_thread;
 
 pub use crate::sync::Bits;
 pub use crate::wake::{Readiness, Source, Watched};

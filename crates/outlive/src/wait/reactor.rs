@@ -16,16 +16,17 @@
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use super::idle_list::IdleList;
-use crate::liveness::Registry;
+use super::waiting_thread::{self, refused};
+use crate::liveness::{Me, Registry};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::{self, Watch};
+use crate::sys::identity;
 use crate::sys::robust::WakeRelay;
-use crate::sys::{Errno, identity, start_thread};
 use crate::wake::Waited;
 use crate::{Deadline, Error};
 
@@ -84,9 +85,7 @@ const AFTER_ERROR: Duration = Duration::from_millis(10);
 impl Reactor {
     /// Returns this process's reactor for that domain, and starts it if there is none.
     fn of(registry: &'static Registry) -> Result<&'static Reactor, Error> {
-        let refused =
-            |errno| Error::from_errno("start a thread that waits in", registry.path(), errno);
-        let of = identity::this_process().map_err(refused)?;
+        let of = identity::this_process().map_err(|errno| refused(registry, errno))?;
         // As with malloc: a child forked from several threads, one of them in here, must not come
         // here before exec.
         let mut reactors = REACTORS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,10 +103,7 @@ impl Reactor {
             #[cfg(test)]
             looks: StdAtomicU64::new(0),
         }));
-        let (tell, hear) = mpsc::channel();
-        start_thread::start_thread(move || reactor.run(&tell)).map_err(refused)?;
-        // The thread claims a token, as every sleeper on owners does.
-        hear.recv().map_err(|_| refused(Errno::AGAIN))??;
+        waiting_thread::start(registry, |me| reactor.run(me))?;
         reactors.push(reactor);
         Ok(reactor)
     }
@@ -122,14 +118,7 @@ impl Reactor {
         futex::wake_all(&self.changes);
     }
 
-    fn run(&self, ready: &mpsc::Sender<Result<(), Error>>) {
-        let me = match self.registry.me() {
-            Ok(me) => me,
-            Err(error) => return drop(ready.send(Err(error))),
-        };
-        if ready.send(Ok(())).is_err() {
-            return;
-        }
+    fn run(&self, me: Me) {
         let mut idle_list = IdleList::new();
         // The count as of the last look at the list; none before the first.
         let mut known = None;

@@ -26,14 +26,15 @@
 //! Nothing here is shared memory: a death here leaves what a sleeper in a small set leaves. A
 //! forked child has none of its parent's threads: its first wait starts others.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::source_list::SourceList;
-use crate::liveness::Registry;
+use super::waiting_thread::{self, refused};
+use crate::liveness::{Me, Registry};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
-use crate::sys::{Errno, identity, start_thread};
+use crate::sys::{Errno, identity};
 use crate::wake::{Readiness, SourceState, Waited};
 use crate::{Deadline, Error};
 
@@ -181,10 +182,6 @@ impl Drop for Sections {
     }
 }
 
-fn refused(registry: &Registry, errno: Errno) -> Error {
-    Error::from_errno("start a thread that waits in", registry.path(), errno)
-}
-
 impl Waiter {
     fn start(registry: &'static Registry, bell: &Arc<AtomicU32>) -> Result<Arc<Waiter>, Error> {
         let waiter = Arc::new(Waiter {
@@ -194,12 +191,8 @@ impl Waiter {
             armed: AtomicU32::new(0),
             orders: Mutex::default(),
         });
-        let (tell, hear) = mpsc::channel();
         let its = Arc::clone(&waiter);
-        start_thread::start_thread(move || its.run(&tell))
-            .map_err(|errno| refused(registry, errno))?;
-        // The thread claims a token, as every sleeper on owners does.
-        hear.recv().map_err(|_| refused(registry, Errno::AGAIN))??;
+        waiting_thread::start(registry, move |me| its.run(me))?;
         Ok(waiter)
     }
 
@@ -246,14 +239,7 @@ impl Waiter {
         futex::wake_all(&self.bell);
     }
 
-    fn run(&self, ready: &mpsc::Sender<Result<(), Error>>) {
-        let me = match self.registry.me() {
-            Ok(me) => me,
-            Err(error) => return drop(ready.send(Err(error))),
-        };
-        if ready.send(Ok(())).is_err() {
-            return;
-        }
+    fn run(&self, me: Me) {
         let mut sources = SourceList::default();
         loop {
             // Before the orders: if they change meanwhile, the sleep ends at once.
