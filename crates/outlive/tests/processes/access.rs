@@ -510,7 +510,6 @@ fn a_node_that_cannot_be_read_hides_no_other(world: &World) {
 
 /// `HOME` names another's home after `su`: what cannot even be seen there is passed over, what can
 /// be seen and not read is an error.
-#[cfg(feature = "config")]
 fn a_configuration_in_anothers_home(world: &World) {
     use outlive::config::Config;
     skip_unless_root(world);
@@ -536,9 +535,4 @@ fn a_configuration_in_anothers_home(world: &World) {
             }
         });
     }
-}
-
-#[cfg(not(feature = "config"))]
-fn a_configuration_in_anothers_home(world: &World) {
-    world.skip("built without the configuration file");
 }

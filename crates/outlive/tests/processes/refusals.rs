@@ -201,7 +201,6 @@ fn fields_of_another_place_are_refused(world: &World) {
 
 /// A value's own code runs while the value is published, and may publish too: by then the room that
 /// was there is gone.
-#[cfg(feature = "msgpack")]
 fn a_value_that_publishes_while_it_is_published(world: &World) {
     use crate::topics;
     use outlive::topic::Publisher;
@@ -254,11 +253,6 @@ fn a_value_that_publishes_while_it_is_published(world: &World) {
     assert_eq!(*subscriber.try_recv().expect("ours").expect("the line"), *b"line");
     assert_eq!(*subscriber.try_recv().expect("ours").expect("the value"), [7]);
     assert_eq!(subscriber.lost(), 0);
-}
-
-#[cfg(not(feature = "msgpack"))]
-fn a_value_that_publishes_while_it_is_published(world: &World) {
-    world.skip("built without the feature msgpack");
 }
 
 /// A state's values have a type, also for a writer that writes bytes; options that contradict are

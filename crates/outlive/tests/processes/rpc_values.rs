@@ -1,6 +1,5 @@
 //! Requests and replies that are values: of types that both sides agree on, and as msgpack.
 
-#[cfg(feature = "msgpack")]
 use outlive::rpc::Client;
 use outlive::rpc::{CallError, Service};
 use outlive::{Error, RecvError};
@@ -8,7 +7,6 @@ use outlive::{Error, RecvError};
 use crate::child::{Child, PATIENCE};
 use crate::rpc::next;
 use crate::runner::World;
-#[cfg(feature = "msgpack")]
 use crate::services::{client_of, server_of};
 
 crate::checks!(values_as_msgpack, values_of_agreed_types, a_length_that_is_not_the_types_is_told,);
@@ -73,7 +71,6 @@ fn a_length_that_is_not_the_types_is_told(world: &World) {
     assert_eq!(call.wait().expect("answered").value(), 11);
 }
 
-#[cfg(feature = "msgpack")]
 fn values_as_msgpack(world: &World) {
     type Value = (u64, String, Vec<f32>);
     let domain = world.domain();
@@ -118,16 +115,13 @@ fn values_as_msgpack(world: &World) {
     assert!(matches!(error, CallError::Encoding(_)));
 }
 
-#[cfg(feature = "msgpack")]
 fn packed<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, outlive::SendError> {
     outlive::Msgpack(value).to_vec()
 }
 
 /// What serde cannot write.
-#[cfg(feature = "msgpack")]
 struct Unspeakable;
 
-#[cfg(feature = "msgpack")]
 impl serde::Serialize for Unspeakable {
     fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
         Err(serde::ser::Error::custom("it has no words"))
@@ -135,14 +129,8 @@ impl serde::Serialize for Unspeakable {
 }
 
 /// Waits until there is a server that lets go of what is no msgpack.
-#[cfg(feature = "msgpack")]
 fn await_dropping_server(client: &Client) {
     client.set_wait_for_server(true);
     assert_eq!(client.call_timeout(b"\xc1", PATIENCE).expect_err("dropped"), CallError::Dropped);
     client.set_wait_for_server(false);
-}
-
-#[cfg(not(feature = "msgpack"))]
-fn values_as_msgpack(world: &World) {
-    world.skip("built without the feature msgpack");
 }

@@ -237,7 +237,6 @@ fn values_and_slices(world: &World) {
     ));
 }
 
-#[cfg(feature = "msgpack")]
 fn values_as_msgpack(world: &World) {
     type Value = (u64, String, Vec<f32>);
     let domain = world.domain();
@@ -262,11 +261,6 @@ fn values_as_msgpack(world: &World) {
         .expect("published")
         .msgpack::<Value>()
         .expect_err("no msgpack");
-}
-
-#[cfg(not(feature = "msgpack"))]
-fn values_as_msgpack(world: &World) {
-    world.skip("built without the feature msgpack");
 }
 
 fn late_joiners_get_the_history_of_the_dead(world: &World) {

@@ -3,7 +3,7 @@
 //! An own main instead of libtest's, because a check forks, and only a process of one thread may do
 //! that and go on as it likes. Each check runs in a child of its own with a domain folder of its
 //! own and a deadline: whatever hangs is killed, with all that it started, and has failed. Run some
-//! of them by `cargo test --test processes -- FILTER`.
+//! of them by `cargo test -p outlive-processes -- FILTER`.
 
 #![no_main]
 
