@@ -153,6 +153,12 @@ impl Question {
         Asked(self.asked.load(Ordering::Acquire))
     }
 
+    /// Returns a number that grows with each request.
+    pub(super) fn done(&self) -> u64 {
+        // Relaxed: nothing comes with it.
+        self.asked.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(super) fn ticket(&self) -> u64 {
         self.ticket.load(Ordering::Relaxed)

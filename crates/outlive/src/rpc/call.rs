@@ -34,7 +34,12 @@ pub(super) struct CallWords {
     pub(super) replies: EventCount,
     /// Always 0: the kernel wakes a client here when a thread that writes for it ends alone.
     pub(super) x: AtomicU32,
-    reserved_2: [Pad32; 27],
+    /// Of a client slot's first call slot: how often its clients have asserted that they are there.
+    pub(super) asserted: AtomicU32,
+    /// Of a client slot's first call slot: the last process to leave it in order; 0 once another
+    /// client has taken it.
+    pub(super) left: AtomicU32,
+    reserved_2: [Pad32; 25],
     // Written by the server; the first reply follows in the same line.
     pub(super) ready: AtomicU64,
 }

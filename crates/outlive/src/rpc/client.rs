@@ -75,6 +75,18 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         self.slots.set_waits_for_server(wait);
     }
 
+    /// Says that this client is there, to those that
+    /// [watch](super::Service::watch_clients) the service's clients. Needed by a client that has
+    /// nothing to ask for longer than their lease; each call says so, too. Costs a store, and wakes
+    /// nobody.
+    ///
+    /// # If a process dies
+    /// The death is told at once, whatever was asserted.
+    pub fn assert_liveliness(&self) {
+        // An error: a forked child, or a client that was declared dead. Neither speaks for it.
+        let _ = self.slots.assert_liveliness();
+    }
+
     /// Waits until the service has a living server.
     ///
     /// # Errors

@@ -82,7 +82,9 @@ pub(super) struct ServiceHeader {
     pub(super) servers: AtomicU32,
     /// Changes whenever a server comes to another place than the first, or one of several leaves.
     pub(super) serving: AtomicU32,
-    reserved: [AtomicU32; 29],
+    /// Changes whenever a client takes a client slot: what a watcher of clients sleeps on.
+    pub(super) clients: AtomicU32,
+    reserved: [AtomicU32; 28],
     asks: Asks,
     reserved_2: [AtomicU32; 14],
     /// The places of servers behind the first (places.rs), whose role is the queue's receiver's.

@@ -28,6 +28,7 @@ mod cancellation;
 mod client;
 mod client_call;
 mod client_slot;
+mod client_watch;
 mod error;
 mod in_place;
 mod layout;
@@ -48,6 +49,7 @@ mod usage;
 
 pub use client::Client;
 pub use client_call::Call;
+pub use client_watch::{ClientEvent, ClientWatch};
 pub use error::CallError;
 pub use loan::{ReplyLoan, RequestLoan};
 pub use reply::Reply;
@@ -71,4 +73,5 @@ const _: () = {
     may_be_spawned::<Stream>();
     may_be_spawned::<RequestLoan<'static>>();
     may_be_spawned::<ReplyLoan>();
+    may_be_spawned::<ClientWatch>();
 };

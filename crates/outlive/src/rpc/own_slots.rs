@@ -15,6 +15,7 @@ use super::layout::{MOST_CLIENT_SLOTS, SLOTS, ServiceFile};
 use super::turns::{TurnGuard, Turns};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
+use crate::shim::Ordering;
 use crate::sys::Errno;
 
 /// The most calls in flight of one client.
@@ -143,6 +144,18 @@ impl OwnSlots {
         }
     }
 
+    /// Counts an assertion that the client is there.
+    pub(super) fn assert_liveliness(&self) -> Result<(), CallError> {
+        let me = self.me()?;
+        let mut turn = self.turn()?;
+        let Some(first) = turn.slots.client_slots.first() else { return Err(CallError::NotClient) };
+        let slot = first.client_slot * SLOTS;
+        turn.enter(me, slot)?;
+        // Relaxed: a count, nothing comes with it.
+        self.service.call(slot)?.words.asserted.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Settles all parked slots that can be settled now. Returns the first error, after trying all
     /// of them.
     pub(super) fn settle_parked(&self, me: Me) -> Result<(), CallError> {
@@ -237,6 +250,7 @@ impl Turn<'_> {
         let client_slot = self.own.service.take_client_slot(me, self.own.process)?;
         debug_assert!(client_slot < MOST_CLIENT_SLOTS);
         self.slots.client_slots.push(OwnClientSlot { client_slot, inside: me.id.as_u32() });
+        self.own.service.tell_client(client_slot);
         let (slots, settled) = self.own.service.settle_client_slot(me, client_slot);
         // The lowest is used first.
         self.slots.free.extend(slots.free.into_iter().rev());
@@ -269,6 +283,7 @@ impl Drop for OwnSlots {
             }
             // A death in between leaves {P dead, T dead}, which the next client settles.
             let _ = self.service.settle_client_slot(me, client_slot);
+            self.service.set_left(client_slot, self.process);
             self.service.change_client_slot(client_slot, mine, ClientWord::NOBODY);
         }
     }

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::accept::Requests;
+use super::client_watch::ClientWatch;
 use super::layout::{SLOTS, ServiceFile, Types};
 use super::places::Place;
 use super::readiness::RequestReadiness;
@@ -123,6 +124,18 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
     #[inline]
     pub fn next_until(&mut self, deadline: Deadline) -> Result<Option<Request<Q, R>>, RecvError> {
         self.take(Some(deadline))
+    }
+
+    /// Follows what becomes of the service's clients:
+    /// [`Service::watch_clients`](super::Service::watch_clients).
+    ///
+    /// # Errors
+    /// The errors of [`Service::watch_clients`](super::Service::watch_clients).
+    ///
+    /// # If a process dies
+    /// A client's death is told at once.
+    pub fn watch_clients(&self, lease: Duration) -> Result<ClientWatch, Error> {
+        ClientWatch::new(self.service.clone(), lease)
     }
 
     /// Returns its place; `None` during the drop.

@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 use std::time::Duration;
 
 use super::client::Client;
+use super::client_watch::ClientWatch;
 use super::layout::{ANNEX, MOST_SERVERS, ServiceFile, Types};
 use super::server::Server;
 use crate::claim::{Holder, unless_taken};
@@ -361,6 +362,39 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     #[must_use]
     pub fn current_servers(&self) -> Vec<Holder> {
         self.file.current_servers()
+    }
+
+    /// Follows what becomes of the clients: which of them live and have done nothing for `lease`, and
+    /// which have died. It tells nothing of clients that are dead by now.
+    ///
+    /// A client does something when it makes a call, takes a reply of a stream, or
+    /// [asserts](Client::assert_liveliness) that it is there. One that only waits for a reply does
+    /// nothing.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-watch-clients-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::rpc::{ClientEvent, Service};
+    /// use std::time::Duration;
+    ///
+    /// let service = Service::<[u8]>::open_or_create(&domain, "arm")?;
+    /// let mut watch = service.watch_clients(Duration::from_millis(2))?;
+    /// let client = service.client()?;                     // in another process, as a rule
+    /// assert!(matches!(watch.next()?, ClientEvent::NotLively(_)));
+    /// client.assert_liveliness();
+    /// assert!(matches!(watch.next()?, ClientEvent::Lively(_)));
+    /// assert_eq!((watch.lapses(), watch.deaths()), (1, 0));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged), and errors of the system.
+    ///
+    /// # If a process dies
+    /// A client's death is told at once.
+    pub fn watch_clients(&self, lease: Duration) -> Result<ClientWatch, Error> {
+        ClientWatch::new(self.file.clone(), lease)
     }
 
     /// Sets how this process's ends of the service wait from now on.

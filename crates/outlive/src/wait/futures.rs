@@ -17,7 +17,7 @@ use crate::liveness::Registry;
 use crate::node::{DomainContents, DomainWatch};
 use crate::notify::{Listener, Notices};
 use crate::queue::Receiver;
-use crate::rpc::{Call, CallError, Reply, Request, Server};
+use crate::rpc::{Call, CallError, ClientEvent, ClientWatch, Reply, Request, Server};
 use crate::state::{Change, Watch};
 use crate::sync::{Event, Latch};
 use crate::topic::{Participants, Presence, Publishable, Published, Publisher, Sample, Subscriber};
@@ -347,6 +347,25 @@ impl DomainWatch {
         loop {
             if let Some(now) = self.try_changed()? {
                 return Ok(now);
+            }
+            UntilReady::of_one(self, self.registry())?.await?;
+        }
+    }
+}
+
+impl ClientWatch {
+    /// Waits like [`ClientWatch::next`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    ///
+    /// # Errors
+    /// The errors of [`ClientWatch::next`], also when no thread can be started.
+    ///
+    /// # If a process dies
+    /// The same as with [`ClientWatch::next`].
+    pub async fn next_async(&mut self) -> Result<ClientEvent, Error> {
+        loop {
+            if let Some(event) = self.try_next()? {
+                return Ok(event);
             }
             UntilReady::of_one(self, self.registry())?.await?;
         }

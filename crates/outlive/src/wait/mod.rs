@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`WaitSet`] | any mix of queues, job queues, topics, services, states, listeners, events, latches, watches of a domain, peers' ends and timers; says which are ready |
+//! | [`WaitSet`] | any mix of queues, job queues, topics, services, states, listeners, events, latches, watches of a domain and of a service's clients, peers' ends and timers; says which are ready |
 //! | [`WaitSet::as_fd`] | a descriptor for `epoll` and `poll` |
 //! | `recv_async`, `wait_dead_async` and the like | futures, for any executor |
 //!

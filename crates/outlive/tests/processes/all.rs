@@ -80,6 +80,7 @@ mod records;
 mod reentrant_mutex;
 mod refusals;
 mod rpc;
+mod rpc_alive;
 mod rpc_deaths;
 mod rpc_failures;
 mod rpc_in_place;
@@ -187,6 +188,7 @@ const ALL: &[&[runner::Check]] = &[
     killed_senders::CHECKS,
     killed_receivers::CHECKS,
     rpc::CHECKS,
+    rpc_alive::CHECKS,
     rpc_deaths::CHECKS,
     rpc_failures::CHECKS,
     rpc_in_place::CHECKS,
