@@ -438,6 +438,21 @@
 #define OUTLIVE_PERSISTENT 3
 
 /**
+ * The client lives, and has done nothing for a lease.
+ */
+#define OUTLIVE_CLIENT_NOT_LIVELY 1
+
+/**
+ * The client has done something since it was told as not lively.
+ */
+#define OUTLIVE_CLIENT_LIVELY 2
+
+/**
+ * The client has ended without leaving in order.
+ */
+#define OUTLIVE_CLIENT_DIED 3
+
+/**
  * A receive is worth a try.
  */
 #define OUTLIVE_READABLE 1
@@ -513,6 +528,12 @@ typedef struct outlive_call_t outlive_call_t;
  * Calls a service. All threads may use it at once.
  */
 typedef struct outlive_client_t outlive_client_t;
+
+/**
+ * Tells which clients of a service do nothing, and which have died. One thread at a time may use
+ * it.
+ */
+typedef struct outlive_client_watch_t outlive_client_watch_t;
 
 /**
  * What the configuration files say: the page "Configure a machine" of the book has all keys. All
@@ -617,9 +638,8 @@ typedef struct outlive_sample_t outlive_sample_t;
 typedef struct outlive_sender_t outlive_sender_t;
 
 /**
- * Receives a service's requests. A service has one server at a time, of all
- * processes, or as many as its `max_servers`. One thread
- * at a time may use it.
+ * Receives a service's requests. A service has one server at a time, of all processes, or as many as
+ * its `max_servers`. One thread at a time may use it.
  */
 typedef struct outlive_server_t outlive_server_t;
 
@@ -3710,6 +3730,12 @@ int outlive_client_open(const struct outlive_domain_t *domain,
 int outlive_client_prefault(const struct outlive_client_t *client, size_t messages, size_t size);
 
 /**
+ * Says that the client is there, although it has nothing to ask: to those that watch the service's
+ * clients it is as if it had made a call. Passing NULL has no effect.
+ */
+void outlive_client_assert_liveliness(const struct outlive_client_t *client);
+
+/**
  * Closes a client. Its calls go on until they are dropped. Passing NULL has no effect.
  */
 void outlive_client_close(struct outlive_client_t *client);
@@ -4029,6 +4055,50 @@ int outlive_stream_fail(struct outlive_stream_t *stream, const char *why);
  * effect.
  */
 void outlive_stream_release(struct outlive_stream_t *stream);
+
+/**
+ * Follows what becomes of the clients of a server's service: which have done nothing for `lease`
+ * nanoseconds, and which have died. A client does something when it makes a call, takes a reply of
+ * a stream, or calls `outlive_client_assert_liveliness`.
+ *
+ * Owner: `*watch` is the caller's, until `outlive_client_watch_close`; it may outlive the server.
+ *
+ * Errors: EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ *
+ * If a client dies, that is told at once. Of those that are dead by now nothing is told.
+ */
+int outlive_server_watch_clients(const struct outlive_server_t *server,
+                                 uint64_t lease,
+                                 struct outlive_client_watch_t **watch);
+
+/**
+ * Closes a watch. Passing NULL has no effect.
+ */
+void outlive_client_watch_close(struct outlive_client_watch_t *watch);
+
+/**
+ * Waits until something has become of a client, or until the deadline. `*event` is one of the
+ * OUTLIVE_CLIENT numbers, `*client` the process.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: there is nothing to tell; EINVAL, EUSERS,
+ * OUTLIVE_DAMAGED, and errors of the system.
+ *
+ * If a client dies, that is told at once.
+ */
+int outlive_client_watch_next(struct outlive_client_watch_t *watch,
+                              outlive_deadline_t deadline,
+                              uint32_t *event,
+                              struct outlive_peer_info_t *client);
+
+/**
+ * Returns how often a client's lease has passed. 0 for NULL.
+ */
+uint64_t outlive_client_watch_lapses(const struct outlive_client_watch_t *watch);
+
+/**
+ * Returns how many clients have died. 0 for NULL.
+ */
+uint64_t outlive_client_watch_deaths(const struct outlive_client_watch_t *watch);
 
 /**
  * Opens the pool of that name, or makes it. `options` NULL: none is set.
@@ -4418,6 +4488,16 @@ int outlive_wait_set_wait(struct outlive_wait_set_t *set,
  * Errors: EINVAL, EUSERS, EMFILE, and errors of the system.
  */
 int outlive_wait_set_fd(struct outlive_wait_set_t *set, int *fd);
+
+/**
+ * Adds a watch of a service's clients: OUTLIVE_CHANGED when something has become of one, until
+ * `outlive_client_watch_next` has told it.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_client_watch(struct outlive_wait_set_t *set,
+                                      const struct outlive_client_watch_t *watch,
+                                      uint64_t *key);
 
 /**
  * Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as

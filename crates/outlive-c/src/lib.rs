@@ -21,6 +21,7 @@
 mod argument;
 mod barrier;
 mod ceiling_mutex;
+mod client_watch;
 mod code;
 mod condvar;
 mod config;

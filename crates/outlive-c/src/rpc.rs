@@ -149,6 +149,16 @@ pub unsafe extern "C" fn outlive_client_prefault(
     })
 }
 
+/// Says that the client is there, although it has nothing to ask: to those that watch the service's
+/// clients it is as if it had made a call. Passing NULL has no effect.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_client_assert_liveliness(client: *const outlive_client_t) {
+    // SAFETY: the C caller passes NULL or a live client.
+    if let Some(client) = unsafe { client.as_ref() } {
+        client.0.assert_liveliness();
+    }
+}
+
 /// Closes a client. Its calls go on until they are dropped. Passing NULL has no effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_client_close(client: *mut outlive_client_t) {

@@ -10,6 +10,7 @@ use outlive::topic::{Due, Presence};
 use outlive::wait::{Key, Readiness, Source, Timer, WaitSet};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out};
+use crate::client_watch::outlive_client_watch_t;
 use crate::code::{Failure, entry};
 use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, peer};
@@ -629,5 +630,22 @@ pub unsafe extern "C" fn outlive_wait_set_fd(
         let (set, out) = unsafe { (borrow_mut(set, "a set")?, out(fd)?) };
         out.put(set.set.as_fd()?.as_raw_fd());
         Ok(())
+    })
+}
+
+/// Adds a watch of a service's clients: OUTLIVE_CHANGED when something has become of one, until
+/// `outlive_client_watch_next` has told it.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_client_watch(
+    set: *mut outlive_wait_set_t,
+    watch: *const outlive_client_watch_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live watch, a live set that no other thread uses, and a
+        // place for `key`.
+        unsafe { add(set, &borrow(watch, "a watch")?.0, key) }.map(drop)
     })
 }

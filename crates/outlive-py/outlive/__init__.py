@@ -31,7 +31,7 @@ share the object::
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``), ``payload`` |
 | how often something has happened, to many | ``Notifier``, ``Listener`` |
 | the latest value | ``State`` |
-| requests and replies | ``Server``, ``Client`` |
+| requests and replies | ``Server``, ``Client``, ``ClientWatch`` |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
 | waiting for several of them | ``WaitSet`` |
 | arrays in a GPU's memory | ``Topic.loan_gpu``, ``Sample.gpu``, ``DeviceTopic``, ``GpuArray`` |
@@ -67,6 +67,7 @@ from ._outlive import (
     Block as Block,
     Call as Call,
     Client as Client,
+    ClientWatch as ClientWatch,
     Condition as Condition,
     Config as Config,
     CountingSemaphore as CountingSemaphore,

@@ -20,6 +20,7 @@
 mod barrier;
 mod bytes;
 mod call;
+mod client_watch;
 mod condition;
 mod config;
 mod counting_semaphore;
@@ -83,6 +84,8 @@ mod _outlive {
     use crate::barrier::Barrier;
     #[pymodule_export]
     use crate::call::Call;
+    #[pymodule_export]
+    use crate::client_watch::ClientWatch;
     #[pymodule_export]
     use crate::condition::Condition;
     #[pymodule_export]

@@ -6,12 +6,14 @@ use std::task::Poll;
 use outlive::describe::Description;
 use outlive::rpc::{self, CallError};
 use outlive::wait::WaitSet;
+use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::call::{Call, Lender};
+use crate::client_watch::ClientWatch;
 use crate::described::{self, Both};
 use crate::errors::{Raise, Raised, raise};
 use crate::handle_mutex::HandleMutex;
@@ -150,6 +152,14 @@ impl Client {
         &self.named.name
     }
 
+    /// Says that the client is there, although it has nothing to ask, to servers that watch it.
+    fn assert_liveliness(&self, py: Python<'_>) -> PyResult<()> {
+        if let Some(client) = self.lender.get()?.lock_until(py, Until::NEVER)? {
+            client.assert_liveliness();
+        }
+        Ok(())
+    }
+
     /// Sends a request and waits for the reply; raises ``CallTimeout`` after so many seconds, and
     /// then the call is cancelled.
     #[pyo3(signature = (request, timeout=None))]
@@ -284,6 +294,7 @@ impl Client {
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Server {
     pub(crate) handle: HandleMutex<rpc::Server>,
+    service: rpc::Service,
     set: HandleMutex<Option<WaitSet>>,
     named: Named,
     types: Arc<Both>,
@@ -310,7 +321,8 @@ impl Server {
         };
         let server = server.raised(py)?;
         let types = Both::new(service.description().raised(py)?);
-        Ok(Server { handle: HandleMutex::new(server), set: HandleMutex::new(None), named, types })
+        let (handle, set) = (HandleMutex::new(server), HandleMutex::new(None));
+        Ok(Server { handle, service, set, named, types })
     }
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Request> {
@@ -448,6 +460,19 @@ impl Server {
     /// Makes memory for so many requests and replies of up to so many bytes each, and brings it in.
     fn prefault(&self, py: Python<'_>, messages: usize, size: usize) -> PyResult<()> {
         self.handle.lock(py)?.prefault(messages, size).raised(py)
+    }
+
+    /// Follows what becomes of the service's clients: which of them live and have done nothing for
+    /// ``lease`` seconds, and which have died. A client does something when it makes a call, takes a
+    /// reply of a stream, or calls ``assert_liveliness``.
+    fn watch_clients(&self, py: Python<'_>, lease: f64) -> PyResult<ClientWatch> {
+        if self.handle.is_closing() {
+            return Err(closed());
+        }
+        let lease = std::time::Duration::try_from_secs_f64(lease)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let watch = self.service.watch_clients(lease).raised(py)?;
+        Ok(ClientWatch::of(watch, &self.named.domain, &self.named.name))
     }
 
     /// Closes the server: the service has none until a process makes another, and using this one

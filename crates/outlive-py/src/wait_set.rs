@@ -11,6 +11,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
 use crate::call::Call;
+use crate::client_watch::ClientWatch;
 use crate::domain::{self, Peer};
 use crate::errors::Raised;
 use crate::event::Event;
@@ -89,6 +90,8 @@ impl WaitSet {
         } else if let Ok(latch) = source.cast::<Latch>() {
             set.add(&*latch.get().latch.get()?).raised(py)?
         } else if let Ok(watch) = source.cast::<DomainWatch>() {
+            set.add(&*watch.get().handle.lock(py)?).raised(py)?
+        } else if let Ok(watch) = source.cast::<ClientWatch>() {
             set.add(&*watch.get().handle.lock(py)?).raised(py)?
         } else if let Ok(call) = source.cast::<Call>() {
             call.get().watch(py, &mut set)?

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 
+import outlive
 import pytest
 
 from outlive import (
@@ -52,6 +55,38 @@ def test_two_servers_share_the_calls(folder):
         request = server.next(timeout=5)
         request.reply(request.data * 2)
     assert [call.result(timeout=5) for call in calls] == [b"\0\0", b"\1\1"]
+
+
+def test_clients_that_do_nothing_or_die_are_told(folder):
+    server = Server("watched", folder)
+    watch = server.watch_clients(0.02)
+    assert watch.next(timeout=0) is None
+    client = Client("watched", folder)
+    assert watch.next(timeout=5) == ("not-lively", os.getpid())
+    client.assert_liveliness()
+    waiting = outlive.WaitSet(folder)
+    waiting.add(watch)
+    assert waiting.wait(timeout=5) == [watch]
+    assert watch.next(timeout=5) == ("lively", os.getpid())
+    assert (watch.lapses, watch.deaths) == (1, 0)
+    client.close()
+
+    deaths = server.watch_clients(1000)
+    code = f"import outlive, time; c = outlive.Client('watched', {str(folder)!r}); print('here', flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"here\n"
+    assert deaths.next(timeout=0) is None
+    process.kill()
+    assert deaths.next(timeout=5) == ("died", process.pid)
+    assert asyncio.run(asyncio.wait_for(told_of_another(folder, server), 10)) == "not-lively"
+    process.wait()
+    process.stdout.close()
+
+
+async def told_of_another(folder, server):
+    with Client("watched", folder):
+        async for what, _pid in server.watch_clients(0.01):
+            return what
 
 
 def test_many_calls_in_flight_are_answered_in_any_order(folder):

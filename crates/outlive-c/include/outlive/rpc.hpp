@@ -93,6 +93,8 @@ public:
             return Failure::last(code);
         return Reply(handle);
     }
+    /** Says that the client is there, although it has nothing to ask. */
+    void assert_liveliness() noexcept { outlive_client_assert_liveliness(raw()); }
     /** Makes memory for so many requests and replies of up to so many bytes each, and brings it in. */
     expected<void> prefault(size_t messages, size_t size) {
         return detail::done(outlive_client_prefault(raw(), messages, size));
@@ -224,9 +226,37 @@ private:
     detail::Handle<outlive_request_t, outlive_request_release> handle_;
 };
 
-/** Receives a service's requests: one server at a time, of all processes, or as many as
- * `max_servers`; opening another is EBUSY
- * while it lives. One thread at a time may use it. */
+/** Tells which clients of a service do nothing, and which have died: `Server::watch_clients` makes
+ * it. One thread at a time may use it. */
+class ClientWatch {
+public:
+    /** What has become of a client. */
+    struct Event {
+        /** OUTLIVE_CLIENT_NOT_LIVELY, OUTLIVE_CLIENT_LIVELY or OUTLIVE_CLIENT_DIED. */
+        uint32_t what;
+        outlive_peer_info_t client;
+    };
+    /** Waits until something has become of a client; ETIMEDOUT, EAGAIN: there is nothing to tell. */
+    expected<Event> next(Deadline deadline = never) {
+        Event event{};
+        if (int code = outlive_client_watch_next(raw(), deadline.raw(), &event.what, &event.client)) return Failure::last(code);
+        return event;
+    }
+    /** Returns how often a client's lease has passed. */
+    uint64_t lapses() const noexcept { return outlive_client_watch_lapses(raw()); }
+    /** Returns how many clients have died. */
+    uint64_t deaths() const noexcept { return outlive_client_watch_deaths(raw()); }
+
+    outlive_client_watch_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    friend class Server;
+    explicit ClientWatch(outlive_client_watch_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_client_watch_t, outlive_client_watch_close> handle_;
+};
+
+/** Receives a service's requests: one server at a time, of all processes, or as many as `max_servers`;
+ * opening another is EBUSY while it lives. One thread at a time may use it. */
 class Server : public detail::WithOptions<Server, detail::Ranges<Server>, outlive_server_t, outlive_service_options_t,
                                           outlive_server_open, outlive_server_close> {
 public:
@@ -239,6 +269,14 @@ public:
         outlive_request_t *handle = nullptr;
         if (int code = outlive_server_next(raw(), deadline.raw(), &handle)) return Failure::last(code);
         return Request(handle);
+    }
+    /** Follows what becomes of the service's clients: which of them have done nothing for so long, and
+     * which have died. */
+    expected<ClientWatch> watch_clients(std::chrono::nanoseconds lease) {
+        outlive_client_watch_t *handle = nullptr;
+        auto nanoseconds = static_cast<uint64_t>(lease.count());
+        if (int code = outlive_server_watch_clients(raw(), nanoseconds, &handle)) return Failure::last(code);
+        return ClientWatch(handle);
     }
     /** Makes memory for so many requests and replies of up to so many bytes each, and brings it in. */
     expected<void> prefault(size_t messages, size_t size) {

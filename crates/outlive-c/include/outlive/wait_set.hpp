@@ -45,6 +45,8 @@ public:
     expected<uint64_t> add_due(const Publisher &publisher) { return key(outlive_wait_set_add_due, publisher.raw()); }
     /** Adds a watch of a domain: OUTLIVE_CHANGED, until `DomainWatch::changed`. */
     expected<uint64_t> add(const DomainWatch &watch) { return key(outlive_wait_set_add_domain_watch, watch.raw()); }
+    /** Adds a watch of a service's clients: OUTLIVE_CHANGED, until `ClientWatch::next`. */
+    expected<uint64_t> add(const ClientWatch &watch) { return key(outlive_wait_set_add_client_watch, watch.raw()); }
     /** Adds a state: OUTLIVE_CHANGED, OUTLIVE_ENDED, until `take_state`. */
     template <class T> expected<uint64_t> add(const State<T> &state) { return key(outlive_wait_set_add_state, state.raw()); }
     expected<uint64_t> add(Event &event, uint32_t bits) { return key(outlive_wait_set_add_event, event.raw(), bits, 0u); }

@@ -129,6 +129,51 @@ static void two_servers(void) {
     outlive_server_close(second);
 }
 
+static void a_client(void) {
+    OK(outlive_client_open(domain, "watched", OUTLIVE_OPEN, NULL, &client));
+    tell();
+    for (;;) pause();
+}
+
+/* A server is told of a client that does nothing, and of one that died. */
+static void clients_watched(void) {
+    outlive_client_watch_t *watch = NULL;
+    outlive_peer_info_t who;
+    uint32_t event = 0;
+    OK(outlive_server_open(domain, "watched", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
+    OK(outlive_server_watch_clients(server, 20000000, &watch));
+    IS(EAGAIN, outlive_client_watch_next(watch, OUTLIVE_TRY, &event, &who));
+    IS(EINVAL, outlive_client_watch_next(NULL, OUTLIVE_TRY, &event, &who));
+    OK(outlive_client_open(domain, "watched", OUTLIVE_OPEN, NULL, &client));
+    OK(outlive_client_watch_next(watch, SOON, &event, &who));
+    CHECK(event == OUTLIVE_CLIENT_NOT_LIVELY && who.pid == (uint32_t)getpid());
+    outlive_client_assert_liveliness(client);
+    OK(outlive_client_watch_next(watch, SOON, &event, &who));
+    CHECK(event == OUTLIVE_CLIENT_LIVELY && who.alive);
+    CHECK(outlive_client_watch_lapses(watch) == 1 && outlive_client_watch_deaths(watch) == 0);
+    outlive_client_close(client);
+    outlive_client_watch_close(watch);
+
+    OK(outlive_server_watch_clients(server, UINT64_MAX, &watch));
+    pid_t child = start(a_client);
+    hear();
+    outlive_wait_set_t *set = NULL;
+    outlive_ready_t ready;
+    size_t count = 0;
+    uint64_t key = 0;
+    OK(outlive_wait_set_open(domain, &set));
+    OK(outlive_wait_set_add_client_watch(set, watch, &key));
+    kill_it(child);
+    OK(outlive_wait_set_wait(set, &ready, 1, &count, SOON));
+    CHECK(count == 1 && ready.key == key && ready.what == OUTLIVE_CHANGED);
+    OK(outlive_client_watch_next(watch, OUTLIVE_TRY, &event, &who));
+    CHECK(event == OUTLIVE_CLIENT_DIED && who.pid == (uint32_t)child);
+    CHECK(outlive_client_watch_deaths(watch) == 1);
+    outlive_wait_set_close(set);
+    outlive_client_watch_close(watch);
+    outlive_server_close(server);
+}
+
 static void ordinary(void) {
     pid_t child = start(serve);
     hear();
@@ -356,4 +401,4 @@ static void no_service_is_left_by_one_that_cannot_use_it(void) {
     IS(ENOENT, outlive_domain_remove(domain, "new"));
 }
 
-TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(the_next_one_takes_over), TEST(two_servers), TEST(server_killed), TEST(client_killed), TEST(written_in_place), TEST(bad_arguments))
+TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(the_next_one_takes_over), TEST(two_servers), TEST(clients_watched), TEST(server_killed), TEST(client_killed), TEST(written_in_place), TEST(bad_arguments))

@@ -5,6 +5,7 @@
 static outlive_request_t *request;
 static outlive_stream_t *stream;
 static outlive_call_t *call;
+static outlive_client_watch_t *watch;
 
 static void say_reply(outlive_reply_t *reply) {
     say_shown(outlive_reply_data(reply), outlive_reply_size(reply));
@@ -40,6 +41,11 @@ static void client_next(void) {
     else say_reply(reply);
 }
 
+static void client_alive(void) {
+    outlive_client_assert_liveliness(it()->in);
+    OK();
+}
+
 static void client_failure(void) { printf("ok %s\n", outlive_last_error()); }
 
 static void server_open(void) {
@@ -68,6 +74,21 @@ static void server_next(void) {
     outlive_request_release(asked());
     TRY(outlive_server_next(it()->out, until(words[2]), &request));
     say_shown(outlive_request_data(request), outlive_request_size(request));
+}
+
+static void server_watch(void) {
+    outlive_client_watch_close(watch);
+    watch = NULL;
+    TRY(outlive_server_watch_clients(it()->out, number(words[2]) * 1000000, &watch));
+    OK();
+}
+
+static void server_event(void) {
+    static const char *const names[] = {"", "not-lively", "lively", "died"};
+    outlive_peer_info_t client;
+    uint32_t event = 0;
+    TRY(outlive_client_watch_next(watch, until(words[1]), &event, &client));
+    printf("ok %s %u\n", names[event & 3], client.pid);
 }
 
 static void server_client(void) {
@@ -109,7 +130,8 @@ CALL(server_fail_stream, outlive_stream_fail(ended(), words[1]))
 
 const struct verb service_verbs[] = {
     V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, next, 1),
-    V(client, failure, 0),
+    V(client, failure, 0), V(client, alive, 1),
+    V(server, watch, 2), V(server, event, 1),
     V(server, open, AT_LEAST(1)), V(server, next, 2), V(server, client, 0), V(server, cancelled, 0), V(server, wait_cancelled, 1),
     V(server, reply, 1), V(server, fail, 1), V(server, fail_stream, 1), V(server, drop, 0),
     V(server, stream, 0), V(server, send, 2), V(server, finish, 0), END,

@@ -26,6 +26,18 @@ public:
             request_.emplace(find(servers_, args.at(0)).recv(until(args.at(1))).value());
             return ok(show(request_->bytes()));
         }
+        if (verb == "watch") {
+            auto lease = std::chrono::milliseconds(number(args.at(1)));
+            watch_.emplace(find(servers_, args.at(0)).watch_clients(lease).value());
+            return ok();
+        }
+        if (verb == "event") {
+            auto event = watch_.value().next(until(args.at(0))).value();
+            const char *what = event.what == OUTLIVE_CLIENT_DIED     ? "died "
+                               : event.what == OUTLIVE_CLIENT_LIVELY ? "lively "
+                                                                     : "not-lively ";
+            return ok(what + std::to_string(event.client.pid));
+        }
         if (verb == "client") return ok(request_.value().client().value().pid);
         if (verb == "cancelled") return ok(request_.value().is_cancelled() ? "yes" : "no");
         if (verb == "wait_cancelled") return request_.value().wait_cancelled(until(args.at(0))).value(), ok();
@@ -54,6 +66,7 @@ private:
             return ok();
         }
         outlive::Client &client = find(clients_, name);
+        if (verb == "alive") return client.assert_liveliness(), ok();
         if (verb == "call") return ok(show(client.call(message(args.at(1)), until(args.at(2))).value().bytes()));
         if (verb == "begin") return call_.emplace(client.begin(message(args.at(1)), until(args.at(2))).value()), ok();
         throw Wrong{"Usage", verb};
@@ -68,6 +81,7 @@ private:
     outlive::Domain &domain_;
     Named<outlive::Client> clients_;
     std::optional<outlive::Call> call_;
+    std::optional<outlive::ClientWatch> watch_;
     Named<outlive::Server> servers_;
     std::optional<outlive::Request> request_;
     std::optional<outlive::Stream> stream_;

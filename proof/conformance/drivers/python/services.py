@@ -39,6 +39,17 @@ def stream() -> None:
     last["stream"] = last["request"].stream()
 
 
+def watch(name: str, lease: str) -> None:
+    last["watch"] = thing(f"{name} server").watch_clients(int(lease) / 1000)
+
+
+def event(span: str) -> str:
+    told = last["watch"].next(timeout=seconds(span))
+    if told is None:
+        raise outlive.errors.Timeout("nothing to tell")
+    return f"{told[0]} {told[1]}"
+
+
 def wait_cancelled(span: str) -> None:
     if not last["request"].wait_cancelled(seconds(span)):
         raise outlive.errors.Timeout("a client waits")
@@ -55,6 +66,7 @@ VERBS: Verbs = {
             f"{name} client", outlive.Client(name, folder, wait_for_server="wait" in options)
         ),
         failure=lambda: last["failure"],
+        alive=lambda name: thing(f"{name} client").assert_liveliness(),
         call=call,
         begin=begin,
         next=next_reply,
@@ -65,6 +77,8 @@ VERBS: Verbs = {
             f"{name} server", outlive.Server(name, folder, **named(options, servers="max_servers"))
         ),
         next=next_request,
+        watch=watch,
+        event=event,
         client=lambda: last["request"].client_pid,
         cancelled=lambda: "yes" if last["request"].cancelled else "no",
         wait_cancelled=wait_cancelled,

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::task::Poll;
 
-use outlive::rpc::{Call, CallError, Client, Request, Server, Service, Stream};
+use outlive::rpc::{
+    Call, CallError, Client, ClientEvent, ClientWatch, Request, Server, Service, Stream,
+};
 use outlive::{Deadline, Domain};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
@@ -14,6 +16,7 @@ pub(crate) struct Services {
     servers: HashMap<String, Server>,
     pending: Option<Call<'static>>,
     request: Option<Request>,
+    watch: Option<ClientWatch>,
     stream: Option<Stream>,
     /// The text of the last failure.
     failure: Option<String>,
@@ -27,6 +30,10 @@ impl Services {
                     .and_then(|service| service.client())?;
                 client.set_wait_for_server(options.contains(&"wait"));
                 self.clients.insert((*name).to_owned(), leak(client));
+                done()
+            }
+            ("client.alive", [name]) => {
+                find(&mut self.clients, name)?.assert_liveliness();
                 done()
             }
             ("client.call", [name, message, span]) => {
@@ -72,6 +79,23 @@ impl Services {
                 let shown = answer::show(&request);
                 self.request = Some(request);
                 said(shown)
+            }
+            ("server.watch", [name, lease]) => {
+                let server = find(&mut self.servers, name)?;
+                self.watch = Some(server.watch_clients(answer::span(lease)?)?);
+                done()
+            }
+            ("server.event", [span]) => {
+                let watch = self.watch.as_mut().ok_or_else(|| Refusal::new("Usage", "no watch"))?;
+                let event = watch
+                    .next_timeout(answer::span(span)?)?
+                    .ok_or_else(|| Refusal::new("TimedOut", ""))?;
+                let what = match &event {
+                    ClientEvent::NotLively(_) => "not-lively",
+                    ClientEvent::Lively(_) => "lively",
+                    _ => "died",
+                };
+                said(format!("{what} {}", event.client().pid))
             }
             ("server.client", []) => said(self.asked()?.client().map_or(0, |holder| holder.pid)),
             ("server.cancelled", []) => {
