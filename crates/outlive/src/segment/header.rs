@@ -30,7 +30,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// 17: a topic says for how many publishers, subscribers and samples it has room; what its
 /// subscribers write lies in a second file; its publishers assert that they are there, and say how
 /// long their messages count.
-const LAYOUT_VERSION: u32 = 17;
+const LAYOUT_VERSION: u32 = 18;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;
