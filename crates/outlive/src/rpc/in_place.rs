@@ -4,7 +4,7 @@
 //! | its tag | the object is | next; after a death here |
 //! | --- | --- | --- |
 //! | held(thread) | just allocated by that thread | owned, or the slot's; `collect` frees it |
-//! | owned(process) | that process's: any of its threads writes a loan there, or reads a request or a reply | the slot's, when a loan is sent; free, when it is dropped; `collect` frees it once the last thread of the process has ended |
+//! | owned(process) | that process's: any of its threads writes a loan there, or reads a request or a reply | the slot's, when a loan is sent; kept for the next message (queue/spare.rs) or free, when it is dropped; `collect` frees it once the last thread of the process has ended |
 //! | queued(63, {slot, place}) | the slot's: on its way | owned, by the side that takes it; freed by the process that makes the call CANCELLED, or settles the slot |
 //!
 //! doc/protocols/rpc.md, proof/models/rpc_objects.pml.

@@ -207,7 +207,9 @@ impl RawRequest {
     #[inline]
     fn reply(mut self, answer: &[u8]) -> Result<(), SendError> {
         match &self.payload {
-            Bytes::Object(request) if answer.len() > INLINE && request.object().suits(answer.len()) => {
+            Bytes::Object(request)
+                if answer.len() > INLINE && request.object().suits(answer.len()) =>
+            {
                 self.reply_in_place(answer)?;
             }
             _ => return self.send_only(answer),
