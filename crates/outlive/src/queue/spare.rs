@@ -7,7 +7,7 @@
 //!
 //! | the object is | next; after a death here |
 //! | --- | --- |
-//! | kept: owned(process), as a loan that nobody writes | a loan, or free, when the last handle of the queue is dropped in this process; `collect` frees it once the last thread of the process has ended |
+//! | kept: owned(process), like a loan that is not written | a loan, or free, when the last handle of the queue is dropped in this process; `collect` frees it once the last thread of the process has ended |
 //!
 //! Another process sees a loan. It cannot have that memory back while this one lives, or is
 //! stopped; so an object is kept only if those of a thousand processes together are no more than a
@@ -25,7 +25,7 @@ const MOST_KEPT: u64 = 1024;
 
 /// See the file's head.
 pub(super) struct Spare {
-    /// Nobody waits for the lock: who does not get it at once goes without.
+    /// No thread waits for this lock: one that does not get it at once allocates or frees.
     kept: Mutex<Option<Kept>>,
     /// The largest object that is kept here, in bytes.
     largest: u64,
