@@ -233,6 +233,10 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
     }
     if common.json {
         output::print_json(&sum)?;
+    } else if output::is_watched() && sum.messages > 0 && sum.subscribers == 0 {
+        output::talk(
+            "no subscriber was there: 'outlive topic echo' shows what is published from now on",
+        );
     }
     match result {
         Ok(()) | Err(Stop::Over) => Ok(()),

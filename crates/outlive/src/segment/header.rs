@@ -165,7 +165,7 @@ impl Header {
             return Ok(());
         }
         let describe = |name: &str, size: u64, align: u64| match (name, size) {
-            ("", 1) => "bytes of no type".to_owned(),
+            ("", 1) => crate::error::NO_TYPE.to_owned(),
             _ => format!("'{name}' ({size} bytes, alignment {align})"),
         };
         Err(Error::OtherType {
