@@ -1300,9 +1300,11 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t max_samples;
   /**
-   * Must be 0.
+   * Which members of the group that shares the domain may publish, by the mode of the topic's
+   * file: 0660, 0640 (others than the topic's maker subscribe alone) or 0600 (they cannot open it),
+   * whatever the umask. A new topic's default (0): 0600, in a group's domain 0660.
    */
-  uint32_t reserved;
+  uint32_t mode;
 } outlive_topic_options_t;
 
 /**
@@ -3140,7 +3142,7 @@ void outlive_topic_close(struct outlive_topic_t *topic);
 
 /**
  * Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable,
- * durability, max_publishers, max_subscribers and max_samples; the rest is 0.
+ * durability, max_publishers, max_subscribers, max_samples and mode; the rest is 0.
  *
  * Errors: EINVAL.
  */

@@ -571,6 +571,7 @@ class Topic:
         max_publishers: int | None = None,
         max_subscribers: int | None = None,
         max_samples: int | None = None,
+        mode: int | None = None,
     ) -> Self: ...
     @staticmethod
     def open(name: str, *, domain: _Place = None) -> Topic: ...
@@ -589,6 +590,7 @@ class Topic:
         max_publishers: int | None = None,
         max_subscribers: int | None = None,
         max_samples: int | None = None,
+        mode: int | None = None,
     ) -> Topic: ...
     @property
     def name(self) -> str: ...

@@ -30,7 +30,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// 17: a topic says for how many publishers, subscribers and samples it has room; what its
 /// subscribers write lies in a second file; its publishers assert that they are there, and say how
 /// long their messages count.
-const LAYOUT_VERSION: u32 = 17;
+const LAYOUT_VERSION: u32 = 18;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;
@@ -79,7 +79,8 @@ pub(crate) struct Header {
     type_name: [AtomicU64; TYPE_NAME / 8],
     /// By kind: the offset table of a record (`sync::embedded`); in the first word 1 + what the
     /// maker of a latch or a semaphore began it with (`sync::primitive`), 0 if an older build made
-    /// it; there, too, the number of a topic's control file (`control_file`).
+    /// it; there, too, the number of a topic's control file, and in that the topic's inode next to
+    /// it (`control_file`).
     pub(crate) extra: [AtomicU64; 24],
 }
 
