@@ -79,7 +79,8 @@ pub(crate) struct Header {
     type_name: [AtomicU64; TYPE_NAME / 8],
     /// By kind: the offset table of a record (`sync::embedded`); in the first word 1 + what the
     /// maker of a latch or a semaphore began it with (`sync::primitive`), 0 if an older build made
-    /// it; there, too, the number of a topic's control file (`control_file`).
+    /// it; there, too, the number of a topic's control file, and in that the topic's inode next to
+    /// it (`control_file`).
     pub(crate) extra: [AtomicU64; 24],
 }
 
