@@ -19,8 +19,8 @@ use crate::handle_mutex::{HandleMutex, process};
 use crate::layout::Layout;
 use crate::named::Named;
 use crate::open::Left;
+use crate::publisher::make_way;
 use crate::sample::{ASARRAY, WEAK_REFERENCE};
-use crate::topic::make_way;
 use crate::waiting::Until;
 
 /// Memory for a message, made by ``Publisher.loan``.
