@@ -32,7 +32,6 @@
  *   COUNTFIRST  the notifier raises the count before it sets the bit
  *   CLEARFIRST  the notifier clears num before the bit (and is killed in between; another, live,
  *               then finds it even)
- *   BLINDREG    the notifier reads reg before num
  *   STEAL       (TWO) the second set registers in place of a living one
  *   NOTIMER     (STOP) a set makes no recheck
  */
@@ -67,16 +66,10 @@ inline wakebell(d) {
 #define CLEAR(q,n) atomic { if :: num[q]==n -> num[q]=n+1 :: else fi }
 
 inline notify(q) {
-#ifdef BLINDREG
-	d = reg[q]; n = num[q];
-#else
 	n = num[q];
-#endif
 	if
 	:: n&1 ->
-#ifndef BLINDREG
 		d = reg[q];
-#endif
 #ifdef CLEARFIRST
 		CLEAR(q,n);
 #endif

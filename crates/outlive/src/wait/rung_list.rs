@@ -30,6 +30,8 @@ pub(super) struct RungList {
     doorbell: ClaimedDoorbell,
     /// By slot: its number modulo the bits is its source's bit.
     members: Vec<Option<Member>>,
+    /// Slots that are not used.
+    free: Vec<usize>,
     /// The slots of new sources.
     new: Vec<usize>,
     /// The slots of idle sources of which a look has named owners or a moment.
@@ -57,6 +59,7 @@ impl RungList {
             registry,
             doorbell,
             members: Vec::new(),
+            free: Vec::new(),
             new: Vec::new(),
             behind: Vec::new(),
             seen,
@@ -67,17 +70,17 @@ impl RungList {
     /// Adds a source. Returns false if its notifiers raise no doorbell, or another set's.
     pub(super) fn add(&mut self, key: u64, waited: &Arc<dyn Waited>) -> bool {
         let Some(count) = waited.rung_count() else { return false };
-        let free = self.members.iter().position(Option::is_none);
-        let slot = free.unwrap_or(self.members.len());
+        let slot = self.free.last().copied().unwrap_or(self.members.len());
         if !count.register(self.registry, self.doorbell.registration(slot % BITS)) {
             return false;
         }
         let (waited, prepared) = (Arc::clone(waited), PreparedWait::default());
         let state = SourceState::Waiting;
         let member = Some(Member { key, waited, prepared, is_new: true, state });
-        match free {
-            Some(slot) => self.members[slot] = member,
-            None => self.members.push(member),
+        if self.free.pop().is_some() {
+            self.members[slot] = member;
+        } else {
+            self.members.push(member);
         }
         self.new.push(slot);
         true
@@ -89,6 +92,7 @@ impl RungList {
         let Some(slot) = self.members.iter().position(is_it) else { return false };
         self.new.retain(|&other| other != slot);
         self.behind.retain(|&other| other != slot);
+        self.free.push(slot);
         if let Some(count) =
             self.members[slot].take().as_ref().and_then(|it| it.waited.rung_count())
         {
@@ -219,7 +223,7 @@ impl RungList {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.members.iter().all(Option::is_none)
+        self.members.len() == self.free.len()
     }
 
     /// Gives the doorbell back.

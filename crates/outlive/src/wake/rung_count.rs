@@ -3,7 +3,7 @@
 //!
 //! | step of a notifier that finds waiters | died or stopped just after it |
 //! | --- | --- |
-//! | reads `doorbell`, behind `epoch` | nothing has happened |
+//! | reads `doorbell` | nothing has happened |
 //! | sets its bit of the doorbell | the set sleeps on. The waiters' number is there still, so the next notifier does all of this again; else the set finds the change at its recheck |
 //! | raises the doorbell's count | the same, if the set sleeps already |
 //! | in one step: `sequence` + 1, wakes its sleepers and the doorbell's | all are woken |
@@ -44,7 +44,8 @@ impl RungEventCount {
     #[cold]
     #[inline(never)]
     fn notify_slow(&self, epoch: u32, registry: &Registry) {
-        // Acquire pairs with `register`. Behind the load of `epoch`: see the file's head.
+        // Acquire pairs with `register`. Behind the load of `epoch`, which sees the number of each set
+        // that is registered and whose look was before our change.
         let word = self.doorbell.load(Ordering::Acquire);
         let raised = Registration::from_word(word).and_then(|it| it.raise(registry));
         self.count.notify_by(epoch, futex::ALL, |sequence| match raised {
