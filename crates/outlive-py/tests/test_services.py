@@ -10,6 +10,7 @@ import time
 import pytest
 
 from outlive import (
+    BadOption,
     Call,
     CallTimeout,
     Cancelled,
@@ -36,6 +37,21 @@ SERVER = """
 
 def ends(folder):
     return Server("service", folder), Client("service", folder)
+
+
+def test_two_servers_share_the_calls(folder):
+    first = Server("shared", folder, max_servers=2)
+    second = Server.open("shared", domain=folder)
+    with pytest.raises(Taken):
+        Server.open("shared", domain=folder)
+    with pytest.raises(BadOption):
+        Client("shared", folder, max_servers=3)
+    client = Client("shared", folder)
+    calls = [client.begin(bytes([number])) for number in range(2)]
+    for server in (first, second):
+        request = server.next(timeout=5)
+        request.reply(request.data * 2)
+    assert [call.result(timeout=5) for call in calls] == [b"\0\0", b"\1\1"]
 
 
 def test_many_calls_in_flight_are_answered_in_any_order(folder):

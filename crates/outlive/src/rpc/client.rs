@@ -108,11 +108,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// # If a process dies
     /// The same as with [`Client::wait_for_server`].
     pub fn try_wait_for_server(&self) -> Result<(), CallError> {
-        if self.slots.service.queue.server()?.is_living() {
-            Ok(())
-        } else {
-            Err(CallError::NoServer)
-        }
+        if self.slots.service.server()?.is_living() { Ok(()) } else { Err(CallError::NoServer) }
     }
 
     /// Waits as long as `span` until the service has a living server.
@@ -364,7 +360,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         write: impl FnOnce(CallSlot<'_>) -> Result<(), Error>,
     ) -> Result<Call<'_, R>, CallError> {
         let service = &self.slots.service;
-        service.queue.check_server()?;
+        service.check_server()?;
         let mut turn = self.slots.turn()?;
         let (slot, last) = turn.free_slot(me)?;
         let number = next(last);
@@ -396,7 +392,11 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         request: &[u8],
         deadline: Deadline,
     ) -> Result<Call<'_, R>, CallError> {
-        let queue = &self.slots.service.queue;
+        let service = &self.slots.service;
+        if let Some(mut spare) = InPlace::again(service, request.len(), self.slots.process) {
+            spare.write(request);
+            return self.begin_in_place(spare, deadline);
+        }
         let object = self.allocate(me, request.len(), deadline)?;
         // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
         // it has room for `len` bytes.
@@ -406,7 +406,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         }
         let sent = self.ask_with(me, &object, request.len(), deadline);
         if sent.is_err() {
-            queue.free_held(me, &object)?;
+            service.queue.free_held(me, &object)?;
         }
         sent
     }
@@ -425,6 +425,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// Takes memory for a request that is written in place.
     pub(super) fn lend_long(&self, len: usize, deadline: Deadline) -> Result<InPlace, CallError> {
         let me = self.slots.me_of_owner()?;
+        if let Some(spare) = InPlace::again(&self.slots.service, len, self.slots.process) {
+            return Ok(spare);
+        }
         let object = self.allocate(me, len, deadline)?;
         // A death just before: held(dead).
         Ok(InPlace::own(&self.slots.service, me, object, len, self.slots.process)?)
@@ -481,6 +484,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         len: u64,
         deadline: Deadline,
     ) -> Result<ObjectRef, CallError> {
+        self.slots.service.queue.give_up_kept(self.slots.process);
         loop {
             // A failure to settle something is an error only if there is no memory without it.
             let dead = self.slots.service.settle_dead(me, self.slots.process, false);
@@ -523,17 +527,18 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     fn wait_for_a_server(&self, me: Me, deadline: Deadline) -> Result<(), CallError> {
         let relay = WakeRelay::begin(me.list());
         let queue = &self.slots.service.queue;
-        // The second word of this sleep changes seldom, and its change means nothing.
-        let client_slots = &self.slots.service.head().client_slots;
+        // A server may come to another place than the first.
+        let serving = &self.slots.service.head().serving;
         loop {
-            let server = queue.server()?;
-            if server.is_living() {
+            // Acquire pairs with a server that comes: it is seen by the look that follows.
+            let also = Watch { word: serving, expected: serving.load(Ordering::Acquire) };
+            let first = queue.server()?;
+            if first.is_living() || self.slots.service.server()?.is_living() {
                 return Ok(());
             }
-            let also = Watch { word: client_slots, expected: client_slots.load(Ordering::Relaxed) };
-            match queue.server_role().sleep(&relay, Some(also), server, deadline) {
+            match queue.server_role().sleep(&relay, Some(also), first, deadline) {
                 Ok(Asleep::LookAgain) if !deadline.has_passed() => {}
-                Ok(_) if queue.server()?.is_living() => return Ok(()),
+                Ok(_) if self.slots.service.server()?.is_living() => return Ok(()),
                 Ok(_) => return Err(CallError::TimedOut { begun: false }),
                 Err(errno) => return Err(self.slots.refused(errno)),
             }

@@ -35,6 +35,7 @@ mod loan;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod own_slots;
+mod places;
 mod readiness;
 mod reply;
 mod request;
