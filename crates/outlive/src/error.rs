@@ -350,6 +350,12 @@ impl fmt::Display for Error {
                  new one counts from the next login",
                 path.display()
             ),
+            Error::Permission { path, doing: doing @ "publish to" } => write!(
+                f,
+                "no permission to {doing} {}; its mode lets this user subscribe alone: 'outlive topic info' shows the \
+                 mode, and who made a topic chooses it",
+                path.display()
+            ),
             Error::Permission { path, doing } => write!(
                 f,
                 "no permission to {doing} {}; it belongs to another user, or the file system is read-only",

@@ -317,6 +317,8 @@ fn both_ends_are_told_and_the_dead_among_them() {
         "2",
         "--max-samples",
         "10",
+        "--mode",
+        "640",
         "--reliable",
     ]);
     let echo = stage.start(&["echo", "cam", "--reliable", "--raw"]);
@@ -330,10 +332,12 @@ fn both_ends_are_told_and_the_dead_among_them() {
     );
     let most = ["max_publishers", "max_subscribers", "max_samples"];
     assert_eq!(most.map(|what| report[what].as_u64()), [Some(3), Some(2), Some(10)]);
+    assert_eq!(report["mode"], "0640");
     assert!(report["messages_per_second"].as_f64().is_some_and(|rate| rate > 1.0), "{report}");
     let text = stage.run(&["topic", "info", "cam", "--look", "0"]).expect(0).text();
     assert!(text.contains("PUBLISHER") && text.contains("reliable"), "{text}");
     assert!(text.contains("3 publishers, 2 subscribers; 10 messages held by each"), "{text}");
+    assert!(text.contains("0640 (the group subscribes alone)"), "{text}");
     let listed = stage.run(&["topic", "list"]).expect(0).text();
     assert!(
         listed.lines().any(|line| line.starts_with("cam") && line.contains("bytes")),
