@@ -10,7 +10,7 @@ use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::{Resident, Segment};
 use crate::sys::resident::Residency;
-use crate::wake::{EventCount, SpinWait};
+use crate::wake::{RungEventCount, SpinWait};
 use crate::{Deadline, Error, SendError, WaitStrategy};
 
 /// In tags: the number that stands for no region, but for objects of another layer.
@@ -53,7 +53,7 @@ impl Queue {
     }
 
     /// Returns the eventcount that clients notify, for wait sets.
-    pub(crate) fn messages(&self) -> &EventCount {
+    pub(crate) fn messages(&self) -> &RungEventCount {
         &self.inner.ring.head().messages
     }
 
@@ -66,7 +66,7 @@ impl Queue {
     /// Tells the server that there is work.
     #[inline]
     pub(crate) fn wake_server(&self) {
-        self.messages().notify_all();
+        self.inner.notify_receiver();
     }
 
     /// Allocates an object that belongs to the calling thread, waiting for one to be freed.
@@ -167,12 +167,28 @@ impl Queue {
 
     /// Frees an object that is that process's.
     pub(crate) fn free_owned(&self, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
-        let ring = &self.inner.ring;
-        if ring.pool.free_owned(&ring.segment, object, process)? {
-            // A sender may wait for that memory.
-            ring.head().room.notify_all();
+        self.inner.free_owned(object, process)
+    }
+
+    /// Keeps an object of that process's for its next long message, or frees it.
+    #[inline]
+    pub(crate) fn keep_owned(&self, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
+        if self.inner.spare.keep(*object, process) {
+            return Ok(());
         }
-        Ok(())
+        self.free_owned(object, process)
+    }
+
+    /// Returns the object that has been kept, which is that process's, if so many bytes suit it.
+    #[inline]
+    pub(crate) fn take_kept(&self, len: usize, process: TokenId) -> Option<ObjectRef> {
+        self.inner.spare.take(len, process)
+    }
+
+    /// Frees the object that has been kept, if there is one.
+    #[cold]
+    pub(crate) fn give_up_kept(&self, process: TokenId) {
+        self.inner.give_up_spare(process);
     }
 
     /// Returns the object of that reference, if there is one. Fails when the system does not say

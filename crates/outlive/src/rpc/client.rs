@@ -404,7 +404,11 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         request: &[u8],
         deadline: Deadline,
     ) -> Result<Call<'_, R>, CallError> {
-        let queue = &self.slots.service.queue;
+        let service = &self.slots.service;
+        if let Some(mut spare) = InPlace::again(service, request.len(), self.slots.process) {
+            spare.write(request);
+            return self.begin_in_place(spare, deadline);
+        }
         let object = self.allocate(me, request.len(), deadline)?;
         // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
         // it has room for `len` bytes.
@@ -414,7 +418,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         }
         let sent = self.ask_with(me, &object, request.len(), deadline);
         if sent.is_err() {
-            queue.free_held(me, &object)?;
+            service.queue.free_held(me, &object)?;
         }
         sent
     }
@@ -433,6 +437,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// Takes memory for a request that is written in place.
     pub(super) fn lend_long(&self, len: usize, deadline: Deadline) -> Result<InPlace, CallError> {
         let me = self.slots.me_of_owner()?;
+        if let Some(spare) = InPlace::again(&self.slots.service, len, self.slots.process) {
+            return Ok(spare);
+        }
         let object = self.allocate(me, len, deadline)?;
         // A death just before: held(dead).
         Ok(InPlace::own(&self.slots.service, me, object, len, self.slots.process)?)
@@ -489,6 +496,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         len: u64,
         deadline: Deadline,
     ) -> Result<ObjectRef, CallError> {
+        self.slots.service.queue.give_up_kept(self.slots.process);
         loop {
             // A failure to settle something is an error only if there is no memory without it.
             let dead = self.slots.service.settle_dead(me, self.slots.process, false);
