@@ -3833,6 +3833,17 @@ const void *outlive_reply_loan_request(const struct outlive_reply_loan_t *loan, 
 int outlive_reply_loan_send(struct outlive_reply_loan_t *loan);
 
 /**
+ * Gives a loan back unsent, and tells the client why it gets no reply, as `outlive_request_fail`.
+ *
+ * Owner: the loan is consumed, also by a call that fails.
+ *
+ * Errors: as `outlive_request_fail`.
+ *
+ * If the process dies: after a return of 0 the client has the text, even if this process dies.
+ */
+int outlive_reply_loan_fail(struct outlive_reply_loan_t *loan, const char *why);
+
+/**
  * Gives a loan back unsent: the client gets ECONNABORTED. Passing NULL has no effect.
  */
 void outlive_reply_loan_release(struct outlive_reply_loan_t *loan);

@@ -8,18 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use outlive::rpc::{self, CallError, Reply};
+use outlive::Deadline;
+use outlive::rpc::{self, CallError};
 use outlive::wait::{Key, WaitSet};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
+use crate::described::Both;
 use crate::errors::{Raise, Raised, raise};
 use crate::handle_mutex::HandleMutex;
 use crate::lender;
 use crate::named::Named;
 use crate::open::Left;
+use crate::reply::Reply;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, detached, passed, wait};
 
@@ -34,7 +38,7 @@ pub(crate) struct Begun {
 
 impl Begun {
     /// Returns the next reply; `None` after the last. `TimedOut`: none yet.
-    fn look(&mut self) -> Result<Option<Reply>, CallError> {
+    fn look(&mut self) -> Result<Option<rpc::Reply>, CallError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
@@ -76,10 +80,13 @@ pub(crate) struct Call {
     // They are dropped in this order.
     set: HandleMutex<Option<WaitSet>>,
     begun: lender::Lent<rpc::Client, Begun>,
-    /// The first reply.
+    /// The first reply, if it was returned as bytes.
     answer: PyOnceLock<Py<PyBytes>>,
+    /// Whether a reply was returned.
+    answered: AtomicBool,
     cancelled: AtomicBool,
     of: Named,
+    types: Arc<Both>,
 }
 
 impl Call {
@@ -87,40 +94,99 @@ impl Call {
         py: Python<'_>,
         lender: &Arc<Lender>,
         of: &Named,
+        types: &Arc<Both>,
         request: &Given<'_>,
         until: Until,
+    ) -> PyResult<Call> {
+        request.with(py, |bytes| {
+            Call::begin_by(py, lender, of, types, until, |client, deadline| {
+                client.begin_until(bytes, deadline)
+            })
+        })?
+    }
+
+    /// Begins a call by `begin`, which waits until the deadline that it gets.
+    pub(crate) fn begin_by(
+        py: Python<'_>,
+        lender: &Arc<Lender>,
+        of: &Named,
+        types: &Arc<Both>,
+        until: Until,
+        mut begin: impl FnMut(&'static rpc::Client, Deadline) -> Result<rpc::Call<'static>, CallError>,
     ) -> PyResult<Call> {
         let late = CallError::TimedOut { begun: false };
         let Some(inside) = lender.lock_until(py, until)? else { return Err(late.raise(py)) };
         // SAFETY: a `Lent` keeps the lender, and calls of this one are made inside.
         let client = unsafe { inside.lender() };
-        let begun = request.with(py, |bytes| {
-            wait(py, until, |deadline| match client.begin_until(bytes, deadline) {
-                Err(CallError::TimedOut { .. }) => None,
-                other => Some(other),
-            })
-        })??;
+        let begun = wait(py, until, |deadline| match begin(client, deadline) {
+            Err(CallError::TimedOut { .. }) => None,
+            other => Some(other),
+        })?;
         let call = begun.unwrap_or(Err(late)).raised(py)?;
         Ok(Call {
             set: HandleMutex::new(None),
             begun: lender::Lent::new(Begun { call, failed: None }, lender),
             answer: PyOnceLock::new(),
+            answered: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             of: of.clone(),
+            types: Arc::clone(types),
         })
     }
 
-    /// Returns the next reply, by a look and, as long as there is none, a wait; `None` after the
-    /// last.
+    /// Returns the reply where it lies; cancels the call when the time is over.
+    pub(crate) fn reply_or_cancel(&self, py: Python<'_>, until: Until) -> PyResult<Reply> {
+        match self.wait_for_reply(py, until, |reply| self.in_place(reply))? {
+            Some(Some(reply)) => Ok(reply),
+            Some(None) => Err(CallError::Dropped.raise(py)),
+            // Whether it was begun is known once the call is over.
+            None => Err(CallError::TimedOut { begun: !self.cancel(py)? }.raise(py)),
+        }
+    }
+
+    fn in_place(&self, reply: rpc::Reply) -> Reply {
+        self.answered.store(true, Ordering::Relaxed);
+        Reply::new(reply, &self.of, &self.types)
+    }
+
+    /// Returns the next reply as bytes; `None` after the last.
     fn next_reply<'py>(
         &self,
         py: Python<'py>,
         until: Until,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = self.wait_for_reply(py, until, |reply| {
+            let reply = PyBytes::new(py, &reply);
+            self.answer.get_or_init(py, || reply.clone().unbind());
+            self.answered.store(true, Ordering::Relaxed);
+            reply
+        })?;
+        found.map_or_else(|| Err(self.late(py)), Ok)
+    }
+
+    /// Returns the error of a call that goes on after the time is over.
+    fn late(&self, py: Python<'_>) -> PyErr {
+        let begun = match self.begun.lock_until(py, Until::NEVER) {
+            Ok(Some(begun)) => begun.as_ref().is_some_and(|begun| begun.call.is_begun()),
+            Ok(None) => false,
+            Err(error) => return error,
+        };
+        CallError::TimedOut { begun }.raise(py)
+    }
+
+    /// Returns the next reply, as `made` makes it, by a look and, as long as there is none, a wait.
+    /// `Some(None)`: there are no more. `None`: the time is over.
+    fn wait_for_reply<T>(
+        &self,
+        py: Python<'_>,
+        until: Until,
+        made: impl Fn(rpc::Reply) -> T,
+    ) -> PyResult<Option<Option<T>>> {
         loop {
-            match self.look(py, until)? {
-                Ok(reply) => return Ok(reply),
+            match self.look(py, until, &made)? {
+                Ok(reply) => return Ok(Some(reply)),
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
+                Err(CallError::TimedOut { .. }) => return Ok(None),
                 Err(other) => return Err(other.raise(py)),
             }
             // After the client, never inside it: a thread that waits has the set.
@@ -144,11 +210,12 @@ impl Call {
         }
     }
 
-    fn look<'py>(
+    fn look<T>(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         until: Until,
-    ) -> PyResult<Result<Option<Bound<'py, PyBytes>>, CallError>> {
+        made: &impl Fn(rpc::Reply) -> T,
+    ) -> PyResult<Result<Option<T>, CallError>> {
         let Some(mut begun) = self.begun.lock_until(py, until)? else {
             return Ok(Err(CallError::TimedOut { begun: false }));
         };
@@ -157,11 +224,7 @@ impl Call {
         };
         let found = detached(py, || begun.look());
         // Still inside: a thread that finds the call over finds its reply.
-        Ok(found.map(|reply| {
-            let reply = PyBytes::new(py, &reply?);
-            self.answer.get_or_init(py, || reply.clone().unbind());
-            Some(reply)
-        }))
+        Ok(found.map(|reply| reply.map(made)))
     }
 
     /// Adds the call to a set.
@@ -189,6 +252,9 @@ impl Call {
             None => match self.answer.get(py) {
                 // Another thread was first.
                 Some(answer) => Ok(answer.bind(py).clone()),
+                None if self.answered.load(Ordering::Relaxed) => {
+                    Err(PyRuntimeError::new_err("the reply was returned already, by ``reply``"))
+                }
                 None => Err(CallError::Dropped.raise(py)),
             },
         }
@@ -203,6 +269,15 @@ impl Call {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         self.next_reply(py, Until::timeout(timeout)?)
+    }
+
+    /// Waits for the next reply and returns it where it lies in shared memory, without a copy; None
+    /// after the last. ``CallTimeout`` as in ``result``.
+    #[pyo3(signature = (timeout=None))]
+    fn reply(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Reply>> {
+        let until = Until::timeout(timeout)?;
+        let found = self.wait_for_reply(py, until, |reply| self.in_place(reply))?;
+        found.map_or_else(|| Err(self.late(py)), Ok)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -280,10 +355,10 @@ impl Call {
         self.close(py)
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
+    fn __repr__(&self) -> String {
         let state = if self.cancelled.load(Ordering::Relaxed) {
             "cancelled"
-        } else if self.answer.get(py).is_some() {
+        } else if self.answered.load(Ordering::Relaxed) {
             "answered"
         } else {
             "in flight"

@@ -153,6 +153,10 @@ public:
     }
     /** Sends the reply; never waits. EPIPE: the client died. */
     expected<void> send() && { return detail::done(outlive_reply_loan_send(handle_.release())); }
+    /** Gives the memory back, and tells the client why it gets no reply: see `Request::fail`. */
+    expected<void> fail(const std::string &why) && {
+        return detail::done(outlive_reply_loan_fail(handle_.release(), why.c_str()));
+    }
 
 private:
     friend class Request;

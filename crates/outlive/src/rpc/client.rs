@@ -430,10 +430,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         Ok(InPlace::own(&self.slots.service, me, object, len, self.slots.process)?)
     }
 
-    /// Sends the request that has been written in place.
+    /// Sends the request that has been written in place; then [`InPlace::sent`] must be called.
     pub(super) fn begin_in_place(
         &self,
-        object: InPlace,
+        object: &InPlace,
         deadline: Deadline,
     ) -> Result<Call<'_, R>, CallError> {
         let me = self.slots.me_of_owner()?;
@@ -443,12 +443,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
                 object.put(call.request_position())
             })
         };
-        let call = match ask() {
-            Ok(call) => call,
-            Err(error) => self.begin_slow(me, error, deadline, ask)?,
-        };
-        object.sent();
-        Ok(call)
+        match ask() {
+            Ok(call) => Ok(call),
+            Err(error) => self.begin_slow(me, error, deadline, ask),
+        }
     }
 
     /// Sends the request that lies in an object of the calling thread's. After an error the object

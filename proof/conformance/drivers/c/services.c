@@ -33,6 +33,15 @@ static void client_begin(void) {
     OK();
 }
 
+static void client_loan(void) {
+    outlive_request_loan_t *loan = NULL;
+    make_message(words[2]);
+    TRY(outlive_client_loan(it()->in, message_size, until(words[3]), &loan));
+    memcpy(outlive_request_loan_data(loan), message, message_size);
+    TRY(outlive_request_loan_begin(loan, until(words[3]), &call));
+    OK();
+}
+
 static void client_next(void) {
     outlive_reply_t *reply = NULL;
     TRY(outlive_call_next(call, until(words[1]), &reply));
@@ -89,6 +98,22 @@ static void server_reply(void) {
     OK();
 }
 
+static void server_reply_loan(void) {
+    outlive_reply_loan_t *loan = NULL;
+    make_message(words[1]);
+    TRY(outlive_request_loan(asked(), message_size, &loan));
+    memcpy(outlive_reply_loan_data(loan), message, message_size);
+    TRY(outlive_reply_loan_send(loan));
+    OK();
+}
+
+static void server_fail_loan(void) {
+    outlive_reply_loan_t *loan = NULL;
+    TRY(outlive_request_loan(asked(), strtoul(words[1], NULL, 10), &loan));
+    TRY(outlive_reply_loan_fail(loan, words[2]));
+    OK();
+}
+
 static void server_drop(void) {
     outlive_request_release(asked());
     OK();
@@ -106,9 +131,9 @@ CALL(server_finish, outlive_stream_finish(ended()))
 CALL(server_fail_stream, outlive_stream_fail(ended(), words[1]))
 
 const struct verb service_verbs[] = {
-    V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, next, 1),
+    V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, loan, 3), V(client, next, 1),
     V(client, failure, 0),
     V(server, open, 1), V(server, next, 2), V(server, client, 0), V(server, cancelled, 0), V(server, wait_cancelled, 1),
-    V(server, reply, 1), V(server, fail, 1), V(server, fail_stream, 1), V(server, drop, 0),
+    V(server, reply, 1), V(server, reply_loan, 1), V(server, fail_loan, 2), V(server, fail, 1), V(server, fail_stream, 1), V(server, drop, 0),
     V(server, stream, 0), V(server, send, 2), V(server, finish, 0), END,
 };

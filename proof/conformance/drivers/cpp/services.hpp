@@ -28,6 +28,15 @@ public:
         if (verb == "cancelled") return ok(request_.value().is_cancelled() ? "yes" : "no");
         if (verb == "wait_cancelled") return request_.value().wait_cancelled(until(args.at(0))).value(), ok();
         if (verb == "reply") return request().reply(message(args.at(0))).value(), ok();
+        if (verb == "reply_loan") {
+            auto bytes = message(args.at(0));
+            auto loan = request().loan(bytes.size()).value();
+            std::ranges::copy(bytes, loan.bytes().begin());
+            return std::move(loan).send().value(), ok();
+        }
+        if (verb == "fail_loan") {
+            return request().loan(std::stoul(args.at(0))).value().fail(args.at(1)).value(), ok();
+        }
         if (verb == "fail") return request().fail(args.at(0)).value(), ok();
         if (verb == "fail_stream") return std::move(stream_.value()).fail(args.at(0)).value(), ok();
         if (verb == "drop") return request_.reset(), ok();
@@ -54,6 +63,12 @@ private:
         outlive::Client &client = find(clients_, name);
         if (verb == "call") return ok(show(client.call(message(args.at(1)), until(args.at(2))).value().bytes()));
         if (verb == "begin") return call_.emplace(client.begin(message(args.at(1)), until(args.at(2))).value()), ok();
+        if (verb == "loan") {
+            auto bytes = message(args.at(1));
+            auto loan = client.loan(bytes.size(), until(args.at(2))).value();
+            std::ranges::copy(bytes, loan.bytes().begin());
+            return call_.emplace(std::move(loan).begin(until(args.at(2))).value()), ok();
+        }
         throw Wrong{"Usage", verb};
     }
 

@@ -40,6 +40,14 @@ impl Services {
                     Some(client.begin_timeout(&answer::message(message)?, answer::span(span)?)?);
                 done()
             }
+            ("client.loan", [name, message, span]) => {
+                let client: &'static Client = *find(&mut self.clients, name)?;
+                let (message, span) = (answer::message(message)?, answer::span(span)?);
+                let mut loan = client.loan_timeout(message.len(), span)?;
+                loan.copy_from_slice(&message);
+                self.pending = Some(loan.begin_timeout(span)?);
+                done()
+            }
             ("client.next", [span]) => {
                 let pending =
                     self.pending.as_mut().ok_or_else(|| Refusal::new("Usage", "no call"))?;
@@ -86,6 +94,18 @@ impl Services {
             }
             ("server.reply", [message]) => {
                 self.request()?.reply(&answer::message(message)?)?;
+                done()
+            }
+            ("server.reply_loan", [message]) => {
+                let message = answer::message(message)?;
+                let mut loan = self.request()?.loan(message.len())?;
+                loan.copy_from_slice(&message);
+                loan.send()?;
+                done()
+            }
+            ("server.fail_loan", [size, why]) => {
+                let size = size.parse().map_err(|_| Refusal::new("Usage", "a number of bytes"))?;
+                self.request()?.loan(size)?.fail(why)?;
                 done()
             }
             ("server.fail", [why]) => {
