@@ -28,6 +28,7 @@ mod cancellation;
 mod client;
 mod client_call;
 mod client_slot;
+mod client_stream;
 mod error;
 mod in_place;
 mod layout;
@@ -35,6 +36,7 @@ mod loan;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod own_slots;
+mod parts;
 mod readiness;
 mod reply;
 mod request;
@@ -47,8 +49,10 @@ mod usage;
 
 pub use client::Client;
 pub use client_call::Call;
+pub use client_stream::RequestStream;
 pub use error::CallError;
 pub use loan::{ReplyLoan, RequestLoan};
+pub use parts::Part;
 pub use reply::Reply;
 pub use request::Request;
 pub use server::Server;
@@ -67,6 +71,8 @@ const _: () = {
     may_be_spawned::<Call<'static>>();
     may_be_spawned::<Reply>();
     may_be_spawned::<Request>();
+    may_be_spawned::<RequestStream<'static>>();
+    may_be_spawned::<Part>();
     may_be_spawned::<Stream>();
     may_be_spawned::<RequestLoan<'static>>();
     may_be_spawned::<ReplyLoan>();
