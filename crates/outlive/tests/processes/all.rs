@@ -83,6 +83,7 @@ mod rpc;
 mod rpc_deaths;
 mod rpc_failures;
 mod rpc_in_place;
+mod rpc_parts;
 mod rpc_values;
 mod runner;
 mod rw_lock;
@@ -189,6 +190,7 @@ const ALL: &[&[runner::Check]] = &[
     rpc_deaths::CHECKS,
     rpc_failures::CHECKS,
     rpc_in_place::CHECKS,
+    rpc_parts::CHECKS,
     rpc_values::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,
