@@ -12,11 +12,15 @@
  *   dead[r]       a notifier has ended; its token's word
  *   qS0, qS1, qT  kernel queues: on the sequences, on the token of notifier 2
  *
- * set     1. look at all: all ready are told, and taken away (so that they are ready once)
- *         2. for each: s := seq; num := the next odd number      3. look at all again
+ * set     1. look at those that are new (at first: all): all ready are told, and taken away (so that
+ *            they are ready once)
+ *         2. for each new: s := seq; num := the next odd number   3. look at those again; those that
+ *            are not ready are idle from now on, and stand on s and on the writer's end
  *         4. sleep on {seq[0] == s0, seq[1] == s1, the writer's token}, word by word: the kernel
  *            compares each as it is queued
- *         5. on any return from 1. The kernel's index is one of those woken; it is not used.
+ *         5. on any return compare: a source whose seq is no longer s, or whose writer is dead, is
+ *            new; if there is none, all are. From 1. The kernel's index is one of those woken; it is
+ *            not used.
  * notifier  publish; n := num; odd: seq++, wake all, num: n -> n + 1
  *
  * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged
@@ -35,8 +39,9 @@
  *   TAKEBACK    a set that wakes takes its number back
  *   CLEARFIRST  the notifier clears before it wakes (and is killed in between; another, live, then
  *               finds it even)
- *   INDEX       after a sleep only the source whose index the kernel returned is looked at, before
- *               and after step 2
+ *   VALUELATE   the value to compare with is read behind the look of step 3
+ *   OLDTICKET   for a source that is new after a sleep no number is written again
+ *   NOALL       (STOP) a wake that no change explains makes no source new
  *   NOTIMER     (STOP) a set makes no recheck
  *   NOTOKEN     the writer's token is not in the set
  */
@@ -148,26 +153,21 @@ end_stop:	killed[me];
 #endif
 }
 
-inline look(me) {
-	d_step {
-#ifdef INDEX
-		if :: first || hint[me]==0 -> if :: READY(0) -> told[2*me]=told[2*me]|msg[0] :: else fi :: else fi;
-		if :: first || hint[me]==1 -> if :: READY(1) -> told[2*me+1]=1 :: else fi :: else fi;
-#else
-		if :: READY(0) -> told[2*me]=told[2*me]|msg[0] :: else fi;
-		if :: READY(1) -> told[2*me+1]=1 :: else fi;
-#endif
-	}
-}
 #define NEW(q,w) (READY(q) && (msg[q] & (7-told[2*w+q])))
 #define NEWS(me) (NEW(0,me) || NEW(1,me))
 #define KEPT(q,w) ((acked[q] & (7-told[2*w+q]))==0)
 
-#ifdef INDEX
-#define SEES(me) (first -> NEWS(me) : (hint[me]==0 && NEW(0,me) || hint[me]==1 && NEW(1,me)))
-#else
-#define SEES(me) NEWS(me)
+#define SEES(me) ((!i0 && NEW(0,me)) || (!i1 && NEW(1,me)))
+
+inline look(me) {
+	d_step {
+#ifdef STOP
+		if :: SEES(me) -> spent=0 :: else fi;
 #endif
+		if :: !i0 && READY(0) -> told[2*me]=told[2*me]|msg[0] :: else fi;
+		if :: !i1 && READY(1) -> told[2*me+1]=1 :: else fi
+	}
+}
 
 inline announce(q,s) {
 #ifdef SEQLATE
@@ -179,24 +179,62 @@ inline announce(q,s) {
 #endif
 }
 
+inline prepare(q,i,s) {
+	if
+#ifdef OLDTICKET
+	:: !i && !first -> s=seq[q]
+	:: !i && first -> announce(q,s)
+#else
+	:: !i -> announce(q,s)
+#endif
+	:: else
+	fi
+}
+
+/* step 5: a load for each source. What has changed once has changed later, too. */
+inline compare(me) {
+	atomic { if :: seq[0]!=s0 || (t && dead[2]) -> i0=0 :: else fi };
+#ifndef ONE
+	atomic { if :: seq[1]!=s1 -> i1=0 :: else fi };
+#endif
+#ifndef NOALL
+	atomic { if :: i0 && i1 -> i0=0; i1=0 :: else fi };
+#endif
+#ifdef OLDTICKET
+	first=0;
+#endif
+	ok=0
+}
+
 proctype W(byte me) {
-	byte s0, s1; bool ok, t, first;
+	byte s0, s1; bool ok, t, first, i0, i1;
+#ifdef STOP
+	bool spent;	/* a recheck that told nothing is not made again: it would find no more */
+#endif
+#ifdef OLDTICKET
 	first=1;
+#endif
 #ifdef STOP
 	{
 #endif
 	do
 	:: look(me);
-		announce(0,s0);
+		prepare(0,i0,s0);
 #ifndef ONE
-		announce(1,s1);
+		prepare(1,i1,s1);
 #endif
 		/* what the look finds: news, or a notifier that writes there at this moment */
 		ok=1;
-#ifdef NOAGAIN
-		t = writing && !dead[2];
-#else
-		atomic { if :: SEES(me) -> goto again :: else -> t = writing && !dead[2] fi };
+		atomic {
+			if
+#ifndef NOAGAIN
+			:: SEES(me) -> ok=0; goto again
+#endif
+			:: else -> t = (i0 -> t : writing && !dead[2]); i0=1; i1=1
+			fi
+		};
+#ifdef VALUELATE
+		s0=seq[0]; s1=seq[1];
 #endif
 #ifndef NOTOKEN
 		if :: t -> atomic { if :: dead[2] -> ok=0 :: else -> tw=1 fi } :: else fi;
@@ -213,14 +251,15 @@ proctype W(byte me) {
 		:: ok -> asleep[me]=1;
 #ifdef STOP
 #ifndef NOTIMER
-end_asleep:	atomic { (woken[me] || NEWS(me) || (t && dead[2])) ->
+end_asleep:	atomic { (woken[me] || (NEWS(me) && !spent) || (t && dead[2])) ->
+				spent=!woken[me];
 #else
 end_asleep:	atomic { woken[me] ->
 #endif
-				first=0; asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 };
+				asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 };
 			if :: t && dead[2] -> waketoken() :: else fi
 #else
-end_asleep:	atomic { woken[me] -> first=0; asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 }
+end_asleep:	atomic { woken[me] -> asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 }
 #endif
 		:: else -> atomic { woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 }
 		fi;
@@ -228,11 +267,12 @@ end_asleep:	atomic { woken[me] -> first=0; asleep[me]=0; woken[me]=0; qS0[me]=0;
 		atomic { if :: num[0]&1 && me==0 -> num[0]++ :: else fi };
 		atomic { if :: num[1]&1 && me==0 -> num[1]++ :: else fi };
 #endif
-again:		atomic { s0=0; s1=0; ok=0; t=0 }
+		compare(me);
+again:		skip
 	od
 #ifdef STOP
 	} unless { stopped[me];
-		atomic { s0=0; s1=0; ok=0; t=0; first=0; asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 };
+		atomic { s0=0; s1=0; ok=0; t=0; first=0; spent=0; i0=0; i1=0; asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 };
 end_stop:	(false)
 	}
 #endif

@@ -214,6 +214,16 @@
 #define OUTLIVE_WAIT_SPIN 2
 
 /**
+ * It was not there before.
+ */
+#define OUTLIVE_APPEARED 1
+
+/**
+ * It is there no more: a name was removed, a node has given its name up, or its process has died.
+ */
+#define OUTLIVE_VANISHED 2
+
+/**
  * In an `outlive_place_t`: an `outlive_mutex_t`.
  */
 #define OUTLIVE_MUTEX 2
@@ -505,6 +515,12 @@ typedef struct outlive_call_t outlive_call_t;
 typedef struct outlive_client_t outlive_client_t;
 
 /**
+ * What the configuration files say: the page "Configure a machine" of the book has all keys. All
+ * threads may use it at once.
+ */
+typedef struct outlive_config_t outlive_config_t;
+
+/**
  * A domain: a folder on a memory file system in which processes find each other; every named
  * object is a file in it. There is no daemon to start, and nothing to set up. All threads may use
  * it at once.
@@ -751,6 +767,33 @@ typedef struct outlive_attribute_t {
    */
   const char *value;
 } outlive_attribute_t;
+
+/**
+ * What has appeared in a domain, or vanished from it. Its size never changes.
+ */
+typedef struct outlive_change_t {
+  /**
+   * OUTLIVE_APPEARED or OUTLIVE_VANISHED.
+   */
+  uint32_t what;
+  /**
+   * Of a node: its process's token. Of a thing: 0.
+   */
+  uint32_t token;
+  /**
+   * The name of the thing or the node.
+   */
+  const char *name;
+  /**
+   * Of a thing: its kind, as `outlive list` has it (`topic`, `mutex`, `job queue`); empty when it
+   * cannot be told: a damaged file, or one that has gone already. Of a node: `node`.
+   */
+  const char *kind;
+  /**
+   * 0.
+   */
+  uint64_t reserved[2];
+} outlive_change_t;
 
 /**
  * Where in a record a primitive lies, and of which kind: `OUTLIVE_PLACE(type, member,
@@ -1892,7 +1935,7 @@ void outlive_domain_watch_close(struct outlive_domain_watch_t *watch);
 /**
  * Waits until the domain's contents differ from those of the last call, or until the deadline; the
  * first call returns at once. `*things` and `*nodes` are how many there are now;
- * `outlive_domain_nodes` lists the nodes.
+ * `outlive_domain_watch_next` says what has appeared and what has vanished.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing has changed; EINVAL, EUSERS, and errors of
  * the system.
@@ -1901,6 +1944,18 @@ int outlive_domain_watch_changed(struct outlive_domain_watch_t *watch,
                                  outlive_deadline_t deadline,
                                  size_t *things,
                                  size_t *nodes);
+
+/**
+ * Returns the next of what has appeared or vanished until the last
+ * `outlive_domain_watch_changed`, first what has vanished; all that was there at the first of these
+ * calls has appeared. Never waits. What comes and goes between two of those calls is not told, nor a
+ * thing that was removed and made anew.
+ *
+ * Owner: the watch has the change's texts, until the next call with it.
+ *
+ * Errors: EAGAIN: that was all; EINVAL, and errors of the system.
+ */
+int outlive_domain_watch_next(struct outlive_domain_watch_t *watch, struct outlive_change_t *change);
 
 /**
  * Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, then initialised
@@ -3272,10 +3327,78 @@ uint32_t outlive_publisher_subscriber_count(const struct outlive_publisher_t *pu
 void outlive_publisher_assert_liveliness(struct outlive_publisher_t *publisher);
 
 /**
+ * Returns how often this publisher has stopped waiting for a reliable subscriber that was in its way
+ * for longer than its `max_blocking`. 0 for NULL.
+ */
+uint64_t outlive_publisher_stopped_waiting(const struct outlive_publisher_t *publisher);
+
+/**
  * Returns how many periods have passed without a message of this publisher: those before its last
  * message, and those that a wait set has taken since. 0 for NULL, and without a period.
  */
 uint64_t outlive_publisher_missed(const struct outlive_publisher_t *publisher);
+
+/**
+ * Reads that file alone; `path` NULL: the files of `$OUTLIVE_CONFIG`, of the user and of the system,
+ * as far as they exist. (`outlive_domain_open` reads them by itself, for the default domain.)
+ *
+ * Owner: `*config` is the caller's, until `outlive_config_close`.
+ *
+ * Errors: EINVAL: a file is no TOML, has an unknown key or an impossible value; `outlive_last_error`
+ * says where. ENOENT: `path` is not there; EACCES, and errors of the system.
+ */
+int outlive_config_load(const char *path, struct outlive_config_t **config);
+
+/**
+ * Closes a configuration. Passing NULL has no effect.
+ */
+void outlive_config_close(struct outlive_config_t *config);
+
+/**
+ * Writes the name of the profile that holds for the topic of that name into `buffer`: of the first
+ * that has a pattern which fits.
+ *
+ * Errors: ENOENT: no profile holds for it; EMSGSIZE: the name does not fit with its NUL; EINVAL.
+ */
+int outlive_config_profile(const struct outlive_config_t *config, const char *topic, char *buffer, size_t capacity);
+
+/**
+ * Returns how handles wait that no profile says anything else of, `wait.strategy`: one of the
+ * OUTLIVE_WAIT numbers; OUTLIVE_WAIT_ADAPTIVE where no file says it, and for NULL.
+ */
+uint32_t outlive_config_wait(const struct outlive_config_t *config);
+
+/**
+ * Sets in `options` what the profile of the topic of that name says of topics, and leaves the rest
+ * as it is; all of it, if no profile holds for that name. Begin `options` with
+ * OUTLIVE_TOPIC_OPTIONS_INIT; what is set after this call wins. `stamps = true` holds for a new topic;
+ * a topic that is there is taken with or without.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_config_topic(const struct outlive_config_t *config,
+                         const char *topic,
+                         struct outlive_topic_options_t *options);
+
+/**
+ * Sets in `options` what the profile of the topic of that name says of publishers, as
+ * `outlive_config_topic` does. Begin `options` with OUTLIVE_PUBLISHER_OPTIONS_INIT.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_config_publisher(const struct outlive_config_t *config,
+                             const char *topic,
+                             struct outlive_publisher_options_t *options);
+
+/**
+ * Sets in `options` what the profile of the topic of that name says of subscribers, as
+ * `outlive_config_topic` does. Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_config_subscriber(const struct outlive_config_t *config,
+                              const char *topic,
+                              struct outlive_subscriber_options_t *options);
 
 /**
  * Closes a subscriber. Samples that it took stay valid. Passing NULL has no effect.

@@ -20,6 +20,7 @@
 #define OUTLIVE_HPP
 
 #include "outlive/condvar.hpp"
+#include "outlive/config.hpp"
 #include "outlive/described.hpp"
 #include "outlive/domain.hpp"
 #include "outlive/jobs.hpp"

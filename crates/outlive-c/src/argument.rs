@@ -166,6 +166,48 @@ pub(crate) unsafe fn options<T: Copy>(given: *const T, default: T) -> Result<T, 
     Ok(options)
 }
 
+/// Changes an options struct of the C caller's, as much of it as its size says.
+///
+/// # Safety
+/// As [`options`]; no other thread uses the struct.
+pub(crate) unsafe fn with_options<T: Copy>(
+    given: *mut T,
+    change: impl FnOnce(&mut T),
+) -> Result<(), Failure> {
+    if given.is_null() {
+        return Err(missing("options"));
+    }
+    // SAFETY: all bit patterns of `T` are values, as the caller guarantees: so are zeroes.
+    let default = unsafe { core::mem::zeroed::<T>() };
+    // SAFETY: the caller guarantees a struct of as many bytes as its first field says.
+    let mut now = unsafe { options(given, default) }?;
+    // SAFETY: as above; `options` has refused a size that cannot be.
+    let size = unsafe { given.cast::<usize>().read() };
+    change(&mut now);
+    // SAFETY: `size` is no more than either struct has, and no other thread uses it. The size, which
+    // is the first field, is written as it was read.
+    unsafe {
+        let from = (&raw const now).cast::<u8>();
+        core::ptr::copy_nonoverlapping(from, given.cast::<u8>(), size.min(size_of::<T>()));
+    }
+    Ok(())
+}
+
+/// Copies a text with its NUL into the C caller's buffer.
+///
+/// # Safety
+/// The C caller passes `capacity` writable bytes at `buffer`.
+pub(crate) unsafe fn give(
+    value: &str,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> Result<(), Failure> {
+    let mut bytes = value.as_bytes().to_vec();
+    bytes.push(0);
+    // SAFETY: the caller guarantees `capacity` writable bytes at `buffer`.
+    unsafe { fill(&bytes, buffer.cast(), capacity) }
+}
+
 /// Copies as much as fits into the C caller's buffer, and returns EMSGSIZE if not all does.
 ///
 /// # Safety

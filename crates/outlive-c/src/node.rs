@@ -1,12 +1,11 @@
-//! Nodes, attributes, and following what comes and goes in a domain.
+//! Nodes and attributes.
 
 use std::ffi::{c_char, c_int};
 
-use outlive::node::{DomainWatch, Node, NodeInfo};
+use outlive::node::{Node, NodeInfo};
 
-use crate::argument::{borrow, borrow_mut, fill, handle_out, items, out, text, text_or_none};
+use crate::argument::{borrow, borrow_mut, give, handle_out, items, out, text, text_or_none};
 use crate::code::{Failure, entry};
-use crate::deadline::{in_time, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, id, outlive_domain_t};
 
 /// A free pair of a key and a value, both UTF-8.
@@ -24,9 +23,6 @@ pub struct outlive_node_t {
     _node: Node,
 }
 
-/// Follows which things and nodes a domain has. One thread at a time may use it.
-pub struct outlive_domain_watch_t(pub(crate) DomainWatch);
-
 /// Returns pairs from C.
 ///
 /// # Safety
@@ -42,17 +38,6 @@ unsafe fn pairs<'a>(
             .map(|pair| Ok((text(pair.key, "a key")?, text(pair.value, "a value")?)))
             .collect()
     }
-}
-
-/// Copies a text with its NUL into the C caller's buffer.
-///
-/// # Safety
-/// The C caller passes `capacity` writable bytes at `buffer`.
-unsafe fn give(value: &str, buffer: *mut c_char, capacity: usize) -> Result<(), Failure> {
-    let mut bytes = value.as_bytes().to_vec();
-    bytes.push(0);
-    // SAFETY: the caller guarantees `capacity` writable bytes at `buffer`.
-    unsafe { fill(&bytes, buffer.cast(), capacity) }
 }
 
 fn no_attribute(key: &str) -> Failure {
@@ -255,58 +240,5 @@ pub unsafe extern "C" fn outlive_node_attribute(
         let value = node.attributes.get(key).ok_or_else(|| no_attribute(key))?;
         // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
         unsafe { give(value, buffer, capacity) }
-    })
-}
-
-/// Follows what appears in the domain and what vanishes from it: things, and processes that have a
-/// name.
-///
-/// Owner: `*watch` is the caller's, until `outlive_domain_watch_close`.
-///
-/// Errors: EINVAL.
-///
-/// If a process dies that has a name, that is a change. What it made stays.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_domain_watch_open(
-    domain: *const outlive_domain_t,
-    watch: *mut *mut outlive_domain_watch_t,
-) -> c_int {
-    entry(|| {
-        // SAFETY: the C caller passes a place for `watch` and a live domain.
-        let (out, domain) = unsafe { (handle_out(watch)?, borrow(domain, "a domain")?) };
-        out.put(Box::into_raw(Box::new(outlive_domain_watch_t(domain.0.watch()))));
-        Ok(())
-    })
-}
-
-/// Closes a watch. Passing NULL has no effect.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_domain_watch_close(watch: *mut outlive_domain_watch_t) {
-    // SAFETY: the C caller passes NULL or a live handle, which it gives up.
-    unsafe { close(watch) }
-}
-
-/// Waits until the domain's contents differ from those of the last call, or until the deadline; the
-/// first call returns at once. `*things` and `*nodes` are how many there are now;
-/// `outlive_domain_nodes` lists the nodes.
-///
-/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing has changed; EINVAL, EUSERS, and errors of
-/// the system.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn outlive_domain_watch_changed(
-    watch: *mut outlive_domain_watch_t,
-    deadline: outlive_deadline_t,
-    things: *mut usize,
-    nodes: *mut usize,
-) -> c_int {
-    entry(|| {
-        // SAFETY: the C caller passes a live watch that no other thread uses, and two places.
-        let (watch, things, nodes) =
-            unsafe { (borrow_mut(watch, "a watch")?, out(things)?, out(nodes)?) };
-        let now =
-            in_time(watch.0.changed_until(moment_or_past(deadline))?, deadline, libc::EAGAIN)?;
-        things.put(now.names.len());
-        nodes.put(now.nodes.len());
-        Ok(())
     })
 }

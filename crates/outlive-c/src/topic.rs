@@ -43,6 +43,16 @@ fn durability(number: u32) -> Result<Option<Durability>, Failure> {
     }
 }
 
+/// Returns the number of a durability.
+pub(crate) fn durability_number(durability: Durability) -> u32 {
+    match durability {
+        Durability::Volatile => OUTLIVE_VOLATILE,
+        Durability::TransientLocal => OUTLIVE_TRANSIENT_LOCAL,
+        Durability::Persistent => OUTLIVE_PERSISTENT,
+        _ => OUTLIVE_DURABILITY_ANY,
+    }
+}
+
 /// A topic, open in this process; its publishers and subscribers are made from it. All threads may
 /// use it at once.
 pub struct outlive_topic_t(pub(crate) Topic<[u8]>);
@@ -287,12 +297,7 @@ pub unsafe extern "C" fn outlive_topic_config(
             wait: 0,
             reliable: u32::from(found.reliable),
             payload: core::ptr::null(),
-            durability: match found.durability {
-                Durability::Volatile => OUTLIVE_VOLATILE,
-                Durability::TransientLocal => OUTLIVE_TRANSIENT_LOCAL,
-                Durability::Persistent => OUTLIVE_PERSISTENT,
-                _ => OUTLIVE_DURABILITY_ANY,
-            },
+            durability: durability_number(found.durability),
             as_is: 0,
             max_publishers: found.max_publishers,
             max_subscribers: found.max_subscribers,
@@ -651,6 +656,16 @@ pub unsafe extern "C" fn outlive_publisher_assert_liveliness(publisher: *mut out
     if let Some(publisher) = unsafe { publisher.as_ref() } {
         publisher.0.assert_liveliness();
     }
+}
+
+/// Returns how often this publisher has stopped waiting for a reliable subscriber that was in its way
+/// for longer than its `max_blocking`. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_publisher_stopped_waiting(
+    publisher: *const outlive_publisher_t,
+) -> u64 {
+    // SAFETY: the C caller passes a live publisher.
+    entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.stopped_waiting()))
 }
 
 /// Returns how many periods have passed without a message of this publisher: those before its last

@@ -11,6 +11,15 @@ pub const OUTLIVE_WAIT_BLOCK: u32 = 1;
 /// Spin for long before sleeping: the lowest latency, at the price of a busy processor.
 pub const OUTLIVE_WAIT_SPIN: u32 = 2;
 
+/// Returns the number of a strategy.
+pub(crate) fn wait_number(strategy: WaitStrategy) -> u32 {
+    match strategy {
+        WaitStrategy::Block => OUTLIVE_WAIT_BLOCK,
+        WaitStrategy::Spin => OUTLIVE_WAIT_SPIN,
+        _ => OUTLIVE_WAIT_ADAPTIVE,
+    }
+}
+
 pub(crate) fn wait(number: u32) -> Result<WaitStrategy, Failure> {
     match number {
         OUTLIVE_WAIT_ADAPTIVE => Ok(WaitStrategy::Adaptive),

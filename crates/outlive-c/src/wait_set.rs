@@ -15,7 +15,6 @@ use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, peer};
 use crate::event::{EventHandle, LatchHandle, outlive_event_t, outlive_latch_t};
 use crate::jobs::outlive_job_queue_t;
-use crate::node::outlive_domain_watch_t;
 use crate::notifier::outlive_listener_t;
 use crate::place::find;
 use crate::queue::outlive_receiver_t;
@@ -24,6 +23,7 @@ use crate::server::{outlive_request_t, outlive_server_t};
 use crate::state::outlive_state_t;
 use crate::subscriber::outlive_subscriber_t;
 use crate::topic::{outlive_publisher_t, outlive_topic_t};
+use crate::watch::outlive_domain_watch_t;
 
 /// A set of sources to wait for, all of one domain. One thread at a time may use it.
 pub struct outlive_wait_set_t {
@@ -539,7 +539,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_domain_watch(
     entry(|| {
         // SAFETY: the C caller passes a live watch, a live set that no other thread uses, and a
         // place for `key`.
-        unsafe { add(set, &borrow(watch, "a watch")?.0, key) }.map(drop)
+        unsafe { add(set, &borrow(watch, "a watch")?.watch, key) }.map(drop)
     })
 }
 

@@ -24,7 +24,7 @@ share the object::
 
 | what | classes |
 | --- | --- |
-| where things are found | ``Domain``, ``Peer``, ``Node`` (``NodeInfo``), ``DomainWatch`` |
+| where things are found | ``Domain``, ``Peer``, ``Node`` (``NodeInfo``), ``DomainWatch``, ``Config`` |
 | locks and their like | ``Lock``, ``RLock``, ``RwLock``, ``Semaphore``, ``CountingSemaphore``, ``Event``, ``Condition``, ``Barrier``, ``Latch`` |
 | objects or bytes to one receiver | ``Queue`` |
 | jobs, each for one of several workers | ``JobQueue`` (``Job``, ``SetAside``) |
@@ -68,6 +68,7 @@ from ._outlive import (
     Call as Call,
     Client as Client,
     Condition as Condition,
+    Config as Config,
     CountingSemaphore as CountingSemaphore,
     DeviceSample as DeviceSample,
     DeviceSubscriber as DeviceSubscriber,

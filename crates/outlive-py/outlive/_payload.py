@@ -125,7 +125,16 @@ def spec(given: _Any) -> tuple[str, str, bool, _Any, _Any]:
         name, given = getattr(given, "__outlive_payload__", (name, given))
     import numpy
 
-    dtype = numpy.dtype(given)
+    try:
+        dtype = numpy.dtype(given)
+    except TypeError as error:
+        if not isinstance(given, str):
+            raise
+        encodings = ", ".join(sorted(_ENCODINGS))
+        raise TypeError(
+            f"{given!r} is no payload: give an encoding ({encodings}), which a name may follow, a type of "
+            "numpy's, or a class with @outlive.payload"
+        ) from error
     shape = _struct(dtype) if dtype.names else None
     if shape is None:
         extents, of = _item(dtype)

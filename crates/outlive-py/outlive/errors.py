@@ -81,11 +81,26 @@ class Missed(Timeout):
 
 class Lagged(OutliveError):
     """A publisher did not wait any longer for this subscriber, and has overwritten messages. The next
-    ``recv`` goes on with those that are left."""
+    ``recv`` goes on with those that are left. ``lost``: how many messages of that publisher."""
+
+    def __init__(self, message: str, lost: int = 0) -> None:
+        super().__init__(message, lost)
+        self.lost = lost
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class NewSession(OutliveError):
-    """The next message is the first one of a publisher that has started. The next ``recv`` returns it."""
+    """The next message is the first one of a publisher that has started. The next ``recv`` returns it.
+    ``session``: that publisher's session, as of ``Sample.session``."""
+
+    def __init__(self, message: str, session: int = 0) -> None:
+        super().__init__(message, session)
+        self.session = session
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class PeerDied(OutliveError):
@@ -222,7 +237,7 @@ class NotYours(OutliveError, RuntimeError):
 
 
 class BadName(OutliveError, ValueError):
-    """The argument is no valid name, or a number out of bounds."""
+    """The argument is no valid name, or no token of the domain."""
 
 
 class BadOption(OutliveError, ValueError):

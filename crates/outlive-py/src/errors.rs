@@ -168,8 +168,7 @@ impl Raise for PoolError {
             PoolError::NotOurs => "NotYours",
             PoolError::TooManyHolders { .. } => "TooMany",
             PoolError::OtherType | PoolError::OtherPool { .. } => "WrongKind",
-            PoolError::Alignment { .. } => "BadOption",
-            PoolError::NotAnObject { .. } => "BadName",
+            PoolError::Alignment { .. } | PoolError::NotAnObject { .. } => "BadOption",
             PoolError::Fault(_) => "Damaged",
             _ => "OutliveError",
         };
@@ -183,8 +182,10 @@ impl Raise for RecvError {
             RecvError::Damaged(error) | RecvError::System(error) => return error.clone().raise(py),
             RecvError::Closed => "SendersGone",
             RecvError::Missed => "Missed",
-            RecvError::Lagged { .. } => "Lagged",
-            RecvError::NewSession { .. } => "NewSession",
+            RecvError::Lagged { lost } => return with_number(py, "Lagged", &self, *lost),
+            RecvError::NewSession { session } => {
+                return with_number(py, "NewSession", &self, u64::from(*session));
+            }
             RecvError::NotLively { session, publisher } => {
                 return of_publisher(py, "NotLively", &self, *session, publisher.pid);
             }
@@ -199,6 +200,14 @@ impl Raise for RecvError {
             _ => "OutliveError",
         };
         raise(py, class, self)
+    }
+}
+
+/// Raises what has a number beside its text.
+fn with_number(py: Python<'_>, class: &str, text: &RecvError, number: u64) -> PyErr {
+    match find(py, class) {
+        Ok(found) => PyErr::from_type(found, (text.to_string(), number)),
+        Err(_) => raise(py, class, text),
     }
 }
 

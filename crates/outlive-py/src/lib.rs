@@ -22,6 +22,7 @@ mod barrier;
 mod bytes;
 mod call;
 mod condition;
+mod config;
 mod counting_semaphore;
 mod described;
 mod device_topic;
@@ -48,7 +49,9 @@ mod named;
 mod node;
 mod notifier;
 mod open;
+mod peeked;
 mod pool;
+mod publisher;
 mod queue;
 mod queue_ends;
 mod record;
@@ -87,6 +90,8 @@ mod _outlive {
     #[pymodule_export]
     use crate::condition::Condition;
     #[pymodule_export]
+    use crate::config::Config;
+    #[pymodule_export]
     use crate::counting_semaphore::CountingSemaphore;
     #[pymodule_export]
     use crate::device_topic::{DeviceSample, DeviceSubscriber, DeviceTopic};
@@ -113,9 +118,13 @@ mod _outlive {
     #[pymodule_export]
     use crate::notifier::{Listener, Notifier};
     #[pymodule_export]
+    use crate::peeked::Peeked;
+    #[pymodule_export]
     use crate::pool::{Block, Pool, SharedObject};
     #[pymodule_export]
-    use crate::queue::{Peeked, Queue};
+    use crate::publisher::Publisher;
+    #[pymodule_export]
+    use crate::queue::Queue;
     #[pymodule_export]
     use crate::reply::Reply;
     #[pymodule_export]
@@ -139,7 +148,7 @@ mod _outlive {
     #[pymodule_export]
     use crate::subscriber::Subscriber;
     #[pymodule_export]
-    use crate::topic::{Publisher, Topic};
+    use crate::topic::Topic;
     #[pymodule_export]
     use crate::wait_set::WaitSet;
 }

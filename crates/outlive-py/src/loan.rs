@@ -17,7 +17,7 @@ use crate::errors::Raised;
 use crate::handle_mutex::{HandleMutex, process};
 use crate::named::Named;
 use crate::open::Left;
-use crate::topic::make_way;
+use crate::publisher::make_way;
 use crate::waiting::Until;
 use crate::writable::{Shape, Writable};
 

@@ -126,6 +126,23 @@ impl Ends {
         Ok(Some(inside))
     }
 
+    /// Makes this process the receiver, waiting for a living one; returns false when it still lives.
+    pub(crate) fn wait_to_receive(&self, py: Python<'_>, until: Until) -> PyResult<bool> {
+        self.check()?;
+        let Some(mut inside) = self.receiver.lock_until(py, until)? else { return Ok(false) };
+        if inside.as_ref().is_some_and(|(of, _)| *of == process()) {
+            return Ok(true);
+        }
+        *inside = None;
+        let taken = self
+            .wait(py, until, |deadline| self.queue.wait_to_receive_until(deadline).transpose())?;
+        let Some(receiver) = taken.transpose().raised(py)? else { return Ok(false) };
+        receiver.end_when_senders_gone(self.end_when_senders_gone);
+        *inside = Some((process(), receiver));
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
     pub(crate) fn recv_bytes(
         &self,
         py: Python<'_>,

@@ -43,7 +43,7 @@ use crate::waiting::{Until, wait};
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct State {
     writer: HandleMutex<Option<(u32, Writer)>>,
-    state: Open<Core>,
+    pub(crate) state: Open<Core>,
     named: Named,
     described: Described,
 }
@@ -173,6 +173,23 @@ impl State {
             other => &mut other.insert((process(), self.state.get()?.writer().raised(py)?)).1,
         };
         value.with(py, |bytes| writer.set(bytes))?.raised(py)
+    }
+
+    /// Makes this process the state's one writer, waiting for a living one to leave or to end: a
+    /// process that stands by gets the role at once when that dies. Returns False when the timeout
+    /// passed first. ``close`` gives the role up.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_to_write(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let until = Until::timeout(timeout)?;
+        let state = self.state.get()?;
+        let Some(mut inside) = self.writer.lock_until(py, until)? else { return Ok(false) };
+        if inside.as_ref().is_some_and(|(of, _)| *of == process()) {
+            return Ok(true);
+        }
+        let taken = wait(py, until, |deadline| state.wait_to_write_until(deadline).transpose())?;
+        let Some(writer) = taken.transpose().raised(py)? else { return Ok(false) };
+        *inside = Some((process(), writer));
+        Ok(true)
     }
 
     /// Waits until the value has another version than this one, and returns that; None when the

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use outlive::wait::{Key, WaitSet};
 use outlive::{SendError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::bytes::Given;
 use crate::described::Both;
-use crate::errors::reply_failed;
+use crate::errors::{Raised, reply_failed};
 use crate::handle_mutex::HandleMutex;
 use crate::named::Named;
 use crate::open::{Left, why};
@@ -48,6 +49,12 @@ fn over() -> PyErr {
 impl Replies {
     pub(crate) fn new(stream: rpc::Stream) -> Replies {
         Replies(HandleMutex::new(Some(stream)))
+    }
+
+    /// Adds it to a set, which is ready when no client waits for replies any more; `None` when the
+    /// stream is finished.
+    pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Option<Key>> {
+        self.0.lock(py)?.as_ref().map(|stream| set.add(stream).raised(py)).transpose()
     }
 
     /// Ends the stream at the end of a block, if it has not been finished: well, or by a failure.

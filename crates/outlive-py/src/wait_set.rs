@@ -1,8 +1,10 @@
 //! `WaitSet`: waiting for any of several sources.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use outlive::topic::Due;
+use outlive::state::Watch;
+use outlive::topic::{Due, Presence};
 use outlive::wait::{Key, Timer, WaitSet as Core};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -19,16 +21,24 @@ use crate::named::{GivenDomain, counted};
 use crate::node::DomainWatch;
 use crate::notifier::Listener;
 use crate::open::{Left, closed};
+use crate::publisher::Publisher;
 use crate::queue::Queue;
 use crate::request::Request;
 use crate::service::Server;
+use crate::state::State;
+use crate::stream::Stream;
 use crate::subscriber::Subscriber;
-use crate::topic::Publisher;
+use crate::topic::Topic;
 use crate::waiting::Until;
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes), job
-/// queues, listeners, servers, requests, calls, events, latches, peers' ends, timers, watches of a
-/// domain.
+/// queues, listeners, servers, requests, streams, calls, events, latches, peers' ends, timers, watches
+/// of a domain.
+///
+/// A state is ready for its present value, for each change, and when its writer dies; a topic when
+/// its publishers or subscribers differ from the last report, of which the first comes at once;
+/// a publisher as long as no reliable subscriber is in its way; a request or a stream when no client
+/// waits for its replies any more.
 ///
 /// >>> queue, event = Queue("jobs", folder), Event("stop", folder)
 /// >>> waiting = WaitSet(folder)
@@ -87,8 +97,23 @@ impl WaitSet {
             key.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))?
         } else if let Ok(server) = source.cast::<Server>() {
             set.add(&*server.get().handle.lock(py)?).raised(py)?
+        } else if let Ok(stream) = source.cast::<Stream>() {
+            let key = stream.get().replies.watch(py, &mut set)?;
+            key.ok_or_else(|| PyRuntimeError::new_err("the stream has been finished already"))?
+        } else if let Ok(publisher) = source.cast::<Publisher>() {
+            set.add(&publisher.get().writable(py)?).raised(py)?
+        } else if let Ok(state) = source.cast::<State>() {
+            let watch = state.get().state.get()?.watch();
+            let key = set.add(&watch).raised(py)?;
+            self.push(key, News::of(py, Followed::State(watch), source)?);
+            return Ok(());
+        } else if let Ok(topic) = source.cast::<Topic>() {
+            let presence = topic.get().topic.get()?.watch();
+            let key = set.add(&presence).raised(py)?;
+            self.push(key, News::of(py, Followed::Topic(presence), source)?);
+            return Ok(());
         } else {
-            let what = "a set waits for subscribers, queues, job queues, servers, requests, calls, events, latches, listeners, peers and watches of a domain";
+            let what = "a set waits for subscribers, publishers, topics, states, queues, job queues, servers, requests, streams, calls, events, latches, listeners, peers and watches of a domain";
             return Err(PyTypeError::new_err(what));
         };
         self.push(key, source.clone().unbind());
@@ -126,7 +151,7 @@ impl WaitSet {
         let mut gone = Vec::new();
         self.with(|sources| {
             while let Some(at) = sources.iter().position(|(_, known)| {
-                known.is(source) || of_publisher(py, known).is_some_and(|of| of.is(source))
+                known.is(source) || of(py, known).is_some_and(|of| of.is(source))
             }) {
                 gone.push(sources.swap_remove(at));
             }
@@ -244,6 +269,9 @@ impl WaitSet {
             } else if let Ok(periods) = source.bind(py).cast::<Periods>() {
                 periods.get().due.take();
                 periods.get().of.clone_ref(py).into_any()
+            } else if let Ok(news) = source.bind(py).cast::<News>() {
+                news.get().tell();
+                news.get().of.clone_ref(py)
             } else {
                 source
             }
@@ -266,9 +294,43 @@ struct Periods {
     of: Py<Publisher>,
 }
 
-/// Returns the publisher whose period a source is.
-fn of_publisher<'py>(py: Python<'py>, source: &Py<PyAny>) -> Option<Bound<'py, Publisher>> {
-    Some(source.bind(py).cast::<Periods>().ok()?.get().of.bind(py).clone())
+/// A state or a topic in a set, with what was reported of it.
+#[pyclass(module = "outlive._outlive", frozen)]
+struct News {
+    /// Locked for a moment.
+    followed: Mutex<Followed>,
+    of: Py<PyAny>,
+}
+
+enum Followed {
+    State(Watch),
+    Topic(Presence),
+}
+
+impl News {
+    fn of(py: Python<'_>, followed: Followed, source: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let news = News { followed: Mutex::new(followed), of: source.clone().unbind() };
+        Ok(Py::new(py, news)?.into_any())
+    }
+
+    /// Takes what is new as reported: it is ready again at the next change.
+    fn tell(&self) {
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        // An error is one of the object's own calls, too.
+        match &mut *followed {
+            Followed::State(watch) => drop(watch.try_changed()),
+            Followed::Topic(presence) => drop(presence.try_changed()),
+        }
+    }
+}
+
+/// Returns the object that was added, where the set has another one in its place.
+fn of<'py>(py: Python<'py>, source: &Py<PyAny>) -> Option<Bound<'py, PyAny>> {
+    let source = source.bind(py);
+    if let Ok(periods) = source.cast::<Periods>() {
+        return Some(periods.get().of.bind(py).clone().into_any());
+    }
+    Some(source.cast::<News>().ok()?.get().of.bind(py).clone())
 }
 
 /// Returns the descriptor of an object's own set, which is made when first used.

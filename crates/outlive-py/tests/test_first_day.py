@@ -108,7 +108,7 @@ def test_repr_says_class_name_domain_and_state(folder):
     things = everything(folder)
     second = things.pop("_second")
     # What a node's info says is a copy.
-    assert set(things) | OF_GPUS | {"NodeInfo"} >= {thing.__name__ for thing in OURS}
+    assert set(things) | OF_GPUS | {"NodeInfo", "Config"} >= {thing.__name__ for thing in OURS}
     for name, thing in things.items():
         text = repr(thing)
         assert text.startswith(f"<{name} ") and folder in text, text
@@ -187,7 +187,7 @@ def test_with_closes(folder, name):
 def test_every_handle_can_be_closed_or_ends_by_with(folder, name):
     thing = getattr(outlive, name)
     # These have nothing to close: a name for a process, copies, and what a watch has told.
-    assert name in USES or hasattr(thing, "__exit__") or name in {"Peer", "SetAside", "NodeInfo", "DomainWatch"}
+    assert name in USES or hasattr(thing, "__exit__") or name in {"Peer", "SetAside", "NodeInfo", "DomainWatch", "Config"}
 
 
 def test_closing_gives_back_what_it_had(folder):

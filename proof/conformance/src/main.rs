@@ -75,6 +75,8 @@ fn run() -> Result<bool, String> {
         "pools",
         "openings",
         "arguments",
+        "nodes",
+        "config",
     ] {
         let name = format!("{file}.txt");
         scenarios.extend(scenario::parse(&name, &read(here.join("scenarios").join(&name))?)?);

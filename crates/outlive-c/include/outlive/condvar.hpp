@@ -51,6 +51,14 @@ public:
     }
     template <class Lock, class Predicate> void wait(Lock &lock, Predicate is_so) { wait_until(lock, never, is_so); }
 
+    /** Waits as `wait_until` does, under a `mutex` or a `Mutex`, and also until the owner of `token` has ended:
+     * for what only that owner can do. Returns with the mutex held again: ETIMEDOUT, ESRCH: the owner has ended. */
+    template <class Lock> expected<void> wait_or_end(Lock &lock, const Domain &domain, uint32_t token, Deadline deadline = never) {
+        int code = outlive_condvar_wait_or_end(raw(), lock.mutex()->raw(), domain.raw(), token, deadline.raw());
+        /* The mutex's `owner_died()` says so. */
+        return done(code == EOWNERDEAD ? 0 : code);
+    }
+
     void notify_one() { done(outlive_condvar_notify_one(raw())).value(); }
     void notify_all() { done(outlive_condvar_notify_all(raw())).value(); }
 

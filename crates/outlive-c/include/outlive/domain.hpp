@@ -4,6 +4,7 @@
 
 #include <climits>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,13 @@ public:
     expected<void> wait_dead(uint32_t token, Deadline deadline = never) const {
         return detail::done(outlive_peer_wait_dead(raw(), token, deadline.raw()));
     }
+    /** Sleeps until one of these tokens' owners has ended, and returns its token; ETIMEDOUT: all are alive. */
+    expected<uint32_t> wait_any_dead(std::span<const uint32_t> tokens, Deadline deadline = never) const {
+        uint32_t dead = 0;
+        if (int code = outlive_peer_wait_any_dead(raw(), tokens.data(), tokens.size(), deadline.raw(), &dead))
+            return Failure::last(code);
+        return dead;
+    }
     expected<PeerInfo> info(uint32_t token) const {
         PeerInfo info{};
         if (int code = outlive_peer_info(raw(), token, &info)) return Failure::last(code);
@@ -143,6 +151,18 @@ private:
 };
 
 namespace detail {
+
+/** Returns all holders, of which `list` writes as many as fit. */
+template <class H, class List> expected<std::vector<PeerInfo>> holders_by(List list, H *handle) {
+    std::vector<PeerInfo> infos(16);
+    for (;;) {
+        size_t count = 0;
+        if (int code = list(handle, infos.data(), infos.size(), &count)) return Failure::last(code);
+        bool all = count <= infos.size();
+        infos.resize(count);
+        if (all) return infos;
+    }
+}
 
 /** The calls of what has none of its own here. */
 struct NoCalls {};

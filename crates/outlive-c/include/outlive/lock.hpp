@@ -214,6 +214,8 @@ public:
     /** Makes a lock usable again that was marked not recoverable. Its users have agreed on making what it guards
      * whole before. */
     expected<void> reset(Deadline deadline = never) { return done(outlive_rwlock_reset(raw(), deadline.raw())); }
+    /** Returns the threads that hold it now, one writer or any number of readers, dead or alive. */
+    expected<std::vector<PeerInfo>> holders() const { return holders_by(outlive_rwlock_holders, raw()); }
 
     /** Takes the lock for writing; fails as a mutex's `acquire`. */
     expected<Guard<Self, T>> write(Deadline deadline = never) {

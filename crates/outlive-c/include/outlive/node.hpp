@@ -54,6 +54,23 @@ public:
         return name;
     }
 
+    /** Returns the version of that process's program, as the process gave it; ESRCH: it has no name. */
+    static expected<std::string> version_of(const Domain &domain, uint32_t token) {
+        std::string name(4096, '\0'), version(4096, '\0');
+        if (int code = outlive_node_name(domain.raw(), token, &name[0], name.size(), &version[0], version.size()))
+            return Failure::last(code);
+        version.resize(version.find('\0'));
+        return version;
+    }
+    /** Returns an attribute of that process; ENOENT: it has no such, ESRCH: it has no name. */
+    static expected<std::string> attribute_of(const Domain &domain, uint32_t token, const std::string &key) {
+        std::string value(4096, '\0');
+        if (int code = outlive_node_attribute(domain.raw(), token, key.c_str(), &value[0], value.size()))
+            return Failure::last(code);
+        value.resize(value.find('\0'));
+        return value;
+    }
+
     outlive_node_t *raw() const noexcept { return handle_.get(); }
 
 private:
@@ -64,10 +81,21 @@ private:
 /** Follows what appears in a domain and what vanishes from it. One thread at a time may use it. */
 class DomainWatch {
 public:
-    /** How many things and nodes there are. */
+    /** What has appeared in the domain, or vanished from it. */
+    struct Change {
+        bool appeared;
+        std::string name;
+        /** Of a thing, as `outlive list` has it; empty: it cannot be told. Of a node: `node`. */
+        std::string kind;
+        /** Of a node: its process's token. Of a thing: 0. */
+        uint32_t token;
+    };
+    /** How many things and nodes there are, and what differs from the last report. */
     struct Contents {
-        size_t things;
-        size_t nodes;
+        size_t things = 0;
+        size_t nodes = 0;
+        /** First what has vanished. In the first report all that is there has appeared. */
+        std::vector<Change> changes = {};
     };
     static expected<DomainWatch> open(const Domain &domain) {
         outlive_domain_watch_t *handle = nullptr;
@@ -77,8 +105,11 @@ public:
     /** Waits until the contents differ from those of the last call; ETIMEDOUT. The first call
      * returns at once. */
     expected<Contents> changed(Deadline deadline = never) {
-        Contents now{};
+        Contents now;
         if (int code = outlive_domain_watch_changed(raw(), deadline.raw(), &now.things, &now.nodes)) return Failure::last(code);
+        outlive_change_t change{};
+        while (outlive_domain_watch_next(raw(), &change) == 0)
+            now.changes.push_back({change.what == OUTLIVE_APPEARED, change.name, change.kind, change.token});
         return now;
     }
 

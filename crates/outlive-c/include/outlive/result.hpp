@@ -5,6 +5,7 @@
 #include <outlive.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -13,6 +14,10 @@
 #include <variant>
 
 namespace outlive {
+
+/** Returns the version of the library, as text, and that of its ABI. */
+inline const char *version() noexcept { return outlive_version(); }
+inline uint32_t abi_version() noexcept { return outlive_abi_version(); }
 
 namespace detail {
 

@@ -10,6 +10,16 @@
 
 namespace outlive {
 
+namespace detail {
+
+inline expected<PeerInfo> writer_of(const outlive_state_t *state) {
+    PeerInfo info{};
+    if (int code = outlive_state_writer_now(state, &info)) return Failure::last(code);
+    return info;
+}
+
+} // namespace detail
+
 /** Sets the values of a state. One thread at a time may use it. */
 template <class T> class StateWriter {
 public:
@@ -88,6 +98,8 @@ public:
         if (int code = outlive_state_wait_changed(State::raw(), seen, deadline.raw(), &version)) return Failure::last(code);
         return version;
     }
+    /** Returns the thread or process that is the writer, dead or alive; ESRCH: there is none. */
+    expected<PeerInfo> writer_now() const { return detail::writer_of(State::raw()); }
     /** Makes this process the writer, if there is none or it is dead; EBUSY: another is alive. */
     expected<StateWriter<T>> writer(Deadline deadline = at_once) const {
         outlive_state_writer_t *handle = nullptr;
@@ -183,6 +195,8 @@ public:
         if (int code = outlive_state_wait_changed(raw(), seen, deadline.raw(), &version)) return Failure::last(code);
         return version;
     }
+    /** Returns the thread or process that is the writer, dead or alive; ESRCH: there is none. */
+    expected<PeerInfo> writer_now() const { return detail::writer_of(raw()); }
     /** Makes this process the writer, if there is none or it is dead; EBUSY: another is alive. */
     expected<BytesWriter> writer(Deadline deadline = at_once) const {
         outlive_state_writer_t *handle = nullptr;

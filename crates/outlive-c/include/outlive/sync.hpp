@@ -9,6 +9,10 @@
 
 namespace outlive {
 
+namespace detail {
+template <class Self> class SemaphoreCalls;
+}
+
 /** A permit of a semaphore: given back by the destructor. It belongs to the thread that took it,
  * and must not live longer than the semaphore. */
 class [[nodiscard]] Permit {
@@ -33,10 +37,18 @@ public:
         if (code == 0) semaphore_ = nullptr;
         return detail::done(code);
     }
+    /** Consumes it, or the permit that this thread took last: there is one less, until a thread adds
+     * one. So a semaphore counts items that one process produces and another consumes. */
+    expected<void> consume() {
+        int code = outlive_semaphore_consume(semaphore_);
+        if (code == 0) semaphore_ = nullptr;
+        return detail::done(code);
+    }
     /** Returns its number, from 0 on; no two holders have the same. */
     uint32_t index() const noexcept { return index_; }
 
 private:
+    template <class> friend class detail::SemaphoreCalls;
     outlive_semaphore_t *semaphore_;
     uint32_t index_;
 };
@@ -75,6 +87,14 @@ public:
         if (int code = outlive_semaphore_take_up(raw(), deadline.raw(), &index)) return Failure::last(code);
         return Permit(raw(), index);
     }
+    /** Gives these permits of this semaphore back, all by one call; EPERM: this thread has fewer. */
+    expected<void> release_many(std::vector<Permit> permits) {
+        if (int code = outlive_semaphore_release_many(raw(), static_cast<uint32_t>(permits.size()))) return Failure::last(code);
+        for (Permit &permit : permits) permit.semaphore_ = nullptr;
+        return {};
+    }
+    /** Returns the threads that hold permits now, dead or alive, one entry for each permit. */
+    expected<std::vector<PeerInfo>> holders() const { return holders_by(outlive_semaphore_holders, raw()); }
     /** Returns how many permits no thread holds now. */
     uint32_t available_permits() const noexcept { return outlive_semaphore_available_permits(raw()); }
 
@@ -173,6 +193,9 @@ public:
     event &operator=(const event &) = delete;
 
     static constexpr uint32_t kind = OUTLIVE_EVENT;
+    /** Sets how bits are reset, OUTLIVE_RESET_MANUAL or OUTLIVE_RESET_AUTOMATIC. To be called in a record's
+     * initialiser. */
+    expected<void> set_reset(uint32_t reset) { return detail::done(outlive_event_init(&words_, reset)); }
     outlive_event_t *raw() noexcept { return &words_; }
 
 private:

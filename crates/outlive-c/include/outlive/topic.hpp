@@ -136,6 +136,8 @@ public:
     void assert_liveliness() noexcept { outlive_publisher_assert_liveliness(raw()); }
     /** Returns how many of its periods have passed without a message. */
     uint64_t missed() const noexcept { return outlive_publisher_missed(raw()); }
+    /** Returns how often it has stopped waiting for a reliable subscriber, after its `max_blocking`. */
+    uint64_t stopped_waiting() const noexcept { return outlive_publisher_stopped_waiting(raw()); }
 
     outlive_publisher_t *raw() const noexcept { return handle_.get(); }
 

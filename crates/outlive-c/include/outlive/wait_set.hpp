@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "jobs.hpp"
+#include "meeting.hpp"
 #include "node.hpp"
 #include "notify.hpp"
 #include "rpc.hpp"
@@ -48,6 +49,12 @@ public:
     template <class T> expected<uint64_t> add(const State<T> &state) { return key(outlive_wait_set_add_state, state.raw()); }
     expected<uint64_t> add(Event &event, uint32_t bits) { return key(outlive_wait_set_add_event, event.raw(), bits, 0u); }
     expected<uint64_t> add(event &event, uint32_t bits) { return key(outlive_wait_set_add_event, event.raw(), bits, 0u); }
+    /** Adds a latch: OUTLIVE_SET once it is open. */
+    expected<uint64_t> add(Latch &latch) { return key(outlive_wait_set_add_latch, latch.raw()); }
+    expected<uint64_t> add(latch &latch) { return key(outlive_wait_set_add_latch, latch.raw()); }
+    /** Adds a topic: OUTLIVE_CHANGED when its publishers or subscribers differ from the last report,
+     * until `take_topic`. */
+    expected<uint64_t> add(const Topic &topic) { return key(outlive_wait_set_add_topic, topic.raw()); }
     /** Adds a token's owner: OUTLIVE_ENDED when it has ended. */
     expected<uint64_t> add_peer(const Domain &domain, uint32_t token) {
         return key(outlive_wait_set_add_peer, domain.raw(), token);
@@ -63,6 +70,18 @@ public:
     expected<uint64_t> take_timer(uint64_t key) { return taken(outlive_wait_set_take_timer, key); }
     /** Returns how many periods a publisher has missed since its last message, or the last call. */
     expected<uint64_t> take_missed(uint64_t key) { return taken(outlive_wait_set_take_missed, key); }
+    /** How many publishers and subscribers a topic has. */
+    struct Ends {
+        uint32_t publishers = 0;
+        uint32_t subscribers = 0;
+    };
+    /** Returns how many publishers and subscribers a topic has now; EAGAIN: that has not changed. */
+    expected<Ends> take_topic(uint64_t key) {
+        Ends ends;
+        if (int code = outlive_wait_set_take_topic(raw(), key, &ends.publishers, &ends.subscribers))
+            return Failure::last(code);
+        return ends;
+    }
     /** Returns the version of a state's new value; EPIPE: its writer died. */
     expected<uint64_t> take_state(uint64_t key) { return taken(outlive_wait_set_take_state, key); }
 

@@ -65,6 +65,48 @@ static void killed(void) {
     outlive_domain_watch_close(NULL);
 }
 
+/* The next change: `what`, the name, and the kind. */
+static int is_next(outlive_domain_watch_t *watch, uint32_t what, const char *name, const char *kind) {
+    outlive_change_t change;
+    OK(outlive_domain_watch_next(watch, &change));
+    return change.what == what && strcmp(change.name, name) == 0 && strcmp(change.kind, kind) == 0 &&
+           (change.token != 0) == (strcmp(kind, "node") == 0);
+}
+
+static void changes(void) {
+    outlive_domain_watch_t *watch = NULL;
+    outlive_change_t change;
+    outlive_event_t *event = NULL;
+    outlive_topic_t *topic = NULL;
+    outlive_node_t *node = NULL;
+    size_t things = 0, nodes = 0;
+    OK(outlive_event_open(domain, "stop", OUTLIVE_CREATE_NEW, 0, &event));
+    OK(outlive_node_open(domain, "planner", NULL, NULL, 0, &node));
+    OK(outlive_domain_watch_open(domain, &watch));
+    IS(EAGAIN, outlive_domain_watch_next(watch, &change));
+    /* All that is there, by its name. */
+    OK(outlive_domain_watch_changed(watch, SOON, &things, &nodes));
+    CHECK(is_next(watch, OUTLIVE_APPEARED, "stop", "event"));
+    CHECK(is_next(watch, OUTLIVE_APPEARED, "planner", "node"));
+    IS(EAGAIN, outlive_domain_watch_next(watch, &change));
+    /* What has come and what has gone, also of two reports. */
+    outlive_event_close(event);
+    OK(outlive_domain_remove(domain, "stop"));
+    OK(outlive_domain_watch_changed(watch, SOON, &things, &nodes));
+    OK(outlive_topic_open(domain, "poses", OUTLIVE_CREATE_NEW, NULL, &topic));
+    outlive_topic_close(topic);
+    outlive_node_close(node);
+    OK(outlive_domain_watch_changed(watch, SOON, &things, &nodes));
+    CHECK(things == 1 && nodes == 0);
+    CHECK(is_next(watch, OUTLIVE_VANISHED, "stop", "event"));
+    CHECK(is_next(watch, OUTLIVE_VANISHED, "planner", "node"));
+    CHECK(is_next(watch, OUTLIVE_APPEARED, "poses", "topic"));
+    IS(EAGAIN, outlive_domain_watch_next(watch, &change));
+    IS(EINVAL, outlive_domain_watch_next(NULL, &change));
+    outlive_domain_watch_close(watch);
+    OK(outlive_domain_remove(domain, "poses"));
+}
+
 static void attributes(void) {
     outlive_domain_t *with = NULL;
     outlive_event_t *event = NULL;
@@ -84,4 +126,4 @@ static void attributes(void) {
     OK(outlive_domain_remove(domain, "stop"));
 }
 
-TESTS(TEST(named), TEST(killed), TEST(attributes))
+TESTS(TEST(named), TEST(killed), TEST(changes), TEST(attributes))

@@ -93,4 +93,45 @@ static void domains() {
     CHECK(outlive::Domain::open_with(options).has_value() && outlive::Domain::open_or_create_with(options).has_value());
 }
 
-TESTS(TEST(every_kind), TEST(every_kind_with_options), TEST(records), TEST(domains))
+static void names_in_a_domain() {
+    auto domain = open_domain();
+    auto node = outlive::Node::open(domain, "planner", "1.4", {{"host", "arm"}}).value();
+    uint32_t me = domain.process_token().value();
+    CHECK(outlive::Node::version_of(domain, me).value() == "1.4");
+    CHECK(outlive::Node::attribute_of(domain, me, "host").value() == "arm");
+    CHECK(outlive::Node::attribute_of(domain, me, "none").code() == ENOENT);
+    auto watch = outlive::DomainWatch::open(domain).value();
+    auto now = watch.changed(soon).value();
+    CHECK(now.things == 0 && now.nodes == 1 && now.changes.size() == 1);
+    CHECK(now.changes[0].appeared && now.changes[0].name == "planner" && now.changes[0].kind == "node" && now.changes[0].token == me);
+    outlive::Event::create_new(domain, "stop").value();
+    now = watch.changed(soon).value();
+    CHECK(now.changes.size() == 1 && now.changes[0].name == "stop" && now.changes[0].kind == "event");
+    domain.remove("stop").value();
+    now = watch.changed(soon).value();
+    CHECK(now.changes.size() == 1 && !now.changes[0].appeared && now.changes[0].kind == "event");
+}
+
+static void configured() {
+    auto domain = open_domain();
+    std::string path = folder + "/../outlive-cpp-" + std::to_string(getpid()) + ".toml";
+    std::FILE *file = std::fopen(path.c_str(), "w");
+    std::fputs("[wait]\nstrategy = \"spin\"\n[[profile]]\nname = \"camera\"\ntopics = [\"camera.*\"]\ndepth = 4\n"
+               "lifespan = \"1us\"\nkeep_last = 2\n", file);
+    std::fclose(file);
+    auto config = outlive::Config::load_file(path).value();
+    std::remove(path.c_str());
+    const std::string name = "camera.front";
+    CHECK(config.profile(name).value() == "camera" && config.profile("lidar").code() == ENOENT);
+    CHECK(config.wait() == OUTLIVE_WAIT_SPIN);
+    auto topic = outlive::Topic::open_or_create(domain, name, config.topic(name)).value();
+    CHECK(topic.config().depth == 4);
+    CHECK(config.publisher(name).lifespan == 1000 && config.subscriber(name).keep_last == 2);
+    CHECK(topic.publisher(config.publisher(name)).has_value() && topic.subscriber(config.subscriber(name)).has_value());
+    outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    options.history = 3;
+    CHECK(config.subscriber(name, options).history == 3 && config.subscriber("lidar", options).keep_last == 0);
+    CHECK(outlive::Config::load_file(path).code() == ENOENT);
+}
+
+TESTS(TEST(names_in_a_domain), TEST(configured), TEST(every_kind), TEST(every_kind_with_options), TEST(records), TEST(domains))

@@ -88,6 +88,71 @@ static void semaphores_and_events() {
     CHECK(bell.clear(1).value() == 3 && bell.bits() == 2);
 }
 
+/* What is there of the calls beside those that each program makes. */
+static void holders_and_ends() {
+    auto domain = open_domain();
+    uint32_t me = domain.token().value();
+    auto seats = outlive::Semaphore::open_or_create(domain, "seats", 3).value();
+    seats.release_many(seats.acquire_many(2, soon).value()).value();
+    CHECK(seats.available_permits() == 3);
+    auto permit = seats.acquire(soon).value();
+    auto holders = seats.holders().value();
+    CHECK(holders.size() == 1 && holders[0].token == me && holders[0].alive);
+    permit.consume().value();
+    CHECK(seats.available_permits() == 2 && seats.holders().value().empty());
+    auto map = outlive::RwLock<uint64_t>::open_or_create(domain, "map").value();
+    auto reading = map.read(soon).value();
+    CHECK(map.holders().value().at(0).token == me);
+    auto mode = outlive::State<uint64_t>::open_or_create(domain, "mode").value();
+    CHECK(mode.writer_now().code() == ESRCH);
+    auto writer = mode.writer().value();
+    CHECK(mode.writer_now().value().pid == static_cast<uint32_t>(getpid()));
+    /* A wait for what only that process can do ends with it. */
+    auto queue = outlive::Mutex<uint64_t>::open_or_create(domain, "queue").value();
+    auto changed = outlive::Condvar::open_or_create(domain, "changed").value();
+    auto token = outlive::State<uint64_t>::open_or_create(domain, "token").value();
+    Child child([](outlive::Domain &own, auto tell) {
+        auto theirs = outlive::State<uint64_t>::open_or_create(own, "token").value();
+        theirs.writer().value().set(own.process_token().value()).value();
+        tell();
+        for_ever();
+    });
+    child.hear();
+    auto its = static_cast<uint32_t>(token.get().value());
+    {
+        auto held = queue.acquire(soon).value();
+        CHECK(changed.wait_or_end(held, domain, its, 5ms).code() == ETIMEDOUT);
+        child.kill();
+        CHECK(changed.wait_or_end(held, domain, its, soon).code() == ESRCH && queue.holder().value().token == me);
+    }
+    std::array<uint32_t, 2> both{me, its};
+    CHECK(domain.wait_any_dead(both, soon).value() == its);
+    CHECK(domain.wait_any_dead(std::span(both).first(1), 5ms).code() == ETIMEDOUT);
+    CHECK(outlive::abi_version() == OUTLIVE_ABI_VERSION && std::string(outlive::version()).starts_with("0."));
+}
+
+static void sets_of_latches_and_topics() {
+    auto domain = open_domain();
+    auto set = outlive::WaitSet::open(domain).value();
+    auto latch = outlive::Latch::open_or_create(domain, "latch", 1).value();
+    auto topic = outlive::Topic::open_or_create(domain, "topic").value();
+    auto opened = set.add(latch).value(), changed = set.add(topic).value();
+    latch.arrive().value();
+    auto ready = set.wait(soon).value();
+    CHECK(ready.size() >= 1);
+    outlive_publisher_options_t options = OUTLIVE_PUBLISHER_OPTIONS_INIT;
+    options.max_blocking = 1;
+    auto publisher = topic.publisher(options).value();
+    CHECK(publisher.stopped_waiting() == 0);
+    bool is_open = false, has_changed = false;
+    while (!(is_open && has_changed))
+        for (const auto &one : set.wait(soon).value()) {
+            is_open |= one.key == opened && one.what == OUTLIVE_SET;
+            if (one.key == changed && one.what == OUTLIVE_CHANGED) has_changed = set.take_topic(changed).value().publishers == 1;
+        }
+    CHECK(set.take_topic(changed).code() == EAGAIN && set.take_topic(opened).code() == EINVAL);
+}
+
 static void pools() {
     auto domain = open_domain();
     auto pool = outlive::Pool::open_or_create(domain, "pool").value();
@@ -170,4 +235,5 @@ static void results() {
     CHECK(outlive::Failure(OUTLIVE_DAMAGED, "").error_code().default_error_condition().category() == outlive::category());
 }
 
-TESTS(TEST(domains), TEST(states), TEST(semaphores_and_events), TEST(pools), TEST(prefaulted), TEST(deadlines), TEST(results))
+TESTS(TEST(domains), TEST(states), TEST(semaphores_and_events), TEST(holders_and_ends),
+      TEST(sets_of_latches_and_topics), TEST(pools), TEST(prefaulted), TEST(deadlines), TEST(results))

@@ -85,9 +85,10 @@ pub struct PublishArgs {
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
     /// For a new topic: what later subscribers get: nothing, what living publishers have published,
-    /// or also what pub leaves when it has ended
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Kept::Persistent)]
-    durability: Kept,
+    /// or also what pub leaves when it has ended [default: persistent, or what a profile of the
+    /// configuration file says]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    durability: Option<Kept>,
     /// The topic offers reliable delivery: its publishers wait for subscribers that ask for it.
     /// Fails if the topic is there and does not
     #[arg(long)]
@@ -257,10 +258,13 @@ fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>
         Err(Error::NotFound { .. }) if create => {}
         other => return Ok(other?),
     }
-    options = options.durability(args.durability.into());
+    options = options.durability(Durability::Persistent);
     // Of the profile, what a topic is made with; the command line comes before it.
     if let Some(profile) = Config::load()?.profile_for(&args.topic) {
         options = options.profile(profile);
+    }
+    if let Some(kept) = args.durability {
+        options = options.durability(kept.into());
     }
     if let Some(depth) = args.depth {
         options = options.depth(depth);

@@ -46,7 +46,7 @@ impl Configured {
 /// A file that names the stage's domain, and gives topics a depth.
 fn whole(stage: &Stage) -> String {
     format!(
-        "domain = {:?}\n[[profile]]\nname = \"camera\"\ntopics = [\"camera.*\"]\ndepth = 4\nstamps = false\n",
+        "domain = {:?}\n[[profile]]\nname = \"camera\"\ntopics = [\"camera.*\"]\ndepth = 4\nstamps = false\ndurability = \"volatile\"\n",
         stage.domain()
     )
 }
@@ -67,7 +67,12 @@ fn the_file_says_which_domain_is_the_default_one() {
     assert_eq!(names, ["camera.front", "mode"]);
     // With the profile's depth.
     let info = stage.run(&["topic", "info", "camera.front", "--json"]).expect(0).json();
-    assert_eq!(info["depth"], 4);
+    assert_eq!((&info["depth"], &info["durability"]), (&4.into(), &"volatile".into()));
+    // What an option says comes first.
+    configured.run(&["pub", "camera.back", "--durability", "persistent"]).expect(0);
+    let info = stage.run(&["topic", "info", "camera.back", "--json"]).expect(0).json();
+    assert_eq!((&info["depth"], &info["durability"]), (&4.into(), &"persistent".into()));
+    stage.run(&["rm", "camera.back"]).expect(0);
     // What an option or a variable names comes first, even if the file has a fault.
     fs::write(configured.users(), "domian = 'x'").expect("written");
     let place = stage.domain().display().to_string();

@@ -41,6 +41,7 @@ mod value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::topic::Durability;
 use crate::{Error, WaitStrategy};
 
 pub use read::check_file;
@@ -119,16 +120,26 @@ pub struct Profile {
     pub stamps: Option<bool>,
     /// How handles wait.
     pub wait_strategy: Option<WaitStrategy>,
+    /// What the topic offers to subscribers that come later.
+    pub durability: Option<Durability>,
     /// Whether a subscriber asks publishers to wait for it; where it does, a new topic offers that.
     pub reliable: Option<bool>,
     /// How long a reliable subscriber may be in a publisher's way.
     pub max_blocking: Option<Duration>,
+    /// How long a publisher's message counts, by its stamp.
+    pub lifespan: Option<Duration>,
     /// How many earlier messages of each publisher a subscriber receives.
     pub history: Option<u32>,
     /// A subscriber's maximum lag.
     pub keep_last: Option<u32>,
     /// How often a subscriber expects a message.
     pub period: Option<Duration>,
+    /// Whether a subscriber is told of each session.
+    pub sessions: Option<bool>,
+    /// How old a message may be that a subscriber receives, by its stamp.
+    pub max_age: Option<Duration>,
+    /// How long a publisher may live and do nothing before a subscriber is told.
+    pub liveliness: Option<Duration>,
 }
 
 /// Holds one value that a configuration file sets, and where.

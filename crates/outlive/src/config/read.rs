@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Profile, Setting, value};
 use crate::segment::check_name;
 use crate::sys::file;
+use crate::topic::Durability;
 use crate::{Error, WaitStrategy};
 
 /// A longer file is no configuration.
@@ -265,17 +266,17 @@ impl Reader<'_> {
             "stamps" => made.stamps = self.take(full, value, BOOL, boolean),
             "wait_strategy" => made.wait_strategy = self.take(full, value, STRATEGY, strategy),
             "reliable" => made.reliable = self.take(full, value, BOOL, boolean),
-            "max_blocking" => {
-                made.max_blocking =
-                    self.take(full, value, TIME, |value| value::time(value.as_str()?));
-            }
+            "durability" => made.durability = self.take(full, value, KEPT, durability),
+            "max_blocking" => made.max_blocking = self.take(full, value, TIME, time),
+            "lifespan" => made.lifespan = self.take(full, value, TIME, time),
             "history" => made.history = self.take(full, value, WHOLE, |value| number(value, ANY)),
             "keep_last" => {
                 made.keep_last = self.take(full, value, WHOLE, |value| number(value, 1..=u32::MAX));
             }
-            "period" => {
-                made.period = self.take(full, value, TIME, |value| value::time(value.as_str()?));
-            }
+            "period" => made.period = self.take(full, value, TIME, time),
+            "sessions" => made.sessions = self.take(full, value, BOOL, boolean),
+            "max_age" => made.max_age = self.take(full, value, TIME, time),
+            "liveliness" => made.liveliness = self.take(full, value, TIME, time),
             _ => self.unknown(key, PROFILE_KEYS),
         }
     }
@@ -291,11 +292,16 @@ const PROFILE_KEYS: &[&str] = &[
     "max_samples",
     "stamps",
     "wait_strategy",
+    "durability",
     "reliable",
     "max_blocking",
+    "lifespan",
     "history",
     "keep_last",
     "period",
+    "sessions",
+    "max_age",
+    "liveliness",
 ];
 
 const ANY: RangeInclusive<u32> = 0..=u32::MAX;
@@ -307,6 +313,7 @@ const SAMPLES: &str = "a whole number from 8 to 65,536";
 const SIZE: &str = "a number of bytes, as in 4096 or \"64M\"";
 const MAX_BYTES: &str = "a number of bytes from \"64K\" to \"6G\"";
 const TIME: &str = "a time with its unit, as in \"250ms\" or \"2s\"";
+const KEPT: &str = "\"volatile\", \"transient_local\" or \"persistent\"";
 const STRATEGY: &str = "\"adaptive\", \"spin\" or \"block\"";
 
 fn boolean(value: &DeValue<'_>) -> Option<bool> {
@@ -325,6 +332,16 @@ fn number(value: &DeValue<'_>, allowed: RangeInclusive<u32>) -> Option<u32> {
 fn size(value: &DeValue<'_>, allowed: RangeInclusive<u64>) -> Option<u64> {
     let bytes = whole(value).or_else(|| value::size(value.as_str()?))?;
     allowed.contains(&bytes).then_some(bytes)
+}
+
+fn time(value: &DeValue<'_>) -> Option<std::time::Duration> {
+    value::time(value.as_str()?)
+}
+
+fn durability(value: &DeValue<'_>) -> Option<Durability> {
+    let all = [Durability::Volatile, Durability::TransientLocal, Durability::Persistent];
+    let name = value.as_str()?;
+    all.into_iter().find(|one| one.to_string() == name)
 }
 
 fn strategy(value: &DeValue<'_>) -> Option<WaitStrategy> {

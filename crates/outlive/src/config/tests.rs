@@ -43,11 +43,16 @@ max_subscribers = 1_024
 max_samples = 8
 stamps = false
 wait_strategy = "block"
+durability = "volatile"
 reliable = true
 max_blocking = "2s"
+lifespan = "1h"
 history = 0
 keep_last = 2
 period = "100ms"
+sessions = true
+max_age = "3s"
+liveliness = "50ms"
 [[profile]]
 name = "all"
 topics = ["*"]
@@ -72,11 +77,16 @@ fn all_that_a_file_may_say_is_read() {
         max_samples: Some(8),
         stamps: Some(false),
         wait_strategy: Some(WaitStrategy::Block),
+        durability: Some(Durability::Volatile),
         reliable: Some(true),
         max_blocking: Some(Duration::from_secs(2)),
+        lifespan: Some(Duration::from_secs(3600)),
         history: Some(0),
         keep_last: Some(2),
         period: Some(Duration::from_millis(100)),
+        sessions: Some(true),
+        max_age: Some(Duration::from_secs(3)),
+        liveliness: Some(Duration::from_millis(50)),
     };
     assert_eq!(*camera, wanted);
     assert_eq!(config.profile_for("lidar").map(|profile| &*profile.name), Some("all"));
@@ -100,6 +110,7 @@ const FAULTS: &[(&str, (u32, u32), &str)] = &[
     ("[[profile]]\nname = 'a'\nmax_bytes = '1K'", (3, 13), "from \"64K\""),
     ("[[profile]]\nname = 'a'\nmax_publishers = 1025", (3, 18), "from 1 to 1,024"),
     ("[[profile]]\nname = 'a'\nmax_samples = 7", (3, 15), "from 8 to 65,536"),
+    ("[[profile]]\nname = 'a'\ndurability = 'for ever'", (3, 14), "\"transient_local\""),
     ("[[profile]]\nname = 'a'\ntopics = 'a'", (3, 10), "patterns"),
     ("[[profile]]\ndepth = 3", (1, 1), "needs a name"),
     ("[[profile]]\nname='a'\n[[profile]]\nname='a'", (4, 6), "already"),

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use super::Domain;
-use crate::Error;
 use crate::describe::Description;
 use crate::segment::{Attributes, Opening, Segment, check_name};
 use crate::sys::file::Rights;
+use crate::{Error, Kind};
 
 impl Domain {
     /// Returns this domain as a handle by which things are made that carry those attributes: free
@@ -60,6 +60,25 @@ impl Domain {
     pub fn attributes(&self, name: &str) -> Result<Attributes, Error> {
         check_name(name)?;
         Segment::open_with(self.folder(), name, Rights::Read)?.attributes()
+    }
+
+    /// Returns what kind of thing has that name.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-kind-of-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// outlive::sync::Mutex::open_or_create(&domain, "total", 0_u64)?;
+    /// assert_eq!(domain.kind_of("total")?, outlive::Kind::Mutex);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], and any other error that keeps the thing from being opened.
+    pub fn kind_of(&self, name: &str) -> Result<Kind, Error> {
+        check_name(name)?;
+        let segment = Segment::open_with(self.folder(), name, Rights::Read)?;
+        segment.header().check(segment.path())
     }
 
     /// Returns the description that the maker of a thing gave of its payloads: see

@@ -251,6 +251,7 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         self.asked.max_subscribers = profile.max_subscribers.or(self.asked.max_subscribers);
         self.asked.max_samples = profile.max_samples.or(self.asked.max_samples);
         self.asked.stamps = profile.stamps.or(self.asked.stamps);
+        self.asked.durability = profile.durability.or(self.asked.durability);
         // A profile is for both sides: where it wants subscribers to be reliable, the topic offers it.
         if profile.reliable == Some(true) {
             self.asked.reliable = Some(true);

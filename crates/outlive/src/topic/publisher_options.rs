@@ -109,6 +109,7 @@ impl PublisherOptions {
     #[cfg(feature = "config")]
     pub fn profile(mut self, profile: &crate::config::Profile) -> PublisherOptions {
         self.max_blocking = profile.max_blocking.or(self.max_blocking);
+        self.lifespan = profile.lifespan.or(self.lifespan);
         self
     }
 }

@@ -186,6 +186,9 @@ impl SubscriberOptions {
         self.history = profile.history.unwrap_or(self.history);
         self.keep_last = profile.keep_last.or(self.keep_last);
         self.period = profile.period.or(self.period);
+        self.sessions = profile.sessions.unwrap_or(self.sessions);
+        self.max_age = profile.max_age.or(self.max_age);
+        self.liveliness = profile.liveliness.or(self.liveliness);
         self
     }
 }

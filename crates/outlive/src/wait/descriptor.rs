@@ -54,7 +54,8 @@ impl Descriptor {
     ) -> Result<(), Error> {
         if !self.registration.as_ref().is_some_and(Registration::is_there) {
             let whom = Whom::Descriptor(Arc::clone(&self.fd));
-            self.registration = Some(Registration::take(registry, list.sources(), whom)?);
+            let sources = list.sources().collect();
+            self.registration = Some(Registration::take(registry, sources, whom)?);
         }
         Ok(())
     }

@@ -450,7 +450,7 @@ impl WaitSet {
     /// See [`WaitSet`].
     pub async fn wait_async(&mut self) -> Result<Ready<'_>, WaitError> {
         while !self.look() {
-            UntilReady::of(self.registry, self.source_list.sources())
+            UntilReady::of(self.registry, self.source_list.sources().collect())
                 .await
                 .map_err(WaitError::System)?;
         }

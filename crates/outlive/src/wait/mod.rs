@@ -10,7 +10,6 @@
 
 mod descriptor;
 mod futures;
-mod idle_list;
 mod reactor;
 mod sections;
 mod set;

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::idle_list::IdleList;
+use super::source_list::SourceList;
 use super::waiting_thread::{self, refused};
 use crate::liveness::{Me, Registry};
 use crate::shim::{AtomicU32, Ordering};
@@ -119,7 +119,7 @@ impl Reactor {
     }
 
     fn run(&self, me: Me) {
-        let mut idle_list = IdleList::new();
+        let mut sources = SourceList::new();
         // The count as of the last look at the list; none before the first.
         let mut known = None;
         let mut taken_in = 0;
@@ -130,37 +130,37 @@ impl Reactor {
                 let gone;
                 {
                     let list = self.list();
-                    gone = idle_list
-                        .retain(|key| list.binary_search_by_key(&key, |one| one.id).is_ok());
+                    gone =
+                        sources.retain(|key| list.binary_search_by_key(&key, |one| one.id).is_ok());
                     let new = list.partition_point(|one| one.id < taken_in);
                     for one in &list[new..] {
                         one.sources
                             .iter()
-                            .for_each(|source| idle_list.add(one.id, Arc::clone(source)));
+                            .for_each(|source| sources.add(one.id, Arc::clone(source)));
                     }
                     taken_in = list.last().map_or(taken_in, |last| taken_in.max(last.id + 1));
                 }
                 // Not under the lock.
                 drop(gone);
             }
-            if self.tell_the_ready(&mut idle_list, is_changed) {
-                // They are out of the list, and leave the idle list in the next round.
+            if self.tell_the_ready(&mut sources, is_changed) {
+                // They are out of the list, and leave our list in the next round.
                 known = None;
                 continue;
             }
             let relay = WakeRelay::begin(me.list());
             let changes = Watch { word: &self.changes, expected: seen };
-            if idle_list.sleep(self.registry, &relay, changes).is_err() {
+            if sources.sleep(self.registry, &relay, Some(changes), Deadline::NEVER).is_err() {
                 let _ = futex::wait_any(&[changes], 0, Deadline::after(AFTER_ERROR));
             }
         }
     }
 
-    fn tell_the_ready(&self, idle_list: &mut IdleList, is_explained: bool) -> bool {
+    fn tell_the_ready(&self, sources: &mut SourceList, is_explained: bool) -> bool {
         let mut ready = Vec::new();
-        idle_list.look(self.registry, is_explained, |key| ready.push(key));
+        sources.look_at_new(self.registry, is_explained, |key, _| ready.push(key));
         #[cfg(test)]
-        self.looks.store(idle_list.looks, Ordering::Relaxed);
+        self.looks.store(sources.looks, Ordering::Relaxed);
         if ready.is_empty() {
             return false;
         }

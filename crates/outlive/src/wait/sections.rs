@@ -240,7 +240,7 @@ impl Waiter {
     }
 
     fn run(&self, me: Me) {
-        let mut sources = SourceList::default();
+        let mut sources = SourceList::new();
         loop {
             // Before the orders: if they change meanwhile, the sleep ends at once.
             let seen = self.control.load(Ordering::Acquire);
@@ -253,9 +253,7 @@ impl Waiter {
                 (core::mem::take(&mut orders.added), core::mem::take(&mut orders.removed))
             };
             added.into_iter().for_each(|(key, waited)| sources.add(key, waited));
-            for key in removed {
-                sources.remove(key);
-            }
+            drop(sources.retain(|key| !removed.contains(&key)));
             if self.armed.load(Ordering::Relaxed) == 0 {
                 // An error here could only concern this process's own word.
                 let _ = futex::wait_any(&[own], 0, Deadline::NEVER);
@@ -266,7 +264,11 @@ impl Waiter {
             if let Err(errno) = slept {
                 self.orders().failed = Some(errno);
             }
-            if slept.is_err() || sources.is_any_ready() {
+            // Relaxed: a hint. The order that has changed it is taken in the next round.
+            let is_explained = self.control.load(Ordering::Relaxed) != seen;
+            let mut is_any_ready = false;
+            sources.look_at_new(self.registry, is_explained, |_, _| is_any_ready = true);
+            if slept.is_err() || is_any_ready {
                 self.ring();
             }
         }

@@ -123,7 +123,7 @@ impl WaitSet {
     pub fn new(domain: &Domain) -> WaitSet {
         WaitSet {
             registry: domain.registry(),
-            source_list: SourceList::default(),
+            source_list: SourceList::new(),
             sections: None,
             refused_at: None,
             spin_wait: SpinWait::new(),
@@ -165,7 +165,7 @@ impl WaitSet {
         if let Some(sections) = &mut self.sections {
             sections.remove(key.0);
         }
-        let was_in = self.source_list.remove(key.0);
+        let was_in = !self.source_list.retain(|known| known != key.0).is_empty();
         self.watch_others();
         was_in
     }
@@ -304,7 +304,7 @@ impl WaitSet {
     pub(super) fn look(&mut self) -> bool {
         let found = &mut self.found;
         found.clear();
-        self.source_list.look(|key, what| found.push_back((Key(key), what)));
+        self.source_list.look_at_all(self.registry, |key, what| found.push_back((Key(key), what)));
         !found.is_empty()
     }
 
@@ -375,7 +375,11 @@ impl WaitSet {
         while !deadline.has_passed() {
             let slept = self.source_list.sleep(self.registry, &relay, None, deadline);
             slept.map_err(|errno| WaitError::from_errno(self.registry, errno))?;
-            if self.look() {
+            let found = &mut self.found;
+            self.source_list.look_at_new(self.registry, false, |key, what| {
+                found.push_back((Key(key), what));
+            });
+            if !self.found.is_empty() {
                 return Ok(true);
             }
         }

@@ -69,6 +69,11 @@ impl<'a> WaitWords<'a> {
         core::ptr::eq(*self.relay.get_or_insert(word), word)
     }
 
+    /// Returns whether a wake-up may be relayed by a word of theirs.
+    pub(crate) fn have_relay(&self) -> bool {
+        self.relay.is_some()
+    }
+
     fn groups(&self, head: Option<Watch<'a>>) -> Vec<Vec<Watch<'a>>> {
         let begin = || head.into_iter().collect::<Vec<_>>();
         let mut groups = vec![begin()];

@@ -26,7 +26,7 @@ struct verb {
 
 extern const struct verb lock_verbs[], rw_verbs[], sync_verbs[], real_time_verbs[], record_verbs[],
     pool_verbs[], queue_verbs[], job_verbs[], topic_verbs[], state_verbs[], notifier_verbs[], service_verbs[],
-    wait_verbs[], opening_verbs[];
+    wait_verbs[], opening_verbs[], node_verbs[];
 
 /* --- the line */
 

@@ -55,7 +55,7 @@ static const struct verb own_verbs[] = {
 static const struct verb *const all[] = {
     lock_verbs, rw_verbs, sync_verbs, real_time_verbs, record_verbs, pool_verbs, queue_verbs,
     job_verbs, topic_verbs, state_verbs, notifier_verbs, service_verbs, wait_verbs, opening_verbs,
-    own_verbs,
+    node_verbs, own_verbs,
 };
 
 static void act(void) {

@@ -5,6 +5,7 @@
 #include "driver.hpp"
 #include "jobs.hpp"
 #include "locks.hpp"
+#include "nodes.hpp"
 #include "notifiers.hpp"
 #include "openings.hpp"
 #include "pools.hpp"
@@ -46,6 +47,9 @@ public:
         family("listener", notifiers_, &Notifiers::listener);
         family("client", services_, &Services::client);
         family("server", services_, &Services::server);
+        family("node", nodes_, &Nodes::node);
+        family("watch", nodes_, &Nodes::watch);
+        family("config", nodes_, &Nodes::config);
         family("set", waits_, &Waits::wait_set);
         family("open", openings_, &Openings::opening);
         family("misuse", openings_, &Openings::misuse);
@@ -116,6 +120,7 @@ private:
     States states_{domain_};
     Services services_{domain_};
     Notifiers notifiers_{domain_};
+    Nodes nodes_{domain_};
     Waits waits_{domain_, queues_, topics_, sync_, notifiers_};
     Openings openings_{domain_};
     Named<std::function<string(const string &, const Words &)>> families_;

@@ -11,6 +11,7 @@ import time
 
 import jobs
 import locks
+import nodes
 import notifiers
 import openings
 import outlive
@@ -35,7 +36,7 @@ VERBS: Verbs = {
     "crash": os.abort,
     "hang": lambda: time.sleep(60),
 }
-for module in (jobs, locks, notifiers, openings, pools, queues, rw_locks, services, states, sync, topics, waits):
+for module in (jobs, locks, nodes, notifiers, openings, pools, queues, rw_locks, services, states, sync, topics, waits):
     VERBS |= module.VERBS
 
 # Kinds of things that it has none of.

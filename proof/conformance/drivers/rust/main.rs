@@ -5,6 +5,7 @@
 mod answer;
 mod jobs;
 mod locks;
+mod nodes;
 mod notifiers;
 mod openings;
 mod pools;
@@ -41,6 +42,7 @@ struct Driver {
     states: states::States,
     notifiers: notifiers::Notifiers,
     services: services::Services,
+    nodes: nodes::Nodes,
     sets: HashMap<String, waits::Set>,
 }
 
@@ -63,6 +65,7 @@ fn main() -> io::Result<()> {
         states: states::States::default(),
         notifiers: notifiers::Notifiers::default(),
         services: services::Services::default(),
+        nodes: nodes::Nodes::default(),
         sets: HashMap::new(),
     };
     tell("ready")?;
@@ -124,6 +127,7 @@ impl Driver {
             ("state" | "bytes", ..) => self.states.act(&self.domain, command, args),
             ("notifier" | "listener", ..) => self.notifiers.act(&self.domain, command, args),
             ("client" | "server", ..) => self.services.act(&self.domain, command, args),
+            ("node" | "watch" | "config", ..) => self.nodes.act(&self.domain, command, args),
             ("set", ..) => self.wait_sets(verb, args),
             ("open", ..) => openings::act(&self.domain, verb, args),
             ("domain", "find", [path]) => {

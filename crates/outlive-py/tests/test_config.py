@@ -1,0 +1,86 @@
+"""The configuration file: its profiles, as arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from outlive import BadOption, Config, Lagged, NewSession, NotFound, Topic
+
+WHOLE = """
+domain = "robot"
+group = 2000
+[limits]
+budget = "2G"
+[wait]
+strategy = "spin"
+[[profile]]
+name = "camera"
+topics = ["camera.*"]
+depth = 4
+max_bytes = "1M"
+max_publishers = 3
+max_subscribers = 5
+max_samples = 8
+stamps = true
+durability = "persistent"
+reliable = true
+max_blocking = "0s"
+lifespan = "1h"
+history = 2
+keep_last = 3
+sessions = true
+max_age = "500ms"
+liveliness = "30s"
+period = "20s"
+[[profile]]
+name = "rest"
+topics = ["*"]
+reliable = false
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "outlive.toml"
+    path.write_text(WHOLE)
+    return path
+
+
+def test_a_profile_gives_arguments(folder: str, file: Path) -> None:
+    config = Config.load(file)
+    assert config.files == [file] and repr(config) == "<Config of 1 file: 2 profiles>"
+    assert (config.domain, config.group, config.budget, config.wait_strategy) == ("robot", "2000", 2 << 30, "spin")
+    name = "camera.front"
+    assert (config.profile(name), config.profile("lidar")) == ("camera", "rest")
+    topic = Topic(name, folder, **config.topic(name))
+    assert topic.config == {
+        "depth": 4, "max_bytes": 1 << 20, "stamps": True, "reliable": True, "durability": "persistent",
+        "max_publishers": 3, "max_subscribers": 5, "max_samples": 8,
+    }
+    assert config.publisher(name) == {"max_blocking": 0.0, "lifespan": 3600.0}
+    assert config.subscriber(name) == {
+        "reliable": True, "history": 2, "keep_last": 3, "period": 20.0, "sessions": True, "max_age": 0.5, "liveliness": 30.0,
+    }
+    publisher = topic.publisher(**config.publisher(name))
+    subscriber = topic.subscriber(**config.subscriber(name))
+    for number in range(6):
+        publisher.publish(bytes([number]))
+    # It is reliable, and no publisher waits for it; it is told of sessions.
+    with pytest.raises((NewSession, Lagged)):
+        subscriber.recv(timeout=5)
+    # What the caller sets wins.
+    assert Topic("camera.back", folder, **{**config.topic("camera.back"), "depth": 8}).config["depth"] == 8
+    assert (config.topic("lidar"), config.publisher("lidar"), config.subscriber("lidar")) == ({}, {}, {"reliable": False})
+
+
+def test_the_files_of_the_environment_are_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("root = true\n" + WHOLE)
+    monkeypatch.setenv("OUTLIVE_CONFIG", str(file))
+    assert Config.load().files == [file]
+    file.write_text("root = true\n[wait]\nstrategie = 1\n")
+    with pytest.raises(BadOption, match=r"outlive.toml:3:1: 'strategie' is no key here; is 'strategy' meant"):
+        Config.load()
+    with pytest.raises(NotFound):
+        Config.load(file.with_name("none.toml"))
