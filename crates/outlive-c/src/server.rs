@@ -20,7 +20,7 @@ pub struct outlive_server_t(pub(crate) Server);
 pub struct outlive_request_t(pub(crate) Request);
 
 /// Several replies to one request.
-pub struct outlive_stream_t(Stream);
+pub struct outlive_stream_t(pub(crate) Stream);
 
 /// Memory for the reply to a request, to be written in place. One thread at a time may use it.
 pub struct outlive_reply_loan_t(ReplyLoan);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 31] = [
+const SOURCES: [&str; 32] = [
     "code",
     "opening",
     "deadline",
@@ -36,6 +36,7 @@ const SOURCES: [&str; 31] = [
     "state",
     "rpc",
     "server",
+    "parts",
     "pool",
     "wait_set",
     "pi_mutex",

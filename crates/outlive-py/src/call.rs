@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use outlive::Deadline;
 use outlive::rpc::{self, CallError};
@@ -32,9 +33,34 @@ pub(crate) type Lender = lender::Lender<rpc::Client, Begun>;
 
 /// A call of the core's, and its end once it was reported, which is reported again.
 pub(crate) struct Begun {
-    call: rpc::Call<'static>,
+    pending: Pending,
     failed: Option<CallError>,
 }
+
+/// A call, or one of whose request parts are still to be sent.
+enum Pending {
+    Call(rpc::Call<'static>),
+    Parts(rpc::RequestStream<'static>),
+    /// Its last parts could not be sent.
+    Lost,
+}
+
+impl Pending {
+    fn call(&mut self) -> Option<&mut rpc::Call<'static>> {
+        match self {
+            Pending::Call(call) => Some(call),
+            Pending::Parts(parts) => Some(parts.call()),
+            Pending::Lost => None,
+        }
+    }
+
+    fn is_begun(&mut self) -> bool {
+        self.call().is_none_or(|call| call.is_begun())
+    }
+}
+
+/// How long a send of a part waits in the client, which other threads want, too.
+const MOMENT: Duration = Duration::from_millis(10);
 
 impl Begun {
     /// Returns the next reply; `None` after the last. `TimedOut`: none yet.
@@ -42,15 +68,20 @@ impl Begun {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
-        match self.call.next_until(passed()) {
+        let Some(call) = self.pending.call() else { return Err(CallError::Dropped) };
+        match call.next_until(passed()) {
             Ok(Poll::Ready(found)) => Ok(found),
-            Ok(Poll::Pending) => Err(CallError::TimedOut { begun: self.call.is_begun() }),
+            Ok(Poll::Pending) => Err(CallError::TimedOut { begun: call.is_begun() }),
             Err(error) => {
                 self.failed = Some(error.clone());
                 Err(error)
             }
         }
     }
+}
+
+fn no_parts() -> PyErr {
+    PyRuntimeError::new_err("the call takes no (more) parts: ``Client.stream`` makes one that does")
 }
 
 /// A call in flight, made by ``Client.begin``. Any thread may use it.
@@ -114,6 +145,35 @@ impl Call {
         until: Until,
         mut begin: impl FnMut(&'static rpc::Client, Deadline) -> Result<rpc::Call<'static>, CallError>,
     ) -> PyResult<Call> {
+        Call::made_by(py, lender, of, types, until, |client, deadline| {
+            begin(client, deadline).map(Pending::Call)
+        })
+    }
+
+    /// Begins a call of whose request parts follow.
+    pub(crate) fn stream(
+        py: Python<'_>,
+        lender: &Arc<Lender>,
+        of: &Named,
+        types: &Arc<Both>,
+        request: &Given<'_>,
+        until: Until,
+    ) -> PyResult<Call> {
+        request.with(py, |bytes| {
+            Call::made_by(py, lender, of, types, until, |client, deadline| {
+                client.stream_until(bytes, deadline).map(Pending::Parts)
+            })
+        })?
+    }
+
+    fn made_by(
+        py: Python<'_>,
+        lender: &Arc<Lender>,
+        of: &Named,
+        types: &Arc<Both>,
+        until: Until,
+        mut begin: impl FnMut(&'static rpc::Client, Deadline) -> Result<Pending, CallError>,
+    ) -> PyResult<Call> {
         let late = CallError::TimedOut { begun: false };
         let Some(inside) = lender.lock_until(py, until)? else { return Err(late.raise(py)) };
         // SAFETY: a `Lent` keeps the lender, and calls of this one are made inside.
@@ -122,10 +182,10 @@ impl Call {
             Err(CallError::TimedOut { .. }) => None,
             other => Some(other),
         })?;
-        let call = begun.unwrap_or(Err(late)).raised(py)?;
+        let pending = begun.unwrap_or(Err(late)).raised(py)?;
         Ok(Call {
             set: HandleMutex::new(None),
-            begun: lender::Lent::new(Begun { call, failed: None }, lender),
+            begun: lender::Lent::new(Begun { pending, failed: None }, lender),
             answer: PyOnceLock::new(),
             answered: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -167,7 +227,7 @@ impl Call {
     /// Returns the error of a call that goes on after the time is over.
     fn late(&self, py: Python<'_>) -> PyErr {
         let begun = match self.begun.lock_until(py, Until::NEVER) {
-            Ok(Some(begun)) => begun.as_ref().is_some_and(|begun| begun.call.is_begun()),
+            Ok(Some(mut begun)) => begun.as_mut().is_some_and(|begun| begun.pending.is_begun()),
             Ok(None) => false,
             Err(error) => return error,
         };
@@ -229,9 +289,11 @@ impl Call {
 
     /// Adds the call to a set.
     pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Key> {
-        match self.begun.lock_until(py, Until::NEVER)?.as_deref() {
-            Some(Some(begun)) => set.add(&begun.call).raised(py),
-            _ => Err(raise(py, "Cancelled", "the call was cancelled")),
+        let mut begun = self.begun.lock_until(py, Until::NEVER)?;
+        let pending = begun.as_deref_mut().and_then(|begun| begun.as_mut());
+        match pending.and_then(|begun| begun.pending.call()) {
+            Some(call) => set.add(&*call).raised(py),
+            None => Err(raise(py, "Cancelled", "the call was cancelled")),
         }
     }
 }
@@ -280,6 +342,46 @@ impl Call {
         found.map_or_else(|| Err(self.late(py)), Ok)
     }
 
+    /// Sends a part of the request, for a call that ``Client.stream`` returned: waits while eight parts
+    /// are under way. ``CallTimeout`` after so many seconds; the call goes on. ``Answered`` when the
+    /// server has replied already, and takes no more parts.
+    #[pyo3(signature = (data, timeout=None))]
+    fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
+        let until = Until::timeout(timeout)?;
+        let data = self.types.request.sent(data)?;
+        let data = Given::of(&data)?;
+        let bytes = data.row(py)?;
+        loop {
+            let Some(mut begun) = self.begun.lock_until(py, until)? else {
+                return Err(CallError::TimedOut { begun: false }.raise(py));
+            };
+            let begun = begun.as_mut();
+            let begun = begun.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
+            let Pending::Parts(parts) = &mut begun.pending else { return Err(no_parts()) };
+            let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
+            match detached(py, || parts.send_until(&bytes, slice)) {
+                Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
+                other => return other.raised(py),
+            }
+            py.check_signals()?;
+        }
+    }
+
+    /// Says that no more parts of the request come: for a call that ``Client.stream`` returned.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(mut begun) = self.begun.lock_until(py, Until::NEVER)? else { return Ok(()) };
+        let begun =
+            begun.as_mut().ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
+        match std::mem::replace(&mut begun.pending, Pending::Lost) {
+            Pending::Parts(parts) => begun.pending = Pending::Call(parts.finish().raised(py)?),
+            other => {
+                begun.pending = other;
+                return Err(no_parts());
+            }
+        }
+        Ok(())
+    }
+
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -297,7 +399,11 @@ impl Call {
         match begun.take() {
             None => Ok(false),
             Some(begun) => {
-                let was_begun = begun.call.cancel();
+                let was_begun = match begun.pending {
+                    Pending::Call(call) => call.cancel(),
+                    Pending::Parts(parts) => parts.cancel(),
+                    Pending::Lost => true,
+                };
                 // A waiting thread looks again at the end of its slice.
                 self.cancelled.store(true, Ordering::Relaxed);
                 Ok(!was_begun)

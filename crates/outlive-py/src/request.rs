@@ -2,9 +2,11 @@
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::Poll;
+use std::time::Duration;
 
-use outlive::rpc;
 use outlive::wait::{Key, WaitSet};
+use outlive::{Deadline, RecvError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -13,14 +15,14 @@ use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::described::Both;
-use crate::errors::{Raised, reply_failed};
+use crate::errors::{Raised, raise, reply_failed};
 use crate::layout::Layout;
 use crate::named::Named;
 use crate::open::{Left, why};
 use crate::rpc_loan::{LONG, LentPart, ReplyLoan};
 use crate::sample::shown_as_array;
 use crate::stream::{Replies, Stream};
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, detached, passed, wait};
 use crate::writable::Shape;
 
 /// A request that the server has begun. Its client waits until it is answered: by ``reply``,
@@ -144,6 +146,31 @@ impl Request {
     }
 }
 
+/// How long a wait for a part keeps its request from other threads.
+pub(crate) const MOMENT: Duration = Duration::from_millis(10);
+
+/// Returns the next part as bytes, or None after the last. `look` waits until the deadline that it
+/// gets, detached from the interpreter.
+pub(crate) fn part_of<'py>(
+    py: Python<'py>,
+    until: Until,
+    mut look: impl FnMut(Deadline) -> Option<Result<Poll<Option<rpc::Part>>, RecvError>>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    loop {
+        let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
+        let Some(found) = detached(py, || look(slice)) else {
+            return Err(PyRuntimeError::new_err("the request was answered already"));
+        };
+        match found.raised(py)? {
+            Poll::Ready(part) => return Ok(part.map(|part| PyBytes::new(py, &part))),
+            Poll::Pending if until.has_passed() => {
+                return Err(raise(py, "Timeout", "no part came until the deadline passed"));
+            }
+            Poll::Pending => py.check_signals()?,
+        }
+    }
+}
+
 #[pymethods]
 impl Request {
     /// The value that the request is, by the service's description: a record or a number of numpy's,
@@ -192,6 +219,21 @@ impl Request {
             Some(whole) => Ok(whole),
             None => shown_as_array(slf.as_any(), dtype, shape),
         }
+    }
+
+    /// Waits for the next part of the request and returns it, None after the last; ``Timeout`` after so
+    /// many seconds. ``Cancelled`` when no client waits for a reply any more. A request that was not
+    /// sent by ``Client.stream`` has no parts.
+    #[pyo3(signature = (timeout=None))]
+    fn next_part<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        // The lock is taken and given up while the thread is detached.
+        part_of(py, Until::timeout(timeout)?, |deadline| {
+            self.lock().as_mut().map(|request| request.next_part_until(deadline))
+        })
     }
 
     fn __len__(&self) -> usize {

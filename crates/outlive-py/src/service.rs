@@ -194,6 +194,32 @@ impl Client {
         Call::begin(py, &lender, &self.named, &self.types, &Given::of(&request)?, until)
     }
 
+    /// Sends a request of which further parts follow: ``send`` of the call that it returns sends them,
+    /// and ``finish`` says that there are no more. The server takes them by ``Request.next_part``.
+    /// Raises ``CallTimeout`` as ``begin``.
+    ///
+    /// >>> server, client = Server("store", folder), Client("store", folder)
+    /// >>> call = client.stream(b"holiday.mp4")
+    /// >>> call.send(b"x" * 1000)
+    /// >>> call.send(b"y" * 1000)
+    /// >>> call.finish()
+    /// >>> request = server.next(timeout=10)                     # in another process, as a rule
+    /// >>> request.reply(b"%d" % sum(len(part) for part in iter(request.next_part, None)))
+    /// >>> call.result(timeout=10)
+    /// b'2000'
+    #[pyo3(signature = (request, timeout=None))]
+    fn stream(
+        &self,
+        py: Python<'_>,
+        request: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Call> {
+        let until = Until::timeout(timeout)?;
+        let request = self.types.request.sent(request)?;
+        let lender = self.lender.get()?;
+        Call::stream(py, &lender, &self.named, &self.types, &Given::of(&request)?, until)
+    }
+
     /// Lends memory for a request, to be written in place, for ``with``; then ``call`` or ``begin`` of
     /// the loan sends it, without a copy. Waits while the service's memory is in use.
     ///

@@ -245,6 +245,14 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         Ok(self.call)
     }
 
+    /// Cancels the call, and returns whether a server had begun it. If not, none will.
+    ///
+    /// # If a process dies
+    /// The same as with [`Call::cancel`].
+    pub fn cancel(self) -> bool {
+        self.call.cancel()
+    }
+
     /// Returns the call, whose replies may be taken between two parts. A wait set takes it for them.
     pub fn call(&mut self) -> &mut Call<'c, R> {
         &mut self.call

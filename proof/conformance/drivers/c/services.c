@@ -5,6 +5,7 @@
 static outlive_request_t *request;
 static outlive_stream_t *stream;
 static outlive_call_t *call;
+static outlive_request_stream_t *parts;
 
 static void say_reply(outlive_reply_t *reply) {
     say_shown(outlive_reply_data(reply), outlive_reply_size(reply));
@@ -39,6 +40,31 @@ static void client_loan(void) {
     TRY(outlive_client_loan(it()->in, message_size, until(words[3]), &loan));
     memcpy(outlive_request_loan_data(loan), message, message_size);
     TRY(outlive_request_loan_begin(loan, until(words[3]), &call));
+    OK();
+}
+
+static void client_stream(void) {
+    make_message(words[2]);
+    TRY(outlive_client_stream(it()->in, message, message_size, until(words[3]), &parts));
+    OK();
+}
+
+static void client_send(void) {
+    make_message(words[1]);
+    TRY(outlive_request_stream_send(parts, message, message_size, until(words[2])));
+    OK();
+}
+
+static void client_finish(void) {
+    outlive_request_stream_t *ended = parts;
+    parts = NULL;
+    TRY(outlive_request_stream_finish(ended, &call));
+    OK();
+}
+
+static void client_let_go(void) {
+    outlive_request_stream_release(parts);
+    parts = NULL;
     OK();
 }
 
@@ -92,6 +118,18 @@ static void server_wait_cancelled(void) {
     OK();
 }
 
+static void server_next_part(void) {
+    outlive_part_t *part = NULL;
+    if (stream != NULL) TRY(outlive_stream_next_part(stream, until(words[1]), &part));
+    else TRY(outlive_request_next_part(request, until(words[1]), &part));
+    if (part == NULL) {
+        puts("ok end");
+        return;
+    }
+    say_shown(outlive_part_data(part), outlive_part_size(part));
+    outlive_part_release(part);
+}
+
 static void server_reply(void) {
     make_message(words[1]);
     TRY(outlive_request_reply(asked(), message, message_size));
@@ -131,7 +169,8 @@ CALL(server_finish, outlive_stream_finish(ended()))
 CALL(server_fail_stream, outlive_stream_fail(ended(), words[1]))
 
 const struct verb service_verbs[] = {
-    V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, loan, 3), V(client, next, 1),
+    V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, loan, 3),
+    V(client, stream, 3), V(client, send, 2), V(client, finish, 0), V(client, let_go, 0), V(server, next_part, 1), V(client, next, 1),
     V(client, failure, 0),
     V(server, open, 1), V(server, next, 2), V(server, client, 0), V(server, cancelled, 0), V(server, wait_cancelled, 1),
     V(server, reply, 1), V(server, reply_loan, 1), V(server, fail_loan, 2), V(server, fail, 1), V(server, fail_stream, 1), V(server, drop, 0),

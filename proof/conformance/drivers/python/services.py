@@ -33,6 +33,20 @@ def loan(name: str, word: str, span: str) -> None:
     last["call"] = lent.begin(timeout=seconds(span))
 
 
+def request_stream(name: str, word: str, span: str) -> None:
+    last["call"] = thing(f"{name} client").stream(message(word), timeout=seconds(span))
+
+
+def let_go() -> None:
+    last["call"].cancel()
+
+
+def next_part(span: str) -> str:
+    source = last.get("stream") or last["request"]
+    part = source.next_part(timeout=seconds(span))
+    return "end" if part is None else show(part)
+
+
 def next_reply(span: str) -> str:
     reply = heard(lambda: last["call"].next(timeout=seconds(span)))
     return "end" if reply is None else show(reply)
@@ -84,6 +98,10 @@ VERBS: Verbs = {
         call=call,
         begin=begin,
         loan=loan,
+        stream=request_stream,
+        send=lambda word, span: last["call"].send(message(word), timeout=seconds(span)),
+        finish=lambda: last["call"].finish(),
+        let_go=let_go,
         next=next_reply,
     ),
     **family(
@@ -94,6 +112,7 @@ VERBS: Verbs = {
         cancelled=lambda: "yes" if last["request"].cancelled else "no",
         wait_cancelled=wait_cancelled,
         reply=lambda word: last["request"].reply(message(word)),
+        next_part=next_part,
         reply_loan=reply_loan,
         fail_loan=fail_loan,
         stream=stream,
