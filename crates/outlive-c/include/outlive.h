@@ -114,7 +114,7 @@
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
-#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL, 0 }
 #define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
 /**
@@ -617,7 +617,8 @@ typedef struct outlive_sample_t outlive_sample_t;
 typedef struct outlive_sender_t outlive_sender_t;
 
 /**
- * Receives a service's requests. A service has one server at a time, of all processes. One thread
+ * Receives a service's requests. A service has one server at a time, of all
+ * processes, or as many as its `max_servers`. One thread
  * at a time may use it.
  */
 typedef struct outlive_server_t outlive_server_t;
@@ -1499,6 +1500,10 @@ typedef struct outlive_service_options_t {
    * What a reply is. NULL beside a `request`: bytes.
    */
   const struct outlive_payload_t *reply;
+  /**
+   * The most servers at a time, 1 to 64; a new service's default: 1. Several share the load.
+   */
+  uint64_t max_servers;
 } outlive_service_options_t;
 
 /**

@@ -51,6 +51,8 @@ pub struct outlive_service_options_t {
     pub request: *const outlive_payload_t,
     /// What a reply is. NULL beside a `request`: bytes.
     pub reply: *const outlive_payload_t,
+    /// The most servers at a time, 1 to 64; a new service's default: 1. Several share the load.
+    pub max_servers: u64,
 }
 
 /// Opens the service, and returns the options as well. A caller that could be neither its client nor
@@ -70,6 +72,7 @@ pub(crate) unsafe fn service<T>(
         serve_by: OUTLIVE_TRY,
         request: core::ptr::null(),
         reply: core::ptr::null(),
+        max_servers: 0,
     };
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers or pointers.
@@ -77,6 +80,9 @@ pub(crate) unsafe fn service<T>(
     let mut options = Service::<[u8], [u8]>::options().wait_strategy(wait(given.wait)?);
     if given.max_bytes > 0 {
         options = options.max_bytes(given.max_bytes);
+    }
+    if given.max_servers > 0 {
+        options = options.max_servers(u32::try_from(given.max_servers).unwrap_or(u32::MAX));
     }
     // SAFETY: the C caller passes NULL or descriptions.
     let both = unsafe { (description(given.request)?, description(given.reply)?) };

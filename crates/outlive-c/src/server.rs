@@ -12,7 +12,8 @@ use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::opening::{naming, outlive_opening_t};
 use crate::rpc::{outlive_service_options_t, service};
 
-/// Receives a service's requests. A service has one server at a time, of all processes. One thread
+/// Receives a service's requests. A service has one server at a time, of all
+/// processes, or as many as its `max_servers`. One thread
 /// at a time may use it.
 pub struct outlive_server_t(pub(crate) Server);
 

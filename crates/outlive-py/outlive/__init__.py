@@ -112,6 +112,7 @@ from ._outlive import (
 )
 from ._outlive import __version__ as __version__
 from .errors import (
+    Answered as Answered,
     AlreadyExists as AlreadyExists,
     BadName as BadName,
     BadOption as BadOption,

@@ -27,6 +27,8 @@ use crate::writable::Shape;
 /// Calls a service. A service has any number of clients; any thread may use one, one at a time.
 /// ``max_bytes``: the most bytes that requests and replies may take together, 1 GiB in a new
 /// service unless given; an existing one that has another limit raises ``BadOption``.
+/// ``max_servers``: the most servers at a time, 1 in a new service unless given, at most 64; several
+/// share the load.
 ///
 /// ``request`` and ``reply``: what they are, for all languages, as a ``Topic``'s ``payload``; then
 /// objects of such a class, dictionaries and numbers are sent as such, and where they are
@@ -55,8 +57,15 @@ fn ready(domain: &outlive::Domain) -> Result<(), outlive::Error> {
     domain.process_token().map(drop)
 }
 
-fn options(max_bytes: Option<u64>, types: Option<Description>) -> rpc::ServiceOptions {
+fn options(
+    max_bytes: Option<u64>,
+    max_servers: Option<u32>,
+    types: Option<Description>,
+) -> rpc::ServiceOptions {
     let mut options = rpc::Service::<[u8], [u8]>::options();
+    if let Some(servers) = max_servers {
+        options = options.max_servers(servers);
+    }
     if let Some(types) = types {
         options = options.description(types);
     }
@@ -82,12 +91,14 @@ impl Client {
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, wait_for_server=false, request=None, reply=None))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, max_servers=None, wait_for_server=false, request=None, reply=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
+        max_servers: Option<u32>,
         wait_for_server: bool,
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
@@ -95,7 +106,7 @@ impl Client {
         let types = described::given_pair(request, reply)?;
         let client = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes, types).open_or_create(d, n)
+            options(max_bytes, max_servers, types).open_or_create(d, n)
         };
         Client::of(Named::make(py, name, domain, client)?, py, wait_for_server)
     }
@@ -116,12 +127,14 @@ impl Client {
     /// Makes a new service of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, wait_for_server=false, request=None, reply=None))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, max_servers=None, wait_for_server=false, request=None, reply=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
+        max_servers: Option<u32>,
         wait_for_server: bool,
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
@@ -129,7 +142,7 @@ impl Client {
         let types = described::given_pair(request, reply)?;
         let client = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes, types).create_new(d, n)
+            options(max_bytes, max_servers, types).create_new(d, n)
         };
         Client::of(Named::make(py, name, domain, client)?, py, wait_for_server)
     }
@@ -292,7 +305,8 @@ impl Client {
     }
 }
 
-/// Receives a service's requests; a service has one server at a time. It waits ``timeout`` seconds
+/// Receives a service's requests; a service has one server at a time, or as many as
+/// its ``max_servers``, which share the calls. It waits ``timeout`` seconds
 /// for a living one to leave or to end, by default not at all, and then raises ``Taken``; ``None``
 /// is for ever. So several processes may stand by: when the server dies, one of them takes over at
 /// once. It can be iterated over, and waits for each request. Any thread may reply to requests,
@@ -364,12 +378,14 @@ impl Server {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, timeout=0.0, request=None, reply=None))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, max_servers=None, timeout=0.0, request=None, reply=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
+        max_servers: Option<u32>,
         timeout: Option<f64>,
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
@@ -377,7 +393,7 @@ impl Server {
         let types = described::given_pair(request, reply)?;
         let service = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes, types).open_or_create(d, n)
+            options(max_bytes, max_servers, types).open_or_create(d, n)
         };
         Server::of(py, Named::make(py, name, domain, service)?, timeout)
     }
@@ -399,12 +415,14 @@ impl Server {
     /// Makes a new service of that name, with the constructor's options, and becomes its server;
     /// raises ``AlreadyExists`` if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, timeout=0.0, request=None, reply=None))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, max_servers=None, timeout=0.0, request=None, reply=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         max_bytes: Option<u64>,
+        max_servers: Option<u32>,
         timeout: Option<f64>,
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
@@ -412,7 +430,7 @@ impl Server {
         let types = described::given_pair(request, reply)?;
         let service = |d: &_, n: &_| {
             ready(d)?;
-            options(max_bytes, types).create_new(d, n)
+            options(max_bytes, max_servers, types).create_new(d, n)
         };
         Server::of(py, Named::make(py, name, domain, service)?, timeout)
     }

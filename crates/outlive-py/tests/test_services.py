@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from outlive import (
+    Answered,
+    BadOption,
     Call,
     CallTimeout,
     Cancelled,
@@ -39,6 +41,21 @@ SERVER = """
 
 def ends(folder):
     return Server("service", folder), Client("service", folder)
+
+
+def test_two_servers_share_the_calls(folder):
+    first = Server("shared", folder, max_servers=2)
+    second = Server.open("shared", domain=folder)
+    with pytest.raises(Taken):
+        Server.open("shared", domain=folder)
+    with pytest.raises(BadOption):
+        Client("shared", folder, max_servers=3)
+    client = Client("shared", folder)
+    calls = [client.begin(bytes([number])) for number in range(2)]
+    for server in (first, second):
+        request = server.next(timeout=5)
+        request.reply(request.data * 2)
+    assert [call.result(timeout=5) for call in calls] == [b"\0\0", b"\1\1"]
 
 
 def test_many_calls_in_flight_are_answered_in_any_order(folder):
@@ -743,4 +760,95 @@ def test_a_server_killed_with_a_loan(folder, start):
     program.kill()
     with pytest.raises(ServerDied) as died:
         call.reply(timeout=15)
+    assert died.value.begun
+
+
+def test_requests_of_several_parts(folder):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    with pytest.raises(CallTimeout):
+        for number in range(9):
+            call.send(bytearray([number]) * 5000, timeout=0.01)
+    request = server.next(timeout=5)
+    for number in range(8):
+        assert request.next_part(timeout=5) == bytes([number]) * 5000
+    with pytest.raises(Timeout):
+        request.next_part(timeout=0.01)
+    sending = threading.Timer(0.05, lambda: (call.send(b"later"), call.finish()))
+    sending.start()
+    assert request.next_part(timeout=5) == b"later" and request.next_part(timeout=5) is None
+    sending.join(5)
+    with pytest.raises(RuntimeError, match="parts"):
+        call.send(b"too late")
+    with request.stream() as replies:
+        assert replies.next_part(timeout=5) is None
+        replies.send(b"1")
+    assert list(call) == [b"1"]
+    with pytest.raises(RuntimeError, match="answered"):
+        request.next_part()
+    plain = client.begin(b"plain")
+    with pytest.raises(RuntimeError, match="parts"):
+        plain.send(b"x")
+    request = server.next(timeout=5)
+    assert request.next_part() is None
+    request.reply(b"")
+
+
+def test_both_streams_at_once(folder, start):
+    program = start(SERVER + """
+    with server.next().stream() as replies:
+        for part in iter(replies.next_part, None):
+            replies.send(part[::-1])
+    """)
+    program.line()
+    client = Client("service", folder)
+    call = client.stream(b"echo", timeout=10)
+
+    def send():
+        for number in range(100):
+            call.send(b"%d" % number, timeout=10)
+        call.finish()
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    assert list(call) == [(b"%d" % number)[::-1] for number in range(100)]
+    thread.join(10)
+
+
+def test_a_reply_before_the_last_part(folder):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    call.send(b"x" * 100_000)
+    server.next(timeout=5).fail("enough")
+    with pytest.raises(Answered):
+        call.send(b"more")
+    with pytest.raises(ServiceError, match="enough"):
+        call.result(timeout=5)
+    call = client.stream(b"name")
+    request = server.next(timeout=5)
+    assert call.cancel() is False
+    with pytest.raises(Cancelled):
+        request.next_part(timeout=5)
+    with pytest.raises(Cancelled):
+        call.send(b"x")
+
+
+def test_a_death_ends_parts(folder, start):
+    server = Server("service", folder)
+    program = start("call = Client('service', folder).stream(b''); call.send(b'one'); say('sent'); time.sleep(60)")
+    request = server.next(timeout=20)
+    program.line()
+    assert request.next_part(timeout=20) == b"one"
+    threading.Timer(0.05, program.kill).start()
+    with pytest.raises(Cancelled):
+        request.next_part(timeout=20)
+    server.close()
+    program = start(SERVER + "    request = server.next(); say('begun'); time.sleep(60)")
+    program.line()
+    call = Client("service", folder).stream(b"")
+    program.line()
+    threading.Timer(0.05, program.kill).start()
+    with pytest.raises(ServerDied) as died:
+        while True:
+            call.send(b"more", timeout=20)
     assert died.value.begun

@@ -73,6 +73,7 @@ fn the_page_has_the_defaults() {
     expect("state", "capacity", state.capacity);
     let service = Service::<[u8], [u8]>::open_or_create(&domain, "service").expect("made").config();
     expect("service", "max_bytes", service.max_bytes);
+    expect("service", "max_servers", service.max_servers);
     let pool = Pool::open_or_create(&domain, "pool").expect("made").config();
     expect("pool", "cache_bytes", pool.cache_bytes);
     expect("pool", "huge_pages", pool.huge_pages);

@@ -302,7 +302,8 @@ private:
     detail::Handle<outlive_request_t, outlive_request_release> handle_;
 };
 
-/** Receives a service's requests: one server at a time, of all processes; opening another is EBUSY
+/** Receives a service's requests: one server at a time, of all processes, or as many as
+ * `max_servers`; opening another is EBUSY
  * while it lives. One thread at a time may use it. */
 class Server : public detail::WithOptions<Server, detail::Ranges<Server>, outlive_server_t, outlive_service_options_t,
                                           outlive_server_open, outlive_server_close> {

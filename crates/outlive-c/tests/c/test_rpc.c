@@ -96,6 +96,39 @@ static void the_next_one_takes_over(void) {
     join(next);
 }
 
+/* Two servers share the load: what one does not take, the other takes. */
+static void two_servers(void) {
+    outlive_service_options_t two = OUTLIVE_SERVICE_OPTIONS_INIT;
+    two.max_servers = 2;
+    outlive_server_t *first = NULL, *second = NULL, *third = NULL;
+    OK(outlive_server_open(domain, "shared", OUTLIVE_CREATE_NEW, &two, &first));
+    OK(outlive_server_open(domain, "shared", OUTLIVE_OPEN, NULL, &second));
+    IS(EBUSY, outlive_server_open(domain, "shared", OUTLIVE_OPEN, NULL, &third));
+    two.max_servers = 3;
+    IS(EINVAL, outlive_server_open(domain, "shared", OUTLIVE_OPEN, &two, &third));
+    OK(outlive_client_open(domain, "shared", OUTLIVE_OPEN, NULL, &client));
+    outlive_call_t *calls[2] = { NULL, NULL };
+    outlive_server_t *servers[2] = { first, second };
+    for (int k = 0; k < 2; k++) {
+        OK(outlive_client_begin(client, "question", 8, SOON, &calls[k]));
+    }
+    for (int k = 0; k < 2; k++) {
+        outlive_request_t *request = NULL;
+        OK(outlive_server_next(servers[k], SOON, &request));
+        OK(outlive_request_reply(request, &k, sizeof k));
+    }
+    for (int k = 0; k < 2; k++) {
+        outlive_reply_t *reply = NULL;
+        OK(outlive_call_next(calls[k], SOON, &reply));
+        CHECK(outlive_reply_size(reply) == sizeof k && memcmp(outlive_reply_data(reply), &k, sizeof k) == 0);
+        outlive_reply_release(reply);
+        outlive_call_release(calls[k]);
+    }
+    outlive_client_close(client);
+    outlive_server_close(first);
+    outlive_server_close(second);
+}
+
 static void ordinary(void) {
     pid_t child = start(serve);
     hear();
@@ -329,4 +362,4 @@ static void no_service_is_left_by_one_that_cannot_use_it(void) {
     IS(ENOENT, outlive_domain_remove(domain, "new"));
 }
 
-TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(the_next_one_takes_over), TEST(server_killed), TEST(client_killed), TEST(written_in_place), TEST(bad_arguments))
+TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(the_next_one_takes_over), TEST(two_servers), TEST(server_killed), TEST(client_killed), TEST(written_in_place), TEST(bad_arguments))

@@ -264,6 +264,10 @@ impl Described {
             }
             Detail::Service(overview) => {
                 described.receiver = Some(overview.server.as_ref().map(Owner::new));
+                // With one server: `receiver` is all there is to say.
+                if overview.max_servers > 1 {
+                    described.holders = Some(overview.servers.iter().map(Owner::new).collect());
+                }
                 described.senders =
                     Some(overview.clients.iter().map(|client| Owner::new(&client.who)).collect());
                 described.counters = Some(Counters::new(&overview.requests));
@@ -423,7 +427,10 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             );
         }
         Detail::Service(overview) => {
-            lines.extend(overview.server.iter().map(|server| ("server", who(server))));
+            lines.extend(overview.servers.iter().map(|server| ("server", who(server))));
+            if overview.max_servers > 1 {
+                lines.push(("servers", format!("{} at most", overview.max_servers)));
+            }
             let client = |client: &outlive::rpc::ClientUse| {
                 format!(
                     "{}, {} begun",

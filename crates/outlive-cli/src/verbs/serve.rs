@@ -63,6 +63,10 @@ pub struct ServeArgs {
     /// Answer up to N requests at a time, each by a command of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
+    /// Make the service for up to N servers at a time, which share the requests: start this command N
+    /// times. A service that is there must be for as many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    servers: Option<u32>,
     /// While another process is the server, wait until it leaves or dies, and then take over
     #[arg(long)]
     standby: bool,
@@ -76,9 +80,13 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
     let mut signals = Signals::that_end()?;
     let domain = common.domain.open()?;
     // An existing service takes bytes, whatever types its Rust programs give them.
-    let service = match Service::open_as_bytes(&domain, &args.name) {
+    let options = || match args.servers {
+        Some(servers) => Service::<[u8], [u8]>::options().max_servers(servers),
+        None => Service::options(),
+    };
+    let service = match options().open_as_bytes(&domain, &args.name) {
         Err(Error::NotFound { .. }) if !common.domain.no_create => {
-            Service::open_or_create(&domain, &args.name)?
+            options().open_or_create(&domain, &args.name)?
         }
         other => other?,
     };

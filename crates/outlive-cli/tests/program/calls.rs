@@ -191,6 +191,25 @@ fn typed_queues_and_services_are_used_as_bytes() {
 }
 
 #[test]
+fn two_servers_share_the_requests() {
+    let stage = Stage::new();
+    let first = stage.start(&["serve", "--servers", "2", "who", "--", "echo", "one"]);
+    until("it serves", || serving(&stage, "who"));
+    let second = stage.start(&["serve", "--servers", "2", "who", "--", "echo", "one"]);
+    let both = || stage.run(&["info", "--json", "who"]).expect(0).json()["holders"].clone();
+    until("both serve", || both().as_array().is_some_and(|servers| servers.len() == 2));
+    let text = stage.run(&["info", "who"]).expect(0).text();
+    assert!(text.contains("2 at most"), "{text}");
+    stage.run(&["serve", "--servers", "3", "who", "--", "echo"]).expect(7);
+    stage.run(&["serve", "who", "--", "echo"]).expect(12);
+    // The first dies, and the second answers.
+    first.kill();
+    first.end();
+    assert_eq!(stage.run(&["call", "who", ""]).expect(0).text(), "one\n");
+    drop(second);
+}
+
+#[test]
 fn a_server_that_stands_by_takes_over() {
     let stage = Stage::new();
     let first = stage.start(&["serve", "who", "--", "echo", "first"]);

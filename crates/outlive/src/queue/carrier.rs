@@ -1,31 +1,22 @@
 //! What the layer above uses of a queue: its ends, its server, its eventcounts, and its pool for
 //! long requests and replies.
 
-use std::sync::Arc;
-
-use super::head::AtHead;
+use super::Queue;
 use super::inner::AnnexBytes;
 use super::room::wait_for_memory;
 use super::sweep::collect_objects;
-use super::{Queue, RawReceiver};
 use crate::claim::{Role, Standing};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::{Resident, Segment};
 use crate::sys::resident::Residency;
 use crate::wake::{EventCount, SpinWait};
-use crate::{Deadline, Error, RecvError, SendError, WaitStrategy};
+use crate::{Deadline, Error, SendError, WaitStrategy};
 
 /// In tags: the number that stands for no region, but for objects of another layer.
 const ANNEX: u32 = 63;
 
 impl Queue {
-    /// Makes this process the server. Waits for the last thread of a dead one until the deadline,
-    /// and two seconds at most.
-    pub(crate) fn raw_receiver(&self, deadline: Deadline) -> Result<RawReceiver, Error> {
-        RawReceiver::new(Arc::clone(&self.inner), "server", deadline)
-    }
-
     pub(crate) fn segment(&self) -> &Segment {
         &self.inner.ring.segment
     }
@@ -207,24 +198,5 @@ impl Queue {
             ring.head().room.notify_all();
         }
         Ok(is_there)
-    }
-}
-
-impl RawReceiver {
-    /// Waits until `look` finds something, as step 5 of `receive.rs` says; `is_there` is called
-    /// while spinning. `None`: the deadline has passed.
-    #[cold]
-    pub(crate) fn wait_for<R>(
-        &self,
-        me: Me,
-        deadline: Deadline,
-        is_there: impl Fn() -> bool,
-        mut look: impl FnMut() -> Result<Option<R>, RecvError>,
-    ) -> Result<Option<R>, RecvError> {
-        self.inner.spin(Some(deadline), is_there);
-        // The wait watches no process: a client may be stopped before it notifies.
-        self.wait_until(me, Some(deadline), || {
-            Ok(look()?.map_or(AtHead::Nothing(None), AtHead::Message))
-        })
     }
 }

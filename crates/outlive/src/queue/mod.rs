@@ -50,6 +50,5 @@ pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 pub(crate) use plan::Annex;
 pub use queue::{Counters, Queue, QueueOptions};
-pub(crate) use receiver::RawReceiver;
 pub(crate) use sweep::sweep;
 pub use tasks::Tasks;

@@ -8,7 +8,7 @@ use super::layout::{
 use crate::Error;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{MOST_RESERVED, Segment};
-use crate::shim::Ordering;
+use crate::shim::{AtomicU32, Ordering};
 
 /// Regions grow by at most this many bytes at once, so that no single send pays for a whole region.
 pub(super) const STEP: u64 = 2 << 20;
@@ -21,10 +21,14 @@ pub(crate) struct Annex {
     pub(crate) first: u64,
     /// The default of `max_bytes`, where it is not the queue's.
     pub(crate) usual_bytes: Option<u64>,
+    /// Written behind the annex's first word by the process that makes the file.
+    pub(crate) word: u32,
 }
 
 impl Annex {
-    pub(super) const NONE: Annex = Annex { len: 0, first: 0, usual_bytes: None };
+    pub(super) const NONE: Annex = Annex { len: 0, first: 0, usual_bytes: None, word: 0 };
+    /// Where [`Annex::word`] lies.
+    pub(crate) const WORD_AT: u64 = 4;
 }
 
 /// Where each part lies in the file.
@@ -88,6 +92,8 @@ impl Plan {
         segment.grow(self.rings_at, bytes)?;
         if annex.first > 0 {
             segment.grow(self.annex_at, annex.first)?;
+            let word: &AtomicU32 = segment.at(self.annex_at + Annex::WORD_AT)?;
+            word.store(annex.word, Ordering::Relaxed);
         }
         let head: &QueueHead = segment.at(HEAD_AT)?;
         head.slot_bytes.store(made.slot_bytes, Ordering::Relaxed);

@@ -142,7 +142,8 @@ impl Requests {
                         }
                     }
                     None => {
-                        clear_unless(asks, slot, || pending(call.words, call.question).is_some())
+                        let is_asked = || pending(call.words, call.question).is_some();
+                        service.clear_unless(slot, is_asked);
                     }
                 }
             }
@@ -172,7 +173,7 @@ impl ServiceFile {
         };
         if !self.is_asker_alive(call.question) {
             // No client waits for it. Its remains are settled with its client slot.
-            clear_unless(self.asks(), slot, || self.is_pending(slot));
+            self.clear_unless(slot, || self.is_pending(slot));
             return Ok(None);
         }
         // If the system does not say whether its memory exists, it is not begun, and the next look
@@ -221,6 +222,16 @@ impl ServiceFile {
 }
 
 impl ServiceFile {
+    /// Clears the bit of a slot without a request. If the slot has one by now, the bit is set, and
+    /// other servers look at it: this one may have another call to carry out first, or leave.
+    #[cold]
+    fn clear_unless(&self, slot: u32, is_pending: impl FnOnce() -> bool) {
+        if clear_unless(self.asks(), slot, is_pending) && self.servers() > 1 {
+            // A server that is stopped before, or dies: places.rs.
+            self.queue.wake_server();
+        }
+    }
+
     /// Returns whether the process that has made the request in a slot is alive.
     #[inline]
     fn is_asker_alive(&self, question: &Question) -> bool {
@@ -246,5 +257,30 @@ impl ServiceFile {
             // The system has not said whether it exists: a try is worth it, and tells.
             Err(error) => !matches!(error, Error::Damaged { .. }),
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::Domain;
+    use crate::rpc::Service;
+
+    #[test]
+    fn a_server_that_sets_a_bit_again_wakes_the_others() {
+        let name = format!("outlive-unit-accept-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        for servers in [1, 2] {
+            let service = Service::<[u8]>::options().max_servers(servers);
+            let service = service.create_new(&domain, &format!("of-{servers}")).expect("made");
+            let messages = service.file.queue.messages();
+            for is_asked in [false, true] {
+                let ticket = messages.prepare_wait();
+                service.file.clear_unless(0, || is_asked);
+                assert_eq!(messages.is_notified(ticket), is_asked && servers > 1);
+                messages.cancel_wait(ticket);
+            }
+        }
+        let _ = std::fs::remove_dir_all(&folder);
     }
 }

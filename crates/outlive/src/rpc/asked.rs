@@ -174,15 +174,18 @@ pub(super) fn pending(words: &CallWords, question: &Question) -> Option<(Asked, 
 }
 
 /// Clears a bit for which no request of a living client was found, and sets it again if there is
-/// one by now.
+/// one by now; returns whether it did. Then the caller wakes the service's other servers: one that
+/// looked in between has found nothing.
 #[cold]
-pub(super) fn clear_unless(asks: &Asks, slot: u32, is_pending: impl FnOnce() -> bool) {
+pub(super) fn clear_unless(asks: &Asks, slot: u32, is_pending: impl FnOnce() -> bool) -> bool {
     asks.clear(slot);
     // A client sets `asked` before the bit: either it sets its bit after this clears the bit, or
     // this look sees `asked`, and its asker.
-    if is_pending() {
+    let is_asked = is_pending();
+    if is_asked {
         asks.set(slot);
     }
+    is_asked
 }
 
 #[cfg(all(test, not(loom)))]

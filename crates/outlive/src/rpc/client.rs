@@ -108,11 +108,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// # If a process dies
     /// The same as with [`Client::wait_for_server`].
     pub fn try_wait_for_server(&self) -> Result<(), CallError> {
-        if self.slots.service.queue.server()?.is_living() {
-            Ok(())
-        } else {
-            Err(CallError::NoServer)
-        }
+        if self.slots.service.server()?.is_living() { Ok(()) } else { Err(CallError::NoServer) }
     }
 
     /// Waits as long as `span` until the service has a living server.
@@ -364,7 +360,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         write: impl FnOnce(CallSlot<'_>, u64) -> Result<(), Error>,
     ) -> Result<Call<'_, R>, CallError> {
         let service = &self.slots.service;
-        service.queue.check_server()?;
+        service.check_server()?;
         let mut turn = self.slots.turn()?;
         let (slot, last) = turn.free_slot(me)?;
         let number = next(last);
@@ -536,17 +532,18 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     fn wait_for_a_server(&self, me: Me, deadline: Deadline) -> Result<(), CallError> {
         let relay = WakeRelay::begin(me.list());
         let queue = &self.slots.service.queue;
-        // The second word of this sleep changes seldom, and its change means nothing.
-        let client_slots = &self.slots.service.head().client_slots;
+        // A server may come to another place than the first.
+        let serving = &self.slots.service.head().serving;
         loop {
-            let server = queue.server()?;
-            if server.is_living() {
+            // Acquire pairs with a server that comes: it is seen by the look that follows.
+            let also = Watch { word: serving, expected: serving.load(Ordering::Acquire) };
+            let first = queue.server()?;
+            if first.is_living() || self.slots.service.server()?.is_living() {
                 return Ok(());
             }
-            let also = Watch { word: client_slots, expected: client_slots.load(Ordering::Relaxed) };
-            match queue.server_role().sleep(&relay, Some(also), server, deadline) {
+            match queue.server_role().sleep(&relay, Some(also), first, deadline) {
                 Ok(Asleep::LookAgain) if !deadline.has_passed() => {}
-                Ok(_) if queue.server()?.is_living() => return Ok(()),
+                Ok(_) if self.slots.service.server()?.is_living() => return Ok(()),
                 Ok(_) => return Err(CallError::TimedOut { begun: false }),
                 Err(errno) => return Err(self.slots.refused(errno)),
             }

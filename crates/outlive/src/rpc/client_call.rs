@@ -538,10 +538,13 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
     }
 
     fn judge_not_begun(&mut self, seen: Claim) -> Result<Next, CallError> {
-        let server = self.client.service.queue.server()?;
+        let service = &self.client.service;
+        let first = service.queue.server()?;
+        let server = if first.is_living() { first } else { service.server()? };
         let error = match server.state {
             RoleState::Living(process) => return Ok(Next::Watch(process)),
-            _ if self.client.waits_for_server() => return Ok(Next::WaitForServer(server)),
+            // A server at another place wakes it by `replies`.
+            _ if self.client.waits_for_server() => return Ok(Next::WaitForServer(first)),
             RoleState::Nobody => CallError::NoServer,
             RoleState::Dead => CallError::ServerDied { begun: false },
         };

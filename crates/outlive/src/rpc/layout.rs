@@ -2,7 +2,8 @@
 //! its annex the client slots, each with its call slots.
 //!
 //! ```text
-//! page 0      how many client slots there are; from byte 128 on tickets and bits (asked.rs)
+//! page 0      how many client slots there are, and servers may be; from byte 128 on tickets and
+//!             bits (asked.rs); from byte 2,240 on the places of servers behind the first
 //! page 1, 2   by client slot: {process, thread inside} (client_slot.rs)
 //! page 3..    client slots: sixteen call slots of 1,536 bytes each
 //!               0     words (call.rs), and the references of eight parts of the request
@@ -14,6 +15,7 @@
 use super::asked::{Asked, Asks, Question};
 use super::call::CallWords;
 use crate::Error;
+use crate::claim::RoleWords;
 use crate::pool::ObjectRef;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
 use crate::segment::{Segment, SharedLayout};
@@ -31,6 +33,8 @@ pub(super) const MOST_CLIENT_SLOTS: u32 = 1024;
 
 /// Bytes of a request that need no memory outside the slot.
 pub(super) const INLINE_REQUEST: usize = 232;
+/// The most servers of a service at a time.
+pub(super) const MOST_SERVERS: u32 = 64;
 const SLOT: u64 = size_of::<Slot>() as u64;
 pub(super) const CLIENT_SLOT: u64 = SLOT * SLOTS as u64;
 const WORDS_AT: u64 = 4096;
@@ -39,6 +43,7 @@ pub(super) const ANNEX: Annex = Annex {
     len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT,
     first: CLIENT_SLOTS_AT,
     usual_bytes: Some(1 << 30),
+    word: 0,
 };
 
 const _: () = {
@@ -46,6 +51,8 @@ const _: () = {
     assert!(core::mem::offset_of!(Slot, failure) == 1224);
     assert!(
         core::mem::offset_of!(ServiceHeader, asks) == 128
+            && core::mem::offset_of!(ServiceHeader, places) == 2240
+            && core::mem::offset_of!(ServiceHeader, servers) as u64 == Annex::WORD_AT
             && size_of::<ServiceHeader>() as u64 <= WORDS_AT
     );
     assert!(MOST_CLIENT_SLOTS * SLOTS == 256 * 64);
@@ -75,8 +82,15 @@ const HERE: u64 = 1 << 31;
 pub(super) struct ServiceHeader {
     /// Client slots that exist; the number only grows.
     pub(super) client_slots: AtomicU32,
-    reserved: [AtomicU32; 31],
+    /// The most servers, written by the creator; constant. 0: one.
+    pub(super) servers: AtomicU32,
+    /// Changes whenever a server comes to another place than the first, or one of several leaves.
+    pub(super) serving: AtomicU32,
+    reserved: [AtomicU32; 29],
     asks: Asks,
+    reserved_2: [AtomicU32; 14],
+    /// The places of servers behind the first (places.rs), whose role is the queue's receiver's.
+    pub(super) places: [RoleWords; MOST_SERVERS as usize - 1],
 }
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.

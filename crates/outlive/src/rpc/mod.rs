@@ -37,6 +37,7 @@ mod loan;
 mod msgpack;
 mod own_slots;
 mod parts;
+mod places;
 mod readiness;
 mod reply;
 mod request;

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::call::{CallWords, Claim, Ready, State, next};
 use super::layout::ServiceFile;
-use crate::liveness::Registry;
+use super::places::Others;
+use crate::liveness::{Registry, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::Watch;
 use crate::wake::{EventCount, PreparedWait, Readiness, SourceState, WaitWords, Waited};
@@ -62,7 +63,7 @@ impl Waited for CallReadiness {
         let Some(words) = self.words() else { return SourceState::Waiting };
         // The claim first: a server that reads dead here had written all of its replies by then.
         let seen = words.claim();
-        let server = self.service.queue.server();
+        let server = self.service.server();
         let owner = seen.owner().filter(|&owner| self.registry().is_alive(owner));
         let ready = words.ready();
         // Acquire as in stream.rs; of another call: no reply of this one has been taken.
@@ -123,11 +124,14 @@ impl Waited for CallReadiness {
 #[derive(Clone)]
 pub(crate) struct RequestReadiness {
     service: ServiceFile,
+    /// The servers beside this one, where the service may have several.
+    others: Option<Others>,
 }
 
 impl RequestReadiness {
-    pub(super) fn new(service: ServiceFile) -> RequestReadiness {
-        RequestReadiness { service }
+    pub(super) fn new(service: ServiceFile, others: Option<Others>) -> RequestReadiness {
+        let others = others.filter(|_| service.servers() > 1);
+        RequestReadiness { service, others }
     }
 
     pub(crate) fn registry(&self) -> &'static Registry {
@@ -142,10 +146,18 @@ impl RequestReadiness {
 
 impl Waited for RequestReadiness {
     fn look(&self) -> SourceState {
-        match self.service.is_any_pending() {
-            true => SourceState::Ready(Readiness::Readable),
-            false => SourceState::Waiting,
+        let is_left = || self.others.as_ref().is_some_and(Others::is_any_left);
+        if self.service.is_any_pending() || is_left() {
+            return SourceState::Ready(Readiness::Readable);
         }
+        match &self.others {
+            Some(others) => SourceState::BehindOwnersUntil(others.look_at()),
+            None => SourceState::Waiting,
+        }
+    }
+
+    fn owners(&self, into: &mut Vec<TokenId>) {
+        into.extend(self.others.iter().flat_map(Others::watched));
     }
 
     fn event_count(&self) -> Option<&EventCount> {

@@ -4,20 +4,21 @@
 //! afterwards, a successor finds a call that is begun, and skips it; if before, one that is not
 //! begun.
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::accept::Requests;
 use super::layout::{SLOTS, ServiceFile, Types};
+use super::places::Place;
 use super::readiness::RequestReadiness;
-use super::request::Request;
+use super::request::{RawRequest, Request};
 use crate::liveness::TokenId;
-use crate::queue::RawReceiver;
-use crate::sys::barrier;
-use crate::wake::{Source, Watched};
+use crate::wake::{Look, Source, Watched, wait_for};
 use crate::{Deadline, Error, Payload, RecvError, WaitStrategy};
 
-/// Receives a service's requests. A service has one server at a time; it may move between threads.
+/// Receives a service's requests. A service has one server at a time, or as many as it was made for
+/// ([`max_servers`](super::ServiceOptions::max_servers)); a server may move between threads.
 ///
 /// Any thread of the process may reply to requests, in any order, at any time: hand the
 /// [`Request`]s out.
@@ -42,14 +43,15 @@ use crate::{Deadline, Error, Payload, RecvError, WaitStrategy};
 /// ```
 ///
 /// # If a process dies
-/// If the server's process dies, all its clients are told at once; the next process to call
+/// If the server's process dies, all its clients are told at once; of several servers' clients, those
+/// whose calls it had begun, and the other servers take the rest. The next process to call
 /// [`Service::server`](super::Service::server) takes over the requests that were not begun and whose callers still wait.
 /// If a client dies, its requests that were not begun are skipped, and replies to it fail with
 /// [`SendError::ReceiverDied`](crate::SendError::ReceiverDied).
 pub struct Server<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     pub(super) service: ServiceFile,
     /// `None` only during the drop.
-    receiver: Option<RawReceiver>,
+    place: Option<Place>,
     requests: Requests,
     process: TokenId,
     _types: PhantomData<Types<Q, R>>,
@@ -58,17 +60,9 @@ pub struct Server<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
     pub(super) fn new(service: ServiceFile, deadline: Deadline) -> Result<Server<Q, R>, Error> {
         let process = service.queue.registry().process_token()?;
-        let receiver = service.queue.raw_receiver(deadline)?;
-        // After a death here the next server does it again.
-        service.asks().set_all(service.client_slots() * SLOTS);
-        let receiver = Some(receiver);
-        Ok(Server {
-            service,
-            receiver,
-            requests: Requests::default(),
-            process,
-            _types: PhantomData,
-        })
+        let place = Some(Place::take(service.clone(), deadline)?);
+        let requests = Requests::default();
+        Ok(Server { service, place, requests, process, _types: PhantomData })
     }
 
     /// Sets how this server's waits wait.
@@ -131,23 +125,56 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
         self.take(Some(deadline))
     }
 
+    /// Returns its place; `None` during the drop.
+    pub(super) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
     /// For a wait set.
     pub(crate) fn readiness(&self) -> RequestReadiness {
-        RequestReadiness::new(self.service.clone())
+        RequestReadiness::new(
+            self.service.clone(),
+            self.place().map(|place| place.others().clone()),
+        )
     }
 
     #[inline]
     fn take(&mut self, deadline: Option<Deadline>) -> Result<Option<Request<Q, R>>, RecvError> {
         let (service, requests, process) = (&self.service, &mut self.requests, self.process);
-        let receiver = self.receiver.as_mut().ok_or(RecvError::NotOwner)?;
-        let me = receiver.enter()?;
+        let place = self.place.as_ref().ok_or(RecvError::NotOwner)?;
+        let me = place.enter()?;
         if let Some(request) = requests.next(service, me, process)? {
             return Request::new(request).map(Some);
         }
-        let Some(deadline) = deadline else { return Ok(None) };
+        let others = place.others();
+        let Some(deadline) = deadline else {
+            if !others.look_after() {
+                return Ok(None);
+            }
+            return requests.next(service, me, process)?.map(Request::new).transpose();
+        };
         let is_any_set = || service.asks().is_any_set(service.client_slots() * SLOTS);
-        let next = || Ok(requests.next(service, me, process)?);
-        receiver.wait_for(me, deadline, is_any_set, next)?.map(Request::new).transpose()
+        let requests = RefCell::new(requests);
+        let look = || -> Result<Look<RawRequest>, RecvError> {
+            let next = || requests.borrow_mut().next(service, me, process);
+            let found = match next()? {
+                None if others.look_after() => next()?,
+                found => found,
+            };
+            Ok(found.map_or_else(|| Look::Nothing(others.watched()), Look::Got))
+        };
+        let (spin, messages) = (service.queue.spin_wait(), service.queue.messages());
+        loop {
+            // Beside others it looks at all calls now and then, whatever the recheck interval is.
+            let until = match service.servers() {
+                1 => deadline,
+                _ => deadline.earlier(others.look_at()),
+            };
+            let found = wait_for(me, Some(spin), messages, until, is_any_set, look)?;
+            if found.is_some() || until == deadline || deadline.has_passed() {
+                return found.map(Request::new).transpose();
+            }
+        }
     }
 }
 
@@ -191,19 +218,11 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for Server<Q, R> {
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Server<Q, R> {
     fn drop(&mut self) {
         let is_ours = self.service.queue.registry().process_token_if_any() == Some(self.process);
-        self.receiver = None;
-        if !is_ours {
-            return;
-        }
-        // Clients that wait for calls that are not begun watch this process, which lives on. If it
-        // dies in here, they see that.
-        barrier::light();
-        for slot in 0..self.service.client_slots() * SLOTS {
-            // Once more where the system did not say whether the slot exists. Then a client that
-            // sleeps in it looks again after the recheck interval.
-            if let Ok(call) = self.service.call(slot).or_else(|_| self.service.call(slot)) {
-                call.words.wake_client();
-            }
+        self.place = None;
+        if is_ours {
+            // Clients that wait for calls that are not begun watch this process, which lives on. If
+            // it dies in here, they see that.
+            self.service.wake_clients();
         }
     }
 }

@@ -4,13 +4,13 @@ use core::marker::PhantomData;
 use std::time::Duration;
 
 use super::client::Client;
-use super::layout::{ANNEX, ServiceFile, Types};
+use super::layout::{ANNEX, MOST_SERVERS, ServiceFile, Types};
 use super::server::Server;
 use crate::claim::{Holder, unless_taken};
 use crate::describe::{Described, Description};
-use crate::domain::three_openings;
+use crate::domain::{agree, check_range, three_openings};
 use crate::payload::Recorded;
-use crate::queue::Queue;
+use crate::queue::{Annex, Queue};
 use crate::segment::Opening;
 use crate::{Deadline, Domain, Error, Kind, Payload, WaitStrategy};
 
@@ -68,6 +68,7 @@ pub struct Service<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
 #[must_use = "options do nothing until they open or make a service"]
 pub struct ServiceOptions<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     max_bytes: Option<u64>,
+    max_servers: Option<u32>,
     wait: Option<WaitStrategy>,
     description: Option<Description>,
     _types: PhantomData<Types<Q, R>>,
@@ -79,6 +80,8 @@ pub struct ServiceOptions<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]
 pub struct ServiceConfig {
     /// The most bytes that requests and replies may take together.
     pub max_bytes: u64,
+    /// The most servers at a time.
+    pub max_servers: u32,
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
@@ -88,6 +91,15 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
     /// ones.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the most servers that the service may have at a time. 1 to 64; default for a new service:
+    /// one. Several share the load: each call is taken by one that is free. A client's calls are then
+    /// carried out at once, in no order. Servers may be threads of one process, each with a
+    /// [`Server`] of its own.
+    pub fn max_servers(mut self, servers: u32) -> Self {
+        self.max_servers = Some(servers);
         self
     }
 
@@ -111,6 +123,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
         opening: Opening,
     ) -> Result<Service<Q, R>, Error> {
         let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
+        check_range("max_servers", self.max_servers, 1..=MOST_SERVERS, "1 to 64")?;
+        let annex = Annex { word: self.max_servers.unwrap_or(1), ..ANNEX };
         // Requests lie in their clients' slots.
         let mut options =
             Queue::options().slots(4).slot_bytes(64).wait_strategy(wait).need_receiver(true);
@@ -119,8 +133,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
         }
         let types = Recorded::pair(Q::METADATA, R::METADATA, self.description.as_ref());
         let options = options.maybe_description(self.description);
-        let queue = options.open_kind(domain, name, opening, Kind::Service, types, ANNEX)?;
-        Ok(Service::of(ServiceFile::new(queue)?))
+        let queue = options.open_kind(domain, name, opening, Kind::Service, types, annex)?;
+        let file = ServiceFile::new(queue)?;
+        agree(file.segment(), "max_servers", file.servers(), self.max_servers)?;
+        Ok(Service::of(file))
     }
 }
 
@@ -158,7 +174,9 @@ impl ServiceOptions {
         }
         let options = options.maybe_description(self.description);
         let queue = options.open_kind_as_bytes(domain, name, Kind::Service)?;
-        Ok(Service::of(ServiceFile::new(queue)?))
+        let file = ServiceFile::new(queue)?;
+        agree(file.segment(), "max_servers", file.servers(), self.max_servers)?;
+        Ok(Service::of(file))
     }
 }
 
@@ -180,7 +198,13 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
 
     /// Returns options for opening a service or making one.
     pub fn options() -> ServiceOptions<Q, R> {
-        ServiceOptions { max_bytes: None, wait: None, description: None, _types: PhantomData }
+        ServiceOptions {
+            max_bytes: None,
+            max_servers: None,
+            wait: None,
+            description: None,
+            _types: PhantomData,
+        }
     }
 
     /// Opens the existing service of that name.
@@ -214,7 +238,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// Returns what the service was made with.
     #[must_use]
     pub fn config(&self) -> ServiceConfig {
-        ServiceConfig { max_bytes: self.file.segment().header().max_bytes() }
+        ServiceConfig {
+            max_bytes: self.file.segment().header().max_bytes(),
+            max_servers: self.file.servers(),
+        }
     }
 
     /// Makes a new client.
@@ -317,14 +344,23 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// # If a process dies
     /// The same as with [`Service::wait_to_serve`].
     pub fn wait_to_serve_until(&self, deadline: Deadline) -> Result<Option<Server<Q, R>>, Error> {
+        if self.file.servers() > 1 {
+            return self.file.wait_to_serve(deadline, || self.server_by(deadline));
+        }
         let (role, path) = (self.file.queue.server_role(), self.file.queue.registry().path());
         role.wait_to_take(path, deadline, || self.server_by(deadline))
     }
 
-    /// Returns the server, dead or alive.
+    /// Returns the server, dead or alive; of several, the first that lives.
     #[must_use]
     pub fn current_server(&self) -> Option<Holder> {
-        self.file.queue.current_receiver()
+        self.file.current_server()
+    }
+
+    /// Returns the servers, dead or alive.
+    #[must_use]
+    pub fn current_servers(&self) -> Vec<Holder> {
+        self.file.current_servers()
     }
 
     /// Sets how this process's ends of the service wait from now on.

@@ -12,8 +12,12 @@ use crate::{Error, Kind, WaitStrategy};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Overview {
-    /// The server, dead or alive.
+    /// The server, dead or alive; of several, the first that lives.
     pub server: Option<Holder>,
+    /// The servers, dead or alive: one, unless the service may have several.
+    pub servers: Vec<Holder>,
+    /// The most servers at a time.
+    pub max_servers: u32,
     /// The clients, dead or alive: one entry for each sixteen call slots.
     pub clients: Vec<ClientUse>,
     /// Requests: those made; those taken or let go of; and those that wait.
@@ -61,7 +65,9 @@ pub(crate) fn usage(segment: Segment, me: Me) -> Result<(Overview, Swept), Error
         clients.push(ClientUse { who: Holder::of(registry, process), begun, answered });
     }
     let overview = Overview {
-        server: service.queue.current_receiver(),
+        server: service.current_server(),
+        servers: service.current_servers(),
+        max_servers: service.servers(),
         clients,
         requests: service.counters()?,
     };
@@ -81,6 +87,20 @@ pub(crate) fn sweep(
 }
 
 impl ServiceFile {
+    /// Returns the first server that lives; if none does, the first that is dead.
+    pub(super) fn current_server(&self) -> Option<Holder> {
+        let servers = self.current_servers();
+        let living = servers.iter().find(|server| server.alive).cloned();
+        living.or_else(|| servers.into_iter().next())
+    }
+
+    /// Returns the holders of places, dead or alive.
+    pub(super) fn current_servers(&self) -> Vec<Holder> {
+        let registry = self.queue.registry();
+        let holders = self.places().filter_map(|place| place.holder());
+        holders.map(|token| Holder::of(registry, token)).collect()
+    }
+
     /// Each request has drawn a ticket; those that wait lie in their slots.
     fn counters(&self) -> Result<Counters, Error> {
         let pending =
@@ -115,13 +135,14 @@ impl ServiceFile {
         let settled = self.settle_dead(me, process, dry_run);
         let of_calls = self.sweep_claims(me, dry_run);
         let swept = crate::queue::sweep(self.queue.inner(), me, dry_run, kept);
+        let of_places: u32 = self.places().skip(1).map(|place| place.sweep(dry_run, kept)).sum();
         // After the settling: what is left then stays.
         let threads =
             (0..self.client_slots()).filter_map(|client_slot| self.who(client_slot).thread());
         kept.extend(threads.filter(|&thread| !me.registry.is_alive(thread)));
         let ((of_client_slots, left), of_calls, (of_queue, found)) = (settled?, of_calls?, swept?);
         Ok(Swept {
-            claims: of_client_slots + of_calls + of_queue,
+            claims: of_client_slots + of_calls + of_queue + of_places,
             objects: found.count(),
             names_left: left > 0,
         })

@@ -29,7 +29,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// a fourth state. 16: the description of a service's payloads has that of its replies behind it.
 /// 17: a topic says for how many publishers, subscribers and samples it has room; what its
 /// subscribers write lies in a second file; its publishers assert that they are there, and say how
-/// long their messages count. 18: a call's slot has the places of a request's parts.
+/// long their messages count. 18: a service may have several servers; a call's slot has the places of a
+/// request's parts.
 const LAYOUT_VERSION: u32 = 18;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;

@@ -84,6 +84,7 @@ mod rpc_deaths;
 mod rpc_failures;
 mod rpc_in_place;
 mod rpc_parts;
+mod rpc_servers;
 mod rpc_values;
 mod runner;
 mod rw_lock;
@@ -191,6 +192,7 @@ const ALL: &[&[runner::Check]] = &[
     rpc_failures::CHECKS,
     rpc_in_place::CHECKS,
     rpc_parts::CHECKS,
+    rpc_servers::CHECKS,
     rpc_values::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,

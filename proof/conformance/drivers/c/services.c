@@ -78,8 +78,10 @@ static void client_next(void) {
 static void client_failure(void) { printf("ok %s\n", outlive_last_error()); }
 
 static void server_open(void) {
+    outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
     outlive_server_t *server = NULL;
-    TRY(outlive_server_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, NULL, &server));
+    option(2, "servers", &options.max_servers);
+    TRY(outlive_server_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &server));
     it()->out = server;
     OK();
 }
@@ -172,7 +174,7 @@ const struct verb service_verbs[] = {
     V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, loan, 3),
     V(client, stream, 3), V(client, send, 2), V(client, finish, 0), V(client, let_go, 0), V(server, next_part, 1), V(client, next, 1),
     V(client, failure, 0),
-    V(server, open, 1), V(server, next, 2), V(server, client, 0), V(server, cancelled, 0), V(server, wait_cancelled, 1),
+    V(server, open, AT_LEAST(1)), V(server, next, 2), V(server, client, 0), V(server, cancelled, 0), V(server, wait_cancelled, 1),
     V(server, reply, 1), V(server, reply_loan, 1), V(server, fail_loan, 2), V(server, fail, 1), V(server, fail_stream, 1), V(server, drop, 0),
     V(server, stream, 0), V(server, send, 2), V(server, finish, 0), END,
 };

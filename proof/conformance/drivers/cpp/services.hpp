@@ -17,7 +17,9 @@ public:
 
     string server(const string &verb, const Words &args) {
         if (verb == "open") {
-            servers_.insert_or_assign(args.at(0), outlive::Server::open_or_create(domain_, args.at(0)).value());
+            outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
+            options.max_servers = option(args, "servers", 0);
+            servers_.insert_or_assign(args.at(0), outlive::Server::open_or_create(domain_, args.at(0), options).value());
             return ok();
         }
         if (verb == "next") {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import outlive
-from line import Verbs, family, folder, keep, last, message, patience, seconds, show, thing
+from line import Verbs, family, folder, keep, last, message, named, patience, seconds, show, thing
 
 
 def heard(ask: Callable[[], Any]) -> Any:
@@ -106,7 +106,9 @@ VERBS: Verbs = {
     ),
     **family(
         "server",
-        open=lambda name: keep(f"{name} server", outlive.Server(name, folder)),
+        open=lambda name, *options: keep(
+            f"{name} server", outlive.Server(name, folder, **named(options, servers="max_servers"))
+        ),
         next=next_request,
         client=lambda: last["request"].client_pid,
         cancelled=lambda: "yes" if last["request"].cancelled else "no",

@@ -92,12 +92,13 @@ impl Services {
                 }
             }
             ("client.failure", []) => said(self.failure.as_deref().unwrap_or("none")),
-            ("server.open", [name]) => {
-                self.servers.insert(
-                    (*name).to_owned(),
-                    Service::<[u8], [u8]>::open_or_create(domain, name)
-                        .and_then(|service| service.server())?,
-                );
+            ("server.open", [name, options @ ..]) => {
+                let mut service = Service::<[u8], [u8]>::options();
+                if let Some(most) = answer::option(options, "servers")? {
+                    service = service.max_servers(most);
+                }
+                let service = service.open_or_create(domain, name)?;
+                self.servers.insert((*name).to_owned(), service.server()?);
                 done()
             }
             ("server.next", [name, patience]) => {
