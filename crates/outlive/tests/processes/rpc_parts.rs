@@ -22,6 +22,7 @@ crate::checks!(
     a_killed_server_ends_a_waiting_send,
     a_call_that_is_let_go_of_ends_its_parts,
     parts_of_values,
+    one_of_several_servers_takes_the_parts,
 );
 
 /// Returns the next part, or `None` after the last; it must come in time.
@@ -325,4 +326,29 @@ fn parts_of_values(world: &World) {
     }
     request.reply(&sum).expect("it waits");
     assert_eq!(call.wait().expect("answered").value(), 5001.0);
+}
+
+fn one_of_several_servers_takes_the_parts(world: &World) {
+    let domain = world.domain();
+    Service::<[u8]>::options().max_servers(2).create_new(&domain, "s").expect("made");
+    let mut servers = [3u64, 3].map(|requests| {
+        let domain = &domain;
+        Child::start(move || count(domain, requests))
+    });
+    let clients = [1u64, 2].map(|who| {
+        let domain = &domain;
+        Child::start(move || {
+            let client = client_of(domain, "s");
+            client.set_wait_for_server(true);
+            for round in 0..3 {
+                assert_eq!(upload(&client, who, 30 + round, |_| 400), 30 + round);
+            }
+        })
+    });
+    // Each server has three of the six: while one takes parts, the other takes the next request.
+    for mut client in clients {
+        assert_eq!(client.wait(), End::Code(0));
+    }
+    servers.iter_mut().for_each(|server| assert_eq!(server.wait(), End::Code(0)));
+    assert_eq!(domain.stats().rescues, 0, "nobody was woken by the clock");
 }
