@@ -350,5 +350,4 @@ fn one_of_several_servers_takes_the_parts(world: &World) {
         assert_eq!(client.wait(), End::Code(0));
     }
     servers.iter_mut().for_each(|server| assert_eq!(server.wait(), End::Code(0)));
-    assert_eq!(domain.stats().rescues, 0, "nobody was woken by the clock");
 }
