@@ -167,12 +167,28 @@ impl Queue {
 
     /// Frees an object that is that process's.
     pub(crate) fn free_owned(&self, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
-        let ring = &self.inner.ring;
-        if ring.pool.free_owned(&ring.segment, object, process)? {
-            // A sender may wait for that memory.
-            ring.head().room.notify_all();
+        self.inner.free_owned(object, process)
+    }
+
+    /// Keeps an object of that process's for its next long message, or frees it.
+    #[inline]
+    pub(crate) fn keep_owned(&self, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
+        if self.inner.spare.keep(*object, process) {
+            return Ok(());
         }
-        Ok(())
+        self.free_owned(object, process)
+    }
+
+    /// Returns the object that has been kept, which is that process's, if so many bytes suit it.
+    #[inline]
+    pub(crate) fn take_kept(&self, len: usize, process: TokenId) -> Option<ObjectRef> {
+        self.inner.spare.take(len, process)
+    }
+
+    /// Frees the object that has been kept, if there is one.
+    #[cold]
+    pub(crate) fn give_up_kept(&self, process: TokenId) {
+        self.inner.give_up_spare(process);
     }
 
     /// Returns the object of that reference, if there is one. Fails when the system does not say

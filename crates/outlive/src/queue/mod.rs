@@ -37,6 +37,7 @@ mod ring;
 mod room;
 mod send;
 mod senders;
+mod spare;
 mod sweep;
 mod taking;
 mod task_table;

@@ -11,6 +11,7 @@ use super::layout::{
 };
 use super::plan::{Annex, Plan, first_slots_of_bound};
 use super::ring::Ring;
+use super::spare::Spare;
 use crate::claim::Holder;
 use crate::describe::{Described, Description};
 use crate::domain::{agree, check_range, three_openings};
@@ -402,8 +403,9 @@ impl<M: Payload + ?Sized> Queue<M> {
         let spin_wait = SpinWait::new();
         spin_wait.set(wait);
         let annex_bytes = OnceLock::new();
+        let spare = Spare::new(ring.segment.header().max_bytes());
         let inner =
-            Arc::new(Inner { ring, registry, spin_wait, need_receiver, keeps, annex_bytes });
+            Arc::new(Inner { ring, registry, spin_wait, need_receiver, keeps, annex_bytes, spare });
         note_opened(registry.index, &inner);
         Ok(Queue { inner, _message: PhantomData })
     }

@@ -393,11 +393,17 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         deadline: Deadline,
         more: impl Fn(CallSlot<'_>, u64),
     ) -> Result<Call<'_, R>, CallError> {
-        let queue = &self.slots.service.queue;
+        let service = &self.slots.service;
+        if let Some(mut spare) = InPlace::again(service, request.len(), self.slots.process) {
+            spare.write(request);
+            let call = self.begin_in_place(&spare, deadline, more)?;
+            spare.sent();
+            return Ok(call);
+        }
         let object = self.copied(me, request, deadline)?;
         let sent = self.ask_with(me, &object, request.len(), deadline, more);
         if sent.is_err() {
-            queue.free_held(me, &object)?;
+            service.queue.free_held(me, &object)?;
         }
         sent
     }
@@ -434,6 +440,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// Takes memory for a request that is written in place.
     pub(super) fn lend_long(&self, len: usize, deadline: Deadline) -> Result<InPlace, CallError> {
         let me = self.slots.me_of_owner()?;
+        if let Some(spare) = InPlace::again(&self.slots.service, len, self.slots.process) {
+            return Ok(spare);
+        }
         let object = self.allocate(me, len, deadline)?;
         // A death just before: held(dead).
         Ok(InPlace::own(&self.slots.service, me, object, len, self.slots.process)?)
@@ -444,10 +453,12 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         &self,
         object: &InPlace,
         deadline: Deadline,
+        more: impl Fn(CallSlot<'_>, u64),
     ) -> Result<Call<'_, R>, CallError> {
         let me = self.slots.me_of_owner()?;
         let ask = || {
-            self.ask(me, object.len(), |call, _| {
+            self.ask(me, object.len(), |call, number| {
+                more(call, number);
                 call.write_request_object(object.object());
                 object.put(call.request_position())
             })
@@ -490,6 +501,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         len: u64,
         deadline: Deadline,
     ) -> Result<ObjectRef, CallError> {
+        self.slots.service.queue.give_up_kept(self.slots.process);
         loop {
             // A failure to settle something is an error only if there is no memory without it.
             let dead = self.slots.service.settle_dead(me, self.slots.process, false);

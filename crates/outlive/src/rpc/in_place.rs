@@ -4,7 +4,7 @@
 //! | its tag | the object is | next; after a death here |
 //! | --- | --- | --- |
 //! | held(thread) | just allocated by that thread | owned, or the slot's; `collect` frees it |
-//! | owned(process) | that process's: any of its threads writes a loan there, or reads a request or a reply | the slot's, when a loan is sent; free, when it is dropped; `collect` frees it once the last thread of the process has ended |
+//! | owned(process) | that process's: any of its threads writes a loan there, or reads a request or a reply | the slot's, when a loan is sent; kept for the next message (queue/spare.rs) or free, when it is dropped; `collect` frees it once the last thread of the process has ended |
 //! | queued(63, {slot, place}) | the slot's: on its way | owned, by the side that takes it; freed by the process that makes the call CANCELLED, or settles the slot |
 //!
 //! doc/protocols/rpc.md, proof/models/rpc_objects.pml.
@@ -17,7 +17,7 @@ use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
 
-/// See the file's head. Dropped, it frees the object.
+/// See the file's head. Dropped, it keeps the object for the next message (queue/spare.rs), or frees it.
 pub(super) struct InPlace {
     service: ServiceFile,
     object: ObjectRef,
@@ -53,6 +53,13 @@ impl InPlace {
         Ok(InPlace { service: service.clone(), object, process, len })
     }
 
+    /// Takes the memory that this process has kept, if there is some that suits `len` bytes.
+    #[inline]
+    pub(super) fn again(service: &ServiceFile, len: usize, process: TokenId) -> Option<InPlace> {
+        let object = service.queue.take_kept(len, process)?;
+        Some(InPlace { service: service.clone(), object, process, len })
+    }
+
     /// Gives the object to that place of a slot, after its reference has been written there; then
     /// [`InPlace::sent`] must be called. After an error it is still the process's.
     pub(super) fn put(&self, place: u64) -> Result<(), Error> {
@@ -82,6 +89,14 @@ impl InPlace {
         self.len = len;
     }
 
+    /// Writes the whole message.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.len, "the message has the length that it was lent for");
+        // SAFETY: the object is this process's, and this its only handle; it has room for `len`
+        // bytes, and the pages exist.
+        unsafe { core::ptr::copy(bytes.as_ptr(), self.address(), bytes.len()) };
+    }
+
     #[inline]
     pub(super) fn address(&self) -> *mut u8 {
         // SAFETY: an `ObjectRef` has been checked against the file and the mapping, which stays as
@@ -107,7 +122,7 @@ impl Drop for InPlace {
         // In a forked child it is its parent's.
         if queue.registry().process_token_if_any() == Some(self.process) {
             // Damaged: there is nothing to free.
-            let _ = queue.free_owned(&self.object, self.process);
+            let _ = queue.keep_owned(&self.object, self.process);
         }
     }
 }

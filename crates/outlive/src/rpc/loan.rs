@@ -282,7 +282,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestLoan<'c, Q, R> {
         let RequestLoan { client, place, keep } = self;
         let call = match place {
             Place::Long(object) if object.len() > INLINE_REQUEST => {
-                let call = client.begin_in_place(&object, deadline)?;
+                let call = client.begin_in_place(&object, deadline, |_, _| {})?;
                 object.sent();
                 call
             }
@@ -303,7 +303,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestLoan<'c, Q, R> {
         let client = self.client;
         match &self.place {
             Place::Long(object) if object.len() > INLINE_REQUEST => {
-                let call = client.begin_in_place(object, deadline)?;
+                let call = client.begin_in_place(object, deadline, |_, _| {})?;
                 if let Place::Long(object) = core::mem::replace(&mut self.place, Place::short(0)) {
                     object.sent();
                 }

@@ -222,7 +222,9 @@ impl RawRequest {
     #[inline]
     fn reply(mut self, answer: &[u8]) -> Result<(), SendError> {
         match &self.payload {
-            Bytes::Object(request) if answer.len() > INLINE && suits(request, answer.len()) => {
+            Bytes::Object(request)
+                if answer.len() > INLINE && request.object().suits(answer.len()) =>
+            {
                 self.reply_in_place(answer)?;
             }
             _ => return self.send_only(answer),
@@ -270,6 +272,9 @@ impl RawRequest {
     pub(super) fn lend(&self, len: usize) -> Result<InPlace, SendError> {
         let me = self.enter()?;
         self.check_client()?;
+        if let Some(spare) = InPlace::again(&self.service, len, self.process) {
+            return Ok(spare);
+        }
         let object = self.find_memory(me, len)?;
         // A death just before: held(dead).
         Ok(InPlace::own(&self.service, me, object, len, self.process)?)
@@ -348,6 +353,7 @@ impl RawRequest {
         }
         match queue.allocate(me, len as u64) {
             Err(Error::NoSpace { .. }) => {
+                queue.give_up_kept(self.process);
                 // Perhaps only what dead processes left is missing. A failure to free some of it is
                 // an error only if there is no memory without it.
                 let settled = self.service.settle_dead(me, self.process, false).map(drop);
@@ -507,13 +513,6 @@ impl RawRequest {
         drop(relay);
         Ok(())
     }
-}
-
-/// Returns whether a reply of so many bytes may take the request's memory: it fits, and leaves not
-/// much of it unused.
-fn suits(request: &InPlace, len: usize) -> bool {
-    let room = request.object().capacity;
-    (room / 4..=room).contains(&(len as u64))
 }
 
 /// An error of taking memory, as a reply's.

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive::rpc::{CallError, Service};
+use outlive::rpc::{CallError, Client, Server, Service};
 use outlive::wait::{Readiness, WaitSet};
 use outlive::{Deadline, WaitError, WaitStrategy};
 
+use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::order::message;
 use crate::random::Random;
@@ -19,6 +20,8 @@ crate::checks!(
     threads_and_tasks_share_a_client,
     a_server_is_told_when_no_client_waits,
     long_messages_are_written_and_read_in_place,
+    the_next_long_message_takes_the_memory_of_the_last,
+    kept_memory_of_a_dead_process_is_freed,
 );
 
 fn threads_and_tasks_share_a_client(world: &World) {
@@ -199,4 +202,72 @@ fn long_messages_are_written_and_read_in_place(world: &World) {
     assert_eq!(call.wait().expect("answered").value(), 6);
     let report = domain.sweep(true).expect("looks");
     assert_eq!(report.objects, 0, "{report:?}");
+}
+
+/// Calls by loans; returns where the request and the reply lay.
+fn call_by_loans(client: &Client, server: &mut Server, len: usize) -> (usize, usize) {
+    let mut loan = client.loan(len).expect("room");
+    loan.fill(1);
+    let call = loan.begin().expect("sent");
+    let request = server.try_next().expect("well").expect("asked");
+    let at = request.as_ptr().addr();
+    let mut answer = request.loan(len).expect("room");
+    answer.fill(2);
+    answer.send().expect("it waits");
+    (at, call.wait().expect("answered").as_ptr().addr())
+}
+
+fn the_next_long_message_takes_the_memory_of_the_last(world: &World) {
+    let domain = world.domain();
+    // Two handles, as in two processes, but in one place: a forked child's addresses are the same.
+    let opened = || Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+    let (asking, answering) = (opened(), opened());
+    let (client, mut server) = (asking.client().expect("room"), answering.server().expect("none"));
+    let base = |handle: &Service<[u8]>| {
+        // Both mappings have the same objects: the first request's place tells how far they lie apart.
+        let client = handle.client().expect("room");
+        let loan = client.loan(200_000).expect("room");
+        loan.as_ptr().addr()
+    };
+    let apart = base(&answering).wrapping_sub(base(&asking));
+    let (mut asked, mut answered) = call_by_loans(&client, &mut server, 5_000);
+    for len in [5_000, 4_000, 5_000] {
+        let (request, reply) = call_by_loans(&client, &mut server, len);
+        assert_eq!(request, answered.wrapping_add(apart), "the client writes where it has read");
+        assert_eq!(reply.wrapping_add(apart), asked, "the server writes where it has read");
+        (asked, answered) = (request, reply);
+    }
+    // What a message does not suit stays for the next one that it does.
+    let (_, other) = call_by_loans(&client, &mut server, 500);
+    assert_ne!(other, answered);
+}
+
+fn kept_memory_of_a_dead_process_is_freed(world: &World) {
+    // The last handle gives it back; a process that dies has no time for that.
+    for (closes, left) in [(true, 0), (false, 1)] {
+        let domain = world.domain_named(&format!("closes-{closes}"));
+        let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+        let mut server = service.server().expect("none");
+        let board = Board::new();
+        let mut child = Child::start(|| {
+            let client = client_of(&domain, "s");
+            for _ in 0..2 {
+                let loan = client.loan(5_000).expect("room");
+                assert_eq!(loan.call().expect("answered").len(), 5_000);
+            }
+            let kept = (!closes).then_some(client);
+            board.set(0, 1);
+            loop {
+                std::thread::park();
+                std::hint::black_box(&kept);
+            }
+        });
+        for _ in 0..2 {
+            let request = server.next_timeout(PATIENCE).expect("well").expect("asked");
+            request.loan(5_000).expect("room").send().expect("it waits");
+        }
+        board.reach(0, 1);
+        child.kill();
+        assert_eq!(domain.sweep(true).expect("looks").objects, left);
+    }
 }
