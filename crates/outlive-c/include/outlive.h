@@ -1354,9 +1354,11 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t max_samples;
   /**
-   * Must be 0.
+   * Which members of the group that shares the domain may publish, by the mode of the topic's
+   * file: 0660, 0640 (others than the topic's maker subscribe alone) or 0600 (they cannot open it),
+   * whatever the umask. A new topic's default (0): 0600, in a group's domain 0660.
    */
-  uint32_t reserved;
+  uint32_t mode;
 } outlive_topic_options_t;
 
 /**
@@ -1746,7 +1748,8 @@ int outlive_domain_path(const struct outlive_domain_t *domain, char *buffer, siz
  *
  * Each thread that must not wait calls it, after it has opened what it uses. What grows as it is
  * used is made to its full size before, by `outlive_publisher_prefault`, `outlive_queue_prefault`,
- * `outlive_pool_prefault`, `outlive_client_prefault` and `outlive_server_prefault`.
+ * `outlive_pool_prefault`, `outlive_state_writer_prefault`, `outlive_job_queue_prefault`,
+ * `outlive_client_prefault` and `outlive_server_prefault`.
  *
  * Errors: ENOSPC: the file system is full. EINVAL: the thread's stack may not become so long.
  * EUSERS, and errors of the system.
@@ -3038,6 +3041,18 @@ int outlive_job_queue_take(const struct outlive_job_queue_t *queue,
                            struct outlive_job_t **job);
 
 /**
+ * Makes room for `jobs` jobs, and brings it in, so that putting, taking and ending them is neither
+ * a page fault nor a system call, as long as no more of them are in the queue at a time, those
+ * included that workers have and those that are set aside. Each process of the queue calls it.
+ *
+ * Errors: ENOSPC: more than max_jobs, or the file system has no room for all of them; what was
+ * made stays. EINVAL, OUTLIVE_DAMAGED.
+ *
+ * If the process dies, other processes use what was made.
+ */
+int outlive_job_queue_prefault(const struct outlive_job_queue_t *queue, size_t jobs);
+
+/**
  * Waits until all jobs are done or set aside, including those that are put meanwhile.
  *
  * Errors: ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
@@ -3210,7 +3225,7 @@ void outlive_topic_close(struct outlive_topic_t *topic);
 
 /**
  * Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable,
- * durability, max_publishers, max_subscribers and max_samples; the rest is 0.
+ * durability, max_publishers, max_subscribers, max_samples and mode; the rest is 0.
  *
  * Errors: EINVAL.
  */
@@ -3678,6 +3693,19 @@ void outlive_state_writer_close(struct outlive_state_writer_t *writer);
  * Errors: ESRCH: there is no writer. EINVAL.
  */
 int outlive_state_writer_now(const struct outlive_state_t *state, struct outlive_peer_info_t *info);
+
+/**
+ * Makes buffers for `readers` readers that are in `outlive_state_get` at the same time, 64 at most,
+ * and brings the state's memory in, so that setting a value is neither a page fault nor a system
+ * call, as long as no more of them are there at a time, and none sleeps. Each reader calls
+ * `outlive_domain_prefault` after this.
+ *
+ * Errors: ENOSPC: more than 64, or the file system has no room for all of it; what was made stays.
+ * EPERM: not the writer any more. EINVAL, OUTLIVE_DAMAGED.
+ *
+ * If the process dies, the next writer uses what was made.
+ */
+int outlive_state_writer_prefault(struct outlive_state_writer_t *writer, size_t readers);
 
 /**
  * Sets the value. Never waits. `*version` (may be NULL): its version.

@@ -181,7 +181,8 @@ pub(crate) unsafe fn with_options<T: Copy>(
     let default = unsafe { core::mem::zeroed::<T>() };
     // SAFETY: the caller guarantees a struct of as many bytes as its first field says.
     let mut now = unsafe { options(given, default) }?;
-    // SAFETY: as above; `options` has refused a size that cannot be.
+    // SAFETY: every options struct begins with its size, and the caller guarantees a struct; `options`
+    // has refused a size that cannot be.
     let size = unsafe { given.cast::<usize>().read() };
     change(&mut now);
     // SAFETY: `size` is no more than either struct has, and no other thread uses it. The size, which

@@ -276,7 +276,8 @@ pub unsafe extern "C" fn outlive_domain_path(
 ///
 /// Each thread that must not wait calls it, after it has opened what it uses. What grows as it is
 /// used is made to its full size before, by `outlive_publisher_prefault`, `outlive_queue_prefault`,
-/// `outlive_pool_prefault`, `outlive_client_prefault` and `outlive_server_prefault`.
+/// `outlive_pool_prefault`, `outlive_state_writer_prefault`, `outlive_job_queue_prefault`,
+/// `outlive_client_prefault` and `outlive_server_prefault`.
 ///
 /// Errors: ENOSPC: the file system is full. EINVAL: the thread's stack may not become so long.
 /// EUSERS, and errors of the system.

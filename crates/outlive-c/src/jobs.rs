@@ -190,6 +190,26 @@ pub unsafe extern "C" fn outlive_job_queue_take(
     })
 }
 
+/// Makes room for `jobs` jobs, and brings it in, so that putting, taking and ending them is neither
+/// a page fault nor a system call, as long as no more of them are in the queue at a time, those
+/// included that workers have and those that are set aside. Each process of the queue calls it.
+///
+/// Errors: ENOSPC: more than max_jobs, or the file system has no room for all of them; what was
+/// made stays. EINVAL, OUTLIVE_DAMAGED.
+///
+/// If the process dies, other processes use what was made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_job_queue_prefault(
+    queue: *const outlive_job_queue_t,
+    jobs: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live queue.
+        let queue = unsafe { borrow(queue, "a job queue") }?;
+        Ok(queue.0.prefault(jobs)?)
+    })
+}
+
 /// Waits until all jobs are done or set aside, including those that are put meanwhile.
 ///
 /// Errors: ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.

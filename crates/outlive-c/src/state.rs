@@ -285,6 +285,27 @@ pub unsafe extern "C" fn outlive_state_writer_now(
     })
 }
 
+/// Makes buffers for `readers` readers that are in `outlive_state_get` at the same time, 64 at most,
+/// and brings the state's memory in, so that setting a value is neither a page fault nor a system
+/// call, as long as no more of them are there at a time, and none sleeps. Each reader calls
+/// `outlive_domain_prefault` after this.
+///
+/// Errors: ENOSPC: more than 64, or the file system has no room for all of it; what was made stays.
+/// EPERM: not the writer any more. EINVAL, OUTLIVE_DAMAGED.
+///
+/// If the process dies, the next writer uses what was made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_writer_prefault(
+    writer: *mut outlive_state_writer_t,
+    readers: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live writer that no other thread uses.
+        let writer = unsafe { borrow_mut(writer, "a writer") }?;
+        Ok(writer.0.prefault(readers)?)
+    })
+}
+
 /// Sets the value. Never waits. `*version` (may be NULL): its version.
 ///
 /// Errors: EMSGSIZE: too large, or of another length than all its values have. EPERM: not the

@@ -113,8 +113,10 @@ pub struct outlive_topic_options_t {
     /// The most samples of more than 168 bytes that a subscriber holds at a time, 8 to 65,536. A new
     /// topic's default: 256. Room for one takes 4 bytes for each subscriber.
     pub max_samples: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// Which members of the group that shares the domain may publish, by the mode of the topic's
+    /// file: 0660, 0640 (others than the topic's maker subscribe alone) or 0600 (they cannot open it),
+    /// whatever the umask. A new topic's default (0): 0600, in a group's domain 0660.
+    pub mode: u32,
 }
 
 /// Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
@@ -229,7 +231,7 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
         max_publishers: 0,
         max_subscribers: 0,
         max_samples: 0,
-        reserved: 0,
+        mode: 0,
     };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers or a pointer.
@@ -262,6 +264,9 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
     if given.max_samples > 0 {
         options = options.max_samples(given.max_samples);
     }
+    if given.mode != 0 {
+        options = options.mode(given.mode);
+    }
     // SAFETY: the C caller passes NULL or a description.
     let payload = unsafe { description(given.payload) }?;
     Ok((options, payload))
@@ -275,7 +280,7 @@ pub unsafe extern "C" fn outlive_topic_close(topic: *mut outlive_topic_t) {
 }
 
 /// Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable,
-/// durability, max_publishers, max_subscribers and max_samples; the rest is 0.
+/// durability, max_publishers, max_subscribers, max_samples and mode; the rest is 0.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -302,7 +307,7 @@ pub unsafe extern "C" fn outlive_topic_config(
             max_publishers: found.max_publishers,
             max_subscribers: found.max_subscribers,
             max_samples: found.max_samples,
-            reserved: 0,
+            mode: found.mode,
         });
         Ok(())
     })

@@ -289,7 +289,7 @@ pub const JSON: [(&str, Json); 54] = [
         "topic info",
         Json::Line(
             "the topic",
-            "name, type, depth, durability, reliable, bytes, max_bytes, max_publishers, max_subscribers, max_samples, published, messages_per_second, publishers, left_over, subscribers",
+            "name, type, depth, durability, mode, reliable, bytes, max_bytes, max_publishers, max_subscribers, max_samples, published, messages_per_second, publishers, left_over, subscribers",
         ),
     ),
     ("topic list", Json::Line("the domain", "domain, topics, [failed]")),

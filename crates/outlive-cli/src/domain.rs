@@ -98,6 +98,8 @@ impl DomainArgs {
             self.source = Source::File;
         }
         if let (Some(group), Source::Default) = (config.group(), self.group_source) {
+            // One that is none is refused with the file's name and its line.
+            Domain::options().default_place().map(drop)?;
             self.group = Some(group.to_owned());
             self.group_source = Source::File;
         }

@@ -215,6 +215,13 @@ impl JobQueue {
         joined.unwrap_or(Err(WaitError::TimedOut)).raised(py)
     }
 
+    /// Makes room for so many jobs, and brings it into this process: each process of the queue calls it.
+    /// Raises ``NoSpace`` when there is no room for all of it.
+    fn prefault(&self, py: Python<'_>, jobs: usize) -> PyResult<()> {
+        self.named.check()?;
+        self.queue.prefault(jobs).raised(py)
+    }
+
     /// Returns how many jobs are waiting, taken and set aside, being_put, and put so far.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = self.queue.counts();

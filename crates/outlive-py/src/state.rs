@@ -74,6 +74,16 @@ impl State {
         let described = Described::new(state.description().raised(py)?);
         Ok(State { writer: HandleMutex::new(None), state: Open::new(state), named, described })
     }
+
+    /// Does something as the writer, which this process becomes.
+    fn as_writer<R>(&self, py: Python<'_>, work: impl FnOnce(&mut Writer) -> R) -> PyResult<R> {
+        let mut inside = self.writer.lock(py)?;
+        let writer = match &mut *inside {
+            Some((of, writer)) if *of == process() => writer,
+            other => &mut other.insert((process(), self.state.get()?.writer().raised(py)?)).1,
+        };
+        Ok(work(writer))
+    }
 }
 
 #[pymethods]
@@ -167,12 +177,14 @@ impl State {
         let value = self.described.message(value)?;
         let value = Given::of(&value)?;
         self.described.check(value.len())?;
-        let mut inside = self.writer.lock(py)?;
-        let writer = match &mut *inside {
-            Some((of, writer)) if *of == process() => writer,
-            other => &mut other.insert((process(), self.state.get()?.writer().raised(py)?)).1,
-        };
-        value.with(py, |bytes| writer.set(bytes))?.raised(py)
+        self.as_writer(py, |writer| value.with(py, |bytes| writer.set(bytes)))??.raised(py)
+    }
+
+    /// Makes buffers for so many readers that are in ``get`` at the same time, 64 at most, and brings the
+    /// state's memory into this process, which becomes the writer. Raises ``NoSpace`` when there is no
+    /// room for all of it.
+    fn prefault(&self, py: Python<'_>, readers: usize) -> PyResult<()> {
+        self.as_writer(py, |writer| writer.prefault(readers))?.raised(py)
     }
 
     /// Makes this process the state's one writer, waiting for a living one to leave or to end: a

@@ -34,7 +34,8 @@ use crate::waiting::Until;
 /// living publishers (``"transient_local"``), or messages as long as they are not overwritten
 /// (``"persistent"``). ``max_publishers``, ``max_subscribers``: how many of each there may be at a time,
 /// up to 1,024; ``max_samples``: how many samples of more than 168 bytes a subscriber may hold, up to
-/// 65,536. A new topic has room for 62, 64 and 256, and 16 messages, stamps, no reliable delivery, what living
+/// 65,536. ``mode``: which members of the group that shares the domain may publish: ``0o660``, ``0o640``
+/// (others than this user subscribe alone) or ``0o600`` (they cannot open it). A new topic has room for 62, 64 and 256, and 16 messages, stamps, no reliable delivery, what living
 /// publishers have published, and at most a quarter of the file system; an existing one that was
 /// made with another value than a given one raises ``BadOption``, which names all that differ;
 /// with ``as_is`` it is taken as it is, and ``config`` says how that is.
@@ -180,7 +181,7 @@ pub(crate) fn subscriber_options(
 #[pymethods]
 impl Topic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None, max_publishers=None, max_subscribers=None, max_samples=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None, max_publishers=None, max_subscribers=None, max_samples=None, mode=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
@@ -196,6 +197,7 @@ impl Topic {
         max_publishers: Option<u32>,
         max_subscribers: Option<u32>,
         max_samples: Option<u32>,
+        mode: Option<u32>,
     ) -> PyResult<Topic> {
         let durability = read_durability(durability)?;
         let payload = described::given(payload)?;
@@ -203,6 +205,7 @@ impl Topic {
         let most =
             Most { publishers: max_publishers, subscribers: max_subscribers, samples: max_samples };
         let options = most.of(options);
+        let options = if let Some(mode) = mode { options.mode(mode) } else { options };
         let made = Named::make(py, name, domain, |d, n| options.open_or_create(d, n))?;
         Topic::of(py, made)
     }
@@ -219,7 +222,7 @@ impl Topic {
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists``
     /// if the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None, max_publishers=None, max_subscribers=None, max_samples=None))]
+    #[pyo3(signature = (name, domain=None, *, depth=None, max_bytes=None, stamps=None, reliable=None, durability=None, as_is=false, payload=None, max_publishers=None, max_subscribers=None, max_samples=None, mode=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
@@ -235,6 +238,7 @@ impl Topic {
         max_publishers: Option<u32>,
         max_subscribers: Option<u32>,
         max_samples: Option<u32>,
+        mode: Option<u32>,
     ) -> PyResult<Topic> {
         let durability = read_durability(durability)?;
         let payload = described::given(payload)?;
@@ -242,6 +246,7 @@ impl Topic {
         let most =
             Most { publishers: max_publishers, subscribers: max_subscribers, samples: max_samples };
         let options = most.of(options);
+        let options = if let Some(mode) = mode { options.mode(mode) } else { options };
         let made = Named::make(py, name, domain, |d, n| options.create_new(d, n))?;
         Topic::of(py, made)
     }
@@ -272,7 +277,7 @@ impl Topic {
     }
 
     /// What it was made with: ``depth``, ``max_bytes``, ``stamps``, ``reliable``, ``durability``,
-    /// ``max_publishers``, ``max_subscribers`` and ``max_samples``.
+    /// ``max_publishers``, ``max_subscribers``, ``max_samples`` and ``mode``.
     #[getter]
     fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = self.topic.get()?.config();
@@ -285,6 +290,7 @@ impl Topic {
         config.set_item("max_publishers", found.max_publishers)?;
         config.set_item("max_subscribers", found.max_subscribers)?;
         config.set_item("max_samples", found.max_samples)?;
+        config.set_item("mode", found.mode)?;
         Ok(config)
     }
 

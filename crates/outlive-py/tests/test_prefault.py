@@ -7,7 +7,7 @@ import resource
 
 import pytest
 
-from outlive import BadOption, Client, Domain, Lock, NoSpace, Pool, Queue, Server, Topic
+from outlive import BadOption, Client, Domain, JobQueue, Lock, NoSpace, Pool, Queue, Server, State, Topic
 
 
 def faults() -> int:
@@ -61,6 +61,17 @@ def test_what_grows_is_made_before(folder):
     with Server("service", domain) as server, Client("service", domain) as client:
         server.prefault(4, 10_000)
         client.prefault(4, 10_000)
+    state = State("state", 5000, domain, initial=bytes(5000), fixed=True)
+    state.prefault(20)
+    assert os.path.getsize(os.path.join(folder, "state")) > 22 * 5000
+    assert state.set(bytes(5000)) == 2
+    with pytest.raises(NoSpace):
+        state.prefault(65)
+    jobs = JobQueue("jobs", domain, max_jobs=200)
+    jobs.prefault(200)
+    assert os.path.getsize(os.path.join(folder, "jobs")) > 200 * 4096
+    with pytest.raises(NoSpace):
+        jobs.prefault(201)
     with pytest.raises(BadOption, match="stack"):
         domain.prefault(1 << 40)
 

@@ -117,6 +117,17 @@ def test_it_has_room_for_as_many_as_its_maker_asked_for(folder):
         Topic("other", folder, max_samples=7)
 
 
+def test_who_may_publish_is_its_makers_choice(folder):
+    topic = Topic("motors", folder, mode=0o640)
+    assert topic.config["mode"] == 0o640
+    assert os.stat(os.path.join(folder, "motors")).st_mode & 0o7777 == 0o640
+    assert Topic("motors", folder).config["mode"] == 0o640
+    with pytest.raises(BadOption, match="mode of .* is 0640, this program wants 0660"):
+        Topic("motors", folder, mode=0o660)
+    with pytest.raises(BadOption, match="0640 .the group subscribes"):
+        Topic.create_new("other", folder, mode=0o644)
+
+
 def test_a_view_never_changes(folder):
     """The best peer's view changes under the user. Ours is published over for as long as it is there, and compared."""
     topic = Topic("frames", folder, depth=2, max_bytes=64 << 20)

@@ -254,6 +254,11 @@ impl fmt::Display for Error {
                 }
                 f.write_str("use 1 to 200 bytes without '/' and NUL, not starting with '.'")
             }
+            Error::AlreadyExists { path } if is_node(path) => write!(
+                f,
+                "this process has a name in {} already; give that one up first: a process has one name",
+                path.parent().unwrap_or(path).display()
+            ),
             Error::AlreadyExists { path } => {
                 write!(f, "{} exists already; open it, or choose another name", path.display())
             }
@@ -317,6 +322,12 @@ impl fmt::Display for Error {
             Error::OtherKind { path, found, wanted } => {
                 write!(f, "{} is a {found}, not a {wanted}; choose another name", path.display())
             }
+            Error::OtherType { path, found, wanted } if wanted == NO_TYPE => write!(
+                f,
+                "{} holds {found}, and this program gave no type; give that one, or open it as bytes ('open' in C++ and \
+                 Python, OUTLIVE_OPEN in C, 'open_as_bytes' in Rust)",
+                path.display()
+            ),
             Error::OtherType { path, found, wanted } => write!(
                 f,
                 "{} holds {found}, this program wants {wanted}; choose another name, or remove it when no process uses it",
@@ -337,6 +348,12 @@ impl fmt::Display for Error {
                 f,
                 "no permission to give {} to that group; only its members may, and root: 'id' shows your groups, and a \
                  new one counts from the next login",
+                path.display()
+            ),
+            Error::Permission { path, doing: doing @ "publish to" } => write!(
+                f,
+                "no permission to {doing} {}; its mode lets this user subscribe alone: 'outlive topic info' shows the \
+                 mode, and who made a topic chooses it",
                 path.display()
             ),
             Error::Permission { path, doing } => write!(
@@ -440,6 +457,15 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// What the header of a file says of values that have no type; a program that gives none wants it.
+pub(crate) const NO_TYPE: &str = "bytes of no type";
+
+/// Returns whether a file is that of a process's name (node/mod.rs).
+fn is_node(path: &std::path::Path) -> bool {
+    let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+    name.is_some_and(|name| name.starts_with(".node-"))
+}
 
 /// Returns the name that a name with slashes, as those of ROS, may have here.
 fn name_without_slashes(name: &str) -> Option<String> {

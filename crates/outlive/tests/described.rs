@@ -428,7 +428,7 @@ fn a_tail_follows_a_head() {
     for len in [0, 23, 25, 39] {
         other.publish(&vec![0xff; len]).expect("published");
         let refused = typed.recv().map(drop);
-        assert!(matches!(refused, Err(RecvError::Damaged(_))), "{len} bytes: {refused:?}");
+        assert!(matches!(refused, Err(RecvError::Encoding(_))), "{len} bytes: {refused:?}");
     }
     other.publish(&[0xff; 40]).expect("published");
     assert_eq!(typed.recv().expect("received").tail()[0].x.to_bits(), u64::MAX);

@@ -68,6 +68,8 @@ fn the_page_has_the_defaults() {
     expect("topic", "stamps", topic.stamps);
     expect("topic", "reliable", topic.reliable);
     expect("topic", "durability", topic.durability);
+    assert_eq!(topic.mode, 0o600);
+    expect("topic", "mode", "0600, in a group's domain 0660");
     expect_a_quarter("topic", topic.max_bytes, 4 << 30);
     let state = State::<[u8]>::open_or_create(&domain, "state").expect("made").config();
     expect("state", "capacity", state.capacity);

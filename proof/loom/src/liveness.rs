@@ -1,5 +1,7 @@
 //! Liveness: slots that the test makes, and the library's own look at them.
 
+#[path = "../../../crates/outlive/src/liveness/doorbell.rs"]
+mod doorbell;
 mod exit;
 #[path = "../../../crates/outlive/src/liveness/id.rs"]
 mod id;
@@ -11,6 +13,7 @@ mod registry;
 mod slot;
 mod slot_words;
 
+pub(crate) use doorbell::{BITS, ClaimedDoorbell, Registration};
 pub(crate) use exit::{End, Ends};
 pub use id::TokenId;
 pub(crate) use id::WAITERS;

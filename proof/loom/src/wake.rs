@@ -8,6 +8,8 @@ mod readiness;
 #[path = "../../../crates/outlive/src/wake/recheck.rs"]
 mod recheck;
 mod record;
+#[path = "../../../crates/outlive/src/wake/rung_count.rs"]
+mod rung_count;
 #[path = "../../../crates/outlive/src/wake/sleep.rs"]
 mod sleep;
 mod strategy;
@@ -18,6 +20,7 @@ mod wait_list;
 
 pub(crate) use event_count::{EventCount, RelayedEventCount, Ticket};
 pub(crate) use readiness::{PreparedWait, Readiness, Source, SourceState, Waited, Watched};
+pub(crate) use rung_count::RungEventCount;
 pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
 pub(crate) use strategy::SpinWait;
 pub use strategy::WaitStrategy;

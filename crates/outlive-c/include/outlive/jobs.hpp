@@ -70,6 +70,9 @@ public:
     }
     /** Waits until all jobs are done or set aside. */
     expected<void> join(Deadline deadline = never) { return detail::done(outlive_job_queue_join(raw(), deadline.raw())); }
+    /** Makes room for so many jobs, and brings it into this process: no page fault and no system call as
+     * long as no more of them are in the queue. ENOSPC: no room for all of it. */
+    expected<void> prefault(size_t jobs) { return detail::done(outlive_job_queue_prefault(raw(), jobs)); }
     expected<outlive_job_counts_t> counts() const {
         outlive_job_counts_t counts{};
         if (int code = outlive_job_queue_counts(raw(), &counts)) return Failure::last(code);

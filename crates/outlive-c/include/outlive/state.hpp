@@ -31,6 +31,11 @@ public:
         return version;
     }
 
+    /** Makes buffers for so many readers that are in `get` at the same time, 64 at most, and brings the
+     * state's memory in: setting a value is no page fault and no system call. ENOSPC: more, or no
+     * room for all of it. */
+    expected<void> prefault(size_t readers) { return detail::done(outlive_state_writer_prefault(handle_.get(), readers)); }
+
 private:
     template <class> friend class State;
     explicit StateWriter(outlive_state_writer_t *handle) : handle_(handle) {}
@@ -134,6 +139,11 @@ public:
         if (code != 0) return Failure::last(code);
         return version;
     }
+
+    /** Makes buffers for so many readers that are in `get` at the same time, 64 at most, and brings the
+     * state's memory in: setting a value is no page fault and no system call. ENOSPC: more, or no
+     * room for all of it. */
+    expected<void> prefault(size_t readers) { return detail::done(outlive_state_writer_prefault(handle_.get(), readers)); }
 
 private:
     friend class StateBytes;

@@ -35,6 +35,9 @@ static outlive_subscriber_t *subscriber;
 static outlive_sender_t *sender;
 static outlive_receiver_t *receiver;
 static outlive_pool_t *pool;
+static outlive_state_t *state;
+static outlive_state_writer_t *writer;
+static outlive_job_queue_t *jobs;
 static char message[1000], received[1000];
 
 /* Returns 0, or in which step it failed. */
@@ -54,6 +57,12 @@ static int turn(void) {
     if (outlive_sender_send(sender, message, sizeof message, OUTLIVE_TRY) != 0) return 6;
     if (outlive_receiver_recv(receiver, received, sizeof received, &size, OUTLIVE_TRY) != 0) return 7;
     if (outlive_pool_alloc(pool, sizeof message, 0, &data) != 0 || outlive_pool_free(pool, data) != 0) return 8;
+    uint64_t value = 7, got = 0;
+    outlive_job_t *job = NULL;
+    if (outlive_state_writer_set(writer, &value, sizeof value, NULL) != 0) return 9;
+    if (outlive_state_get(state, &got, sizeof got, &size, NULL) != 0 || got != 7) return 10;
+    if (outlive_job_queue_put(jobs, message, 100, OUTLIVE_TRY, NULL) != 0) return 11;
+    if (outlive_job_queue_take(jobs, OUTLIVE_TRY, &job) != 0 || outlive_job_done(job) != 0) return 12;
     return 0;
 }
 
@@ -64,6 +73,9 @@ static void loop(void) {
     OK(outlive_topic_open(domain, "topic", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
     OK(outlive_queue_open(domain, "queue", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
     OK(outlive_pool_open(domain, "pool", OUTLIVE_OPEN_OR_CREATE, NULL, &pool));
+    OK(outlive_state_open_fixed(domain, "state", OUTLIVE_OPEN_OR_CREATE, 8, NULL, &state));
+    OK(outlive_state_writer(state, OUTLIVE_TRY, &writer));
+    OK(outlive_job_queue_open(domain, "jobs", OUTLIVE_OPEN_OR_CREATE, NULL, &jobs));
     OK(outlive_topic_publisher(topic, NULL, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
     OK(outlive_queue_sender(queue, &sender));
@@ -73,6 +85,10 @@ static void loop(void) {
     OK(outlive_publisher_prefault(publisher, 2, sizeof message));
     OK(outlive_queue_prefault(queue, 16, sizeof message));
     OK(outlive_pool_prefault(pool, 16, sizeof message));
+    OK(outlive_state_writer_prefault(writer, 4));
+    OK(outlive_job_queue_prefault(jobs, 16));
+    IS(ENOSPC, outlive_state_writer_prefault(writer, 65));
+    IS(ENOSPC, outlive_job_queue_prefault(jobs, 1 << 30));
     OK(outlive_domain_prefault(domain, 64 << 10));
     /* What the program itself resolves at its first call. */
     CHECK(turn() == 0);
@@ -112,6 +128,8 @@ static void services_and_errors(void) {
     IS(EINVAL, outlive_domain_prefault(domain, (size_t)1 << 40));
     IS(EINVAL, outlive_domain_prefault(NULL, 0));
     IS(EINVAL, outlive_pool_prefault(NULL, 1, 1));
+    IS(EINVAL, outlive_state_writer_prefault(NULL, 1));
+    IS(EINVAL, outlive_job_queue_prefault(NULL, 1));
     OK(outlive_domain_lock_memory(domain, 4096));
     outlive_queue_close(queue);
     outlive_client_close(client);

@@ -41,10 +41,17 @@ static void room(void) {
     options.max_publishers = 1;
     options.max_subscribers = 3;
     options.max_samples = 9;
+    options.mode = 0640;
     OK(outlive_topic_open(domain, "narrow", OUTLIVE_CREATE_NEW, &options, &narrow));
     outlive_topic_options_t found;
     OK(outlive_topic_config(narrow, &found));
     CHECK(found.max_publishers == 1 && found.max_subscribers == 3 && found.max_samples == 9);
+    CHECK(found.mode == 0640);
+    options.mode = 0644;
+    IS(EINVAL, outlive_topic_open(domain, "other", OUTLIVE_CREATE_NEW, &options, &other));
+    options.mode = 0660;
+    IS(EINVAL, outlive_topic_open(domain, "narrow", OUTLIVE_OPEN, &options, &other));
+    options.mode = 0;
     OK(outlive_topic_publisher(narrow, NULL, &first));
     IS(EUSERS, outlive_topic_publisher(narrow, NULL, &second));
     options.max_samples = 7;

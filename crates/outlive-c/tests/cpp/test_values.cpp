@@ -191,11 +191,22 @@ static void prefaulted() {
     pool.prefault(16, 5000).value();
     client.prefault(2, 5000).value();
     server.prefault(2, 5000).value();
+    auto jobs = outlive::JobQueue::open_or_create(domain, "jobs").value();
+    jobs.prefault(16).value();
+    CHECK(jobs.prefault(size_t(1) << 30).code() == ENOSPC);
+    auto state = outlive::State<uint64_t>::open_or_create(domain, "state", 1).value();
+    auto writer = state.writer().value();
+    writer.prefault(4).value();
+    CHECK(writer.prefault(65).code() == ENOSPC);
     domain.prefault(64 << 10).value();
     const std::string message(5000, 'x');
     auto turn = [&] {
         publisher.publish(message).value();
         CHECK(subscriber.recv(outlive::at_once).value().bytes().size() == 5000);
+        writer.set(7).value();
+        CHECK(state.get().value() == 7);
+        jobs.put("part", outlive::at_once).value();
+        jobs.take(outlive::at_once).value().done().value();
     };
     turn();
     rusage before{}, after{};

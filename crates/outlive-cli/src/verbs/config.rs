@@ -1,11 +1,12 @@
 //! `outlive config`: what the configuration files say, and whether they are valid.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use outlive::Error;
 use outlive::config::{self, Config};
+use outlive::{Domain, Error};
 use serde::Serialize;
+use toml::de::{DeTable, DeValue};
 
 use crate::cli::Common;
 use crate::domain::Source;
@@ -40,7 +41,7 @@ pub struct ShowArgs {
 /// Check configuration files: exit code 16 if one has a fault
 ///
 /// All faults are told, each with its line and column: what is no TOML, keys that are not known,
-/// values that cannot be.
+/// values that cannot be, a group that this machine does not have.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive config check\n  \
@@ -54,6 +55,8 @@ pub struct CheckArgs {
 #[derive(Serialize)]
 struct Value {
     key: String,
+    /// As it is written in TOML; with --json as JSON has it.
+    #[serde(serialize_with = "as_json")]
     value: String,
     /// `option`, `environment`, `file` or `default`.
     source: &'static str,
@@ -62,6 +65,27 @@ struct Value {
     from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u32>,
+}
+
+/// Writes a value of TOML as one of JSON; one that is not set as null.
+fn as_json<S: serde::Serializer>(value: &str, to: S) -> Result<S::Ok, S::Error> {
+    let text = format!("value = {value}");
+    let table = DeTable::parse(&text).ok();
+    let value = table.as_ref().and_then(|table| table.get_ref().get("value"));
+    value.map_or(serde_json::Value::Null, |value| json(value.get_ref())).serialize(to)
+}
+
+fn json(value: &DeValue<'_>) -> serde_json::Value {
+    match value {
+        DeValue::String(text) => (&**text).into(),
+        DeValue::Boolean(is_so) => (*is_so).into(),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).ok().into()
+        }
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect(),
+        // No key has such a value.
+        _ => serde_json::Value::Null,
+    }
 }
 
 impl Value {
@@ -133,6 +157,8 @@ fn values(config: &Config, common: &Common) -> Vec<Value> {
         let is_of_file = match key {
             "domain" => domain.source == Source::File,
             "group" => domain.group_source == Source::File,
+            // It belongs to the file's domain.
+            "limits.budget" => set.is_some() && domain.is_default(),
             _ => set.is_some(),
         };
         values.push(match (source, set) {
@@ -179,6 +205,22 @@ fn named(source: Source, variable: &str, given: Option<&str>) -> Named {
     }
 }
 
+/// Returns that this machine has no such group as a file names, if so.
+fn no_group(path: &Path) -> Vec<Error> {
+    let Ok(config) = Config::load_file(path) else { return Vec::new() };
+    let setting = config.settings().iter().find(|setting| setting.key == "group");
+    let (Some(group), Some(setting)) = (config.group(), setting) else { return Vec::new() };
+    match Domain::options().group_named(group) {
+        Ok(_) => Vec::new(),
+        Err(error) => vec![Error::InvalidConfig {
+            path: path.into(),
+            line: setting.line,
+            column: 1,
+            why: error.to_string().into(),
+        }],
+    }
+}
+
 #[derive(Serialize)]
 struct Checked {
     file: String,
@@ -214,6 +256,7 @@ fn check(args: &CheckArgs, common: &Common) -> Result<(), Failure> {
             Err(error @ Error::InvalidConfig { .. }) => vec![error],
             Err(error) => return Err(error.into()),
         };
+        let faults = if faults.is_empty() { no_group(path) } else { faults };
         is_valid &= faults.is_empty();
         is_any = true;
         if common.json {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output::counted;
-use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, Spread, told_lost};
+use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, Spread, told_lost, told_nothing};
 
 /// Tell how old messages are when they are received
 ///
@@ -71,7 +71,7 @@ impl Gauge for Age {
                     told_lost(span.lost)
                 )
             }
-            None if bare.is_empty() => format!("no message{}", told_lost(span.lost)),
+            None if bare.is_empty() => told_nothing(&span),
             None => format!("{bare}: the topic was made without stamps"),
         };
         (Report { messages, without_stamp, lost: span.lost, delay_seconds }, line)

@@ -30,8 +30,9 @@ use crate::verbs::subscribing::{Came, Subscribing};
 /// On a terminal and in a pipe each message is a line: text as it is, an array from Python as its
 /// type, shape and first items, a message of a described type as JSON, its first 256 numbers,
 /// msgpack as JSON where the topic's description names it, anything else as hexadecimal, its first
-/// 64 bytes. In a file to which standard output is redirected, text is a line, and any other
-/// message is its bytes and nothing else. With --output or --raw every message is its bytes and
+/// 64 bytes. In a file to which standard output is redirected, text is a line, a message of a
+/// described type is JSON with all of its numbers, a line, and any other message is its bytes and
+/// nothing else. With --output or --raw every message is its bytes and
 /// nothing else.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
@@ -110,7 +111,7 @@ struct FormArgs {
 enum Form {
     /// For a person.
     Shown,
-    /// For a file: text a line each, anything else its bytes alone.
+    /// For a file: text a line each, values of a described type as JSON, anything else its bytes alone.
     Kept,
     /// For a person who wants to see all of it.
     Full,
@@ -203,6 +204,11 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
     {
         output::talk(format_args!("nothing is kept of '{}': {why}", args.topic.escape_debug()));
     }
+    let has_no_publisher = |topic: &Topic<[u8]>| args.history == 0 && topic.publishers().is_empty();
+    if output::is_watched() && subscribing.topic().is_some_and(has_no_publisher) {
+        let topic = args.topic.escape_debug();
+        output::talk(format_args!("'{topic}' has no publisher; waiting for one"));
+    }
     let form = args.form.form(&args.output);
     let output = args.output.open()?;
     let mut publishers = Publishers::default();
@@ -260,8 +266,8 @@ fn write(
             )
         })
     };
-    // A program gets all of it, and so does a person that asks for it.
-    let is_whole = json.is_some() || matches!(form, Form::Full);
+    // A program and a file get all of it, and so does a person that asks for it.
+    let is_whole = json.is_some() || matches!(form, Form::Full | Form::Kept);
     let most = if is_whole { usize::MAX } else { described::SHOWN };
     let fields = match form {
         Form::Shown | Form::Kept | Form::Full => {
@@ -303,7 +309,7 @@ fn write(
     }
     let line = |text: &str| output.with(|out| write_record(out, Framing::Lines, text.as_bytes()));
     match (form, fields) {
-        (Form::Full, Some(fields)) => return output::print_json(&fields),
+        (Form::Full | Form::Kept, Some(fields)) => return output::print_json(&fields),
         (Form::Shown, Some(fields)) => {
             let text = serde_json::to_string(&fields).map_err(std::io::Error::from);
             return line(&text.map_err(|error| Failure::system("write a message", &error))?);

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output::counted;
-use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, Spread, told_lost};
+use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, Spread, told_lost, told_nothing};
 
 /// Tell how many messages a second a topic has, and how evenly they come
 ///
@@ -57,7 +57,7 @@ impl Gauge for Rate {
         let gaps =
             gap_seconds.map_or_else(String::new, |gaps| format!(", gaps: {}", gaps.of_seconds()));
         let line = match messages {
-            0 => format!("no message{}", told_lost(span.lost)),
+            0 => told_nothing(&span),
             _ => format!(
                 "{} Hz, {}{}{gaps}",
                 measuring::rate(hz),

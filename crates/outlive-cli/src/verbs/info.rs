@@ -487,6 +487,9 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
                 ("publisher", format!("{}, {} published", who(one), count(ring.published)))
             }));
             lines.extend(usage.subscribers.iter().map(|one| ("subscriber", subscribes(one))));
+            let reliability = if usage.reliable { "reliable" } else { "best effort" };
+            lines.push(("durability", usage.durability.to_string()));
+            lines.push(("reliability", reliability.to_owned()));
             lines.extend(topic_figures(usage).map(|(name, figure)| (name, count(figure))));
         }
         _ => {}

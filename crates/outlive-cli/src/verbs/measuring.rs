@@ -35,6 +35,8 @@ pub struct Span {
     pub seconds: f64,
     /// Messages that were overwritten in it before they could be looked at.
     pub lost: u64,
+    /// Whether the topic has a publisher at its end.
+    pub has_publisher: bool,
 }
 
 /// What is measured.
@@ -65,8 +67,13 @@ pub fn run(args: &MeasureArgs, common: &Common, gauge: &mut impl Gauge) -> Resul
             Came::Moment if subscribing.topic().is_none() => begun = Instant::now(),
             Came::Moment => {
                 let (now, lost_now) = (Instant::now(), subscribing.lost());
-                let (report, line) = gauge
-                    .report(Span { seconds: (now - begun).as_secs_f64(), lost: lost_now - lost });
+                let has_publisher =
+                    subscribing.topic().is_some_and(|topic| !topic.publishers().is_empty());
+                let (report, line) = gauge.report(Span {
+                    seconds: (now - begun).as_secs_f64(),
+                    lost: lost_now - lost,
+                    has_publisher,
+                });
                 if common.json {
                     output::print_json(&report)?
                 } else {
@@ -142,6 +149,12 @@ pub fn rate(figure: f64) -> String {
         _ if figure > 0.0 => format!("{figure:.2}"),
         _ => "0".to_owned(),
     }
+}
+
+/// Returns that nothing came, and whether there is a publisher that could have published.
+pub fn told_nothing(span: &Span) -> String {
+    let publisher = if span.has_publisher { "" } else { ", and no publisher" };
+    format!("no message{publisher}{}", told_lost(span.lost))
 }
 
 /// Returns what was lost, if anything.

@@ -109,6 +109,10 @@ pub struct PublishArgs {
     /// [default: 256, or what a profile of the configuration file says]
     #[arg(long, value_name = "N")]
     max_samples: Option<u32>,
+    /// For a new topic in a group's domain: 660, 640 (members other than this user subscribe alone) or
+    /// 600 (they cannot open it) [default: 660; in a domain of one user 600]
+    #[arg(long, value_name = "MODE", value_parser = octal)]
+    mode: Option<u32>,
 }
 
 /// What a topic keeps for later subscribers. A publisher in a shell ends with its input, so here it is
@@ -233,6 +237,10 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
     }
     if common.json {
         output::print_json(&sum)?;
+    } else if output::is_watched() && sum.messages > 0 && sum.subscribers == 0 {
+        output::talk(
+            "no subscriber was there: 'outlive topic echo' shows what is published from now on",
+        );
     }
     match result {
         Ok(()) | Err(Stop::Over) => Ok(()),
@@ -245,6 +253,11 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
         }
         Err(Stop::Failed(other)) => Err(other),
     }
+}
+
+/// Reads a file's mode.
+fn octal(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8).map_err(|_| "a mode is an octal number, as 640".to_owned())
 }
 
 /// What is there is taken as it is: it says itself what its messages are.
@@ -280,6 +293,9 @@ fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>
     }
     if let Some(samples) = args.max_samples {
         options = options.max_samples(samples);
+    }
+    if let Some(mode) = args.mode {
+        options = options.mode(mode);
     }
     match options.create_new(domain, &args.topic) {
         // Made by another process just now.

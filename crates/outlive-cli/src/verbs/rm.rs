@@ -66,6 +66,7 @@ fn remove(domain: &Domain, name: &str, force: bool) -> Result<(), Failure> {
             Ok(entry) => entry.users,
             // No use to this version, or damaged: its users cannot be told, and it may go.
             Err(Error::OtherVersion { .. } | Error::Damaged { .. }) => Vec::new(),
+            Err(Error::NotFound { .. }) => return Err(not_there(domain, name)),
             Err(error) => return Err(error.into()),
         };
         if !users.is_empty() {
@@ -83,5 +84,17 @@ fn remove(domain: &Domain, name: &str, force: bool) -> Result<(), Failure> {
             return Err(Failure::new(Code::Busy, text));
         }
     }
-    Ok(domain.remove(name)?)
+    match domain.remove(name) {
+        Err(Error::NotFound { .. }) => Err(not_there(domain, name)),
+        removed => Ok(removed?),
+    }
+}
+
+fn not_there(domain: &Domain, name: &str) -> Failure {
+    let text = format!(
+        "there is no '{}' in {}; 'outlive list' shows what is",
+        name.escape_debug(),
+        domain.path().display()
+    );
+    Failure::new(Code::NotFound, text)
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use outlive::sync::{AcquireError, Permit, Record, Semaphore};
-use outlive::{Deadline, Domain};
+use outlive::{Deadline, Domain, Error};
 
 use super::holding::held_by;
 use super::running::Entry;
@@ -26,7 +26,7 @@ use crate::output::{counted, is_watched};
 /// Run a command while holding one of several permits, or more of them
 ///
 /// At most --permits commands run at once; the others wait for a permit. All users of one name give
-/// the same number. A command that needs more room than the others takes more permits by --take. The
+/// the same number, or none: a semaphore that is there has its own. A command that needs more room than the others takes more permits by --take. The
 /// verb exits with the command's code, and passes signals on to the command.
 ///
 /// When the verb is killed, its command is killed with it, and the permit comes back by itself,
@@ -45,9 +45,9 @@ use crate::output::{counted, is_watched};
 pub struct SemArgs {
     /// The semaphore's name; a semaphore that is not there is made
     name: String,
-    /// How many commands may run at once
+    /// How many commands may run at once [default: as many as the semaphore, which is there, has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST as i64))]
-    permits: u32,
+    permits: Option<u32>,
     /// How many of the permits the command holds, all or none
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST as i64))]
     take: u32,
@@ -68,14 +68,34 @@ outlive::record! {
 /// Runs the verb.
 pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
     let mut under = Under::new(&args.name, &args.under);
-    if args.take > args.permits {
-        let text = format!("--take {}: there are {} permits", args.take, args.permits);
-        return Err(Failure::new(Code::Usage, text));
+    let too_few = |permits: usize| {
+        let text = format!("--take {}: there are {permits} permits", args.take);
+        Err(Failure::new(Code::Usage, text))
+    };
+    if args.permits.is_some_and(|permits| args.take > permits) {
+        return too_few(args.permits.unwrap_or_default() as usize);
     }
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
     let domain = common.domain.open().map_err(own)?;
     under.domain = Some(domain.clone());
-    let (semaphore, commands) = open(args, common, &domain).map_err(own)?;
+    let semaphore = match args.permits {
+        Some(permits) => made(args, permits, common, &domain).map_err(own)?,
+        None => match Semaphore::open(&domain, &args.name) {
+            Err(Error::NotFound { .. }) if !common.domain.no_create => {
+                let name = args.name.escape_debug();
+                let text =
+                    format!("'{name}' is not there: say by --permits how many it is to have");
+                return Err(Failure::new(Code::Usage, text));
+            }
+            opened => opened.map_err(|error| own(error.into()))?,
+        },
+    };
+    if args.take as usize > semaphore.max_permits() {
+        return too_few(semaphore.max_permits());
+    }
+    let name = format!("{}.commands", args.name);
+    let commands = Record::<Commands>::open_or_create(&domain, &name);
+    let commands = commands.map_err(|error| own(error.into()))?;
     let permits = acquire(args, &under, &semaphore, &commands.entries)?;
     let entries: Vec<usize> = permits.iter().map(Permit::index).collect();
     let status = under.run(&commands.entries, &entries);
@@ -83,17 +103,19 @@ pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
     exit_as(status?)
 }
 
-fn open(
+/// Opens the semaphore, which is to have so many permits, or makes it.
+fn made(
     args: &SemArgs,
+    permits: u32,
     common: &Common,
     domain: &Domain,
-) -> Result<(Semaphore, Record<Commands>), Failure> {
+) -> Result<Semaphore, Failure> {
     if common.domain.no_create {
         // Says so when it is not there; what it is, the opening below compares.
         domain.entry(&args.name)?;
     }
-    let semaphore = Semaphore::options(args.permits).open_or_create(domain, &args.name)?;
-    if semaphore.max_permits() != args.permits as usize {
+    let semaphore = Semaphore::options(permits).open_or_create(domain, &args.name)?;
+    if semaphore.max_permits() != permits as usize {
         // Going on would break a promise of how many run at once: this command's, or the other
         // users'.
         let room = counted(semaphore.max_permits() as u64, "permit");
@@ -103,8 +125,7 @@ fn open(
         );
         return Err(Failure::new(Code::LockFailed, text));
     }
-    let commands = Record::<Commands>::open_or_create(domain, &format!("{}.commands", args.name))?;
-    Ok((semaphore, commands))
+    Ok(semaphore)
 }
 
 /// While dead holders' commands keep the permits that this process has: how often to look whether

@@ -109,7 +109,8 @@ fn the_library_opens_the_same_domain() {
 
 #[test]
 fn show_says_where_each_value_comes_from() {
-    let configured = Configured::new("group = 7\n[wait]\nstrategy = \"spin\"\n");
+    let configured =
+        Configured::new("group = 7\n[wait]\nstrategy = \"spin\"\n[limits]\nbudget = \"2G\"\n");
     let other = configured.stage.path("other.toml");
     let text = "domain = \"there\"\n\n[[profile]]\nname = \"p.q\"\ntopics = [\"*\"]\n";
     fs::write(&other, text).expect("written");
@@ -124,21 +125,26 @@ fn show_says_where_each_value_comes_from() {
     let other = other.display().to_string();
     let mine = configured.users().display().to_string();
     let wanted = format!(
-        r#"{{"key":"domain","value":"\"there\"","source":"file","from":"{other}","line":1}}
-{{"key":"group","value":"none","source":"default"}}
-{{"key":"limits.budget","value":"none","source":"default"}}
-{{"key":"wait.strategy","value":"\"spin\"","source":"file","from":"{mine}","line":3}}
-{{"key":"profile.p.q.topics","value":"[\"*\"]","source":"file","from":"{other}","line":5}}
+        r#"{{"key":"domain","value":"there","source":"file","from":"{other}","line":1}}
+{{"key":"group","value":null,"source":"default"}}
+{{"key":"limits.budget","value":"2G","source":"file","from":"{mine}","line":5}}
+{{"key":"wait.strategy","value":"spin","source":"file","from":"{mine}","line":3}}
+{{"key":"profile.p.q.topics","value":["*"],"source":"file","from":"{other}","line":5}}
 "#
     );
     // A file's group is of that file's domain.
     assert_eq!(show(&[], None), wanted);
     let lines = show(&[], Some("here"));
     assert!(lines.contains(
-        r#"{"key":"domain","value":"\"here\"","source":"environment","from":"OUTLIVE_DOMAIN"}"#
+        r#"{"key":"domain","value":"here","source":"environment","from":"OUTLIVE_DOMAIN"}"#
     ));
-    assert!(lines.contains(r#"{"key":"group","value":"none","source":"default"}"#), "{lines}");
-    assert!(show(&["-d", "x"], None).contains(r#""value":"\"x\"","source":"option"}"#));
+    assert!(lines.contains(r#"{"key":"group","value":null,"source":"default"}"#), "{lines}");
+    // A budget is of the file's domain, too.
+    assert!(
+        lines.contains(r#"{"key":"limits.budget","value":null,"source":"default"}"#),
+        "{lines}"
+    );
+    assert!(show(&["-d", "x"], None).contains(r#""value":"x","source":"option"}"#));
     assert_eq!(show(&["--topic", "any"], None).lines().count(), 1);
     // A file that is to be the last.
     fs::write(&other, "root = true").expect("written");
@@ -165,6 +171,13 @@ fn check_tells_all_faults() {
     let json = configured.run(&["config", "check", &bad, "--json"]).expect(16).json();
     assert_eq!((&json["ok"], json["faults"][1]["line"].as_u64()), (&false.into(), Some(3)));
     configured.run(&["config", "check", "none.toml"]).expect(6);
+    // A group that this machine does not have: told by check, and with its place by all others.
+    fs::write(configured.users(), "domain = 'a'\n\ngroup = 'no such group'\n").expect("written");
+    for args in [&["config", "check"][..], &["ls"]] {
+        let ended = configured.run(args).expect(16);
+        let wanted = format!("{mine}:3:1: the group cannot be 'no such group'");
+        assert!(ended.err.contains(&wanted), "{args:?}: {}", ended.err);
+    }
     // Named by the variable, it must be there.
     for (args, code) in [(&["config", "check"][..], 6), (&["ls"], 16)] {
         let mut command = configured.command(args);

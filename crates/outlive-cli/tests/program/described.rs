@@ -1,5 +1,8 @@
 //! `pub` and `echo` of a topic that describes its messages: JSON in, JSON out.
 
+use std::fs;
+use std::process::Stdio;
+
 use outlive::Domain;
 use outlive::describe::{Description, Encoding, Field, Item, Number, Struct};
 use outlive::queue::Queue;
@@ -34,6 +37,14 @@ fn fields_are_json() {
     assert_eq!(shown, json!({"place": [1.0, 2.5, -3.0], "frame": 7}));
     let told = stage.run(&[&latest[..], &["--json"]].concat()).expect(0).json();
     assert_eq!((&told["value"], &told["bytes"]), (&shown, &json!(32)));
+    // In a file it is JSON, too, a line each.
+    let path = stage.path("latest");
+    let mut command = stage.command(latest);
+    command.stdout(fs::File::create(&path).expect("made")).stderr(Stdio::null());
+    assert!(command.status().expect("run").success());
+    let text = fs::read_to_string(&path).expect("text");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), shown);
+    assert!(text.ends_with("}\n"), "{text}");
     // With an option that says where messages end, they are bytes, as ever.
     assert_eq!(stage.run(&[&latest[..], &["--raw"]].concat()).expect(0).out.len(), 32);
     stage.feed(&["topic", "pub", "pose", "--frame", "32"], &[0; 32]).expect(0);
@@ -41,6 +52,7 @@ fn fields_are_json() {
     let info = stage.run(&["domain", "info", "pose"]).expect(0).text();
     assert!(info.contains("Pose, raw, 32 bytes, alignment 8\n"), "{info}");
     assert!(info.contains("place: f64[3] at byte 0\n"), "{info}");
+    assert!(info.contains("persistent\n") && info.contains("best effort\n"), "{info}");
     let info = stage.run(&["topic", "info", "pose", "--json"]).expect(0).json();
     let fields = json!([{"name": "place", "type": "f64", "offset": 0, "extents": [3]},
                         {"name": "frame", "type": "u32", "offset": 24}]);

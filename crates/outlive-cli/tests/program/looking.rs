@@ -83,7 +83,7 @@ fn a_name_in_use_is_removed_only_by_force() {
     receiver.signal(15);
     assert_eq!(receiver.end().expect(0).text(), "");
 
-    stage.run(&["rm", "q", "nobody", "q"]).expect(6);
+    stage.run(&["rm", "q", "nobody", "q"]).expect(6).says("there is no 'nobody' in ");
     assert!(stage.entry("q").is_none());
     fs::write(stage.domain().join("stranger"), "text").expect("written");
     stage.run(&["rm", "--force", "stranger"]).expect(8);

@@ -29,6 +29,17 @@ fn what_is_notified_is_told_and_shown() {
     assert!(mine.try_wait().expect("ours").is_some_and(|notices| notices.count(3) == 2));
     let listed = stage.run(&["notifier", "list"]).expect(0).text();
     assert!(listed.contains("1 notifier, 1 listener"), "{listed}");
-    stage.run(&["notifier", "notify", "doors", "64"]).expect(2);
+    stage.run(&["notifier", "notify", "doors", "64"]).expect(2).says("is one from 0 to 63");
     stage.run(&["notifier", "info", "none"]).expect(6);
+}
+
+/// By --create the first notice is counted, too.
+#[test]
+fn a_listener_makes_its_notifier() {
+    let stage = Stage::new();
+    let told = stage.start(&["notifier", "listen", "bell", "--create", "--count", "1"]);
+    until("it has made it", || stage.entry("bell").is_some() && told.is_waiting());
+    stage.run(&["notifier", "notify", "bell", "9"]).expect(0);
+    assert_eq!(told.end().expect(0).text(), "9 1\n");
+    stage.run(&["notifier", "listen", "bell", "--create", "--no-create"]).expect(2);
 }

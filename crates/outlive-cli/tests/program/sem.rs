@@ -22,12 +22,15 @@ fn sem_exits_with_the_commands_code() {
     stage.run(&["sem", "S", "-p", "2", "--", "./text"]).expect(126);
     stage.run(&["sem", "a/b", "-p", "2", "--", "true"]).expect(125).says("cannot be a name");
     for wrong in [
-        &["sem", "S", "--", "true"][..],
+        &["sem", "none", "--", "true"][..],
+        &["sem", "S", "--take", "3", "--", "true"],
         &["sem", "S", "-p", "0", "--", "true"],
         &["sem", "S", "-p", "2"],
     ] {
         stage.run(wrong).expect(2);
     }
+    // One that is there has its number.
+    stage.run(&["sem", "S", "--take", "2", "--", "true"]).expect(0);
     // Another number would break the promise of one of the two.
     stage
         .run(&["sem", "S", "-p", "3", "--", "true"])

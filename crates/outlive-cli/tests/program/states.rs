@@ -27,6 +27,11 @@ fn a_value_is_set_and_got() {
         b"a\0\xff\n",
         "the value before"
     );
+    // A forgotten argument loses no value; one of no bytes is asked for.
+    stage.feed(&["state", "set", "mode"], b"").expect(16).says("standard input is empty");
+    assert_eq!(stage.run(&["state", "get", "-r", "mode"]).expect(0).out, b"a\0\xff\n");
+    stage.run(&["state", "set", "mode", ""]).expect(0);
+    assert_eq!(stage.run(&["state", "get", "-r", "mode"]).expect(0).out, b"");
     stage.run(&["state", "set", "--capacity", "8K", "wide", "x"]).expect(0);
     stage.run(&["state", "set", "wide", &large]).expect(0);
     stage.run(&["state", "set", "as-large", &large]).expect(0);

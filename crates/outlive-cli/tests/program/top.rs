@@ -21,17 +21,19 @@ struct Terminal {
     running: Running,
 }
 
+/// Returns both ends of a new terminal.
+pub(crate) fn terminal() -> (OwnedFd, OwnedFd) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pty");
+    grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("ours");
+    let path = ptsname(&ours, Vec::new()).expect("named");
+    let path = path.to_str().expect("a path");
+    let theirs = File::options().read(true).write(true).open(path).expect("opens");
+    (ours, theirs.into())
+}
+
 impl Terminal {
     fn start(stage: &Stage, args: &[&str]) -> Terminal {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pty");
-        grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("ours");
-        let path = ptsname(&ours, Vec::new()).expect("named");
-        let theirs: OwnedFd = File::options()
-            .read(true)
-            .write(true)
-            .open(path.to_str().expect("a path"))
-            .expect("opens")
-            .into();
+        let (ours, theirs) = terminal();
         tcsetwinsize(&theirs, Winsize { ws_col: 80, ws_row: 24, ws_xpixel: 0, ws_ypixel: 0 })
             .expect("sized");
         let mut command = stage.command(args);

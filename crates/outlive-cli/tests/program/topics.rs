@@ -294,7 +294,7 @@ fn rates_widths_and_ages_are_told() {
     publisher.signal(2);
     publisher.end().expect(0);
     let quiet = stage.run(&["hz", "cam", "-n", "1", "-i", "0.1"]).expect(0).text();
-    assert_eq!(quiet, "no message\n");
+    assert_eq!(quiet, "no message, and no publisher\n");
     stage.run(&["hz", "cam", "-i", "0"]).expect(2);
 }
 
@@ -317,6 +317,8 @@ fn both_ends_are_told_and_the_dead_among_them() {
         "2",
         "--max-samples",
         "10",
+        "--mode",
+        "640",
         "--reliable",
     ]);
     let echo = stage.start(&["echo", "cam", "--reliable", "--raw"]);
@@ -330,10 +332,12 @@ fn both_ends_are_told_and_the_dead_among_them() {
     );
     let most = ["max_publishers", "max_subscribers", "max_samples"];
     assert_eq!(most.map(|what| report[what].as_u64()), [Some(3), Some(2), Some(10)]);
+    assert_eq!(report["mode"], "0640");
     assert!(report["messages_per_second"].as_f64().is_some_and(|rate| rate > 1.0), "{report}");
     let text = stage.run(&["topic", "info", "cam", "--look", "0"]).expect(0).text();
     assert!(text.contains("PUBLISHER") && text.contains("reliable"), "{text}");
     assert!(text.contains("3 publishers, 2 subscribers; 10 messages held by each"), "{text}");
+    assert!(text.contains("0640 (the group subscribes alone)"), "{text}");
     let listed = stage.run(&["topic", "list"]).expect(0).text();
     assert!(
         listed.lines().any(|line| line.starts_with("cam") && line.contains("bytes")),
@@ -441,4 +445,32 @@ fn what_pub_publishes_counts_for_its_lifespan() {
     assert_eq!((&sum["messages"], &sum["missed"]), (&1.into(), &0.into()));
     let got = stage.run(&["topic", "echo", "t", "--history", "9", "-n", "1", "--json"]).expect(0);
     assert_eq!(got.json()["text"], "one");
+}
+
+/// On a terminal a person is told why nothing is to be seen.
+#[test]
+fn a_person_is_told_that_no_other_side_is_there() {
+    let stage = Stage::new();
+    let told = |args: &[&str], input: Stdio| {
+        let (ours, theirs) = crate::top::terminal();
+        let mut command = stage.command(args);
+        command.stdin(input).stdout(Stdio::null()).stderr(Stdio::from(theirs));
+        let mut child = command.spawn().expect("started");
+        // The end of this process's copy.
+        drop(command);
+        let (mut ours, mut text, mut bytes) = (fs::File::from(ours), Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = ours.read(&mut bytes) {
+            text.extend_from_slice(&bytes[..count]);
+        }
+        child.wait().expect("ended");
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    fs::write(stage.path("in"), "hello\n").expect("written");
+    let input = || fs::File::open(stage.path("in")).expect("there");
+    let text = told(&["topic", "pub", "words"], input().into());
+    assert!(text.contains("no subscriber was there"), "{text}");
+    let text = told(&["topic", "echo", "words", "--timeout", "0.01"], Stdio::null());
+    assert!(text.contains("'words' has no publisher; waiting for one"), "{text}");
+    // And nothing where no person looks.
+    assert_eq!(stage.feed(&["topic", "pub", "words"], b"x\n").expect(0).err, "");
 }

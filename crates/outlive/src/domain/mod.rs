@@ -89,6 +89,21 @@ pub struct DomainStats {
     pub owner_deaths: u64,
 }
 
+/// Returns the error that a configuration file's group is none, with its place.
+#[cfg(feature = "config")]
+fn of_file(config: &crate::config::Config, error: Error) -> Error {
+    let setting = config.settings().iter().find(|setting| setting.key == "group");
+    match (setting, error) {
+        (Some(setting), Error::InvalidOption { wanted, why, .. }) => Error::InvalidConfig {
+            path: setting.path.as_path().into(),
+            line: setting.line,
+            column: 1,
+            why: format!("the group cannot be {wanted}; choose {why}").into(),
+        },
+        (_, other) => other,
+    }
+}
+
 impl DomainOptions {
     /// Shares the domain with the members of this group (its numeric id): folders get mode 0770,
     /// files 0660. A domain that is opened by name then lies below `/dev/shm/outlive-group-GID`,
@@ -257,7 +272,9 @@ impl DomainOptions {
     fn configured_place(self) -> Result<(DomainOptions, String), Error> {
         let config = crate::config::Config::load()?;
         let options = match config.group() {
-            Some(group) if self.group.is_none() => self.group_named(group)?,
+            Some(group) if self.group.is_none() => {
+                self.group_named(group).map_err(|error| of_file(&config, error))?
+            }
             _ => self,
         };
         Ok((options, config.domain().unwrap_or(DEFAULT_DOMAIN).to_owned()))

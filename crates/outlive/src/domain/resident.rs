@@ -23,7 +23,9 @@ impl Domain {
     /// What grows as it is used is made to its full size before, by
     /// [`Publisher::prefault`](crate::topic::Publisher::prefault),
     /// [`Queue::prefault`](crate::queue::Queue::prefault),
-    /// [`Pool::prefault`](crate::pool::Pool::prefault) and
+    /// [`Pool::prefault`](crate::pool::Pool::prefault),
+    /// [`Writer::prefault`](crate::state::Writer::prefault),
+    /// [`JobQueue::prefault`](crate::jobs::JobQueue::prefault) and
     /// [`Service::prefault`](crate::rpc::Service::prefault). The page "A control loop without page
     /// faults" of the book has the order, and lists the operations that stay free of system calls.
     ///

@@ -18,7 +18,8 @@ use crate::{Domain, Error, Kind, TokenId, WaitStrategy};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepReport {
-    /// Claims of the dead: locks, slots and ends of queues, writers and readers of states.
+    /// Claims of the dead: locks, slots and ends of queues, writers and readers of states, doorbells
+    /// of wait sets.
     pub claims: u32,
     /// Objects, of pools and of queues, that the dead held.
     pub objects: u32,
@@ -83,6 +84,7 @@ impl Domain {
                 Err(error) => report.failed.push((name, error)),
             }
         }
+        report.claims += registry.sweep_doorbells(dry_run);
         if !dry_run {
             self.sweep_extensions()?;
             control_file::sweep(self.folder())?;

@@ -250,6 +250,21 @@ impl Inner {
         Ok(true)
     }
 
+    /// Makes slots until there are so many.
+    pub(super) fn make_slots(&self, jobs: usize) -> Result<(), SendError> {
+        loop {
+            let seen = self.table().len();
+            if seen >= jobs {
+                return Ok(());
+            }
+            if !self.grow(seen as u32)? {
+                let wanted = (jobs - seen) as u64;
+                let wanted = wanted.saturating_mul(self.places.step());
+                return Err(SendError::NoSpace { wanted, held: 0 });
+            }
+        }
+    }
+
     /// Takes a job, waiting until the deadline; `None` when none came.
     pub(super) fn take(&self, deadline: Deadline) -> Result<Option<(TokenId, Held)>, RecvError> {
         let process = self.registry.process_token()?;

@@ -5,6 +5,7 @@
 //! marks the mutex's word. Every claim in shared memory is a [`TokenId`], so any process that finds
 //! a claim can ask whether its owner lives. doc/protocols/token.md has the whole argument.
 
+mod doorbell;
 mod enroll;
 mod exit;
 mod id;
@@ -15,6 +16,7 @@ mod slot;
 mod slot_words;
 mod thread;
 
+pub(crate) use doorbell::{BITS, ClaimedDoorbell, Registration};
 pub(crate) use exit::{ASK_AGAIN, End, Ends, LONGEST_CARE};
 pub use id::TokenId;
 pub(crate) use id::WAITERS;

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64 as StdAtomicU64, Ordering as StdOrdering};
 use std::time::Duration;
 
+use super::doorbell::{DOORBELLS, Doorbell};
 use super::id::TokenId;
 use super::slot::Slot;
 use crate::segment::{BODY, Contents, Folder, Opening, Segment, SharedLayout, Spec};
@@ -49,7 +50,15 @@ struct RegistryHeader {
     // Written by each process that makes or removes a name in the domain; watchers sleep on it.
     changes: AtomicU32,
     reserved_four: AtomicU32,
+    reserved_five: [AtomicU64; 76],
+    // Written by large wait sets, and by the notifiers that wake them.
+    doorbells: [Doorbell; DOORBELLS],
 }
+
+crate::shim::assert_layout!(
+    core::mem::offset_of!(RegistryHeader, doorbells) == 1024,
+    size_of::<RegistryHeader>() as u64 <= SLOTS_AT - BODY,
+);
 
 // SAFETY: `repr(C)`, all fields are atomics: any bytes are a value, and any process may change
 // them.
@@ -324,6 +333,16 @@ impl Registry {
 
     pub(crate) fn rescues(&self) -> u64 {
         self.header().rescues.load(Ordering::Relaxed)
+    }
+
+    /// Returns the words on which large wait sets sleep.
+    pub(crate) fn doorbells(&self) -> &[Doorbell] {
+        &self.header().doorbells
+    }
+
+    /// Takes the names of dead processes out of the doorbells, and returns how many there were.
+    pub(crate) fn sweep_doorbells(&self, dry_run: bool) -> u32 {
+        self.doorbells().iter().map(|doorbell| u32::from(doorbell.sweep(self, dry_run))).sum()
     }
 
     /// Returns the word that counts names made and removed: node/watch.rs sleeps on it.

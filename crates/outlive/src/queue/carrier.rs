@@ -10,7 +10,7 @@ use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::{Resident, Segment};
 use crate::sys::resident::Residency;
-use crate::wake::{EventCount, SpinWait};
+use crate::wake::{RungEventCount, SpinWait};
 use crate::{Deadline, Error, SendError, WaitStrategy};
 
 /// In tags: the number that stands for no region, but for objects of another layer.
@@ -53,7 +53,7 @@ impl Queue {
     }
 
     /// Returns the eventcount that clients notify, for wait sets.
-    pub(crate) fn messages(&self) -> &EventCount {
+    pub(crate) fn messages(&self) -> &RungEventCount {
         &self.inner.ring.head().messages
     }
 
@@ -66,7 +66,7 @@ impl Queue {
     /// Tells the server that there is work.
     #[inline]
     pub(crate) fn wake_server(&self) {
-        self.messages().notify_all();
+        self.inner.notify_receiver();
     }
 
     /// Allocates an object that belongs to the calling thread, waiting for one to be freed.

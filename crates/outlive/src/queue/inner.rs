@@ -62,6 +62,12 @@ impl Inner {
         deadline.is_some_and(|deadline| self.spin_wait.spin_until(deadline, done))
     }
 
+    /// Wakes the receiver and the sets that wait for messages.
+    #[inline]
+    pub(super) fn notify_receiver(&self) {
+        self.ring.head().messages.notify_all(|| self.registry);
+    }
+
     /// The receiver's role (claim/role.rs).
     #[inline]
     pub(super) fn role(&self) -> Role<'_> {

@@ -16,7 +16,7 @@
 use crate::liveness::TokenId;
 use crate::segment::{BODY, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Pad32, Pad64};
-use crate::wake::EventCount;
+use crate::wake::{EventCount, RungEventCount};
 
 /// Regions double, so no file has room for more than this many.
 pub(super) const MOST_REGIONS: usize = if cfg!(loom) { 2 } else { 32 };
@@ -63,8 +63,8 @@ pub(super) struct QueueHead {
     pub(super) reserved_2: [Pad32; 11],
     // Written by the receiver and its wait sets when they sleep, and by the threads that wake them.
     /// The eventcount on which the receiver waits for messages.
-    pub(super) messages: EventCount,
-    pub(super) reserved_3: [Pad32; 14],
+    pub(super) messages: RungEventCount,
+    pub(super) reserved_3: [Pad32; 12],
     // Written by senders that find the queue full, and by the receiver that wakes them.
     /// The eventcount on which senders wait for room.
     pub(super) room: EventCount,

@@ -16,7 +16,8 @@ use super::senders::{self, Senders};
 use crate::liveness::Registry;
 use crate::shim::Ordering;
 use crate::wake::{
-    EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
+    EventCount, PreparedWait, Readiness, RungEventCount, Source, SourceState, WaitWords, Waited,
+    Watched,
 };
 use crate::{Error, Payload};
 
@@ -59,7 +60,7 @@ impl QueueReadiness {
     }
 
     /// Returns the eventcount that senders notify.
-    pub(crate) fn messages(&self) -> &EventCount {
+    pub(crate) fn messages(&self) -> &RungEventCount {
         &self.inner.ring.head().messages
     }
 
@@ -136,11 +137,15 @@ impl Waited for QueueReadiness {
     }
 
     fn event_count(&self) -> Option<&EventCount> {
+        Some(self.messages().count())
+    }
+
+    fn rung_count(&self) -> Option<&RungEventCount> {
         Some(self.messages())
     }
 
     fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
-        words.add(&[self.messages().watch(prepared.ticket)]);
+        words.add(&[self.messages().count().watch(prepared.ticket)]);
     }
 
     fn needs_recheck(&self, _: &PreparedWait) -> bool {

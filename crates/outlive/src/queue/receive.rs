@@ -316,7 +316,7 @@ impl RawReceiver {
             return Ok(None);
         };
         let Inner { ring, registry, .. } = &*self.inner;
-        let messages = &ring.head().messages;
+        let messages = ring.head().messages.count();
         let relay = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {

@@ -160,7 +160,7 @@ pub(super) fn wait_for_room(
     if !inner.spin(deadline, worth_a_look) {
         // The sender whose message the receiver should be awake for may have died before it could
         // wake it.
-        head.messages.notify_all();
+        inner.notify_receiver();
     }
     if let Space::Some = look(false)? {
         return Ok(());
@@ -176,7 +176,7 @@ pub(super) fn wait_for_room(
     let mut seen_dead = None;
     loop {
         let ticket = head.room.prepare_wait();
-        head.messages.notify_all();
+        inner.notify_receiver();
         // Before the look: see the file's head.
         let receiver = inner.receiver()?;
         let dead = receiver.is_dead().then_some(receiver.holder());

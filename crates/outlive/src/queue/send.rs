@@ -178,7 +178,7 @@ impl RawSender {
             match self.claim(me) {
                 Ok(claim) => match self.publish(me, &claim, body, meta) {
                     Ok(()) => {
-                        self.inner.ring.head().messages.notify_all();
+                        self.inner.notify_receiver();
                         return Ok(());
                     }
                     Err(error) => return Err(self.abandon(me, &claim, error)),
@@ -363,7 +363,7 @@ impl RawSender {
             Ordering::Release,
             Ordering::Relaxed,
         );
-        self.inner.ring.head().messages.notify_all();
+        self.inner.notify_receiver();
         error
     }
 

@@ -51,7 +51,7 @@ pub(super) fn leave_sender(inner: &Inner, entry: SenderEntry) {
     // near.
     let own = entry.process.as_u32();
     let _ = word.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
-    inner.ring.head().messages.notify_all();
+    inner.notify_receiver();
 }
 
 /// Which senders live.

@@ -273,7 +273,7 @@ mod tests {
         for servers in [1, 2] {
             let service = Service::<[u8]>::options().max_servers(servers);
             let service = service.create_new(&domain, &format!("of-{servers}")).expect("made");
-            let messages = service.file.queue.messages();
+            let messages = service.file.queue.messages().count();
             for is_asked in [false, true] {
                 let ticket = messages.prepare_wait();
                 service.file.clear_unless(0, || is_asked);

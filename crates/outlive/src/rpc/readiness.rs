@@ -15,7 +15,9 @@ use super::places::Others;
 use crate::liveness::{Registry, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::Watch;
-use crate::wake::{EventCount, PreparedWait, Readiness, SourceState, WaitWords, Waited};
+use crate::wake::{
+    EventCount, PreparedWait, Readiness, RungEventCount, SourceState, WaitWords, Waited,
+};
 
 /// A call as a wait set sees it. It keeps the service mapped.
 #[derive(Clone)]
@@ -139,7 +141,7 @@ impl RequestReadiness {
     }
 
     /// Returns the eventcount that clients notify.
-    fn messages(&self) -> &EventCount {
+    fn messages(&self) -> &RungEventCount {
         self.service.queue.messages()
     }
 }
@@ -161,11 +163,16 @@ impl Waited for RequestReadiness {
     }
 
     fn event_count(&self) -> Option<&EventCount> {
-        Some(self.messages())
+        Some(self.messages().count())
+    }
+
+    fn rung_count(&self) -> Option<&RungEventCount> {
+        // Of several servers each has a set, and one alone would have the doorbell.
+        self.others.is_none().then(|| self.messages())
     }
 
     fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
-        words.add(&[self.messages().watch(prepared.ticket)]);
+        words.add(&[self.messages().count().watch(prepared.ticket)]);
     }
 
     fn needs_recheck(&self, _: &PreparedWait) -> bool {

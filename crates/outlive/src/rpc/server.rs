@@ -163,7 +163,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
             };
             Ok(found.map_or_else(|| Look::Nothing(others.watched()), Look::Got))
         };
-        let (spin, messages) = (service.queue.spin_wait(), service.queue.messages());
+        let (spin, messages) = (service.queue.spin_wait(), service.queue.messages().count());
         loop {
             // Beside others it looks at all calls now and then, whatever the recheck interval is.
             let until = match service.servers() {

@@ -58,6 +58,14 @@ impl Attributes {
 
     /// Returns the pairs as they lie in a file.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let all: usize = self.pairs.iter().map(|(key, value)| 4 + key.len() + value.len()).sum();
+        if all > MOST_BYTES {
+            return Err(Error::InvalidOption {
+                what: "attributes",
+                wanted: format!("of {all} bytes").into(),
+                why: "up to 4,080 bytes in all, four for each pair counted",
+            });
+        }
         let mut bytes = Vec::new();
         for (key, value) in &self.pairs {
             if key.is_empty() {

@@ -13,11 +13,14 @@
 //! | the thing's name is gone | `unlink` of the thing | the sweep, as above |
 //! | both are gone | `unlink` of `.control-N` | processes that have both open go on |
 //!
+//! The control file's header also has the thing's inode. By it a sweep that cannot read some thing
+//! (another member's, of mode 0600; a damaged one) tells which control file is that thing's.
+//!
 //! So a process that opens the name, and does not find the control file, was overtaken by a removal:
 //! it looks for the name once more.
 
 use std::collections::HashSet;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use super::folder::Folder;
@@ -60,14 +63,19 @@ pub(crate) struct MadeControlFile<'f> {
 
 impl<'f> MadeControlFile<'f> {
     /// Makes the control file of a thing that has no name yet, and has the thing's header name it.
+    /// Its mode is that of all files of the domain, unless another one is given.
     pub(crate) fn make(
         folder: &'f Folder,
         thing: &Segment,
         spec: &Spec,
+        mode: Option<u32>,
     ) -> Result<MadeControlFile<'f>, Error> {
         let file = Segment::build(folder, BEGINS, spec)?;
+        mode.map_or(Ok(()), |mode| file.set_mode(mode))?;
         // Before it has a name: a sweep that finds it finds it locked, until it has its pair.
         file::lock(file.fd()?).map_err(|errno| Error::from_errno("lock", file.path(), errno))?;
+        // Relaxed: as the number. It tells a sweep that cannot read the thing whose pair this is.
+        file.header().extra[1].store(thing.facts()?.inode, Ordering::Relaxed);
         loop {
             let number = new_number(&file)?;
             // Relaxed, twice: the links that give the two files their names order it.
@@ -132,34 +140,82 @@ pub(crate) fn remove(folder: &Folder, number: u64) {
     let _ = folder.fd().map(|fd| file::unlink(fd, &name_of(number)));
 }
 
-/// Removes control files that no thing's header names, and no process is about to give one to.
-pub(crate) fn sweep(folder: &Folder) -> Result<(), Error> {
-    let names = || {
-        file::names(folder.fd()?).map_err(|errno| Error::from_errno("list", folder.path(), errno))
-    };
-    // Returns the numbers that things name; `None` when one of them cannot be read now.
-    let named = || -> Result<Option<HashSet<u64>>, Error> {
-        let mut numbers = HashSet::new();
-        for name in names()?.iter().filter(|name| check_name(name).is_ok()) {
+/// What the names in a folder say of control files.
+struct Named {
+    /// The numbers that things' headers have.
+    numbers: HashSet<u64>,
+    /// The things that cannot be read: another member's of mode 0600, of another version, damaged.
+    unread: HashSet<u64>,
+}
+
+impl Named {
+    fn read(folder: &Folder) -> Result<Named, Error> {
+        let mut named = Named { numbers: HashSet::new(), unread: HashSet::new() };
+        for name in names(folder)?.iter().filter(|name| check_name(name).is_ok()) {
             match Segment::open_with(folder, name, Rights::Read) {
-                Ok(thing) => numbers.extend(number(&thing)),
+                Ok(thing) => named.numbers.extend(number(&thing)),
                 Err(Error::NotFound { .. } | Error::NotASegment { .. }) => {}
-                // It may be one's pair.
-                Err(_) => return Ok(None),
+                // It may be one's pair. If another thing has got the name since, that one may be.
+                Err(_) => {
+                    let inode = file::inode_of(folder.fd()?, name).map_err(|errno| {
+                        Error::from_errno("examine", &folder.file_path(name), errno)
+                    })?;
+                    named.unread.extend(inode);
+                }
             }
         }
-        Ok(Some(numbers))
-    };
-    let there: Vec<u64> = names()?.iter().filter_map(|name| number_of(name)).collect();
+        Ok(named)
+    }
+
+    /// Returns whether a control file may be a named thing's.
+    fn may_pair(&self, number: u64, control: &Left) -> bool {
+        self.numbers.contains(&number)
+            || match control.pair {
+                Some(inode) => self.unread.contains(&inode),
+                None => !self.unread.is_empty(),
+            }
+    }
+}
+
+/// A control file that a sweep has locked.
+struct Left {
+    /// The inode of its thing; `None`: the control file cannot be read.
+    pair: Option<u64>,
+    /// The lock ends with the descriptor.
+    _file: OwnedFd,
+}
+
+impl Left {
+    /// Opens and locks a control file, unless another process has it locked, or has removed it.
+    fn lock(folder: &Folder, number: u64) -> Result<Option<Left>, Error> {
+        let name = name_of(number);
+        // Another member's, of mode 0600: that one's processes remove it.
+        let Ok(file) = file::open(folder.fd()?, &name, Rights::Read) else { return Ok(None) };
+        if file::lock(file.as_fd()) != Ok(true) {
+            return Ok(None);
+        }
+        let control = Segment::open_with(folder, &name, Rights::Read).ok();
+        let pair = control.map(|control| control.header().extra[1].load(Ordering::Relaxed));
+        Ok(Some(Left { pair, _file: file }))
+    }
+}
+
+fn names(folder: &Folder) -> Result<Vec<String>, Error> {
+    file::names(folder.fd()?).map_err(|errno| Error::from_errno("list", folder.path(), errno))
+}
+
+/// Removes control files that no thing's header names, and no process is about to give one to. A
+/// thing that cannot be read keeps its own control file, which names the thing's inode, and no other.
+pub(crate) fn sweep(folder: &Folder) -> Result<(), Error> {
+    let there: Vec<u64> = names(folder)?.iter().filter_map(|name| number_of(name)).collect();
     if there.is_empty() {
         return Ok(());
     }
-    let Some(paired) = named()? else { return Ok(()) };
+    let named = Named::read(folder)?;
     let mut left = Vec::new();
-    for number in there.into_iter().filter(|number| !paired.contains(number)) {
-        match file::open(folder.fd()?, &name_of(number), Rights::Read) {
-            // The lock ends with the descriptor, at the end of this function.
-            Ok(file) if file::lock(file.as_fd()) == Ok(true) => left.push((number, file)),
+    for number in there.into_iter().filter(|number| !named.numbers.contains(number)) {
+        match Left::lock(folder, number)? {
+            Some(control) if !named.may_pair(number, &control) => left.push((number, control)),
             _ => {}
         }
     }
@@ -167,8 +223,8 @@ pub(crate) fn sweep(folder: &Folder) -> Result<(), Error> {
         return Ok(());
     }
     // Once more behind the locks: a maker that is done has given its thing a name by then.
-    let Some(paired) = named()? else { return Ok(()) };
-    left.retain(|(number, _)| !paired.contains(number));
+    let named = Named::read(folder)?;
+    left.retain(|(number, control)| !named.may_pair(*number, control));
     left.iter().for_each(|(number, _)| remove(folder, *number));
     Ok(())
 }

@@ -29,8 +29,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// a fourth state. 16: the description of a service's payloads has that of its replies behind it.
 /// 17: a topic says for how many publishers, subscribers and samples it has room; what its
 /// subscribers write lies in a second file; its publishers assert that they are there, and say how
-/// long their messages count. 18: a service may have several servers; a call's slot has the places of a
-/// request's parts.
+/// long their messages count. 18: a queue's eventcount of messages has a word that names a large
+/// wait set's doorbell, of which the registry has 24; a service may have several servers; a call's
+/// slot has the places of a request's parts.
 const LAYOUT_VERSION: u32 = 18;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
@@ -80,7 +81,8 @@ pub(crate) struct Header {
     type_name: [AtomicU64; TYPE_NAME / 8],
     /// By kind: the offset table of a record (`sync::embedded`); in the first word 1 + what the
     /// maker of a latch or a semaphore began it with (`sync::primitive`), 0 if an older build made
-    /// it; there, too, the number of a topic's control file (`control_file`).
+    /// it; there, too, the number of a topic's control file, and in that the topic's inode next to
+    /// it (`control_file`).
     pub(crate) extra: [AtomicU64; 24],
 }
 
@@ -166,7 +168,7 @@ impl Header {
             return Ok(());
         }
         let describe = |name: &str, size: u64, align: u64| match (name, size) {
-            ("", 1) => "bytes of no type".to_owned(),
+            ("", 1) => crate::error::NO_TYPE.to_owned(),
             _ => format!("'{name}' ({size} bytes, alignment {align})"),
         };
         Err(Error::OtherType {

@@ -251,6 +251,13 @@ impl Segment {
         Ok(Writer { file: self.reopen(Rights::ReadWrite)?, segment: self })
     }
 
+    /// Sets who may open the file, whatever the umask. For a file that has no name yet: until it has
+    /// one, no process but its maker can open it.
+    pub(crate) fn set_mode(&self, mode: u32) -> Result<(), Error> {
+        file::set_mode(self.fd()?, mode)
+            .map_err(|errno| Error::from_errno("set the mode of", &self.path, errno))
+    }
+
     pub(crate) fn rights(&self) -> Rights {
         self.rights
     }

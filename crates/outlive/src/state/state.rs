@@ -375,7 +375,7 @@ impl State<[u8]> {
 /// If the writer's process dies, at any instruction, the value is the previous or the new one,
 /// whole; waiters are told, and the next process to call [`State::writer`] goes on.
 pub struct Writer<M: Payload + ?Sized = [u8]> {
-    raw: RawWriter,
+    pub(super) raw: RawWriter,
     _value: PhantomData<fn(&M)>,
 }
 

@@ -32,15 +32,29 @@ impl RawWriter {
         Ok(RawWriter { inner, role })
     }
 
-    /// Sets the value and returns its version.
+    /// Goes on as the writer in the calling thread, whichever it was before.
     #[inline]
-    pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SendError> {
+    fn enter_as(&mut self) -> Result<Me, SendError> {
         let inner = &*self.inner;
         let me = inner.registry.me().map_err(SendError::System)?;
         if !self.role.is_inside(me) {
             // Another thread has the writer now.
             self.role = self.role.enter(inner.role(), me).ok_or(SendError::NotOwner)?;
         }
+        Ok(me)
+    }
+
+    /// Returns the state, of which the calling thread is the writer.
+    pub(super) fn enter(&mut self) -> Result<&Inner, SendError> {
+        self.enter_as()?;
+        Ok(&self.inner)
+    }
+
+    /// Sets the value and returns its version.
+    #[inline]
+    pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SendError> {
+        let me = self.enter_as()?;
+        let inner = &*self.inner;
         let capacity = inner.buffers.capacity();
         if bytes.len() > capacity || inner.buffers.is_fixed() && bytes.len() != capacity {
             return Err(inner.wrong_length(bytes.len()));
@@ -138,6 +152,18 @@ impl Inner {
         self.buffers.make(count)?;
         self.buffers.head().count.store(count + 1, Ordering::Release);
         Ok(count)
+    }
+
+    /// Makes so many buffers, at most as many as there may be; called by the writer.
+    pub(super) fn make_buffers(&self, wanted: u32) -> Result<(), Error> {
+        loop {
+            // Relaxed: only the writer writes it, which is this thread.
+            let count = self.buffers.head().count.load(Ordering::Relaxed);
+            if count >= wanted {
+                return Ok(());
+            }
+            self.one_more(count)?;
+        }
     }
 
     #[inline]

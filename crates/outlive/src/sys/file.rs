@@ -275,6 +275,11 @@ pub(crate) fn create_unnamed(
     Ok(file)
 }
 
+/// Sets who may read and write a file: exactly that, whatever the umask.
+pub(crate) fn set_mode(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
+    fs::fchmod(file, Mode::from_raw_mode(mode))
+}
+
 /// Gives an unnamed file its name in one step; `EXIST` when another file has it.
 pub(crate) fn link(file: BorrowedFd<'_>, folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     // Without CAP_DAC_READ_SEARCH, older kernels answer ENOENT: then link by way of /proc, if there
@@ -297,6 +302,16 @@ pub(crate) fn is_there(folder: BorrowedFd<'_>, name: &str) -> Result<bool, Errno
     match fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(_) => Ok(true),
         Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Returns the inode of the file that has a name; `None` when none has it. It takes no right to read
+/// the file.
+pub(crate) fn inode_of(folder: BorrowedFd<'_>, name: &str) -> Result<Option<u64>, Errno> {
+    match fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok(Some(found.st_ino)),
+        Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(errno),
     }
 }

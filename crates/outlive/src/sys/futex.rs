@@ -222,6 +222,25 @@ pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u3
     }
 }
 
+/// Raises `sequence` by one and wakes all sleepers on it and on `other`, in one step. Returns how
+/// many were woken.
+#[cold]
+pub(crate) fn raise_and_wake_both(sequence: &AtomicU32, other: &AtomicU32) -> u32 {
+    // Sleepers on `sequence` are woken unless it was this number, -2048. Relaxed: notifiers that
+    // raise it in between are fewer than 4,096.
+    if sequence.load(Ordering::Relaxed) < 0xffff_f000 {
+        let op = WakeOp { change: Change::Add(1), when: Comparison::Ne, than: 0x800 };
+        if let Ok(woken) = futex_call::wake_op(other, ALL, sequence, ALL, op) {
+            return woken;
+        }
+    }
+    // As two steps, which must do also where a filter denies the operation: stopped or killed in
+    // between, this thread has woken the sleepers on `sequence`, and the caller's note that a waiter
+    // may sleep is still there.
+    let woken = raise_and_wake(sequence, sequence, ALL);
+    woken.saturating_add(futex_call::wake(other, ALL).unwrap_or(0))
+}
+
 /// A change that the kernel can make in the same step as a wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InOneStep {

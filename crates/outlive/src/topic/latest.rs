@@ -85,6 +85,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 Took::Told(told) => return Err(*told),
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
+                Took::OtherLength => return Err(RecvError::Encoding(M::METADATA.other_length())),
                 Took::Damaged(what) => {
                     return Err(RecvError::Damaged(self.inner.segment.damaged(what)));
                 }

@@ -33,6 +33,8 @@ pub(super) struct Inner {
     pub(super) spin_wait: SpinWait,
     /// Device and inode.
     pub(super) file_id: (u64, u64),
+    /// The mode of the topic's own file, when this process opened it.
+    pub(super) mode: u32,
 }
 
 /// What this process finds out when it maps a topic's files, and what may fail then.
@@ -44,6 +46,7 @@ pub(super) struct Map {
     plan: Plan,
     heap: Heap,
     file_id: (u64, u64),
+    mode: u32,
 }
 
 impl Map {
@@ -59,8 +62,8 @@ impl Map {
         let topic = reading.as_ref().unwrap_or(segment);
         let plan = Plan::read(topic)?;
         let control = Control::open(folder, topic, &plan)?;
-        let (heap, file_id) = (plan.heap(topic), topic.facts()?.identity());
-        Ok(Map { control, reading, plan, heap, file_id })
+        let (heap, facts) = (plan.heap(topic), topic.facts()?);
+        Ok(Map { control, reading, plan, heap, file_id: facts.identity(), mode: facts.mode })
     }
 }
 
@@ -76,10 +79,10 @@ impl Inner {
     }
 
     pub(super) fn new(segment: Segment, map: Map, registry: &'static Registry) -> Inner {
-        let Map { control, reading, plan, heap, file_id } = map;
+        let Map { control, reading, plan, heap, file_id, mode } = map;
         let (publishing, spin_wait) = (OnceLock::new(), SpinWait::new());
         let segment = reading.unwrap_or(segment);
-        Inner { control, segment, publishing, plan, heap, registry, spin_wait, file_id }
+        Inner { control, segment, publishing, plan, heap, registry, spin_wait, file_id, mode }
     }
 
     /// Maps the same topic for a process that publishes, or cleans up: both files are writable.
@@ -93,6 +96,7 @@ impl Inner {
             registry: self.registry,
             spin_wait: self.spin_wait.again(),
             file_id: self.file_id,
+            mode: self.mode,
             segment,
         })
     }
@@ -102,7 +106,10 @@ impl Inner {
         if let Some(publishing) = self.publishing.get() {
             return Ok(publishing);
         }
-        let publishing = Arc::new(self.writable()?);
+        let publishing = Arc::new(self.writable().map_err(|error| match error {
+            Error::Permission { path, .. } => Error::Permission { path, doing: "publish to" },
+            other => other,
+        })?);
         let publishing = self.publishing.get_or_init(|| publishing);
         note_opened(self.registry.index, publishing);
         Ok(publishing)

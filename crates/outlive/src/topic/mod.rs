@@ -37,6 +37,7 @@ mod lend;
 mod liveliness;
 mod loan;
 mod mapping;
+mod mode;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod newest;

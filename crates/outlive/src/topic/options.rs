@@ -11,6 +11,7 @@ use super::layout::{
     RELIABLE, USUAL,
 };
 use super::mapping::Map;
+use super::mode::Mode;
 use super::topic::Topic;
 use crate::describe::{Described, Description};
 use crate::domain::{Differ, three_openings};
@@ -64,6 +65,7 @@ struct Asked {
     stamps: Option<bool>,
     reliable: Option<bool>,
     durability: Option<Durability>,
+    mode: Option<Mode>,
     /// What is there is taken, whatever was set.
     as_is: bool,
     wait: Option<WaitStrategy>,
@@ -90,6 +92,8 @@ pub struct TopicConfig {
     pub reliable: bool,
     /// What the topic offers to subscribers that come later.
     pub durability: Durability,
+    /// The mode of the topic's file, as it was when this process opened it.
+    pub mode: u32,
 }
 
 impl<M: Payload + ?Sized> Clone for TopicOptions<M> {
@@ -214,6 +218,35 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         self
     }
 
+    /// Sets which members of the group that shares the domain may publish, by the mode of the topic's
+    /// files, whatever the umask. Default for a new topic: that of all files of the domain, 0600 or, in
+    /// a [group](crate::DomainOptions::group)'s, 0660.
+    ///
+    /// | mode | the user that made the topic | other members of the group |
+    /// | --- | --- | --- |
+    /// | `0o660` | publishes, subscribes | publish, subscribe |
+    /// | `0o640` | publishes, subscribes | subscribe alone |
+    /// | `0o600` | publishes, subscribes | cannot open it |
+    ///
+    /// A member that may not is told [`Error::Permission`]: by [`Topic::publisher`], or by the opening.
+    /// The kernel keeps it out of the messages' memory; what subscribers write lies in another file,
+    /// whose mode is 0660 then. In a domain of one user, no other user comes that far, whatever the
+    /// mode. A member can still remove the name with `rm`, because the domain's folder is the group's.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-mode-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::topic::Topic;
+    /// let motors = Topic::<[f32; 6]>::options().mode(0o640).create_new(&domain, "motors")?;
+    /// assert_eq!(motors.config().mode, 0o640);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn mode(mut self, mode: u32) -> TopicOptions<M> {
+        self.asked.mode = Some(Mode(mode));
+        self
+    }
+
     /// Takes an existing topic as it is: the depth and the other options are for the topic that is
     /// made if there is none. [`Topic::config`] says what is there. Its type must agree nevertheless.
     ///
@@ -273,6 +306,7 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         let asked = self.asked;
         let depth = asked.depth.map(checked_depth).transpose()?;
         let max_bytes = asked.max_bytes.map(checked_bytes).transpose()?;
+        let mode = asked.mode.map(Mode::checked).transpose()?;
         let bytes = match max_bytes {
             Some(bytes) => bytes,
             // What exists has its own.
@@ -330,8 +364,10 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         let made = RefCell::new(None);
         let init = |segment: &Segment| {
             plan.write(segment, options)?;
-            let control = Control::spec(&plan);
-            made.replace(Some(MadeControlFile::make(folder, segment, &control)?));
+            // Before it has a name: no process opens it with another mode.
+            mode.map_or(Ok(()), |mode| segment.set_mode(mode.0))?;
+            let (control, mode) = (Control::spec(&plan), mode.map(Mode::of_control));
+            made.replace(Some(MadeControlFile::make(folder, segment, &control, mode)?));
             Ok(())
         };
         let prepare = |segment: &Segment| Map::of(segment, folder);
@@ -470,6 +506,7 @@ impl Asked {
         differ.note("option stamps", found.stamps, self.stamps);
         differ.note("option reliable", found.reliable, self.reliable);
         differ.note("durability", found.durability, self.durability);
+        differ.note("mode", Mode(found.mode), self.mode);
         differ.finish(segment)
     }
 }
@@ -543,6 +580,7 @@ impl<M: Payload + ?Sized> Topic<M> {
             stamps: options & NO_STAMPS == 0,
             reliable: options & RELIABLE != 0,
             durability: Durability::of_bits(options),
+            mode: self.inner.mode,
         }
     }
 }

@@ -40,6 +40,8 @@ pub(super) enum Took {
     /// There is something to tell before it; it stays the next message.
     Told(Box<RecvError>),
     TooManyHeld,
+    /// Its bytes are no value of the type: of a program that opened the topic as bytes.
+    OtherLength,
     Damaged(&'static str),
     /// The system does not say whether its memory exists: it stays the next message.
     Unknown(Box<Error>),
@@ -90,6 +92,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 Took::No => self.skip(ring)?,
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
+                Took::OtherLength => {
+                    self.advance(ring, position + 1);
+                    return Err(RecvError::Encoding(M::METADATA.other_length()));
+                }
                 Took::Damaged(what) => {
                     self.advance(ring, position + 1);
                     return Err(RecvError::Damaged(self.inner.segment.damaged(what)));
@@ -319,14 +325,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             None if taken.len > INLINE && !slot.is_still(position) => Took::No,
             None if taken.len > INLINE => Took::Damaged("a message's length"),
             // Asked first: no reference may be made to a value that is not aligned.
-            None if M::METADATA.align > 8 && taken.len > 0 => {
-                Took::Damaged("a value of another size")
-            }
+            None if M::METADATA.align > 8 && taken.len > 0 => Took::OtherLength,
             // SAFETY: `Taken` has as many bytes as were copied, aligned to 8; types with a larger
             // alignment do not come here but for a slice of none.
-            None if unsafe { M::at(taken.data(), taken.len) }.is_none() => {
-                Took::Damaged("a value of another size")
-            }
+            None if unsafe { M::at(taken.data(), taken.len) }.is_none() => Took::OtherLength,
             None => Took::Yes(free.keep()),
             Some(reference) => self.hold(ring, position, metadata, reference, free),
         }
@@ -402,7 +404,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         // to 64.
         if unsafe { M::at(data, metadata.len as usize) }.is_none() {
             pointers.clear(at);
-            return Took::Damaged("a value of another size");
+            return Took::OtherLength;
         }
         free.as_mut().lies_at(data, self.words().hazard_pointer(at));
         Took::Yes(free.keep())

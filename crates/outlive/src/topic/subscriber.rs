@@ -246,7 +246,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 path: inner.segment.path().into(),
                 what: "durability",
                 found: offered.to_string().into(),
-                wanted: wanted.to_string().into(),
+                wanted: match options.history {
+                    0 => wanted.to_string().into(),
+                    history => format!("{wanted}, for a history of {history}").into(),
+                },
             });
         }
         if options.history > 0 && options.durability == Some(Durability::Volatile) {

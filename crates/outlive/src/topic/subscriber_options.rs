@@ -46,7 +46,8 @@ impl SubscriberOptions {
 
     /// Sets how many messages of each publisher from before the subscription to receive, as far as
     /// they are still there, and as the topic's [durability](super::TopicOptions::durability) gives
-    /// them: of living publishers, or also of those that have ended. Default: 0.
+    /// them: of living publishers, or also of those that have ended. More than the topic's depth counts
+    /// as the depth. Default: 0.
     pub fn history(mut self, messages: u32) -> SubscriberOptions {
         self.history = messages;
         self

@@ -31,6 +31,8 @@ pub struct TopicUsage {
     pub max_samples: u32,
     /// What the topic offers to subscribers that come later.
     pub durability: Durability,
+    /// The mode of its own file: who may publish, and who may subscribe.
+    pub mode: u32,
     /// Whether it offers reliable delivery.
     pub reliable: bool,
     /// Bytes that the topic takes now.
@@ -101,6 +103,7 @@ pub(crate) fn usage(
         max_subscribers: inner.plan.capacity.subscribers,
         max_samples: inner.plan.capacity.samples,
         durability: inner.durability(),
+        mode: inner.mode,
         reliable: inner.offers_reliable(),
         bytes: inner.bytes()?,
         max_bytes: inner.segment.header().max_bytes(),

@@ -11,6 +11,7 @@
 mod descriptor;
 mod futures;
 mod reactor;
+mod rung_list;
 mod sections;
 mod set;
 mod source_list;

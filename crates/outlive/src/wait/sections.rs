@@ -1,9 +1,11 @@
-//! A large set, cut into sections: what it costs to be woken depends on one section, not on the set.
+//! A large set: what it costs to be woken depends on one source or one section, not on the set.
 //!
-//! Each section has a thread of its own, started at the set's first wait and named `outlive-wait`.
-//! The thread waits for its section as a small set waits (source_list.rs), and repairs what such a
-//! sleeper must repair, also while the user's thread does something else. The user's thread sleeps
-//! on one word, `bell`, and looks at the sources of those sections alone that have rung it.
+//! The user's thread sleeps on the set's doorbell for the sources that have one (rung_list.rs). The
+//! others are cut into sections. Each section has a thread of its own, started at the set's first
+//! wait and named `outlive-wait`. The thread waits for its section as a small set waits
+//! (source_list.rs), and repairs what such a sleeper must repair, also while the user's thread does
+//! something else. The user's thread sleeps on one word for them, `bell`, and looks at the sources of
+//! those sections alone that have rung it.
 //!
 //! | words of this process | |
 //! | --- | --- |
@@ -27,7 +29,9 @@
 //! forked child has none of its parent's threads: its first wait starts others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use super::rung_list::RungList;
 use super::source_list::SourceList;
 use super::waiting_thread::{self, refused};
 use crate::liveness::{Me, Registry};
@@ -35,11 +39,14 @@ use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
 use crate::sys::{Errno, identity};
-use crate::wake::{Readiness, SourceState, Waited};
+use crate::wake::{Readiness, SourceState, WaitList, WaitWords, Waited};
 use crate::{Deadline, Error};
 
 /// The most sources of a section: most kinds have one word, and the kernel watches 128.
 pub(super) const MOST_IN_SECTION: usize = 100;
+
+/// How long one sleep lasts at most where the kernel denies the fence.
+const SHORT: Duration = Duration::from_millis(10);
 
 /// See the file's head.
 pub(super) struct Sections {
@@ -47,6 +54,11 @@ pub(super) struct Sections {
     /// The process whose threads they are.
     of: u64,
     bell: Arc<AtomicU32>,
+    /// The sources that need no section.
+    rung: Option<RungList>,
+    /// It has asked for a doorbell. If none was free, it has sections for good.
+    has_asked: bool,
+    many: WaitList,
     sections: Vec<Section>,
     /// Where the next look begins: the section that is reported first changes from one look to the
     /// next.
@@ -88,7 +100,16 @@ impl Sections {
     ) -> Result<Sections, Error> {
         let of = identity::this_process().map_err(|errno| refused(registry, errno))?;
         let bell = Arc::new(AtomicU32::new(0));
-        let mut sections = Sections { registry, of, bell, sections: Vec::new(), turn: 0 };
+        let mut sections = Sections {
+            registry,
+            of,
+            bell,
+            rung: None,
+            has_asked: false,
+            many: WaitList::default(),
+            sections: Vec::new(),
+            turn: 0,
+        };
         for (key, waited) in sources {
             sections.add(key, waited)?;
         }
@@ -102,6 +123,12 @@ impl Sections {
 
     /// Adds a source, whose key is greater than all before.
     pub(super) fn add(&mut self, key: u64, waited: Arc<dyn Waited>) -> Result<(), Error> {
+        if waited.rung_count().is_some() && !core::mem::replace(&mut self.has_asked, true) {
+            self.rung = RungList::new(self.registry);
+        }
+        if self.rung.as_mut().is_some_and(|rung| rung.add(key, &waited)) {
+            return Ok(());
+        }
         let with_room = |section: &&mut Section| section.sources.len() < MOST_IN_SECTION;
         let section = match self.sections.iter_mut().rev().find(with_room) {
             Some(section) => section,
@@ -120,6 +147,9 @@ impl Sections {
 
     /// Removes a source.
     pub(super) fn remove(&mut self, key: u64) {
+        if self.rung.as_mut().is_some_and(|rung| rung.remove(key)) {
+            return;
+        }
         for section in &mut self.sections {
             if let Ok(at) = section.sources.binary_search_by_key(&key, |(known, _)| *known) {
                 section.sources.remove(at);
@@ -139,7 +169,8 @@ impl Sections {
         loop {
             // Acquire pairs with `ring`: a section that has rung by now is seen unarmed.
             let seen = self.bell.load(Ordering::Acquire);
-            let mut is_any_ready = false;
+            let mut is_any_ready =
+                self.rung.as_mut().is_some_and(|rung| rung.look(|key, what| found(key, what)));
             self.turn = (self.turn + 1) % self.sections.len().max(1);
             for section in self.sections[self.turn..].iter().chain(&self.sections[..self.turn]) {
                 if section.waiter.is_armed() {
@@ -154,8 +185,37 @@ impl Sections {
             if is_any_ready || deadline.has_passed() {
                 return Ok(is_any_ready);
             }
-            futex::wait_any(&[Watch { word: &self.bell, expected: seen }], 0, deadline)?;
+            self.sleep(seen, deadline)?;
         }
+    }
+
+    /// Sleeps until a section rings, or a notifier raises the doorbell.
+    fn sleep(&mut self, seen: u32, deadline: Deadline) -> Result<(), Errno> {
+        let bell = Watch { word: &*self.bell, expected: seen };
+        let Some(rung) = self.rung.as_mut().filter(|rung| !rung.is_empty()) else {
+            return futex::wait_any(&[bell], 0, deadline).map(drop);
+        };
+        let (is_any_ready, is_fenced) = rung.prepare();
+        if is_any_ready {
+            return Ok(());
+        }
+        let (mut words, mut owners) = (WaitWords::new(), Vec::new());
+        let mut until = rung.add_words(&mut words, &mut owners).earlier(deadline);
+        if !is_fenced {
+            until = until.earlier(Deadline::after(SHORT));
+        }
+        words.add(&[bell]);
+        owners.sort_unstable_by_key(|owner| owner.as_u32());
+        owners.dedup();
+        let me = self.registry.me().map_err(|_| Errno::AGAIN)?;
+        let relay = WakeRelay::begin(me.list());
+        let slept = self.many.sleep(self.registry, &relay, words, &owners, true, until);
+        // Relaxed: a hint.
+        if !rung.is_raised() && self.bell.load(Ordering::Relaxed) == seen {
+            // A recheck, or a signal.
+            rung.look_at_all();
+        }
+        slept.map(drop)
     }
 }
 
@@ -175,6 +235,9 @@ impl Section {
 impl Drop for Sections {
     fn drop(&mut self) {
         if self.serve() {
+            if let Some(rung) = self.rung.take() {
+                rung.end();
+            }
             for section in &self.sections {
                 section.waiter.order(|orders| orders.ends = true);
             }

@@ -32,10 +32,12 @@ const AFTER_REFUSAL: Duration = Duration::from_secs(1);
 /// latches, the ends of peers, moments.
 ///
 /// Waiting takes nothing: the set reports what is ready, and reports it again as long as it is
-/// ready. It may hold any number of sources. A set of more than 100 is watched by threads of this
-/// process, one for each 100 sources; so is one that has more words than the kernel watches at once
-/// (128: some 40 peers). They are started by the first wait, are named `outlive-wait`, and otherwise
-/// sleep. A set belongs to one domain, and may move between threads.
+/// ready. It may hold any number of sources. A set of more than 100 sleeps on one word for all of
+/// its queues and services, if it is one of the first 24 such sets of the domain, and the first that
+/// waits for them. Its other sources are watched by threads of this process, one for each 100; so is
+/// a set that has more words than the kernel watches at once (128: some 40 peers). They are started
+/// by the first wait, are named `outlive-wait`, and otherwise sleep. A set belongs to one domain, and
+/// may move between threads.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-{}", std::process::id()));

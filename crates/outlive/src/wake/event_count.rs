@@ -121,12 +121,28 @@ impl EventCount {
         self.epoch.load(Ordering::Acquire)
     }
 
+    /// Does a notifier's look, after its change: returns what [`EventCount::notify_by`] needs if a
+    /// waiter may sleep.
+    #[inline]
+    pub(super) fn waiters(&self) -> Option<u32> {
+        // The change before the look: pairs with `heavy` in `fence_slow`.
+        barrier::light();
+        let epoch = self.epoch();
+        (epoch & SOMEBODY != 0).then_some(epoch)
+    }
+
     #[cold]
     #[inline(never)]
     fn notify_slow(&self, epoch: u32, through: &AtomicU32, most: u32) {
+        self.notify_by(epoch, most, |sequence| futex::raise_and_wake(sequence, through, most));
+    }
+
+    /// Notifies by a step that raises `sequence`, wakes at most so many and returns how many.
+    #[inline]
+    pub(super) fn notify_by(&self, epoch: u32, most: u32, step: impl FnOnce(&AtomicU32) -> u32) {
         // One step. A notifier that dies or is stopped just before it has done nothing; just after
         // it, the next notifier makes an empty wake, and that is all.
-        let woken = futex::raise_and_wake(&self.sequence, through, most);
+        let woken = step(&self.sequence);
         if woken < most {
             // No waiter is left asleep, and a waiter that is about to sleep finds another
             // `sequence`. AcqRel keeps the chain of `announce`s that a later notifier's Acquire

@@ -15,6 +15,7 @@ mod event_count;
 mod readiness;
 mod recheck;
 mod record;
+mod rung_count;
 mod sleep;
 mod strategy;
 mod wait_dead;
@@ -26,6 +27,7 @@ pub(crate) use event_count::{EventCount, RelayedEventCount, Ticket};
 pub(crate) use readiness::{PreparedWait, SourceState, Waited};
 pub use readiness::{Readiness, Source, Watched};
 pub(crate) use record::{FoundRecord, WaitRecord};
+pub(crate) use rung_count::RungEventCount;
 pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
 #[cfg(test)]
 pub(crate) use strategy::SPINS;

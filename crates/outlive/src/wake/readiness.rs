@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::event_count::{EventCount, Ticket};
+use super::rung_count::RungEventCount;
 use super::wait_list::WaitWords;
 use crate::liveness::{Registry, TokenId};
 use crate::{Deadline, Error};
@@ -104,6 +105,12 @@ impl PreparedWait {
         if self.made && !count.is_notified(self.ticket) {
             return !self.ticket.is_fenced();
         }
+        self.prepare_anew(count)
+    }
+
+    /// Prepares a wait, also if the one before seems to stand: a notifier may be about to clear it.
+    /// Returns whether a fence must follow.
+    pub(crate) fn prepare_anew(&mut self, count: &EventCount) -> bool {
         self.ticket = count.announce();
         !core::mem::replace(&mut self.made, true) || !self.ticket.is_fenced()
     }
@@ -121,6 +128,12 @@ pub(crate) trait Waited: Send + Sync {
     /// Returns the eventcount that the process that makes it ready notifies: the set prepares a
     /// wait there, and looks again behind a fence.
     fn event_count(&self) -> Option<&EventCount> {
+        None
+    }
+
+    /// Returns the same eventcount, if its notifiers raise the doorbell of a large set; all that
+    /// makes the source ready is in its notifications then, and in the ends that a look names.
+    fn rung_count(&self) -> Option<&RungEventCount> {
         None
     }
 

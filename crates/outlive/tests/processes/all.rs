@@ -25,6 +25,7 @@ mod counted;
 mod damaged_registries;
 mod declared_dead;
 mod denied;
+mod doorbells;
 mod ends;
 mod events;
 mod every_length;
@@ -178,6 +179,7 @@ const ALL: &[&[runner::Check]] = &[
     batches::CHECKS,
     large::CHECKS,
     large_sets::CHECKS,
+    doorbells::CHECKS,
     receivers::CHECKS,
     keeping::CHECKS,
     denied::CHECKS,

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 
 use outlive::node::DomainContents;
 use outlive::state::State;
+use outlive::topic::{Durability, Subscriber, Topic};
 use outlive::wait::{Readiness, WaitSet};
 use outlive::{Domain, Error};
 
@@ -15,6 +16,7 @@ use crate::runner::World;
 
 crate::checks!(
     a_killed_process_loses_its_name,
+    errors_say_what_to_do,
     a_forked_child_has_no_name,
     a_node_is_seen_whole_or_not_at_all: 60,
     a_file_that_was_written_over_is_told,
@@ -235,4 +237,29 @@ fn the_end_of_a_node_wakes_wait_sets_and_futures(world: &World) {
             .expect("watched")
     });
     assert!(contents.nodes.is_empty());
+}
+
+fn errors_say_what_to_do(world: &World) {
+    let domain = world.domain();
+    let _node = domain.node("a").register().expect("named");
+    let second = domain.node("b").register().map(drop).expect_err("one name").to_string();
+    assert!(
+        second.contains("this process has a name in ") && !second.contains(".node"),
+        "{second}"
+    );
+    let long = domain.with_attributes([("a", &*"x".repeat(5000))]);
+    let told =
+        State::<u64>::open_or_create(&long, "s").map(drop).expect_err("too long").to_string();
+    assert!(told.contains("attributes cannot be of 5005 bytes; choose up to 4,080"), "{told}");
+    Topic::<u64>::open_or_create(&domain, "typed").expect("made");
+    let told = Topic::<[u8]>::open_or_create(&domain, "typed").map(drop).expect_err("a type");
+    assert!(
+        told.to_string().contains("this program gave no type; give that one, or open"),
+        "{told}"
+    );
+    let options = Topic::<u64>::options().durability(Durability::Volatile);
+    let volatile = options.open_or_create(&domain, "volatile").expect("made");
+    let told = volatile.subscriber_with(Subscriber::options().history(1)).map(drop);
+    let told = told.expect_err("no history").to_string();
+    assert!(told.contains("wants transient_local, for a history of 1"), "{told}");
 }

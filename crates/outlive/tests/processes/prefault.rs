@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use outlive::jobs::JobQueue;
 use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
-use outlive::state::State;
+use outlive::state::{State, Writer};
 use outlive::sync::{Mutex, RwLock, Semaphore};
 use outlive::topic::{Subscriber, Topic};
 use outlive::{Domain, Error, SendError};
@@ -19,6 +20,8 @@ use crate::runner::World;
 crate::checks!(
     a_million_operations_are_no_fault_and_no_system_call: 120,
     long_messages_are_no_fault_and_no_system_call: 60,
+    readers_that_are_stopped_are_no_fault_and_no_system_call,
+    many_jobs_are_no_fault_and_no_system_call,
     without_it_there_are_faults,
     the_filter_kills,
     another_process_s_memory_is_brought_in,
@@ -87,6 +90,7 @@ struct Things {
     queue: Queue<[u8]>,
     pool: Pool,
     state: State<[u64; 8]>,
+    jobs: JobQueue<[u8]>,
 }
 
 impl Things {
@@ -99,6 +103,7 @@ impl Things {
             topic: Topic::options().depth(16).open_or_create(&domain, "topic").expect("opens"),
             queue: Queue::open_or_create(&domain, "queue").expect("opens"),
             pool: Pool::open_or_create(&domain, "pool").expect("opens"),
+            jobs: JobQueue::open_or_create(&domain, "jobs").expect("opens"),
             state: State::options().initial(&[0; 8]).open_or_create(&domain, "s").expect("opens"),
             domain,
         }
@@ -117,6 +122,8 @@ impl Things {
             publisher.prefault(2, len).expect("room");
             self.queue.prefault(64, len).expect("room");
             self.pool.prefault(64, len).expect("room");
+            writer.prefault(2).expect("room");
+            self.jobs.prefault(64).expect("room");
             self.domain.prefault(64 << 10).expect("brought in");
             // Some systems take pages of code away that are seldom used, at any time. This brings
             // nothing in; where it is refused, they may do so.
@@ -141,6 +148,8 @@ impl Things {
             drop(object);
             writer.set(&[turn; 8]).unwrap();
             assert_eq!(self.state.get().unwrap(), [turn; 8]);
+            self.jobs.put(&message[..48]).unwrap();
+            self.jobs.try_take().unwrap().unwrap().done().unwrap();
         })
     }
 }
@@ -159,6 +168,86 @@ fn long_messages_are_no_fault_and_no_system_call(world: &World) {
             "{len}: faults, or SIGSYS for a system call"
         );
     }
+}
+
+/// Takes `readers` into `get`, each of which pins a buffer of its own and stays there, and then
+/// does the rest.
+fn among_stopped_readers(
+    state: &State<[u8]>,
+    writer: &mut Writer<[u8]>,
+    readers: u64,
+    rest: &dyn Fn(&mut Writer<[u8]>),
+) {
+    if readers == 0 {
+        return rest(writer);
+    }
+    let value = [readers as u8; 8000];
+    writer.set(&value).expect("a buffer");
+    let writer = core::cell::RefCell::new(writer);
+    let more = || among_stopped_readers(state, &mut writer.borrow_mut(), readers - 1, rest);
+    let (read, _) = state.get_as_if_stopped(more).expect("pinned");
+    assert_eq!(read, value);
+}
+
+/// Each reader that is stopped in `get` keeps a buffer: the writer has made as many before.
+fn readers_that_are_stopped_are_no_fault_and_no_system_call(world: &World) {
+    let domain = world.domain();
+    let sets = |name: &'static str, is_prefaulted: bool| {
+        let domain = &domain;
+        Child::start(move || {
+            let state = State::<[u8]>::options().capacity(8000).open_or_create(domain, name);
+            let state = state.expect("opens");
+            let mut writer = state.writer().expect("none lives");
+            if is_prefaulted {
+                writer.prefault(20).expect("room");
+                assert!(matches!(writer.prefault(65), Err(SendError::NoSpace { .. })));
+            }
+            domain.prefault(256 << 10).expect("brought in");
+            let readers = if is_prefaulted { 20 } else { 3 };
+            among_stopped_readers(&state, &mut writer, readers, &|writer| {
+                let value = [1; 8000];
+                writer.set(&value).expect("a buffer");
+                end_with_faults(10_000, |_| {
+                    writer.set(&value).expect("a buffer");
+                })
+            });
+        })
+        .wait_however_long()
+    };
+    assert_eq!(sets("made", true), End::Code(0), "faults, or SIGSYS for a system call");
+    assert_eq!(sets("grows", false), End::Signal(libc::SIGSYS), "it makes a buffer");
+}
+
+fn many_jobs_are_no_fault_and_no_system_call(world: &World) {
+    let domain = world.domain();
+    let turns = |name: &'static str, is_prefaulted: bool| {
+        let domain = &domain;
+        Child::start(move || {
+            let jobs = JobQueue::<[u8]>::options().max_jobs(500).open_or_create(domain, name);
+            let jobs = jobs.expect("opens");
+            if is_prefaulted {
+                jobs.prefault(300).expect("room");
+                assert!(matches!(jobs.prefault(501), Err(SendError::NoSpace { .. })));
+            }
+            domain.prefault(64 << 10).expect("brought in");
+            let job = [7; 100];
+            let mut held: [_; 300] = core::array::from_fn(|_| None);
+            // What the allocator needs for the copies.
+            let spare: Vec<_> = (0..310).map(|_| vec![1_u8; 100]).collect();
+            drop(core::hint::black_box(spare));
+            end_with_faults(1000, |turn| {
+                let at = (turn % 300) as usize;
+                if let Some(job) = held[at].take() {
+                    outlive::jobs::Job::done(job).expect("ours");
+                }
+                jobs.try_put(&job).expect("a slot");
+                held[at] = jobs.try_take().expect("whole");
+            })
+        })
+        .wait_however_long()
+    };
+    assert_eq!(turns("made", true), End::Code(0), "faults, or SIGSYS for a system call");
+    assert_eq!(turns("grows", false), End::Signal(libc::SIGSYS), "it makes slots");
 }
 
 fn without_it_there_are_faults(world: &World) {

@@ -21,6 +21,8 @@ crate::checks!(
     a_wild_subscriber_damages_nothing: 60,
     a_topic_is_one_name_and_both_files_go,
     a_member_with_fewer_rights_subscribes,
+    a_topics_mode_is_its_makers_choice,
+    a_sweep_that_cannot_read_one_topic_removes_what_others_left,
 );
 
 const PAGE: usize = 4096;
@@ -259,7 +261,10 @@ fn a_member_with_fewer_rights_subscribes(world: &World) {
         let domain = of_group().expect("a member's");
         let topic = outlive::topic::Topic::<[u8]>::open(&domain, "topic").expect("readable");
         let mut subscriber = topic.subscriber_with(reliable()).expect("a slot");
-        assert!(matches!(topic.publisher().map(drop), Err(outlive::Error::Permission { .. })));
+        assert_eq!(topic.config().mode, 0o640);
+        let told = topic.publisher().map(drop).expect_err("it may read alone");
+        assert!(matches!(told, outlive::Error::Permission { doing: "publish to", .. }), "{told}");
+        assert!(told.to_string().contains("lets this user subscribe alone"), "{told}");
         let file = path.join("topic");
         let opened = File::options().read(true).write(true).open(&file).map(drop);
         assert_eq!(opened.expect_err("refused").raw_os_error(), Some(libc::EACCES));
@@ -276,8 +281,11 @@ fn a_member_with_fewer_rights_subscribes(world: &World) {
         assert!(report.failed.iter().all(|(name, _)| name == "topic"), "{report:?}");
     });
     let domain = of_group().expect("made");
-    let topic = open(&domain, 8);
-    set_mode(&path.join("topic"), 0o640);
+    // Whatever the umask.
+    // SAFETY: always.
+    unsafe { libc::umask(0o077) };
+    let options = outlive::topic::Topic::<[u8]>::options().depth(8).reliable(true);
+    let topic = options.mode(0o640).create_new(&domain, "topic").expect("made");
     board.set(0, 1);
     board.reach(1, 1);
     let publisher = topic.publisher().expect("a ring");
@@ -286,4 +294,85 @@ fn a_member_with_fewer_rights_subscribes(world: &World) {
         publisher.publish_timeout(&bytes, PATIENCE).expect("it takes them");
     }
     member.finish();
+}
+
+fn a_topics_mode_is_its_makers_choice(world: &World) {
+    use std::os::unix::fs::PermissionsExt;
+    let domain = world.domain();
+    let mode = |name: &str| {
+        let path = domain.path().join(name);
+        fs::metadata(path).expect("there").permissions().mode() & 0o7777
+    };
+    let control = || names(&domain).into_iter().find(|name| name.starts_with('.')).expect("there");
+    let options = outlive::topic::Topic::<[u8]>::options;
+    for umask in [0, 0o777] {
+        // SAFETY: always.
+        unsafe { libc::umask(umask) };
+        for (asked, own, of_control) in [
+            (None, 0o600, 0o600),
+            (Some(0o600), 0o600, 0o600),
+            (Some(0o640), 0o640, 0o660),
+            (Some(0o660), 0o660, 0o660),
+        ] {
+            let with = |mode: Option<u32>| mode.map_or(options(), |mode| options().mode(mode));
+            let topic = with(asked).open_or_create(&domain, "topic").expect("made");
+            assert_eq!((mode("topic"), mode(&control())), (own, of_control), "{asked:?}");
+            assert_eq!(topic.config().mode, own);
+            let entry = domain.entry("topic").expect("readable");
+            assert!(matches!(entry.detail, outlive::Detail::Topic(usage) if usage.mode == own));
+            // What is there is compared, and stays.
+            for other in [0o600, 0o640, 0o660] {
+                let again = with(Some(other)).open_or_create(&domain, "topic").map(drop);
+                let Err(error) = again else {
+                    assert_eq!(other, own);
+                    continue;
+                };
+                let text = error.to_string();
+                assert!(matches!(error, outlive::Error::OtherOptions { what: "mode", .. }));
+                assert!(text.contains(&format!("{other:04o}")), "{text}");
+                with(Some(other)).as_is().open_or_create(&domain, "topic").expect("as it is");
+            }
+            assert_eq!(mode("topic"), own);
+            domain.remove("topic").expect("removed");
+        }
+    }
+    for mode in [0, 0o400, 0o620, 0o644, 0o666, 0o700, 0o1640] {
+        let told = options().mode(mode).open_or_create(&domain, "topic").map(drop);
+        let told = told.expect_err("no such mode");
+        assert!(matches!(told, outlive::Error::InvalidOption { .. }), "{told}");
+    }
+    assert!(names(&domain).is_empty());
+}
+
+/// A thing that a sweep cannot read keeps its own control file, and no other.
+fn a_sweep_that_cannot_read_one_topic_removes_what_others_left(world: &World) {
+    let domain = world.domain();
+    drop(open(&domain, 2));
+    let kept = names(&domain).into_iter().find(|name| name.starts_with('.')).expect("there");
+    for (round, damage) in [false, true].into_iter().enumerate() {
+        // An orphan: its topic lost its name behind the library's back.
+        drop(open_named(&domain, "orphan"));
+        fs::remove_file(domain.path().join("orphan")).expect("there");
+        assert_eq!(names(&domain).len(), 3, "{:?}", names(&domain));
+        if damage {
+            // The layout's version, in the topic's own file: this build cannot read what is there.
+            let file =
+                File::options().write(true).open(domain.path().join("topic")).expect("there");
+            use std::os::unix::fs::FileExt;
+            file.write_all_at(&0xff_u32.to_le_bytes(), 8).expect("written");
+        }
+        let report = domain.sweep(false).expect("swept");
+        assert_eq!(report.failed.len(), usize::from(damage), "round {round}: {report:?}");
+        assert!(report.failed.iter().all(|(name, _)| name == "topic"), "{report:?}");
+        let left = names(&domain);
+        assert_eq!(left.len(), 2, "round {round}: {left:?}");
+        assert!(left.contains(&kept), "{left:?}");
+    }
+    domain.remove("topic").expect("removed");
+    domain.sweep(false).expect("swept");
+    assert!(names(&domain).is_empty(), "{:?}", names(&domain));
+}
+
+fn open_named(domain: &Domain, name: &str) -> outlive::topic::Topic {
+    outlive::topic::Topic::<[u8]>::open_or_create(domain, name).expect("made")
 }

@@ -39,6 +39,7 @@ static outlive_job_t *taken(void) {
 
 CALL(jobs_done, outlive_job_done(taken()))
 CALL(jobs_aside, outlive_job_set_aside(taken()))
+CALL(jobs_prefault, outlive_job_queue_prefault(it()->main, (size_t)number(words[2])))
 CALL(jobs_join, outlive_job_queue_join(it()->main, until(words[2])))
 
 static void jobs_release(void) {
@@ -64,5 +65,5 @@ static void jobs_count(void) {
 
 const struct verb job_verbs[] = {
     V(jobs, open, AT_LEAST(1)), V(jobs, put, 3), V(jobs, take, 2), V(jobs, done, 1), V(jobs, aside, 1),
-    V(jobs, release, 1), V(jobs, join, 2), V(jobs, retry, 2), V(jobs, count, 2), END,
+    V(jobs, release, 1), V(jobs, join, 2), V(jobs, prefault, 2), V(jobs, retry, 2), V(jobs, count, 2), END,
 };

@@ -41,6 +41,12 @@ static void state_set(void) {
     set(&value, sizeof value);
 }
 
+static void state_prefault(void) {
+    TRY(writer());
+    TRY(outlive_state_writer_prefault(it()->in, (size_t)number(words[2])));
+    OK();
+}
+
 static void state_wait(void) {
     uint64_t version = 0;
     TRY(outlive_state_wait_changed(it()->main, number(words[2]), until(words[3]), &version));
@@ -104,5 +110,6 @@ static void bytes_watch(void) {
 
 const struct verb state_verbs[] = {
     V(state, open, 2), V(state, find, 1), V(state, get, 1), V(state, set, 2), V(state, wait, 3), V(state, close, 1),
+    V(state, prefault, 2),
     V(bytes, open, 3), V(bytes, get, 1), V(bytes, set, 2), V(bytes, flood, 3), V(bytes, watch, 3), END,
 };

@@ -108,6 +108,7 @@ static void topic_open(void) {
     if (option(2, "publishers", &most)) options.max_publishers = (uint32_t)most;
     if (option(2, "subscribers", &most)) options.max_subscribers = (uint32_t)most;
     if (option(2, "samples", &most)) options.max_samples = (uint32_t)most;
+    if (option(2, "mode", &most)) options.mode = (uint32_t)most;
     options.reliable = (uint32_t)flag(2, "reliable");
     options.as_is = (uint32_t)flag(2, "as-is");
     if (flag(2, "track")) options.payload = &track_payload;

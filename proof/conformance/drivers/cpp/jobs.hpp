@@ -36,6 +36,7 @@ public:
         if (verb == "done") return jobs.taken().done().value(), ok();
         if (verb == "aside") return jobs.taken().set_aside().value(), ok();
         if (verb == "release") return jobs.taken().release(), ok();
+        if (verb == "prefault") return jobs.queue.prefault(number(args.at(1))).value(), ok();
         if (verb == "join") return jobs.queue.join(until(args.at(1))).value(), ok();
         if (verb == "retry") {
             auto retried = jobs.queue.retry(number(args.at(1)));

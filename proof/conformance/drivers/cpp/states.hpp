@@ -37,6 +37,10 @@ public:
             if (!state.writer) state.writer.emplace(state.state.writer().value());
             return ok(state.writer->set(number(args.at(1))).value());
         }
+        if (verb == "prefault") {
+            if (!state.writer) state.writer.emplace(state.state.writer().value());
+            return state.writer->prefault(number(args.at(1))).value(), ok();
+        }
         if (verb == "wait") return ok(state.state.wait_changed(number(args.at(1)), until(args.at(2))).value());
         if (verb == "close") return state.writer.reset(), ok();
         throw Wrong{"Usage", verb};

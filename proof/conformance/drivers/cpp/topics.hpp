@@ -78,6 +78,7 @@ public:
             options.max_publishers = static_cast<uint32_t>(option(args, "publishers", 0));
             options.max_subscribers = static_cast<uint32_t>(option(args, "subscribers", 0));
             options.max_samples = static_cast<uint32_t>(option(args, "samples", 0));
+            options.mode = static_cast<uint32_t>(option(args, "mode", 0));
             options.reliable = flag(args, "reliable");
             options.as_is = flag(args, "as-is");
             if (flag(args, "track")) options.payload = &outlive::description_of<Track>();

@@ -28,6 +28,7 @@ VERBS: Verbs = family(
     done=lambda name: last.pop(f"job of {name}").done(),
     release=lambda name: last.pop(f"job of {name}").release(),
     aside=lambda name: last.pop(f"job of {name}").set_aside(),
+    prefault=lambda name, jobs: thing(name).prefault(int(jobs)),
     join=lambda name, span: thing(name).join(timeout=seconds(span)),
     retry=lambda name, id: thing(name).retry(int(id)),
     count=lambda name, what: thing(name).counts()[what],

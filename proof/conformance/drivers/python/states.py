@@ -57,6 +57,7 @@ VERBS: Verbs = {
         find=lambda name: done(outlive.State.open(name, domain=folder)),
         get=state_get,
         set=lambda name, value: thing(name).set(eight_bytes(value)),
+        prefault=lambda name, readers: thing(name).prefault(int(readers)),
         wait=lambda name, version, span: truly(thing(name).wait_changed(int(version), timeout=seconds(span))),
         close=close,
     ),

@@ -194,7 +194,7 @@ VERBS: Verbs = {
                 payload=payload(options),
                 as_is="as-is" in options,
                 durability=next((kept for kept in ("volatile", "persistent") if kept in options), None),
-                **named(options, depth="depth", max="max_bytes", publishers="max_publishers", subscribers="max_subscribers", samples="max_samples"),
+                **named(options, depth="depth", max="max_bytes", publishers="max_publishers", subscribers="max_subscribers", samples="max_samples", mode="mode"),
             ),
         ),
         find=lambda name: done(outlive.Topic.open(name, domain=folder)),

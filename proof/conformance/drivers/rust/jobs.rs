@@ -58,6 +58,10 @@ pub(crate) fn act(
             }
             done()
         }
+        ("prefault", [name, jobs]) => {
+            find(queues, name)?.queue.prefault(answer::number(jobs)?)?;
+            done()
+        }
         ("join", [name, span]) => {
             find(queues, name)?.queue.join_timeout(answer::span(span)?)?;
             done()

@@ -33,11 +33,11 @@ impl States {
                 said(format!("{value} {version}"))
             }
             ("state.set", [name, value]) => {
-                if !self.number_writers.contains_key(*name) {
-                    let writer = find(&mut self.numbers, name)?.writer()?;
-                    self.number_writers.insert((*name).to_owned(), writer);
-                }
-                said(find(&mut self.number_writers, name)?.set(&answer::number(value)?)?)
+                said(self.number_writer(name)?.set(&answer::number(value)?)?)
+            }
+            ("state.prefault", [name, readers]) => {
+                self.number_writer(name)?.prefault(answer::number(readers)?)?;
+                done()
             }
             ("state.wait", [name, seen, span]) => {
                 let state = find(&mut self.numbers, name)?;
@@ -92,6 +92,14 @@ impl States {
             }
             _ => answer::unknown(command, args),
         }
+    }
+
+    fn number_writer(&mut self, name: &str) -> Result<&mut Writer<u64>, Refusal> {
+        if !self.number_writers.contains_key(name) {
+            let writer = find(&mut self.numbers, name)?.writer()?;
+            self.number_writers.insert(name.to_owned(), writer);
+        }
+        find(&mut self.number_writers, name)
     }
 
     fn writer(&mut self, name: &str) -> Result<&mut Writer, Refusal> {

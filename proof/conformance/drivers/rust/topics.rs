@@ -101,6 +101,9 @@ impl Topics {
                 if let Some(most) = answer::option(options, "samples")? {
                     plan = plan.max_samples(most);
                 }
+                if let Some(mode) = answer::option::<u32>(options, "mode")? {
+                    plan = plan.mode(mode);
+                }
                 if options.contains(&"track") {
                     plan = plan.description(Description::of::<Track>());
                 }

@@ -187,14 +187,14 @@ fn wait_in_set(readiness: &super::QueueReadiness) {
     use crate::wake::{Readiness, SourceState, Waited};
     let is_ready = || readiness.look() == SourceState::Ready(Readiness::Readable);
     while !is_ready() {
-        let mut ticket = readiness.messages().announce();
+        let mut ticket = readiness.messages().count().announce();
         crate::sys::barrier::heavy();
-        readiness.messages().note_fence(&mut ticket);
+        readiness.messages().count().note_fence(&mut ticket);
         // The sender that writes there lives on in these tests: it will notify.
         if is_ready() {
             return;
         }
-        futex::wait_any(&[readiness.messages().watch(ticket)], 0, Deadline::NEVER).unwrap();
+        futex::wait_any(&[readiness.messages().count().watch(ticket)], 0, Deadline::NEVER).unwrap();
     }
 }
 

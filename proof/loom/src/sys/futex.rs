@@ -161,6 +161,14 @@ pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u3
     kernel.wake(through, most as usize) as u32
 }
 
+/// Under the lock, too.
+pub(crate) fn raise_and_wake_both(sequence: &AtomicU32, other: &AtomicU32) -> u32 {
+    let mut kernel = BUCKET.kernel.lock().unwrap();
+    sequence.fetch_add(1, Ordering::SeqCst);
+    let most = ALL as usize;
+    (kernel.wake(sequence, most) + kernel.wake(other, most)) as u32
+}
+
 /// As the real one.
 #[derive(Clone, Copy)]
 pub(crate) enum InOneStep {

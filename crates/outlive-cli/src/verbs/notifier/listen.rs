@@ -17,16 +17,22 @@ use crate::verbs::awaited::{Awaited, Found};
 /// been told of as many notices as --count says. While nothing happens, it sleeps.
 ///
 /// A notifier that is not there is waited for, and so is the next one of its name when it is
-/// removed. What the first notify tells, which makes the notifier, listen does not count: it finds
-/// the notifier a moment later.
+/// removed. What the first notify tells, which makes the notifier, listen does not count then: it
+/// finds the notifier a moment later. With --create, listen makes the notifier, and counts from its
+/// first notice.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive notifier listen doors\n  \
+    outlive notifier listen --create --count 1 doors\n  \
     outlive notifier listen --count 1 doors\n  \
     outlive notifier listen --json doors | jq .number")]
 pub struct ListenArgs {
     /// The notifier's name; one that is not there is waited for
     name: String,
+    /// Make the notifier if it is not there, without the options that a program may want for it: no
+    /// notices of its own when a notifier comes, leaves or dies
+    #[arg(long, conflicts_with = "no_create")]
+    create: bool,
     /// End after N notices
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
@@ -44,6 +50,9 @@ pub fn run(args: &ListenArgs, common: &Common) -> Result<(), Failure> {
     let mut signals = Signals::that_end()?;
     let mut awaited = Awaited::new("a notifier", &args.name, &common.domain);
     let mut here: Option<Listener> = None;
+    if args.create {
+        here = Some(Listener::open_or_create(&common.domain.open()?, &args.name)?);
+    }
     let mut told = 0u64;
     while args.count.is_none_or(|count| told < count) && !signals.came()? {
         let Some(listener) = &mut here else {

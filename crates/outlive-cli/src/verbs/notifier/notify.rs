@@ -1,7 +1,6 @@
 //! `outlive notifier notify`.
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use outlive::notify::{IDS, Notifier};
 use serde::Serialize;
 
@@ -21,13 +20,14 @@ pub struct NotifyArgs {
     /// The notifier's name; one that is not there is made
     name: String,
     /// The numbers, 0 to 63
-    #[arg(required = true, value_name = "NUMBER", value_parser = number())]
+    #[arg(required = true, value_name = "NUMBER", value_parser = number)]
     numbers: Vec<u32>,
 }
 
 /// Reads a notice's number.
-fn number() -> RangedU64ValueParser<u32> {
-    RangedU64ValueParser::new().range(..u64::from(IDS))
+fn number(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| *number < IDS);
+    number.ok_or_else(|| format!("a notice's number is one from 0 to {}", IDS - 1))
 }
 
 /// What was notified, with --json.

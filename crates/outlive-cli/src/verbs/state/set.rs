@@ -37,7 +37,7 @@ use crate::verbs::role;
 pub struct SetArgs {
     /// The state's name; a state that is not there is made
     state: String,
-    /// The value; without it, set reads all of standard input
+    /// The value; without it, set reads all of standard input, which must not be empty
     value: Option<OsString>,
     /// The value is the bytes, also if the state has a description of its values' type
     #[arg(long, short)]
@@ -71,6 +71,11 @@ pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
             let mut value = Vec::new();
             let read = std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut value);
             read.map_err(|error| Failure::system("read standard input", &error))?;
+            // A forgotten argument in a script, whose input is empty, must not lose the value.
+            if value.is_empty() {
+                let text = "no value: standard input is empty; for a value of no bytes give ''";
+                return Err(Failure::new(Code::BadInput, text));
+            }
             value
         }
     };

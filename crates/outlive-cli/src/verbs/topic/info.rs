@@ -42,6 +42,8 @@ struct Report {
     payload: Option<Told>,
     depth: u32,
     durability: String,
+    /// As chmod writes it.
+    mode: String,
     reliable: bool,
     bytes: u64,
     max_bytes: u64,
@@ -82,6 +84,15 @@ struct Subscriber {
     lost: u64,
     lost_per_second: f64,
     held: u32,
+}
+
+/// Says what a topic's mode means.
+fn access(mode: u32) -> &'static str {
+    match mode & 0o060 {
+        0o060 => "the group publishes and subscribes",
+        0o040 => "the group subscribes alone",
+        _ => "its owner's alone",
+    }
 }
 
 impl Report {
@@ -129,6 +140,7 @@ impl Report {
             payload: entry.description.as_ref().map(Told::of),
             depth: now.depth,
             durability: now.durability.to_string(),
+            mode: format!("{:04o}", now.mode),
             reliable: now.reliable,
             bytes: now.bytes,
             max_bytes: now.max_bytes,
@@ -160,6 +172,7 @@ impl Report {
                 format!("{} of each publisher", output::counted(u64::from(self.depth), "message")),
             ),
             ("durability", self.durability.clone()),
+            ("mode", format!("{} ({})", self.mode, access(usage.mode))),
             ("reliability", if self.reliable { "reliable" } else { "best effort" }.to_owned()),
             ("size", format!("{}, at most {}", bytes(self.bytes), bytes(self.max_bytes))),
             (
