@@ -584,6 +584,11 @@ typedef struct outlive_node_t outlive_node_t;
 typedef struct outlive_notifier_t outlive_notifier_t;
 
 /**
+ * A part of a request that the server has taken. All threads may use it at once.
+ */
+typedef struct outlive_part_t outlive_part_t;
+
+/**
  * A pool, open in this process: memory objects of 0 bytes to 1 GiB. All threads may use it at
  * once.
  */
@@ -620,6 +625,11 @@ typedef struct outlive_reply_t outlive_reply_t;
  * Memory for one request, to be written in place. One thread at a time may use it.
  */
 typedef struct outlive_request_loan_t outlive_request_loan_t;
+
+/**
+ * A request whose parts are sent one after the other. One thread at a time may use it.
+ */
+typedef struct outlive_request_stream_t outlive_request_stream_t;
 
 /**
  * A request that waits for its reply. It may move to another thread, which replies.
@@ -4013,6 +4023,17 @@ const void *outlive_reply_loan_request(const struct outlive_reply_loan_t *loan, 
  * If the process dies: after a return of 0 the client has the reply, even if this process dies.
  */
 int outlive_reply_loan_send(struct outlive_reply_loan_t *loan);
+
+/**
+ * Gives a loan back unsent, and tells the client why it gets no reply, as `outlive_request_fail`.
+ *
+ * Owner: the loan is consumed, also by a call that fails.
+ *
+ * Errors: as `outlive_request_fail`.
+ *
+ * If the process dies: after a return of 0 the client has the text, even if this process dies.
+ */
+int outlive_reply_loan_fail(struct outlive_reply_loan_t *loan, const char *why);
 
 /**
  * Gives a loan back unsent: the client gets ECONNABORTED. Passing NULL has no effect.

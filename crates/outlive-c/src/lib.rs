@@ -38,6 +38,7 @@ mod notifier;
 mod once;
 mod opening;
 mod owned;
+mod parts;
 mod payload;
 mod pi_mutex;
 mod pinned;

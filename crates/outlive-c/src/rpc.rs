@@ -8,7 +8,7 @@ use std::task::Poll;
 use outlive::describe::{Description, Encoding};
 use outlive::rpc::{Call, CallError, Client, Reply, RequestLoan, Service};
 
-use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, used_up};
+use crate::argument::{Out, borrow, borrow_mut, bytes, handle_out, options, used_up};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
@@ -17,13 +17,13 @@ use crate::payload::{description, outlive_payload_t};
 use crate::wait::wait;
 
 /// Calls a service. All threads may use it at once.
-pub struct outlive_client_t(Arc<Client>);
+pub struct outlive_client_t(pub(crate) Arc<Client>);
 
 /// A call that is in flight. One thread at a time may use it.
 pub struct outlive_call_t(pub(crate) Call<'static>);
 
 /// A reply. All threads may use it at once.
-pub struct outlive_reply_t(Reply);
+pub struct outlive_reply_t(pub(crate) Reply);
 
 /// Memory for one request, to be written in place. One thread at a time may use it.
 pub struct outlive_request_loan_t(RequestLoan<'static>);
@@ -331,22 +331,30 @@ pub unsafe extern "C" fn outlive_call_next(
         // SAFETY: the C caller passes a place for `reply` and a live call that no other thread
         // uses.
         let (out, call) = unsafe { (handle_out(reply)?, borrow_mut(call, "a call")?) };
-        let pending = &mut call.0;
-        let next = match moment(deadline) {
-            Some(moment) => pending.next_until(moment)?,
-            None => pending.try_next()?,
-        };
-        let Poll::Ready(next) = next else {
-            return Err(match moment(deadline) {
-                Some(_) => CallError::TimedOut { begun: pending.is_begun() }.into(),
-                None => Failure::new(libc::EAGAIN, "no reply just now; wait for it"),
-            });
-        };
-        if let Some(reply) = next {
-            out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
-        }
-        Ok(())
+        next_reply(&mut call.0, deadline, out)
     })
+}
+
+/// Puts a call's next reply, if there is one.
+pub(crate) fn next_reply(
+    pending: &mut Call<'static>,
+    deadline: outlive_deadline_t,
+    out: Out<*mut outlive_reply_t>,
+) -> Result<(), Failure> {
+    let next = match moment(deadline) {
+        Some(moment) => pending.next_until(moment)?,
+        None => pending.try_next()?,
+    };
+    let Poll::Ready(next) = next else {
+        return Err(match moment(deadline) {
+            Some(_) => CallError::TimedOut { begun: pending.is_begun() }.into(),
+            None => Failure::new(libc::EAGAIN, "no reply just now; wait for it"),
+        });
+    };
+    if let Some(reply) = next {
+        out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
+    }
+    Ok(())
 }
 
 /// Drops a call; one that is not over is cancelled. Passing NULL has no effect.

@@ -20,7 +20,7 @@ pub struct outlive_server_t(pub(crate) Server);
 pub struct outlive_request_t(pub(crate) Request);
 
 /// Several replies to one request.
-pub struct outlive_stream_t(Stream);
+pub struct outlive_stream_t(pub(crate) Stream);
 
 /// Memory for the reply to a request, to be written in place. One thread at a time may use it.
 pub struct outlive_reply_loan_t(ReplyLoan);
@@ -264,6 +264,26 @@ pub unsafe extern "C" fn outlive_reply_loan_request(
 pub unsafe extern "C" fn outlive_reply_loan_send(loan: *mut outlive_reply_loan_t) -> c_int {
     // SAFETY: the C caller passes a live loan, which it gives up.
     entry(|| Ok(unsafe { used_up(loan, "a loan") }?.0.send()?))
+}
+
+/// Gives a loan back unsent, and tells the client why it gets no reply, as `outlive_request_fail`.
+///
+/// Owner: the loan is consumed, also by a call that fails.
+///
+/// Errors: as `outlive_request_fail`.
+///
+/// If the process dies: after a return of 0 the client has the text, even if this process dies.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_reply_loan_fail(
+    loan: *mut outlive_reply_loan_t,
+    why: *const c_char,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live loan, which it gives up.
+        let loan = unsafe { used_up(loan, "a loan") }?;
+        // SAFETY: the C caller passes a NUL-terminated text.
+        Ok(loan.0.fail(unsafe { text(why, "a text") }?)?)
+    })
 }
 
 /// Gives a loan back unsent: the client gets ECONNABORTED. Passing NULL has no effect.

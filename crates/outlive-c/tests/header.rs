@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 32] = [
+const SOURCES: [&str; 33] = [
     "code",
     "opening",
     "deadline",
@@ -37,6 +37,7 @@ const SOURCES: [&str; 32] = [
     "rpc",
     "server",
     "client_watch",
+    "parts",
     "pool",
     "wait_set",
     "pi_mutex",

@@ -31,7 +31,7 @@ share the object::
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``), ``payload`` |
 | how often something has happened, to many | ``Notifier``, ``Listener`` |
 | the latest value | ``State`` |
-| requests and replies | ``Server``, ``Client``, ``ClientWatch`` |
+| requests and replies | ``Server`` (``Request``, ``ReplyLoan``, ``Stream``, ``ClientWatch``), ``Client`` (``RequestLoan``, ``Call``, ``Reply``) |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
 | waiting for several of them | ``WaitSet`` |
 | arrays in a GPU's memory | ``Topic.loan_gpu``, ``Sample.gpu``, ``DeviceTopic``, ``GpuArray`` |
@@ -93,7 +93,10 @@ from ._outlive import (
     Pool as Pool,
     Publisher as Publisher,
     Queue as Queue,
+    Reply as Reply,
+    ReplyLoan as ReplyLoan,
     Request as Request,
+    RequestLoan as RequestLoan,
     RLock as RLock,
     RwHold as RwHold,
     RwLock as RwLock,
@@ -110,6 +113,7 @@ from ._outlive import (
 )
 from ._outlive import __version__ as __version__
 from .errors import (
+    Answered as Answered,
     AlreadyExists as AlreadyExists,
     BadName as BadName,
     BadOption as BadOption,

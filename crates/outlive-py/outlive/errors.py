@@ -178,6 +178,10 @@ class Dropped(OutliveError):
     """The server dropped the request without a reply."""
 
 
+class Answered(OutliveError):
+    """The server has replied, and takes no more parts of the request: ``Call.result`` has the reply."""
+
+
 class ServiceError(OutliveError):
     """The service could not do what was asked, and said why: the message is its server's.
 

@@ -7,19 +7,24 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
-use outlive::rpc::{self, CallError, Reply};
+use outlive::Deadline;
+use outlive::rpc::{self, CallError};
 use outlive::wait::{Key, WaitSet};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
+use crate::described::Both;
 use crate::errors::{Raise, Raised, raise};
 use crate::handle_mutex::HandleMutex;
 use crate::lender;
 use crate::named::Named;
 use crate::open::Left;
+use crate::reply::Reply;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, detached, passed, wait};
 
@@ -28,25 +33,55 @@ pub(crate) type Lender = lender::Lender<rpc::Client, Begun>;
 
 /// A call of the core's, and its end once it was reported, which is reported again.
 pub(crate) struct Begun {
-    call: rpc::Call<'static>,
+    pending: Pending,
     failed: Option<CallError>,
 }
 
+/// A call, or one of whose request parts are still to be sent.
+enum Pending {
+    Call(rpc::Call<'static>),
+    Parts(rpc::RequestStream<'static>),
+    /// Its last parts could not be sent.
+    Lost,
+}
+
+impl Pending {
+    fn call(&mut self) -> Option<&mut rpc::Call<'static>> {
+        match self {
+            Pending::Call(call) => Some(call),
+            Pending::Parts(parts) => Some(parts.call()),
+            Pending::Lost => None,
+        }
+    }
+
+    fn is_begun(&mut self) -> bool {
+        self.call().is_none_or(|call| call.is_begun())
+    }
+}
+
+/// How long a send of a part waits in the client, which other threads want, too.
+const MOMENT: Duration = Duration::from_millis(10);
+
 impl Begun {
     /// Returns the next reply; `None` after the last. `TimedOut`: none yet.
-    fn look(&mut self) -> Result<Option<Reply>, CallError> {
+    fn look(&mut self) -> Result<Option<rpc::Reply>, CallError> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
-        match self.call.next_until(passed()) {
+        let Some(call) = self.pending.call() else { return Err(CallError::Dropped) };
+        match call.next_until(passed()) {
             Ok(Poll::Ready(found)) => Ok(found),
-            Ok(Poll::Pending) => Err(CallError::TimedOut { begun: self.call.is_begun() }),
+            Ok(Poll::Pending) => Err(CallError::TimedOut { begun: call.is_begun() }),
             Err(error) => {
                 self.failed = Some(error.clone());
                 Err(error)
             }
         }
     }
+}
+
+fn no_parts() -> PyErr {
+    PyRuntimeError::new_err("the call takes no (more) parts: ``Client.stream`` makes one that does")
 }
 
 /// A call in flight, made by ``Client.begin``. Any thread may use it.
@@ -76,10 +111,13 @@ pub(crate) struct Call {
     // They are dropped in this order.
     set: HandleMutex<Option<WaitSet>>,
     begun: lender::Lent<rpc::Client, Begun>,
-    /// The first reply.
+    /// The first reply, if it was returned as bytes.
     answer: PyOnceLock<Py<PyBytes>>,
+    /// Whether a reply was returned.
+    answered: AtomicBool,
     cancelled: AtomicBool,
     of: Named,
+    types: Arc<Both>,
 }
 
 impl Call {
@@ -87,40 +125,128 @@ impl Call {
         py: Python<'_>,
         lender: &Arc<Lender>,
         of: &Named,
+        types: &Arc<Both>,
         request: &Given<'_>,
         until: Until,
+    ) -> PyResult<Call> {
+        request.with(py, |bytes| {
+            Call::begin_by(py, lender, of, types, until, |client, deadline| {
+                client.begin_until(bytes, deadline)
+            })
+        })?
+    }
+
+    /// Begins a call by `begin`, which waits until the deadline that it gets.
+    pub(crate) fn begin_by(
+        py: Python<'_>,
+        lender: &Arc<Lender>,
+        of: &Named,
+        types: &Arc<Both>,
+        until: Until,
+        mut begin: impl FnMut(&'static rpc::Client, Deadline) -> Result<rpc::Call<'static>, CallError>,
+    ) -> PyResult<Call> {
+        Call::made_by(py, lender, of, types, until, |client, deadline| {
+            begin(client, deadline).map(Pending::Call)
+        })
+    }
+
+    /// Begins a call of whose request parts follow.
+    pub(crate) fn stream(
+        py: Python<'_>,
+        lender: &Arc<Lender>,
+        of: &Named,
+        types: &Arc<Both>,
+        request: &Given<'_>,
+        until: Until,
+    ) -> PyResult<Call> {
+        request.with(py, |bytes| {
+            Call::made_by(py, lender, of, types, until, |client, deadline| {
+                client.stream_until(bytes, deadline).map(Pending::Parts)
+            })
+        })?
+    }
+
+    fn made_by(
+        py: Python<'_>,
+        lender: &Arc<Lender>,
+        of: &Named,
+        types: &Arc<Both>,
+        until: Until,
+        mut begin: impl FnMut(&'static rpc::Client, Deadline) -> Result<Pending, CallError>,
     ) -> PyResult<Call> {
         let late = CallError::TimedOut { begun: false };
         let Some(inside) = lender.lock_until(py, until)? else { return Err(late.raise(py)) };
         // SAFETY: a `Lent` keeps the lender, and calls of this one are made inside.
         let client = unsafe { inside.lender() };
-        let begun = request.with(py, |bytes| {
-            wait(py, until, |deadline| match client.begin_until(bytes, deadline) {
-                Err(CallError::TimedOut { .. }) => None,
-                other => Some(other),
-            })
-        })??;
-        let call = begun.unwrap_or(Err(late)).raised(py)?;
+        let begun = wait(py, until, |deadline| match begin(client, deadline) {
+            Err(CallError::TimedOut { .. }) => None,
+            other => Some(other),
+        })?;
+        let pending = begun.unwrap_or(Err(late)).raised(py)?;
         Ok(Call {
             set: HandleMutex::new(None),
-            begun: lender::Lent::new(Begun { call, failed: None }, lender),
+            begun: lender::Lent::new(Begun { pending, failed: None }, lender),
             answer: PyOnceLock::new(),
+            answered: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             of: of.clone(),
+            types: Arc::clone(types),
         })
     }
 
-    /// Returns the next reply, by a look and, as long as there is none, a wait; `None` after the
-    /// last.
+    /// Returns the reply where it lies; cancels the call when the time is over.
+    pub(crate) fn reply_or_cancel(&self, py: Python<'_>, until: Until) -> PyResult<Reply> {
+        match self.wait_for_reply(py, until, |reply| self.in_place(reply))? {
+            Some(Some(reply)) => Ok(reply),
+            Some(None) => Err(CallError::Dropped.raise(py)),
+            // Whether it was begun is known once the call is over.
+            None => Err(CallError::TimedOut { begun: !self.cancel(py)? }.raise(py)),
+        }
+    }
+
+    fn in_place(&self, reply: rpc::Reply) -> Reply {
+        self.answered.store(true, Ordering::Relaxed);
+        Reply::new(reply, &self.of, &self.types)
+    }
+
+    /// Returns the next reply as bytes; `None` after the last.
     fn next_reply<'py>(
         &self,
         py: Python<'py>,
         until: Until,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = self.wait_for_reply(py, until, |reply| {
+            let reply = PyBytes::new(py, &reply);
+            self.answer.get_or_init(py, || reply.clone().unbind());
+            self.answered.store(true, Ordering::Relaxed);
+            reply
+        })?;
+        found.map_or_else(|| Err(self.late(py)), Ok)
+    }
+
+    /// Returns the error of a call that goes on after the time is over.
+    fn late(&self, py: Python<'_>) -> PyErr {
+        let begun = match self.begun.lock_until(py, Until::NEVER) {
+            Ok(Some(mut begun)) => begun.as_mut().is_some_and(|begun| begun.pending.is_begun()),
+            Ok(None) => false,
+            Err(error) => return error,
+        };
+        CallError::TimedOut { begun }.raise(py)
+    }
+
+    /// Returns the next reply, as `made` makes it, by a look and, as long as there is none, a wait.
+    /// `Some(None)`: there are no more. `None`: the time is over.
+    fn wait_for_reply<T>(
+        &self,
+        py: Python<'_>,
+        until: Until,
+        made: impl Fn(rpc::Reply) -> T,
+    ) -> PyResult<Option<Option<T>>> {
         loop {
-            match self.look(py, until)? {
-                Ok(reply) => return Ok(reply),
+            match self.look(py, until, &made)? {
+                Ok(reply) => return Ok(Some(reply)),
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
+                Err(CallError::TimedOut { .. }) => return Ok(None),
                 Err(other) => return Err(other.raise(py)),
             }
             // After the client, never inside it: a thread that waits has the set.
@@ -144,11 +270,12 @@ impl Call {
         }
     }
 
-    fn look<'py>(
+    fn look<T>(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         until: Until,
-    ) -> PyResult<Result<Option<Bound<'py, PyBytes>>, CallError>> {
+        made: &impl Fn(rpc::Reply) -> T,
+    ) -> PyResult<Result<Option<T>, CallError>> {
         let Some(mut begun) = self.begun.lock_until(py, until)? else {
             return Ok(Err(CallError::TimedOut { begun: false }));
         };
@@ -157,18 +284,16 @@ impl Call {
         };
         let found = detached(py, || begun.look());
         // Still inside: a thread that finds the call over finds its reply.
-        Ok(found.map(|reply| {
-            let reply = PyBytes::new(py, &reply?);
-            self.answer.get_or_init(py, || reply.clone().unbind());
-            Some(reply)
-        }))
+        Ok(found.map(|reply| reply.map(made)))
     }
 
     /// Adds the call to a set.
     pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Key> {
-        match self.begun.lock_until(py, Until::NEVER)?.as_deref() {
-            Some(Some(begun)) => set.add(&begun.call).raised(py),
-            _ => Err(raise(py, "Cancelled", "the call was cancelled")),
+        let mut begun = self.begun.lock_until(py, Until::NEVER)?;
+        let pending = begun.as_deref_mut().and_then(|begun| begun.as_mut());
+        match pending.and_then(|begun| begun.pending.call()) {
+            Some(call) => set.add(&*call).raised(py),
+            None => Err(raise(py, "Cancelled", "the call was cancelled")),
         }
     }
 }
@@ -189,6 +314,9 @@ impl Call {
             None => match self.answer.get(py) {
                 // Another thread was first.
                 Some(answer) => Ok(answer.bind(py).clone()),
+                None if self.answered.load(Ordering::Relaxed) => {
+                    Err(PyRuntimeError::new_err("the reply was returned already, by ``reply``"))
+                }
                 None => Err(CallError::Dropped.raise(py)),
             },
         }
@@ -203,6 +331,55 @@ impl Call {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         self.next_reply(py, Until::timeout(timeout)?)
+    }
+
+    /// Waits for the next reply and returns it where it lies in shared memory, without a copy; None
+    /// after the last. ``CallTimeout`` as in ``result``.
+    #[pyo3(signature = (timeout=None))]
+    fn reply(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Reply>> {
+        let until = Until::timeout(timeout)?;
+        let found = self.wait_for_reply(py, until, |reply| self.in_place(reply))?;
+        found.map_or_else(|| Err(self.late(py)), Ok)
+    }
+
+    /// Sends a part of the request, for a call that ``Client.stream`` returned: waits while eight parts
+    /// are under way. ``CallTimeout`` after so many seconds; the call goes on. ``Answered`` when the
+    /// server has replied already, and takes no more parts.
+    #[pyo3(signature = (data, timeout=None))]
+    fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
+        let until = Until::timeout(timeout)?;
+        let data = self.types.request.sent(data)?;
+        let data = Given::of(&data)?;
+        let bytes = data.row(py)?;
+        loop {
+            let Some(mut begun) = self.begun.lock_until(py, until)? else {
+                return Err(CallError::TimedOut { begun: false }.raise(py));
+            };
+            let begun = begun.as_mut();
+            let begun = begun.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
+            let Pending::Parts(parts) = &mut begun.pending else { return Err(no_parts()) };
+            let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
+            match detached(py, || parts.send_until(&bytes, slice)) {
+                Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
+                other => return other.raised(py),
+            }
+            py.check_signals()?;
+        }
+    }
+
+    /// Says that no more parts of the request come: for a call that ``Client.stream`` returned.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(mut begun) = self.begun.lock_until(py, Until::NEVER)? else { return Ok(()) };
+        let begun =
+            begun.as_mut().ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
+        match std::mem::replace(&mut begun.pending, Pending::Lost) {
+            Pending::Parts(parts) => begun.pending = Pending::Call(parts.finish().raised(py)?),
+            other => {
+                begun.pending = other;
+                return Err(no_parts());
+            }
+        }
+        Ok(())
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -222,7 +399,11 @@ impl Call {
         match begun.take() {
             None => Ok(false),
             Some(begun) => {
-                let was_begun = begun.call.cancel();
+                let was_begun = match begun.pending {
+                    Pending::Call(call) => call.cancel(),
+                    Pending::Parts(parts) => parts.cancel(),
+                    Pending::Lost => true,
+                };
                 // A waiting thread looks again at the end of its slice.
                 self.cancelled.store(true, Ordering::Relaxed);
                 Ok(!was_begun)
@@ -280,10 +461,10 @@ impl Call {
         self.close(py)
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
+    fn __repr__(&self) -> String {
         let state = if self.cancelled.load(Ordering::Relaxed) {
             "cancelled"
-        } else if self.answer.get(py).is_some() {
+        } else if self.answered.load(Ordering::Relaxed) {
             "answered"
         } else {
             "in flight"

@@ -196,6 +196,7 @@ impl Raise for RecvError {
                 return of_publisher(py, "PublisherDied", &self, *session, publisher.pid);
             }
             RecvError::TooManyHeld => "TooMany",
+            RecvError::Cancelled => "Cancelled",
             RecvError::NotOwner => "NotYours",
             _ => "OutliveError",
         };
@@ -227,6 +228,7 @@ impl Raise for CallError {
             CallError::ServerDied { begun } => ("ServerDied", Some(*begun)),
             CallError::TimedOut { begun } => ("CallTimeout", Some(*begun)),
             CallError::Dropped => ("Dropped", None),
+            CallError::Answered => ("Answered", None),
             CallError::Failed(text) => return raise(py, "ServiceError", text),
             CallError::TooLarge { .. } => ("TooLarge", None),
             CallError::TooMany => ("TooMany", None),
@@ -238,6 +240,11 @@ impl Raise for CallError {
             _ => raise(py, class, self),
         }
     }
+}
+
+/// Returns whether an exception says that the time is over.
+pub(crate) fn is_timeout(py: Python<'_>, error: &PyErr) -> bool {
+    find(py, "Timeout").is_ok_and(|class| error.is_instance(py, &class))
 }
 
 /// Raises the error of a reply: the receiver that died is the client.

@@ -9,6 +9,7 @@
 //! | `open` | handles that all threads share; `close` |
 //! | `held` | guards, permits and seats, each for the thread that got it |
 //! | `lender` | clients, whose calls are objects of their own; the one place where a lifetime is extended |
+//! | `writable` | lent memory as a `with` block gets it |
 //! | `errors` | the core's errors as Python's |
 //! | `layout`, `record`, `bytes`, `dlpack`, `msgpack` | a message's layout besides its bytes, and how bytes come and go |
 //! | `gpu`, `gpu_topic`, `gpu_array`, `gpu_loan`, `gpu_library` | GPUs, streams; what a topic has for them; arrays in their memory |
@@ -55,8 +56,10 @@ mod publisher;
 mod queue;
 mod queue_ends;
 mod record;
+mod reply;
 mod request;
 mod rlock;
+mod rpc_loan;
 mod rw_lock;
 mod sample;
 mod semaphore;
@@ -67,6 +70,7 @@ mod subscriber;
 mod topic;
 mod wait_set;
 mod waiting;
+mod writable;
 
 use pyo3::prelude::*;
 
@@ -125,9 +129,13 @@ mod _outlive {
     #[pymodule_export]
     use crate::queue::Queue;
     #[pymodule_export]
+    use crate::reply::Reply;
+    #[pymodule_export]
     use crate::request::Request;
     #[pymodule_export]
     use crate::rlock::RLock;
+    #[pymodule_export]
+    use crate::rpc_loan::{ReplyLoan, RequestLoan};
     #[pymodule_export]
     use crate::rw_lock::{RwHold, RwLock};
     #[pymodule_export]

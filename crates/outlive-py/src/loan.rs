@@ -10,18 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outlive::topic::{self, Header, Outgoing, Publisher};
 use pyo3::exceptions::{PyBufferError, PyRuntimeError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyMemoryView;
-use pyo3::{ffi, intern};
 
 use crate::errors::Raised;
 use crate::handle_mutex::{HandleMutex, process};
-use crate::layout::Layout;
 use crate::named::Named;
 use crate::open::Left;
 use crate::publisher::make_way;
-use crate::sample::{ASARRAY, WEAK_REFERENCE};
 use crate::waiting::Until;
+use crate::writable::{Shape, Writable};
 
 /// Memory for a message, made by ``Publisher.loan``.
 ///
@@ -43,48 +41,31 @@ pub(crate) struct Loan {
     /// Whether it was neither published nor given back.
     is_there: AtomicBool,
     header: Option<Header>,
-    data: *mut u8,
-    len: usize,
-    layout: Layout,
-    is_array: bool,
+    /// Behind an array may lie its description, which is not shown.
+    memory: Writable,
     timeout: Option<f64>,
     process: u32,
-    /// What the block got: a weak reference to the array, or the memoryview.
-    shown: Mutex<Option<Py<PyAny>>>,
     publisher: Arc<HandleMutex<Publisher>>,
     of: Named,
 }
-
-// SAFETY: `data` points to the loan's bytes, which the user writes by Python's means; a mutex and
-// an atomic guard the rest.
-unsafe impl Send for Loan {}
-// SAFETY: `data` points to the loan's bytes, which the user writes by Python's means; a mutex and
-// an atomic guard the rest.
-unsafe impl Sync for Loan {}
 
 impl Loan {
     pub(crate) fn new(
         mut loan: topic::Loan,
         header: Option<Header>,
-        layout: Layout,
-        is_array: bool,
+        shape: Shape,
         timeout: Option<f64>,
         publisher: Arc<HandleMutex<Publisher>>,
         of: Named,
     ) -> Loan {
-        // Behind the array may lie its description, which is not shown.
-        let (data, len) = (loan.as_mut_ptr(), layout.len().unwrap_or(0));
+        let memory = Writable::new(loan.as_mut_ptr(), shape);
         Loan {
             loan: Mutex::new(Some(loan)),
             is_there: AtomicBool::new(true),
             header,
-            data,
-            len,
-            layout,
-            is_array,
+            memory,
             timeout,
             process: process(),
-            shown: Mutex::new(None),
             publisher,
             of,
         }
@@ -99,25 +80,6 @@ impl Loan {
         self.is_there.swap(false, Ordering::AcqRel)
     }
 
-    /// Makes what the block got read-only.
-    fn hide(&self, py: Python<'_>) -> PyResult<()> {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(shown) = shown else { return Ok(()) };
-        let shown = shown.into_bound(py);
-        if self.is_array {
-            let array = shown.call0()?;
-            if !array.is_none() {
-                array.call_method1(intern!(py, "setflags"), (false,))?;
-            }
-        } else if let Err(error) = shown.call_method0(intern!(py, "release")) {
-            // There are views of it, which the user has to leave alone.
-            if !error.is_instance_of::<PyBufferError>(py) {
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
     fn put(&self, py: Python<'_>) -> PyResult<u64> {
         let over = || PyRuntimeError::new_err("the loan was published or given back already");
         if !self.is_there.load(Ordering::Acquire) {
@@ -129,7 +91,7 @@ impl Loan {
         if !self.take() {
             return Err(over());
         }
-        self.hide(py)?;
+        self.memory.hide(py)?;
         let mut place = self.loan();
         let published = match place.take() {
             Some(loan) if loan.is_short() => {
@@ -173,27 +135,13 @@ impl Loan {
 
     /// Gives the memory back unpublished.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
-        self.hide(py)?;
+        self.memory.hide(py)?;
         self.give_back();
         Ok(())
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let (py, this) = (slf.py(), slf.get());
-        let (view, keep) = if this.is_array {
-            let array = ASARRAY.get(py)?.call1((slf,))?;
-            // By a weak reference: the array refers to this object.
-            let weak = WEAK_REFERENCE.get(py)?.call1((&array,))?;
-            (array, weak)
-        } else {
-            let view = PyMemoryView::from(slf.as_any())?.into_any();
-            (view.clone(), view)
-        };
-        let before =
-            this.shown.lock().unwrap_or_else(PoisonError::into_inner).replace(keep.unbind());
-        // Unlocked: the drop may run any code.
-        drop(before);
-        Ok(view)
+        slf.get().memory.show(slf.as_any())
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
@@ -221,7 +169,7 @@ impl Loan {
 
     fn __repr__(&self) -> String {
         let state = match self.is_there.load(Ordering::Relaxed) {
-            true => format!("{} bytes", self.len),
+            true => format!("{} bytes", self.memory.len()),
             false => "published or given back".to_owned(),
         };
         self.of.repr("Loan", Ok(state))
@@ -236,10 +184,10 @@ impl Loan {
         if !this.is_there.load(Ordering::Acquire) {
             return Err(PyBufferError::new_err("the loan was published or given back already"));
         }
-        let (data, len, layout) = (this.data, this.len, &raw const this.layout);
-        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps layout, bytes
-        // and publisher.
-        unsafe { (*layout).show(view, flags, slf.into_any(), data, len, false) }
+        let memory = &raw const this.memory;
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps bytes and
+        // publisher.
+        unsafe { (*memory).fill_in(slf.into_any(), view, flags) }
     }
 }
 

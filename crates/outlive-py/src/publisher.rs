@@ -5,19 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::SendError;
 use outlive::topic::{Due, Header, Publisher as Core, Writable};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::bytes::Given;
 use crate::errors::{Raise, Raised, raise};
 use crate::gpu_topic::OnGpus;
 use crate::handle_mutex::HandleMutex;
-use crate::layout::{self, Item, Layout};
+use crate::layout::{Item, Layout};
 use crate::loan::Loan;
 use crate::msgpack;
 use crate::named::{Named, counted};
 use crate::open::{Left, closed};
 use crate::waiting::{Until, wait};
+use crate::writable::Shape;
 
 /// Waits until no reliable subscriber is in the way of the next message, which then is published
 /// without waiting.
@@ -219,29 +220,21 @@ impl Publisher {
         timeout: Option<f64>,
     ) -> PyResult<Loan> {
         Until::timeout(timeout)?;
-        let extents = layout::extents(shape)?;
-        let layout = match dtype {
-            None if extents.len() == 1 => Layout::bytes_checked(extents[0])?,
-            None => {
-                return Err(PyTypeError::new_err(
-                    "without a dtype a loan has so many bytes: one number",
-                ));
-            }
-            Some(dtype) => self.layout_of(dtype, &extents)?,
-        };
+        let shape = Shape::of(shape, dtype, |dtype, extents| self.layout_of(dtype, extents))?;
+        let layout = &shape.layout;
         let len = layout
             .len()
             .ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
         let is_described = self.gpus.described.raw().is_some();
         self.gpus.described.check(len)?;
-        let said = dtype.filter(|_| !is_described).map(|_| &layout);
+        let said = dtype.filter(|_| !is_described).map(|_| layout);
         let header = header(said, key, frame, stamp, own)?;
         let inside = self.handle.lock(py)?;
         let description = if is_described { &[] } else { layout.description() };
         let mut loan = inside.loan(len.saturating_add(description.len())).raised(py)?;
         loan[len..].copy_from_slice(description);
-        let (is_array, handle) = (dtype.is_some(), Arc::clone(&self.handle));
-        Ok(Loan::new(loan, header, layout, is_array, timeout, handle, self.of.clone()))
+        let handle = Arc::clone(&self.handle);
+        Ok(Loan::new(loan, header, shape, timeout, handle, self.of.clone()))
     }
 
     /// Whether there is a living subscriber.

@@ -1,20 +1,29 @@
 //! `Request`: what a server has begun to answer.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::Poll;
+use std::time::Duration;
 
-use outlive::rpc;
 use outlive::wait::{Key, WaitSet};
+use outlive::{Deadline, RecvError, rpc};
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::described::Both;
-use crate::errors::{Raised, reply_failed};
+use crate::errors::{Raised, raise, reply_failed};
+use crate::layout::Layout;
 use crate::named::Named;
 use crate::open::{Left, why};
+use crate::rpc_loan::{LONG, LentPart, ReplyLoan};
+use crate::sample::shown_as_array;
 use crate::stream::{Replies, Stream};
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, detached, passed, wait};
+use crate::writable::Shape;
 
 /// A request that the server has begun. Its client waits until it is answered: by ``reply``,
 /// ``stream`` or ``fail``. Collected without an answer, its client gets ``Dropped``.
@@ -36,45 +45,81 @@ use crate::waiting::{Until, wait};
 /// outlive.errors.ServiceError: ValueError: invalid literal for int() with base 10: b'twelve'
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Request {
-    /// The request's bytes.
-    #[pyo3(get)]
-    data: Py<PyBytes>,
-    /// Locked for a moment, never during a wait.
+    /// A copy of the bytes, once it was asked for; of a short request from the beginning on.
+    copy: PyOnceLock<Py<PyBytes>>,
+    /// The bytes where they lie, once a view was asked for, or the request was answered.
+    bytes: OnceLock<rpc::Reply>,
+    layout: Layout,
+    /// Locked for a moment, never during a wait. It has the bytes as long as `bytes` has not.
     request: Mutex<Option<rpc::Request>>,
     /// What `stream` returned: when a `with` block of the request's raises, that ends, too.
     stream: OnceLock<Weak<Replies>>,
+    /// What `loan` returned, in the same way.
+    loan: OnceLock<Weak<LentPart>>,
     of: Named,
     types: Arc<Both>,
 }
 
 impl Request {
-    fn take(&self) -> PyResult<rpc::Request> {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
-        request.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))
+    fn lock(&self) -> MutexGuard<'_, Option<rpc::Request>> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the request, to be answered. Its bytes stay, unless there is a copy of them.
+    fn take(&self, py: Python<'_>) -> PyResult<rpc::Request> {
+        let mut place = self.lock();
+        let taken = place.take();
+        let mut request =
+            taken.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))?;
+        if self.copy.get(py).is_none() {
+            self.bytes.get_or_init(|| request.take_bytes());
+        }
+        Ok(request)
+    }
+
+    /// Returns the bytes: those of the copy, if there is one, else where they lie.
+    fn bytes<'s>(&'s self, py: Python<'s>) -> &'s [u8] {
+        if let Some(copy) = self.copy.get(py) {
+            return copy.bind(py).as_bytes();
+        }
+        let mut request = self.lock();
+        match &mut *request {
+            Some(request) => self.bytes.get_or_init(|| request.take_bytes()),
+            // It was answered, which has kept the bytes, or the copy that has been made meanwhile.
+            None => match (self.bytes.get(), self.copy.get(py)) {
+                (Some(bytes), _) => bytes,
+                (None, Some(copy)) => copy.bind(py).as_bytes(),
+                (None, None) => &[],
+            },
+        }
     }
 
     /// Answers the request, if it is not answered, and ends its stream if `why` says what was raised.
     pub(crate) fn leave(&self, py: Python<'_>, why: Option<String>) -> PyResult<()> {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let request = self.lock().take();
         if let Some(request) = request {
             let why = why.as_deref().unwrap_or("no reply");
             // No client waits any more: what was raised is the news.
             let _ = py.detach(|| request.fail(why));
-        } else if let (Some(why), Some(replies)) = (why, self.stream.get().and_then(Weak::upgrade))
-        {
-            replies.end(py, Some(&why))?;
+        } else if let Some(why) = why {
+            if let Some(replies) = self.stream.get().and_then(Weak::upgrade) {
+                replies.end(py, Some(&why))?;
+            }
+            if let Some(part) = self.loan.get().and_then(Weak::upgrade) {
+                part.fail(py, &why)?;
+            }
         }
         Ok(())
     }
 
     fn is_answered(&self) -> bool {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.lock().is_none()
     }
 
     /// Adds it to a set, which is ready when no client waits for the reply; None when the request is
     /// answered.
     pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Option<Key>> {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = self.lock();
         request.as_ref().map(|request| set.add(request).raised(py)).transpose()
     }
 
@@ -84,12 +129,44 @@ impl Request {
         of: &Named,
         types: &Arc<Both>,
     ) -> Request {
+        let copy = PyOnceLock::new();
+        if request.len() < LONG {
+            copy.get_or_init(py, || PyBytes::new(py, &request).unbind());
+        }
         Request {
-            data: PyBytes::new(py, &request).unbind(),
+            copy,
+            bytes: OnceLock::new(),
+            layout: Layout::bytes(request.len()),
+            loan: OnceLock::new(),
             request: Mutex::new(Some(request)),
             stream: OnceLock::new(),
             of: of.clone(),
             types: Arc::clone(types),
+        }
+    }
+}
+
+/// How long a wait for a part keeps its request from other threads.
+pub(crate) const MOMENT: Duration = Duration::from_millis(10);
+
+/// Returns the next part as bytes, or None after the last. `look` waits until the deadline that it
+/// gets, detached from the interpreter.
+pub(crate) fn part_of<'py>(
+    py: Python<'py>,
+    until: Until,
+    mut look: impl FnMut(Deadline) -> Option<Result<Poll<Option<rpc::Part>>, RecvError>>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    loop {
+        let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
+        let Some(found) = detached(py, || look(slice)) else {
+            return Err(PyRuntimeError::new_err("the request was answered already"));
+        };
+        match found.raised(py)? {
+            Poll::Ready(part) => return Ok(part.map(|part| PyBytes::new(py, &part))),
+            Poll::Pending if until.has_passed() => {
+                return Err(raise(py, "Timeout", "no part came until the deadline passed"));
+            }
+            Poll::Pending => py.check_signals()?,
         }
     }
 }
@@ -99,8 +176,81 @@ impl Request {
     /// The value that the request is, by the service's description: a record or a number of numpy's,
     /// an object of msgpack; without a description the bytes.
     #[getter]
-    fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.types.request.value(self.data.bind(py).as_any())
+    fn value<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        if this.types.request.raw().is_some() && this.copy.get(py).is_none() {
+            return this.types.request.value(slf.as_any());
+        }
+        this.types.request.value(this.data(py).as_any())
+    }
+
+    /// The request's bytes: of a long request a copy, made when it is first asked for. Without a copy,
+    /// ``memoryview(request)`` and ``numpy`` show them where they lie.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let made = self.copy.get_or_init(py, || {
+            let request = self.lock();
+            // Where they lie: so the memory goes with the answer, unless a view needs it.
+            let bytes = match (self.bytes.get(), &*request) {
+                (Some(bytes), _) => &**bytes,
+                (None, Some(request)) => &**request,
+                (None, None) => &[],
+            };
+            PyBytes::new(py, bytes).unbind()
+        });
+        made.bind(py).clone()
+    }
+
+    /// Returns a read-only numpy array over the request, which keeps this object, as do all views of
+    /// the array. ``dtype`` and ``shape`` say what the bytes are; a request of a service that describes
+    /// them is a value of that type.
+    #[pyo3(signature = (dtype=None, shape=None))]
+    fn numpy<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        shape: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let this = slf.get();
+        let whole = match (dtype, shape) {
+            (None, None) => this.types.request.shown(slf.as_any(), this.__len__())?,
+            _ => None,
+        };
+        match whole {
+            Some(whole) => Ok(whole),
+            None => shown_as_array(slf.as_any(), dtype, shape),
+        }
+    }
+
+    /// Waits for the next part of the request and returns it, None after the last; ``Timeout`` after so
+    /// many seconds. ``Cancelled`` when no client waits for a reply any more. A request that was not
+    /// sent by ``Client.stream`` has no parts.
+    #[pyo3(signature = (timeout=None))]
+    fn next_part<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        // The lock is taken and given up while the thread is detached.
+        part_of(py, Until::timeout(timeout)?, |deadline| {
+            self.lock().as_mut().map(|request| request.next_part_until(deadline))
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        self.layout.len().unwrap_or(0)
+    }
+
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let this = slf.get();
+        let (data, len) = (this.bytes(slf.py()).as_ptr().cast_mut(), this.__len__());
+        let layout = &raw const this.layout;
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps layout and bytes:
+        // both places are written once.
+        unsafe { (*layout).show(view, flags, slf.into_any(), data, len, true) }
     }
 
     /// Sends the reply. Raises ``ClientDied`` or ``Cancelled`` when no client waits for it any
@@ -108,13 +258,30 @@ impl Request {
     fn reply(&self, py: Python<'_>, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         let answer = self.types.reply.sent(answer)?;
         let answer = Given::of(&answer)?;
-        let request = self.take()?;
+        let request = self.take(py)?;
         answer.with(py, |bytes| request.reply(bytes))?.map_err(|error| reply_failed(py, error))
     }
 
+    /// Lends memory for the reply, to be written in place, for ``with``: the reply is sent at the end
+    /// of its block. With a ``dtype`` the block gets a numpy array of that ``shape``; without, a
+    /// ``memoryview`` of so many bytes. Its contents are arbitrary. After the block the array is
+    /// read-only, and views that the block made of it must not write to what was sent.
+    #[pyo3(signature = (shape, dtype=None))]
+    fn loan(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<ReplyLoan> {
+        let shape = Shape::of(shape, dtype, Layout::of_type)?;
+        let loan = ReplyLoan::new(py, || self.take(py), shape, &self.of, &self.types)?;
+        self.loan.get_or_init(|| loan.part());
+        Ok(loan)
+    }
+
     /// Begins several replies, one after the other, with ``with``.
-    fn stream(&self) -> PyResult<Stream> {
-        let replies = Arc::new(Replies::new(self.take()?.stream()));
+    fn stream(&self, py: Python<'_>) -> PyResult<Stream> {
+        let replies = Arc::new(Replies::new(self.take(py)?.stream()));
         self.stream.get_or_init(|| Arc::downgrade(&replies));
         Ok(Stream { replies, of: self.of.clone(), types: Arc::clone(&self.types) })
     }
@@ -122,7 +289,7 @@ impl Request {
     /// Tells the client why what it asked for could not be done: it gets a ``ServiceError`` with this
     /// message. Never waits. Raises ``ClientDied`` or ``Cancelled`` when no client waits any more.
     fn fail(&self, py: Python<'_>, message: &str) -> PyResult<()> {
-        let request = self.take()?;
+        let request = self.take(py)?;
         py.detach(|| request.fail(message)).map_err(|error| reply_failed(py, error))
     }
 
@@ -145,7 +312,7 @@ impl Request {
     /// The client's process; None when that is not known any more.
     #[getter]
     fn client_pid(&self) -> Option<u32> {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = self.lock();
         request
             .as_ref()
             .and_then(|request| request.client())
@@ -156,7 +323,7 @@ impl Request {
     /// Whether no client waits for the reply any more.
     #[getter]
     fn cancelled(&self) -> bool {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = self.lock();
         request.as_ref().is_none_or(|request| request.is_cancelled())
     }
 
@@ -177,10 +344,9 @@ impl Request {
         told.unwrap_or(Ok(false)).raised(py)
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = match &*request {
-            Some(_) => format!("{} bytes", self.data.bind(py).as_bytes().len()),
+    fn __repr__(&self) -> String {
+        let state = match &*self.lock() {
+            Some(_) => format!("{} bytes", self.__len__()),
             None => "answered".to_owned(),
         };
         self.of.repr("Request", Ok(state))

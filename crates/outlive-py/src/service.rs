@@ -17,11 +17,14 @@ use crate::client_watch::ClientWatch;
 use crate::described::{self, Both};
 use crate::errors::{Raise, Raised, raise};
 use crate::handle_mutex::HandleMutex;
+use crate::layout::Layout;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open, closed, why};
 use crate::request::Request;
+use crate::rpc_loan::RequestLoan;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, detached, passed, wait};
+use crate::writable::Shape;
 
 /// Calls a service. A service has any number of clients; any thread may use one, one at a time.
 /// ``max_bytes``: the most bytes that requests and replies may take together, 1 GiB in a new
@@ -210,7 +213,53 @@ impl Client {
     ) -> PyResult<Call> {
         let until = Until::timeout(timeout)?;
         let request = self.types.request.sent(request)?;
-        Call::begin(py, &self.lender.get()?, &self.named, &Given::of(&request)?, until)
+        let lender = self.lender.get()?;
+        Call::begin(py, &lender, &self.named, &self.types, &Given::of(&request)?, until)
+    }
+
+    /// Sends a request of which further parts follow: ``send`` of the call that it returns sends them,
+    /// and ``finish`` says that there are no more. The server takes them by ``Request.next_part``.
+    /// Raises ``CallTimeout`` as ``begin``.
+    ///
+    /// >>> server, client = Server("store", folder), Client("store", folder)
+    /// >>> call = client.stream(b"holiday.mp4")
+    /// >>> call.send(b"x" * 1000)
+    /// >>> call.send(b"y" * 1000)
+    /// >>> call.finish()
+    /// >>> request = server.next(timeout=10)                     # in another process, as a rule
+    /// >>> request.reply(b"%d" % sum(len(part) for part in iter(request.next_part, None)))
+    /// >>> call.result(timeout=10)
+    /// b'2000'
+    #[pyo3(signature = (request, timeout=None))]
+    fn stream(
+        &self,
+        py: Python<'_>,
+        request: &Bound<'_, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Call> {
+        let until = Until::timeout(timeout)?;
+        let request = self.types.request.sent(request)?;
+        let lender = self.lender.get()?;
+        Call::stream(py, &lender, &self.named, &self.types, &Given::of(&request)?, until)
+    }
+
+    /// Lends memory for a request, to be written in place, for ``with``; then ``call`` or ``begin`` of
+    /// the loan sends it, without a copy. Waits while the service's memory is in use.
+    ///
+    /// With a ``dtype`` the block gets a numpy array of that ``shape``; without, a ``memoryview`` of so
+    /// many bytes. Its contents are arbitrary. After the block the array is read-only, and views that
+    /// the block made of it must not write to what is sent.
+    #[pyo3(signature = (shape, dtype=None, *, timeout=None))]
+    fn loan(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<RequestLoan> {
+        let until = Until::timeout(timeout)?;
+        let shape = Shape::of(shape, dtype, Layout::of_type)?;
+        RequestLoan::new(py, self.lender.get()?, shape, &self.named, &self.types, until)
     }
 
     /// Sends a request and waits for the reply, for ``asyncio``: ``await client.call_async(b"...",

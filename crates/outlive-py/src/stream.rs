@@ -6,13 +6,15 @@ use outlive::wait::{Key, WaitSet};
 use outlive::{SendError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::described::Both;
-use crate::errors::{Raised, reply_failed};
+use crate::errors::{Raised, is_timeout, raise, reply_failed};
 use crate::handle_mutex::HandleMutex;
 use crate::named::Named;
 use crate::open::{Left, why};
+use crate::request::part_of;
 use crate::waiting::{Until, wait};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
@@ -91,6 +93,28 @@ impl Stream {
             })
         })??;
         sent.unwrap_or(Err(LATE)).map_err(|error| reply_failed(py, error))
+    }
+
+    /// Waits for the next part of the request, as ``Request.next_part``.
+    #[pyo3(signature = (timeout=None))]
+    fn next_part<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let until = Until::timeout(timeout)?;
+        loop {
+            let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
+                return Err(raise(py, "Timeout", "no part came until the deadline passed"));
+            };
+            let request = inside.as_mut().ok_or_else(over)?.request_mut();
+            // Not longer than a moment: another thread may want to send.
+            let now = if until.has_passed() { Until::now() } else { Until::timeout(Some(0.01))? };
+            match part_of(py, now, |deadline| Some(request.next_part_until(deadline))) {
+                Err(error) if !until.has_passed() && is_timeout(py, &error) => {}
+                other => return other,
+            }
+        }
     }
 
     /// Sends a reply, for ``asyncio``: in a thread of the loop's executor if it has to wait.

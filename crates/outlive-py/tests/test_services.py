@@ -8,11 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 
+import numpy as np
 import outlive
 import pytest
 
 from outlive import (
+    Answered,
     BadOption,
     Call,
     CallTimeout,
@@ -29,6 +32,7 @@ from outlive import (
     ServiceError,
     Taken,
     Timeout,
+    TooLarge,
     WaitSet,
 )
 
@@ -621,3 +625,265 @@ def test_a_process_that_stands_by_takes_over(folder, start):
     first.kill()
     assert standing.line() == "serving"
     assert Client("service", folder).call(b"", timeout=20) == b"from the next one"
+
+
+SIX_MB = 6_000_000
+
+
+def fewest_bytes(work):
+    """Returns the most memory that Python and numpy had while it worked."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_six_megabytes_both_ways_without_a_copy(folder):
+    server, client = ends(folder)
+    image = np.arange(SIX_MB, dtype=np.uint8).reshape(2000, 3000)
+    seen = []
+
+    def work():
+        loan = client.loan((2000, 3000), np.uint8)
+        with loan as request:
+            request[:] = image
+            kept.append(request)
+        call = loan.begin()
+        asked = server.next(timeout=5)
+        assert len(asked) == SIX_MB
+        with asked.loan((2000, 3000), np.uint8) as answer:
+            np.subtract(255, asked.numpy(np.uint8, (2000, 3000)), out=answer)
+        seen.append(call.reply(timeout=5))
+
+    kept = []
+    assert fewest_bytes(work) < 100_000
+    reply = seen[0]
+    assert len(reply) == SIX_MB
+    assert (reply.numpy(np.uint8).reshape(2000, 3000) == 255 - image).all()
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0][0, 0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        reply.numpy(np.uint8)[0] = 1
+
+
+def test_a_view_of_a_reply_keeps_it(folder):
+    server, client = ends(folder)
+    call = client.begin(b"x")
+    server.next(timeout=5).reply(b"z" * SIX_MB)
+    with call.reply(timeout=5) as reply:
+        view = reply.numpy(np.uint8)
+    with pytest.raises(ValueError, match="closed"):
+        bytes(reply)
+    del reply
+    # Another reply does not take its memory.
+    other = client.begin(b"y")
+    server.next(timeout=5).reply(b"a" * SIX_MB)
+    assert bytes(other.reply(timeout=5))[:1] == b"a" and (view == ord("z")).all()
+    with pytest.raises(RuntimeError, match="already"):
+        other.result(timeout=5)
+    assert other.reply() is None
+
+
+def test_a_view_of_a_request_outlives_its_answer(folder):
+    server, client = ends(folder)
+    calls = [client.begin(bytes([number]) * SIX_MB) for number in range(4)]
+    requests = [server.next(timeout=5) for _ in calls]
+    view = memoryview(requests[0])
+    copy = requests[1].data
+    for request in requests:
+        request.reply(b"!" * SIX_MB)
+    assert [call.result(timeout=5)[:1] for call in calls] == [b"!"] * 4
+    assert view == b"\0" * SIX_MB and view.readonly
+    assert requests[1].data is copy and copy[:1] == b"\1" and memoryview(requests[1]) == copy
+    # What nobody had asked for before the answer.
+    assert requests[2].data == bytes(requests[2]) == b"\2" * SIX_MB
+    assert requests[3].numpy(np.uint8).sum() == 3 * SIX_MB
+
+
+@pytest.mark.parametrize("size", [10, SIX_MB])
+def test_loans_of_requests(folder, size):
+    server, client = ends(folder)
+    loan = client.loan(size)
+    with pytest.raises(KeyError), loan:
+        raise KeyError
+    with pytest.raises(RuntimeError, match="already"):
+        loan.begin()
+    assert server.try_next() is None
+    # What could not be sent is still there.
+    server.close()
+    loan = client.loan(size)
+    with loan as view:
+        view[:] = b"x" * size
+    with pytest.raises(NoServer):
+        loan.call(timeout=5)
+    server = Server("service", folder)
+    with pytest.raises(CallTimeout) as late:
+        loan.call(timeout=0.01)
+    assert late.value.begun is False and server.try_next() is None
+    loan = client.loan((size, 1), np.uint8)
+    np.asarray(loan)[:] = ord("y")
+    call = loan.begin()
+    request = server.next(timeout=5)
+    assert request.data == b"y" * size
+    request.reply(request)
+    reply = call.reply(timeout=5)
+    assert bytes(reply) == b"y" * size and reply.value is reply
+    with pytest.raises(TypeError, match="dtype"):
+        client.loan((2, 3))
+    with pytest.raises((TooLarge, ValueError, OverflowError)):
+        client.loan(1 << 40)
+    client.loan(size).discard()
+
+
+@pytest.mark.parametrize("size", [10, SIX_MB])
+def test_loans_of_replies(folder, size):
+    server, client = ends(folder)
+    calls = [client.begin(b"%d" % number) for number in range(5)]
+    requests = [server.next(timeout=5) for _ in calls]
+    with pytest.raises(KeyError), requests[0].loan(size):
+        raise KeyError("no such picture")
+    requests[1].loan(size).discard()
+    with pytest.raises(LookupError), requests[2]:
+        loan = requests[2].loan(size)
+        raise LookupError
+    loan = requests[3].loan(size)
+    with loan as view:
+        view[:] = b"x" * size
+        loan.send()
+    with pytest.raises(RuntimeError, match="already"):
+        loan.send()
+    with pytest.raises(RuntimeError, match="already"):
+        requests[3].loan(size)
+    with pytest.raises(TypeError, match="dtype"):
+        requests[4].loan((2, 3))
+    with pytest.raises(ServiceError, match="^KeyError: 'no such picture'$"):
+        calls[0].reply(timeout=5)
+    with pytest.raises(Dropped):
+        calls[1].reply(timeout=5)
+    with pytest.raises(ServiceError, match="^LookupError$"):
+        calls[2].reply(timeout=5)
+    assert calls[3].result(timeout=5) == b"x" * size
+    loan = requests[4].loan(size)
+    calls[4].cancel()
+    with pytest.raises(Cancelled):
+        loan.send()
+
+
+def test_loans_of_what_a_service_describes(folder):
+    server, client = Server("service", folder, request=["f4"], reply="f8"), Client.open("service", domain=folder)
+    loan = client.loan(100_000, np.float32)
+    with loan as numbers:
+        numbers[:] = 0.5
+    call = loan.begin()
+    request = server.next(timeout=5)
+    assert request.value.dtype == np.float32 and request.numpy().shape == (100_000,)
+    with request.loan((), np.float64) as answer:
+        answer[()] = request.value.sum()
+    assert call.reply(timeout=5).value == 50_000
+    with pytest.raises(ValueError, match="not of 3"):
+        client.loan(3)
+
+
+def test_a_server_killed_with_a_loan(folder, start):
+    program = start(SERVER + "    loan = server.next().loan(6_000_000); say('lent'); time.sleep(60)")
+    program.line()
+    client = Client("service", folder)
+    call = client.loan(SIX_MB).begin()
+    program.line()
+    program.kill()
+    with pytest.raises(ServerDied) as died:
+        call.reply(timeout=15)
+    assert died.value.begun
+
+
+def test_requests_of_several_parts(folder):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    with pytest.raises(CallTimeout):
+        for number in range(9):
+            call.send(bytearray([number]) * 5000, timeout=0.01)
+    request = server.next(timeout=5)
+    for number in range(8):
+        assert request.next_part(timeout=5) == bytes([number]) * 5000
+    with pytest.raises(Timeout):
+        request.next_part(timeout=0.01)
+    sending = threading.Timer(0.05, lambda: (call.send(b"later"), call.finish()))
+    sending.start()
+    assert request.next_part(timeout=5) == b"later" and request.next_part(timeout=5) is None
+    sending.join(5)
+    with pytest.raises(RuntimeError, match="parts"):
+        call.send(b"too late")
+    with request.stream() as replies:
+        assert replies.next_part(timeout=5) is None
+        replies.send(b"1")
+    assert list(call) == [b"1"]
+    with pytest.raises(RuntimeError, match="answered"):
+        request.next_part()
+    plain = client.begin(b"plain")
+    with pytest.raises(RuntimeError, match="parts"):
+        plain.send(b"x")
+    request = server.next(timeout=5)
+    assert request.next_part() is None
+    request.reply(b"")
+
+
+def test_both_streams_at_once(folder, start):
+    program = start(SERVER + """
+    with server.next().stream() as replies:
+        for part in iter(replies.next_part, None):
+            replies.send(part[::-1])
+    """)
+    program.line()
+    client = Client("service", folder)
+    call = client.stream(b"echo", timeout=10)
+
+    def send():
+        for number in range(100):
+            call.send(b"%d" % number, timeout=10)
+        call.finish()
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    assert list(call) == [(b"%d" % number)[::-1] for number in range(100)]
+    thread.join(10)
+
+
+def test_a_reply_before_the_last_part(folder):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    call.send(b"x" * 100_000)
+    server.next(timeout=5).fail("enough")
+    with pytest.raises(Answered):
+        call.send(b"more")
+    with pytest.raises(ServiceError, match="enough"):
+        call.result(timeout=5)
+    call = client.stream(b"name")
+    request = server.next(timeout=5)
+    assert call.cancel() is False
+    with pytest.raises(Cancelled):
+        request.next_part(timeout=5)
+    with pytest.raises(Cancelled):
+        call.send(b"x")
+
+
+def test_a_death_ends_parts(folder, start):
+    server = Server("service", folder)
+    program = start("call = Client('service', folder).stream(b''); call.send(b'one'); say('sent'); time.sleep(60)")
+    request = server.next(timeout=20)
+    program.line()
+    assert request.next_part(timeout=20) == b"one"
+    threading.Timer(0.05, program.kill).start()
+    with pytest.raises(Cancelled):
+        request.next_part(timeout=20)
+    server.close()
+    program = start(SERVER + "    request = server.next(); say('begun'); time.sleep(60)")
+    program.line()
+    call = Client("service", folder).stream(b"")
+    program.line()
+    threading.Timer(0.05, program.kill).start()
+    with pytest.raises(ServerDied) as died:
+        while True:
+            call.send(b"more", timeout=20)
+    assert died.value.begun

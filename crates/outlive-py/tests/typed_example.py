@@ -76,6 +76,19 @@ def answer(request: outlive.Request, parts: list[bytes]) -> None:
             stream.send(part, timeout=1.0)
 
 
+def blur(client: outlive.Client) -> float:
+    loan = client.loan((480, 640), np.uint8)
+    with loan as image:
+        image[:] = 7
+    with loan.call(timeout=1.0) as reply:
+        return float(reply.numpy(np.uint8, (480, 640)).mean())
+
+
+def invert(request: outlive.Request) -> None:
+    with request.loan(len(request), np.uint8) as answer:
+        answer[:] = 255 - request.numpy(np.uint8)
+
+
 def main(folder: str) -> None:
     domain = outlive.Domain(folder)
     topic = outlive.Topic("frames", domain)

@@ -22,6 +22,7 @@ private:
     friend class Client;
     friend class Call;
     friend class RequestLoan;
+    friend class RequestStream;
     explicit Reply(outlive_reply_t *handle) : handle_(handle) {}
     detail::Handle<outlive_reply_t, outlive_reply_release> handle_;
 };
@@ -47,6 +48,7 @@ public:
 private:
     friend class Client;
     friend class RequestLoan;
+    friend class RequestStream;
     explicit Call(outlive_call_t *handle) : handle_(handle) {}
     detail::Handle<outlive_call_t, outlive_call_release> handle_;
 };
@@ -76,6 +78,38 @@ private:
     RequestLoan(outlive_request_loan_t *handle, size_t size) : handle_(handle), size_(size) {}
     detail::Handle<outlive_request_loan_t, outlive_request_loan_release> handle_;
     size_t size_;
+};
+
+/** A request whose parts are sent one after the other; the server takes them by
+ * `Request::next_part`. Destroyed before `finish`, its call is cancelled. Eight parts may be under
+ * way. */
+class RequestStream {
+public:
+    /** Sends a part. ESHUTDOWN: the server has replied already, and takes no more parts; `finish`
+     * returns the call, which has the reply. EPIPE, ECONNRESET: the server died. ETIMEDOUT. */
+    template <Message M> expected<void> send(const M &part, Deadline deadline = never) {
+        auto bytes = bytes_of(part);
+        return detail::done(outlive_request_stream_send(raw(), bytes.data(), bytes.size(), deadline.raw()));
+    }
+    /** Returns a reply that the server has sent before it has all parts, as `Call::recv`. */
+    expected<Reply> recv(Deadline deadline = never) {
+        outlive_reply_t *handle = nullptr;
+        if (int code = outlive_request_stream_next(raw(), deadline.raw(), &handle)) return Failure::last(code);
+        if (handle == nullptr) return Failure(ENODATA, "the last reply has been taken");
+        return Reply(handle);
+    }
+    /** Says that no more parts come, and returns the call. Never waits. `std::move(stream).finish()`. */
+    expected<Call> finish() && {
+        outlive_call_t *handle = nullptr;
+        if (int code = outlive_request_stream_finish(handle_.release(), &handle)) return Failure::last(code);
+        return Call(handle);
+    }
+    outlive_request_stream_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    friend class Client;
+    explicit RequestStream(outlive_request_stream_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_request_stream_t, outlive_request_stream_release> handle_;
 };
 
 /** Calls a service. All threads may use it at once. */
@@ -114,9 +148,34 @@ public:
             return Failure::last(code);
         return Call(handle);
     }
+    /** Sends a request of which further parts follow. */
+    template <Message M> expected<RequestStream> stream(const M &request, Deadline deadline = never) {
+        auto bytes = bytes_of(request);
+        outlive_request_stream_t *handle = nullptr;
+        if (int code = outlive_client_stream(raw(), bytes.data(), bytes.size(), deadline.raw(), &handle))
+            return Failure::last(code);
+        return RequestStream(handle);
+    }
 
 private:
     using WithOptions::WithOptions;
+};
+
+/** A part of a request. All threads may use it at once. */
+class Part {
+public:
+    std::span<const std::byte> bytes() const noexcept {
+        return {static_cast<const std::byte *>(outlive_part_data(handle_.get())), outlive_part_size(handle_.get())};
+    }
+    std::string_view text() const noexcept { return text_of(bytes()); }
+    /** Returns the part as a value; throws an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
+    template <class T> T as() const { return detail::value_of<T>(bytes()); }
+
+private:
+    friend class Request;
+    friend class Stream;
+    explicit Part(outlive_part_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_part_t, outlive_part_release> handle_;
 };
 
 /** Several replies to one request. Destroyed before `finish`, the client gets ECONNABORTED; `fail`
@@ -128,6 +187,13 @@ public:
         return detail::done(outlive_stream_send(handle_.get(), bytes.data(), bytes.size(), deadline.raw()));
     }
     expected<void> finish() && { return detail::done(outlive_stream_finish(handle_.release())); }
+    /** Returns the next part of the request, as `Request::next_part`. */
+    expected<Part> next_part(Deadline deadline = never) {
+        outlive_part_t *handle = nullptr;
+        if (int code = outlive_stream_next_part(handle_.get(), deadline.raw(), &handle)) return Failure::last(code);
+        if (handle == nullptr) return Failure(ENODATA, "the last part has been taken");
+        return Part(handle);
+    }
     /** Ends the stream without a last reply: after the replies that were sent, the client gets
      * OUTLIVE_FAILED with this text. Never waits. `std::move(stream).fail(...)`. */
     expected<void> fail(const std::string &why) && {
@@ -155,6 +221,10 @@ public:
     }
     /** Sends the reply; never waits. EPIPE: the client died. */
     expected<void> send() && { return detail::done(outlive_reply_loan_send(handle_.release())); }
+    /** Gives the memory back, and tells the client why it gets no reply: see `Request::fail`. */
+    expected<void> fail(const std::string &why) && {
+        return detail::done(outlive_reply_loan_fail(handle_.release(), why.c_str()));
+    }
 
 private:
     friend class Request;
@@ -187,6 +257,14 @@ public:
     /** Waits until the client wants no reply any more, or is dead; ETIMEDOUT. */
     expected<void> wait_cancelled(Deadline deadline = never) const {
         return detail::done(outlive_request_wait_cancelled(handle_.get(), deadline.raw()));
+    }
+    /** Returns the next part of the request. Without a value and with code ENODATA: there are no
+     * more. ECANCELED: no client waits for a reply any more. ETIMEDOUT, EAGAIN. */
+    expected<Part> next_part(Deadline deadline = never) {
+        outlive_part_t *handle = nullptr;
+        if (int code = outlive_request_next_part(handle_.get(), deadline.raw(), &handle)) return Failure::last(code);
+        if (handle == nullptr) return Failure(ENODATA, "the last part has been taken");
+        return Part(handle);
     }
     const outlive_request_t *raw() const noexcept { return handle_.get(); }
     expected<PeerInfo> client() const {

@@ -323,6 +323,9 @@ static void answer_in_place(void) {
     OK(outlive_server_next(server, SOON, &request));
     OK(outlive_request_loan(request, 5000, &loan));
     outlive_reply_loan_release(loan);
+    OK(outlive_server_next(server, SOON, &request));
+    OK(outlive_request_loan(request, 5000, &loan));
+    OK(outlive_reply_loan_fail(loan, "no light"));
     outlive_server_close(server);
 }
 
@@ -354,9 +357,12 @@ static void written_in_place(void) {
     OK(outlive_client_loan(client, 100000, SOON, &loan));
     outlive_request_loan_release(loan);
     IS(ECONNABORTED, outlive_client_call(client, "x", 1, SOON, &reply));
+    IS(OUTLIVE_FAILED, outlive_client_call(client, "x", 1, SOON, &reply));
+    CHECK(strcmp(outlive_last_error(), "no light") == 0);
     IS(EINVAL, outlive_client_loan(NULL, 1, SOON, &loan));
     IS(EINVAL, outlive_request_loan_call(NULL, SOON, &reply));
     IS(EINVAL, outlive_reply_loan_send(NULL));
+    IS(EINVAL, outlive_reply_loan_fail(NULL, "why"));
     CHECK(outlive_reply_loan_data(NULL) == NULL && outlive_request_loan_data(NULL) == NULL);
     outlive_client_close(client);
     join(child);

@@ -194,6 +194,9 @@ pub enum RecvError {
     },
     /// This subscriber holds as many samples as it can; drop some.
     TooManyHeld,
+    /// No client waits for a reply to the request whose next part was to be received: it let go of the
+    /// call, or died.
+    Cancelled,
     /// The bytes of the message are no value of the type asked for, or no msgpack of it.
     Encoding(String),
     /// This handle does not receive, or not any more: it is a forked child's copy, or its process
@@ -235,6 +238,7 @@ impl fmt::Display for RecvError {
                 "the publisher of session {session} (pid {}) has died; receive on",
                 publisher.pid
             ),
+            RecvError::Cancelled => f.write_str("no client waits for a reply any more"),
             RecvError::TooManyHeld => {
                 f.write_str("this subscriber holds as many samples as the topic's max_samples allows; drop some first")
             }

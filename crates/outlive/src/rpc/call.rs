@@ -26,7 +26,9 @@ pub(super) struct CallWords {
     pub(super) claim: AtomicU64,
     /// The eventcount on which a server waits until the client has taken a reply of a stream.
     pub(super) space: EventCount,
-    reserved: [Pad32; 28],
+    /// What the server has taken of the request's parts: {number, parts}. Written in WRITING.
+    parts_taken: AtomicU64,
+    reserved: [Pad32; 26],
     // Written by the client.
     /// What the client has taken of a stream: {number, replies}.
     pub(super) taken: AtomicU64,
@@ -36,16 +38,22 @@ pub(super) struct CallWords {
     pub(super) x: AtomicU32,
     /// Of a client slot's first call slot: how often its clients have asserted that they are there.
     pub(super) asserted: AtomicU32,
+    /// What the client has sent of the request's parts: {number, parts, END}. Another number: the
+    /// call has none.
+    parts: AtomicU64,
+    /// By part: {reference, length} of its object (layout.rs).
+    pub(super) places: [AtomicU64; 8],
     /// Of a client slot's first call slot: the last process to leave it in order; 0 once another
     /// client has taken it.
     pub(super) left: AtomicU32,
-    reserved_2: [Pad32; 25],
+    reserved_2: [Pad32; 7],
     // Written by the server; the first reply follows in the same line.
     pub(super) ready: AtomicU64,
 }
 
 crate::shim::assert_layout!(
     core::mem::offset_of!(CallWords, taken) == 128,
+    core::mem::offset_of!(CallWords, places) == 160,
     core::mem::offset_of!(CallWords, ready) == 256,
     size_of::<CallWords>() == 264,
 );
@@ -283,7 +291,39 @@ impl CallWords {
         self.wake_client();
     }
 
-    /// Gives the claim back: nothing was written after all.
+    /// Returns what the client has sent of the request's parts.
+    pub(super) fn parts(&self) -> Ready {
+        // Acquire pairs with `set_parts`: the places below the count, and the objects' tags.
+        Ready(self.parts.load(Ordering::Acquire))
+    }
+
+    /// Says how many parts have been sent, for the client in its turn.
+    ///
+    /// A death just before: the part's object is the slot's, and is freed with the slot. Just after:
+    /// the server finds the part; asleep, it is woken by the end of the client's process.
+    pub(super) fn set_parts(&self, parts: Ready) {
+        // Release: the place and the tag come before.
+        self.parts.store(parts.0, Ordering::Release);
+    }
+
+    /// Returns how many parts of that call the server has taken.
+    pub(super) fn parts_taken(&self, number: u64) -> u32 {
+        // Acquire pairs with `set_parts_taken`: the server has read the place. Of another call: none
+        // of this one yet.
+        let taken = Ready(self.parts_taken.load(Ordering::Acquire));
+        if taken.number() == number { taken.count() } else { 0 }
+    }
+
+    /// Says how many parts have been taken, for the thread that the claim says writes here.
+    ///
+    /// A death just before: the part is the dead process's, and the client, which is told, looks at
+    /// no place again. Just after: the same.
+    pub(super) fn set_parts_taken(&self, number: u64, count: u32) {
+        // Release: the client may write to the place again.
+        self.parts_taken.store(Ready::new(number, count, After::More).0, Ordering::Release);
+    }
+
+    /// Gives the claim back: nothing was written after all, or a part was taken.
     #[cold]
     pub(super) fn hand_back(&self, taken: Claim) {
         self.claim.store(taken.0, Ordering::Release);

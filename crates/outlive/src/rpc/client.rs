@@ -245,7 +245,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         let request = request.bytes();
         let me = self.slots.me()?;
         if request.len() > INLINE_REQUEST {
-            return self.begin_large(me, request, deadline);
+            return self.begin_large(me, request, deadline, |_, _| {});
         }
         self.begin_short(me, request, deadline)
     }
@@ -259,7 +259,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         deadline: Deadline,
     ) -> Result<Call<'_, R>, CallError> {
         let ask = || {
-            self.ask(me, request.len(), |call| {
+            self.ask(me, request.len(), |call, _| {
                 // SAFETY: the slot is free: its call is over, and the server's thread has stopped
                 // reading and writing there. The request is short.
                 unsafe { call.write_request(request) };
@@ -362,14 +362,14 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         Ok(client.begin_until(request, deadline)?.keeping(Arc::clone(self) as _))
     }
 
-    /// Does steps 1 to 3 of asked.rs, in a free slot into which `write` writes the request, and wakes
-    /// the server.
+    /// Does steps 1 to 3 of asked.rs, in a free slot into which `write` writes the request of the call
+    /// of that number, and wakes the server.
     #[inline]
-    fn ask(
+    pub(super) fn ask(
         &self,
         me: Me,
         len: usize,
-        write: impl FnOnce(CallSlot<'_>) -> Result<(), Error>,
+        write: impl FnOnce(CallSlot<'_>, u64) -> Result<(), Error>,
     ) -> Result<Call<'_, R>, CallError> {
         let service = &self.slots.service;
         service.check_server()?;
@@ -383,7 +383,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
                 return Err(error.into());
             }
         };
-        if let Err(error) = write(call) {
+        if let Err(error) = write(call, number) {
             turn.give_back(slot, last);
             return Err(error.into());
         }
@@ -398,29 +398,44 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     /// Writes a request into an object, and sends it. A death before the object's tag: it is the dead
     /// thread's, for `collect`. After: the process that settles the slot frees it.
     #[inline(never)]
-    fn begin_large(
+    pub(super) fn begin_large(
         &self,
         me: Me,
         request: &[u8],
         deadline: Deadline,
+        more: impl Fn(CallSlot<'_>, u64),
     ) -> Result<Call<'_, R>, CallError> {
         let service = &self.slots.service;
         if let Some(mut spare) = InPlace::again(service, request.len(), self.slots.process) {
             spare.write(request);
-            return self.begin_in_place(spare, deadline);
+            let call = self.begin_in_place(&spare, deadline, more)?;
+            spare.sent();
+            return Ok(call);
         }
-        let object = self.allocate(me, request.len(), deadline)?;
-        // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
-        // it has room for `len` bytes.
-        unsafe {
-            let to = self.slots.service.segment().address(object.offset);
-            core::ptr::copy_nonoverlapping(request.as_ptr(), to, request.len());
-        }
-        let sent = self.ask_with(me, &object, request.len(), deadline);
+        let object = self.copied(me, request, deadline)?;
+        let sent = self.ask_with(me, &object, request.len(), deadline, more);
         if sent.is_err() {
             service.queue.free_held(me, &object)?;
         }
         sent
+    }
+
+    /// Takes an object that holds those bytes.
+    #[inline]
+    pub(super) fn copied(
+        &self,
+        me: Me,
+        bytes: &[u8],
+        deadline: Deadline,
+    ) -> Result<ObjectRef, CallError> {
+        let object = self.allocate(me, bytes.len(), deadline)?;
+        // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
+        // it has room for `len` bytes.
+        unsafe {
+            let to = self.slots.service.segment().address(object.offset);
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        Ok(object)
     }
 
     fn allocate(&self, me: Me, len: usize, deadline: Deadline) -> Result<ObjectRef, CallError> {
@@ -445,25 +460,25 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         Ok(InPlace::own(&self.slots.service, me, object, len, self.slots.process)?)
     }
 
-    /// Sends the request that has been written in place.
+    /// Sends the request that has been written in place; then [`InPlace::sent`] must be called.
     pub(super) fn begin_in_place(
         &self,
-        object: InPlace,
+        object: &InPlace,
         deadline: Deadline,
+        more: impl Fn(CallSlot<'_>, u64),
     ) -> Result<Call<'_, R>, CallError> {
         let me = self.slots.me_of_owner()?;
         let ask = || {
-            self.ask(me, object.len(), |call| {
+            self.ask(me, object.len(), |call, number| {
+                more(call, number);
                 call.write_request_object(object.object());
                 object.put(call.request_position())
             })
         };
-        let call = match ask() {
-            Ok(call) => call,
-            Err(error) => self.begin_slow(me, error, deadline, ask)?,
-        };
-        object.sent();
-        Ok(call)
+        match ask() {
+            Ok(call) => Ok(call),
+            Err(error) => self.begin_slow(me, error, deadline, ask),
+        }
     }
 
     /// Sends the request that lies in an object of the calling thread's. After an error the object
@@ -474,9 +489,11 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         object: &ObjectRef,
         len: usize,
         deadline: Deadline,
+        more: impl Fn(CallSlot<'_>, u64),
     ) -> Result<Call<'_, R>, CallError> {
         let ask = || {
-            self.ask(me, len, |call| {
+            self.ask(me, len, |call, number| {
+                more(call, number);
                 call.write_request_object(object);
                 self.slots.service.queue.put(me, object, call.request_position())
             })
@@ -516,7 +533,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
 
     /// The request was not sent: waits for a server, if the client asked for that.
     #[cold]
-    fn begin_slow<'c>(
+    pub(super) fn begin_slow<'c>(
         &'c self,
         me: Me,
         mut error: CallError,

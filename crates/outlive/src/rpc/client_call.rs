@@ -66,12 +66,14 @@ use crate::{Deadline, Error, Payload};
 /// asks. Replies that had arrived are returned first.
 #[must_use = "a call that is dropped is cancelled"]
 pub struct Call<'c, R: Payload + ?Sized = [u8]> {
-    client: &'c OwnSlots,
-    slot: CallSlot<'c>,
-    number: u64,
+    pub(super) client: &'c OwnSlots,
+    pub(super) slot: CallSlot<'c>,
+    pub(super) number: u64,
     /// The number of replies taken.
     taken: u32,
     is_over: bool,
+    /// Whether parts of the request may lie in the slot. Then there is `told_over`.
+    has_parts: bool,
     /// Tells wait sets that the call is over.
     told_over: OnceLock<Arc<AtomicBool>>,
     _reply: PhantomData<fn(&R)>,
@@ -80,7 +82,7 @@ pub struct Call<'c, R: Payload + ?Sized = [u8]> {
 }
 
 /// What to do about a call that has no reply yet.
-enum Next {
+pub(super) enum Next {
     LookAgain,
     Watch(TokenId),
     WaitForServer(Standing),
@@ -91,7 +93,16 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
     #[inline]
     pub(super) fn new(client: &'c OwnSlots, slot: CallSlot<'c>, number: u64) -> Call<'c, R> {
         let (told_over, _reply, keep) = (OnceLock::new(), PhantomData, None);
-        Call { client, slot, number, taken: 0, is_over: false, told_over, _reply, keep }
+        let (taken, is_over, has_parts) = (0, false, false);
+        Call { client, slot, number, taken, is_over, has_parts, told_over, _reply, keep }
+    }
+
+    /// Returns the call, of which parts are sent.
+    pub(super) fn of_parts(mut self) -> Call<'c, R> {
+        self.has_parts = true;
+        // So the end of a plain call asks for nothing more than it does anyway.
+        self.told_over.get_or_init(Arc::default);
+        self
     }
 
     /// Returns the call with what it borrows from.
@@ -345,6 +356,19 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         }
     }
 
+    /// Ends a call of which wait sets know, or parts were sent, in a turn.
+    #[cold]
+    fn finish_told(&mut self, turn: &mut Turn<'_>) {
+        self.end();
+        // Parts that the server has not taken. One that could not be freed is freed when the slot is
+        // settled.
+        if self.has_parts && self.client.service.free_parts(self.slot).is_err() {
+            turn.park(self.slot.slot);
+        } else {
+            turn.give_back(self.slot.slot, self.number);
+        }
+    }
+
     /// For a wait set.
     pub(crate) fn readiness(&self) -> CallReadiness {
         let over = self.told_over.get_or_init(|| Arc::new(AtomicBool::new(self.is_over)));
@@ -360,13 +384,31 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
 
     #[inline]
     fn finish(&mut self) {
-        self.end();
+        if self.told_over.get().is_some() {
+            return self.finish_slow();
+        }
+        self.is_over = true;
         self.client.give_back(self.slot.slot, self.number);
+    }
+
+    #[cold]
+    fn finish_slow(&mut self) {
+        match self.client.inside(self.slot.slot) {
+            Ok(mut turn) => self.finish_told(&mut turn),
+            // A thread that gets no token. A forked child's copy has no slot to park.
+            Err(_) => {
+                self.end();
+                self.client.park(self.slot.slot);
+            }
+        }
     }
 
     /// Does [`Call::finish`] in a turn.
     fn finish_in(&mut self, turn: &mut Turn<'_>) {
-        self.end();
+        if self.told_over.get().is_some() {
+            return self.finish_told(turn);
+        }
+        self.is_over = true;
         turn.give_back(self.slot.slot, self.number);
     }
 
@@ -438,6 +480,19 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         if out_of_time {
             return Err(CallError::TimedOut { begun: seen.number() == self.number });
         }
+        self.sleep(relay, ticket, seen, next, deadline).map(|()| None)
+    }
+
+    /// Sleeps behind what `next` names, prepared.
+    pub(super) fn sleep(
+        &self,
+        relay: &WakeRelay,
+        ticket: Ticket,
+        seen: Claim,
+        next: Next,
+        deadline: Deadline,
+    ) -> Result<(), CallError> {
+        let words = self.slot.words;
         let slice = ticket.until(deadline);
         let queue = &self.client.service.queue;
         let replies = words.replies.watch(ticket);
@@ -452,11 +507,11 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
             }
             Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
         };
-        slept.map(|_| None).map_err(|errno| self.client.refused(errno))
+        slept.map(|_| ()).map_err(|errno| self.client.refused(errno))
     }
 
     /// Does step 3.
-    fn judge(&mut self, me: Me, seen: Claim) -> Result<Next, CallError> {
+    pub(super) fn judge(&mut self, me: Me, seen: Claim) -> Result<Next, CallError> {
         if next(seen.number()) == self.number {
             return self.judge_not_begun(seen);
         }
@@ -514,7 +569,7 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         Ok(Next::Over(CallError::ServerDied { begun: true }))
     }
 
-    fn is_anything_ready(&self) -> bool {
+    pub(super) fn is_anything_ready(&self) -> bool {
         let ready = self.slot.words.ready();
         ready.number() == self.number && (ready.beyond(self.taken) > 0 || ready.is_end())
     }
@@ -524,6 +579,10 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
         let freed = match self.slot.question.asked().len() {
             0..=INLINE_REQUEST => Ok(()),
             _ => self.client.service.free_request(self.slot),
+        };
+        let freed = match self.has_parts {
+            true => freed.and(self.client.service.free_parts(self.slot)),
+            false => freed,
         };
         self.finish_freed(turn, freed);
     }

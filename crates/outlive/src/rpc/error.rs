@@ -21,6 +21,9 @@ pub enum CallError {
     /// The server could not do what was asked, and said why in these words, by
     /// [`Request::fail`](super::Request::fail).
     Failed(String),
+    /// The server has replied, or said why it does not, and takes no more parts of the request. The
+    /// call has the reply.
+    Answered,
     /// The deadline passed. A call that waited for its reply is cancelled by that.
     TimedOut {
         /// Whether a server had begun the call. If not, and the call is over (as with
@@ -59,6 +62,7 @@ impl fmt::Display for CallError {
             ),
             CallError::Dropped => f.write_str("the server let go of the request without an answer"),
             CallError::Failed(text) => f.write_str(text),
+            CallError::Answered => f.write_str("the server has replied, and takes no more parts of the request"),
             CallError::TimedOut { begun: true } => {
                 f.write_str("the deadline passed, and the server had begun the call; it may be carried out")
             }

@@ -6,7 +6,7 @@
 //!             bits (asked.rs); from byte 2,240 on the places of servers behind the first
 //! page 1, 2   by client slot: {process, thread inside} (client_slot.rs)
 //! page 3..    client slots: sixteen call slots of 1,536 bytes each
-//!               0     words (call.rs)
+//!               0     words (call.rs), and the references of eight parts of the request
 //!               264   eight replies of 120 bytes: {length, form}, and 112 bytes, or the reference of an object
 //!               1224  a failure's text: {length, form}, and 48 bytes, or the reference of an object
 //!               1280  words of the request (asked.rs), and 232 bytes, or the reference of an object
@@ -63,15 +63,19 @@ const _: () = {
     );
 };
 
-/// In tags, the numbers of a slot's objects: its replies', and behind them its request's and its
-/// failure's.
-const OBJECTS_OF_A_SLOT: u64 = 16;
+/// In tags, the numbers of a slot's objects: its replies', and behind them its request's, its
+/// failure's and its parts'.
+const OBJECTS_OF_A_SLOT: u64 = 32;
 const REQUEST: u64 = RING as u64;
 const FAILURE: u64 = REQUEST + 1;
-const _: () = assert!(FAILURE < OBJECTS_OF_A_SLOT);
+const PARTS: u64 = FAILURE + 1;
+const _: () = assert!(PARTS + RING as u64 <= OBJECTS_OF_A_SLOT);
 
 /// In the first word of a reply or of a failure: the bytes lie in an object.
 const OBJECT: u64 = 1 << 63;
+
+/// In the place of a part, {reference, HERE, length}: 32, 1 and 31 bits. All zero: never used.
+const HERE: u64 = 1 << 31;
 
 /// The first words of the annex.
 #[repr(C)]
@@ -333,6 +337,17 @@ impl ServiceFile {
         self.found_in(call.place.request.reference(), len)
     }
 
+    /// Returns the part of that number in a call's ring; `None` when its words are damaged. Fails as
+    /// [`ServiceFile::found`].
+    pub(super) fn found_part(
+        &self,
+        call: CallSlot<'_>,
+        number: u32,
+    ) -> Result<Option<SlotBytes>, Error> {
+        let word = call.part(number).load(Ordering::Relaxed);
+        self.found_in(reference_of_part(word), (word & (HERE - 1)) as usize)
+    }
+
     fn found_in(&self, reference: Option<u32>, len: usize) -> Result<Option<SlotBytes>, Error> {
         let Some(reference) = reference else { return Ok(None) };
         let object = self.queue.object(reference)?;
@@ -360,6 +375,18 @@ impl ServiceFile {
                     freed.and(self.free_at(reply.bytes.reference(), call.reply_position(number)));
             }
         }
+        freed.and(self.free_parts(call))
+    }
+
+    /// Frees the objects of parts that still lie in a slot. Fails as [`ServiceFile::free_objects`].
+    #[cold]
+    pub(super) fn free_parts(&self, call: CallSlot<'_>) -> Result<(), Error> {
+        let mut freed = Ok(());
+        for number in 0..RING {
+            let word = call.part(number).load(Ordering::Relaxed);
+            let part = self.free_at(reference_of_part(word), call.part_position(number));
+            freed = freed.and(part);
+        }
         freed
     }
 
@@ -377,6 +404,12 @@ impl ServiceFile {
             if reply.is_long()
                 && self.is_at(reply.bytes.reference(), call.reply_position(number))?
             {
+                return Ok(true);
+            }
+        }
+        for number in 0..RING {
+            let word = call.part(number).load(Ordering::Relaxed);
+            if self.is_at(reference_of_part(word), call.part_position(number))? {
                 return Ok(true);
             }
         }
@@ -420,7 +453,28 @@ impl ServiceFile {
     }
 }
 
+/// Returns the reference in a part's place. It may be an old one: the object's tag says where it is.
+fn reference_of_part(word: u64) -> Option<u32> {
+    (word & HERE != 0).then_some((word >> 32) as u32)
+}
+
 impl<'s> CallSlot<'s> {
+    fn part(self, number: u32) -> &'s AtomicU64 {
+        &self.words.places[(number % RING) as usize]
+    }
+
+    /// Writes the reference of an object that holds a part, for the client in its turn.
+    pub(super) fn write_part(self, number: u32, object: &ObjectRef, len: usize) {
+        let word = u64::from(object.reference) << 32 | HERE | len as u64;
+        // Relaxed: the Release of `parts` orders it.
+        self.part(number).store(word, Ordering::Relaxed);
+    }
+
+    /// Returns the position of an object that belongs to that part, as its tag has it.
+    pub(super) fn part_position(self, number: u32) -> u64 {
+        u64::from(self.slot) * OBJECTS_OF_A_SLOT + PARTS + u64::from(number % RING)
+    }
+
     fn reply(self, number: u32) -> &'s Answer<{ INLINE / 8 }> {
         &self.place.replies[(number % RING) as usize]
     }

@@ -282,7 +282,9 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestLoan<'c, Q, R> {
         let RequestLoan { client, place, keep } = self;
         let call = match place {
             Place::Long(object) if object.len() > INLINE_REQUEST => {
-                client.begin_in_place(object, deadline)?
+                let call = client.begin_in_place(&object, deadline, |_, _| {})?;
+                object.sent();
+                call
             }
             // Copied into the slot: a request's length tells the server where it lies, also that of a
             // short one that lies in an object for its alignment.
@@ -292,6 +294,23 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestLoan<'c, Q, R> {
             Some(keep) => call.keeping(keep),
             None => call,
         })
+    }
+
+    /// Sends the request as [`RequestLoan::begin_until`] does; after an error the loan is still there,
+    /// to be sent later: for bindings.
+    #[doc(hidden)]
+    pub fn begin_or_keep(&mut self, deadline: Deadline) -> Result<Call<'c, R>, CallError> {
+        let client = self.client;
+        match &self.place {
+            Place::Long(object) if object.len() > INLINE_REQUEST => {
+                let call = client.begin_in_place(object, deadline, |_, _| {})?;
+                if let Place::Long(object) = core::mem::replace(&mut self.place, Place::short(0)) {
+                    object.sent();
+                }
+                Ok(call)
+            }
+            short => client.begin_short(client.slots.me()?, short.bytes(), deadline),
+        }
     }
 }
 
@@ -378,6 +397,17 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ReplyLoan<Q, R> {
     /// Returns the request.
     pub fn request(&self) -> &Request<Q, R> {
         &self.request
+    }
+
+    /// Gives the memory back, and tells the client why it gets no reply, as [`Request::fail`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Request::fail`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Request::fail`].
+    pub fn fail(self, text: &str) -> Result<(), SendError> {
+        self.request.fail(text)
     }
 
     /// Sends the reply.

@@ -28,6 +28,7 @@ mod cancellation;
 mod client;
 mod client_call;
 mod client_slot;
+mod client_stream;
 mod client_watch;
 mod error;
 mod in_place;
@@ -36,6 +37,7 @@ mod loan;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod own_slots;
+mod parts;
 mod places;
 mod readiness;
 mod reply;
@@ -49,9 +51,11 @@ mod usage;
 
 pub use client::Client;
 pub use client_call::Call;
+pub use client_stream::RequestStream;
 pub use client_watch::{ClientEvent, ClientWatch};
 pub use error::CallError;
 pub use loan::{ReplyLoan, RequestLoan};
+pub use parts::Part;
 pub use reply::Reply;
 pub use request::Request;
 pub use server::Server;
@@ -70,6 +74,8 @@ const _: () = {
     may_be_spawned::<Call<'static>>();
     may_be_spawned::<Reply>();
     may_be_spawned::<Request>();
+    may_be_spawned::<RequestStream<'static>>();
+    may_be_spawned::<Part>();
     may_be_spawned::<Stream>();
     may_be_spawned::<RequestLoan<'static>>();
     may_be_spawned::<ReplyLoan>();

@@ -116,6 +116,10 @@ impl<R: Payload + ?Sized> Reply<R> {
 }
 
 impl Reply {
+    pub(super) fn of(bytes: Bytes) -> Reply {
+        Reply { bytes, _type: PhantomData }
+    }
+
     /// Returns a copy of the bytes as a vector, and gives the service its memory back.
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {

@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 use super::call::{After, Claim, Ready};
 use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE, INLINE_FAILURE, ServiceFile, Types};
-use super::reply::Bytes;
+use super::reply::{Bytes, Reply};
 use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
@@ -161,6 +161,21 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     /// dies before, the client is told that the server died.
     pub fn fail(mut self, text: &str) -> Result<(), SendError> {
         self.raw.fail(0, text)
+    }
+}
+
+impl<R: Payload + ?Sized> Request<[u8], R> {
+    /// Takes the request's bytes out, which so outlive the answer: for bindings. The request has none
+    /// from then on.
+    #[doc(hidden)]
+    pub fn take_bytes(&mut self) -> Reply {
+        Reply::of(core::mem::take(&mut self.raw.payload))
+    }
+
+    /// Keeps the service's memory mapped as long as it exists: for bindings.
+    #[doc(hidden)]
+    pub fn mapping(&self) -> impl Send + Sync + 'static {
+        self.raw.service.clone()
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{Deadline, Error, Payload, SendError};
 /// the client dies, a waiting send fails at once.
 #[must_use = "a stream that is dropped is cut off"]
 pub struct Stream<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
-    request: Request<Q, R>,
+    pub(super) request: Request<Q, R>,
     written: u32,
 }
 

@@ -85,6 +85,7 @@ mod rpc_alive;
 mod rpc_deaths;
 mod rpc_failures;
 mod rpc_in_place;
+mod rpc_parts;
 mod rpc_servers;
 mod rpc_values;
 mod runner;
@@ -194,6 +195,7 @@ const ALL: &[&[runner::Check]] = &[
     rpc_deaths::CHECKS,
     rpc_failures::CHECKS,
     rpc_in_place::CHECKS,
+    rpc_parts::CHECKS,
     rpc_servers::CHECKS,
     rpc_values::CHECKS,
     leftovers::CHECKS,

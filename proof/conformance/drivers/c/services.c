@@ -6,6 +6,7 @@ static outlive_request_t *request;
 static outlive_stream_t *stream;
 static outlive_call_t *call;
 static outlive_client_watch_t *watch;
+static outlive_request_stream_t *parts;
 
 static void say_reply(outlive_reply_t *reply) {
     say_shown(outlive_reply_data(reply), outlive_reply_size(reply));
@@ -31,6 +32,40 @@ static void client_call(void) {
 static void client_begin(void) {
     make_message(words[2]);
     TRY(outlive_client_begin(it()->in, message, message_size, until(words[3]), &call));
+    OK();
+}
+
+static void client_loan(void) {
+    outlive_request_loan_t *loan = NULL;
+    make_message(words[2]);
+    TRY(outlive_client_loan(it()->in, message_size, until(words[3]), &loan));
+    memcpy(outlive_request_loan_data(loan), message, message_size);
+    TRY(outlive_request_loan_begin(loan, until(words[3]), &call));
+    OK();
+}
+
+static void client_stream(void) {
+    make_message(words[2]);
+    TRY(outlive_client_stream(it()->in, message, message_size, until(words[3]), &parts));
+    OK();
+}
+
+static void client_send(void) {
+    make_message(words[1]);
+    TRY(outlive_request_stream_send(parts, message, message_size, until(words[2])));
+    OK();
+}
+
+static void client_finish(void) {
+    outlive_request_stream_t *ended = parts;
+    parts = NULL;
+    TRY(outlive_request_stream_finish(ended, &call));
+    OK();
+}
+
+static void client_let_go(void) {
+    outlive_request_stream_release(parts);
+    parts = NULL;
     OK();
 }
 
@@ -106,9 +141,37 @@ static void server_wait_cancelled(void) {
     OK();
 }
 
+static void server_next_part(void) {
+    outlive_part_t *part = NULL;
+    if (stream != NULL) TRY(outlive_stream_next_part(stream, until(words[1]), &part));
+    else TRY(outlive_request_next_part(request, until(words[1]), &part));
+    if (part == NULL) {
+        puts("ok end");
+        return;
+    }
+    say_shown(outlive_part_data(part), outlive_part_size(part));
+    outlive_part_release(part);
+}
+
 static void server_reply(void) {
     make_message(words[1]);
     TRY(outlive_request_reply(asked(), message, message_size));
+    OK();
+}
+
+static void server_reply_loan(void) {
+    outlive_reply_loan_t *loan = NULL;
+    make_message(words[1]);
+    TRY(outlive_request_loan(asked(), message_size, &loan));
+    memcpy(outlive_reply_loan_data(loan), message, message_size);
+    TRY(outlive_reply_loan_send(loan));
+    OK();
+}
+
+static void server_fail_loan(void) {
+    outlive_reply_loan_t *loan = NULL;
+    TRY(outlive_request_loan(asked(), strtoul(words[1], NULL, 10), &loan));
+    TRY(outlive_reply_loan_fail(loan, words[2]));
     OK();
 }
 
@@ -129,10 +192,11 @@ CALL(server_finish, outlive_stream_finish(ended()))
 CALL(server_fail_stream, outlive_stream_fail(ended(), words[1]))
 
 const struct verb service_verbs[] = {
-    V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, next, 1),
-    V(client, failure, 0), V(client, alive, 1),
-    V(server, watch, 2), V(server, event, 1),
+    V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, loan, 3),
+    V(client, stream, 3), V(client, send, 2), V(client, finish, 0), V(client, let_go, 0),
+    V(client, next, 1), V(client, failure, 0), V(client, alive, 1),
+    V(server, watch, 2), V(server, event, 1), V(server, next_part, 1),
     V(server, open, AT_LEAST(1)), V(server, next, 2), V(server, client, 0), V(server, cancelled, 0), V(server, wait_cancelled, 1),
-    V(server, reply, 1), V(server, fail, 1), V(server, fail_stream, 1), V(server, drop, 0),
+    V(server, reply, 1), V(server, reply_loan, 1), V(server, fail_loan, 2), V(server, fail, 1), V(server, fail_stream, 1), V(server, drop, 0),
     V(server, stream, 0), V(server, send, 2), V(server, finish, 0), END,
 };

@@ -111,6 +111,7 @@ inline string name_of(const std::error_code &code) {
     /* The standard has none for it. */
     case ESTALE: return "ESTALE";
     case EUSERS: return "EUSERS";
+    case ESHUTDOWN: return "ESHUTDOWN";
     case OUTLIVE_DAMAGED: return "OUTLIVE_DAMAGED";
     case OUTLIVE_OTHER_KIND: return "OUTLIVE_OTHER_KIND";
     case OUTLIVE_OTHER_TYPE: return "OUTLIVE_OTHER_TYPE";

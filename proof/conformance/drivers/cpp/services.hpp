@@ -42,6 +42,19 @@ public:
         if (verb == "cancelled") return ok(request_.value().is_cancelled() ? "yes" : "no");
         if (verb == "wait_cancelled") return request_.value().wait_cancelled(until(args.at(0))).value(), ok();
         if (verb == "reply") return request().reply(message(args.at(0))).value(), ok();
+        if (verb == "next_part") {
+            auto part = stream_ ? stream_->next_part(until(args.at(0))) : request_.value().next_part(until(args.at(0)));
+            return part.code() == ENODATA ? ok("end") : ok(show(part.value().bytes()));
+        }
+        if (verb == "reply_loan") {
+            auto bytes = message(args.at(0));
+            auto loan = request().loan(bytes.size()).value();
+            std::ranges::copy(bytes, loan.bytes().begin());
+            return std::move(loan).send().value(), ok();
+        }
+        if (verb == "fail_loan") {
+            return request().loan(std::stoul(args.at(0))).value().fail(args.at(1)).value(), ok();
+        }
         if (verb == "fail") return request().fail(args.at(0)).value(), ok();
         if (verb == "fail_stream") return std::move(stream_.value()).fail(args.at(0)).value(), ok();
         if (verb == "drop") return request_.reset(), ok();
@@ -58,6 +71,12 @@ private:
             auto reply = call_.value().recv(until(args.at(0)));
             return reply.code() == ENODATA ? ok("end") : ok(show(reply.value().bytes()));
         }
+        if (verb == "send") return parts_.value().send(message(args.at(0)), until(args.at(1))).value(), ok();
+        if (verb == "finish") {
+            call_.emplace(std::move(parts_.value()).finish().value());
+            return parts_.reset(), ok();
+        }
+        if (verb == "let_go") return parts_.reset(), ok();
         const string &name = args.at(0);
         if (verb == "open") {
             outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
@@ -69,6 +88,14 @@ private:
         if (verb == "alive") return client.assert_liveliness(), ok();
         if (verb == "call") return ok(show(client.call(message(args.at(1)), until(args.at(2))).value().bytes()));
         if (verb == "begin") return call_.emplace(client.begin(message(args.at(1)), until(args.at(2))).value()), ok();
+        if (verb == "stream")
+            return parts_.emplace(client.stream(message(args.at(1)), until(args.at(2))).value()), ok();
+        if (verb == "loan") {
+            auto bytes = message(args.at(1));
+            auto loan = client.loan(bytes.size(), until(args.at(2))).value();
+            std::ranges::copy(bytes, loan.bytes().begin());
+            return call_.emplace(std::move(loan).begin(until(args.at(2))).value()), ok();
+        }
         throw Wrong{"Usage", verb};
     }
 
@@ -82,6 +109,7 @@ private:
     Named<outlive::Client> clients_;
     std::optional<outlive::Call> call_;
     std::optional<outlive::ClientWatch> watch_;
+    std::optional<outlive::RequestStream> parts_;
     Named<outlive::Server> servers_;
     std::optional<outlive::Request> request_;
     std::optional<outlive::Stream> stream_;

@@ -25,6 +25,28 @@ def begin(name: str, word: str, span: str) -> None:
     last["call"] = thing(f"{name} client").begin(message(word), timeout=seconds(span))
 
 
+def loan(name: str, word: str, span: str) -> None:
+    data = message(word)
+    lent = thing(f"{name} client").loan(len(data), timeout=seconds(span))
+    with lent as view:
+        view[:] = data
+    last["call"] = lent.begin(timeout=seconds(span))
+
+
+def request_stream(name: str, word: str, span: str) -> None:
+    last["call"] = thing(f"{name} client").stream(message(word), timeout=seconds(span))
+
+
+def let_go() -> None:
+    last["call"].cancel()
+
+
+def next_part(span: str) -> str:
+    source = last.get("stream") or last["request"]
+    part = source.next_part(timeout=seconds(span))
+    return "end" if part is None else show(part)
+
+
 def next_reply(span: str) -> str:
     reply = heard(lambda: last["call"].next(timeout=seconds(span)))
     return "end" if reply is None else show(reply)
@@ -55,6 +77,24 @@ def wait_cancelled(span: str) -> None:
         raise outlive.errors.Timeout("a client waits")
 
 
+def reply_loan(word: str) -> None:
+    data = message(word)
+    with last["request"].loan(len(data)) as view:
+        view[:] = data
+
+
+def fail_loan(size: str, why: str) -> None:
+    class Why(Exception):
+        pass
+
+    Why.__name__ = why
+    try:
+        with last["request"].loan(int(size)):
+            raise Why
+    except Why:
+        pass
+
+
 def drop() -> None:
     del last["request"]
 
@@ -69,6 +109,11 @@ VERBS: Verbs = {
         alive=lambda name: thing(f"{name} client").assert_liveliness(),
         call=call,
         begin=begin,
+        loan=loan,
+        stream=request_stream,
+        send=lambda word, span: last["call"].send(message(word), timeout=seconds(span)),
+        finish=lambda: last["call"].finish(),
+        let_go=let_go,
         next=next_reply,
     ),
     **family(
@@ -83,6 +128,9 @@ VERBS: Verbs = {
         cancelled=lambda: "yes" if last["request"].cancelled else "no",
         wait_cancelled=wait_cancelled,
         reply=lambda word: last["request"].reply(message(word)),
+        next_part=next_part,
+        reply_loan=reply_loan,
+        fail_loan=fail_loan,
         stream=stream,
         send=lambda word, span: last["stream"].send(message(word), timeout=seconds(span)),
         finish=lambda: last["stream"].finish(),

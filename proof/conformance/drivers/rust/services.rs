@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::task::Poll;
 
 use outlive::rpc::{
-    Call, CallError, Client, ClientEvent, ClientWatch, Request, Server, Service, Stream,
+    Call, CallError, Client, ClientEvent, ClientWatch, Part, Request, RequestStream, Server, Service,
+    Stream,
 };
 use outlive::{Deadline, Domain};
 
@@ -15,11 +16,20 @@ pub(crate) struct Services {
     clients: HashMap<String, &'static Client>,
     servers: HashMap<String, Server>,
     pending: Option<Call<'static>>,
+    parts: Option<RequestStream<'static>>,
     request: Option<Request>,
     watch: Option<ClientWatch>,
     stream: Option<Stream>,
     /// The text of the last failure.
     failure: Option<String>,
+}
+
+fn shown(part: Poll<Option<Part>>) -> Answer {
+    match part {
+        Poll::Ready(Some(part)) => said(answer::show(&part)),
+        Poll::Ready(None) => said("end"),
+        Poll::Pending => Err(Refusal::new("TimedOut", "")),
+    }
 }
 
 impl Services {
@@ -45,6 +55,35 @@ impl Services {
                 let client: &'static Client = *find(&mut self.clients, name)?;
                 self.pending =
                     Some(client.begin_timeout(&answer::message(message)?, answer::span(span)?)?);
+                done()
+            }
+            ("client.loan", [name, message, span]) => {
+                let client: &'static Client = *find(&mut self.clients, name)?;
+                let (message, span) = (answer::message(message)?, answer::span(span)?);
+                let mut loan = client.loan_timeout(message.len(), span)?;
+                loan.copy_from_slice(&message);
+                self.pending = Some(loan.begin_timeout(span)?);
+                done()
+            }
+            ("client.stream", [name, message, span]) => {
+                let client: &'static Client = *find(&mut self.clients, name)?;
+                self.parts =
+                    Some(client.stream_timeout(&answer::message(message)?, answer::span(span)?)?);
+                done()
+            }
+            ("client.send", [message, span]) => {
+                let parts =
+                    self.parts.as_mut().ok_or_else(|| Refusal::new("Usage", "no stream"))?;
+                parts.send_timeout(&answer::message(message)?, answer::span(span)?)?;
+                done()
+            }
+            ("client.finish", []) => {
+                let parts = self.parts.take().ok_or_else(|| Refusal::new("Usage", "no stream"))?;
+                self.pending = Some(parts.finish()?);
+                done()
+            }
+            ("client.let_go", []) => {
+                self.parts = None;
                 done()
             }
             ("client.next", [span]) => {
@@ -109,8 +148,29 @@ impl Services {
                 self.asked()?.wait_cancelled_until(deadline)?;
                 done()
             }
+            ("server.next_part", [span]) => {
+                let span = answer::span(span)?;
+                let request = match (&mut self.request, &mut self.stream) {
+                    (_, Some(stream)) => stream.request_mut(),
+                    (Some(request), _) => request,
+                    _ => return Err(Refusal::new("Usage", "no request")),
+                };
+                shown(request.next_part_timeout(span)?)
+            }
             ("server.reply", [message]) => {
                 self.request()?.reply(&answer::message(message)?)?;
+                done()
+            }
+            ("server.reply_loan", [message]) => {
+                let message = answer::message(message)?;
+                let mut loan = self.request()?.loan(message.len())?;
+                loan.copy_from_slice(&message);
+                loan.send()?;
+                done()
+            }
+            ("server.fail_loan", [size, why]) => {
+                let size = size.parse().map_err(|_| Refusal::new("Usage", "a number of bytes"))?;
+                self.request()?.loan(size)?.fail(why)?;
                 done()
             }
             ("server.fail", [why]) => {

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use outlive::rpc::{Call, CallError, Client, Request, Server, Service};
 use outlive::wait::WaitSet;
-use outlive::{Detail, Domain, Error, SendError, WaitStrategy};
+use outlive::{Detail, Domain, Error, RecvError, SendError, WaitStrategy};
 
 use super::number;
 use crate::message::Stamp;
@@ -205,6 +205,51 @@ impl Services {
                 let request = open.requests.pop().ok_or("has taken no request")?;
                 request.wait_cancelled().map_err(|error| error.to_string())?;
                 Ok("cancelled".to_owned())
+            }
+            // Takes all parts of what it has taken, and answers it. Answers how many parts there were,
+            // and how they ended.
+            ("parts", []) => {
+                let mut request = open.requests.pop().ok_or("has taken no request")?;
+                let mut parts = 0;
+                loop {
+                    match request.next_part() {
+                        Ok(Some(part)) => {
+                            Stamp::of(&part)?;
+                            parts += 1;
+                        }
+                        Ok(None) => {
+                            let answer = answer_to(&request, 48)?;
+                            return match request.reply(&answer) {
+                                Ok(()) | Err(SendError::Cancelled | SendError::ReceiverDied) => {
+                                    Ok(format!("{parts} ended"))
+                                }
+                                Err(other) => Err(other.to_string()),
+                            };
+                        }
+                        Err(RecvError::Cancelled) => return Ok(format!("{parts} cancelled")),
+                        Err(other) => return Err(other.to_string()),
+                    }
+                }
+            }
+            // Asks in so many parts, and waits.
+            ("upload", [sender, first, parts]) => {
+                let (sender, first) = (number(sender)?, number(first)?);
+                let message = |number| Stamp { sender, number }.message(48);
+                let client = open.client(domain, name)?;
+                let sent = client.stream(&message(first)).and_then(|mut stream| {
+                    for part in 0..number::<u64>(parts).unwrap_or(0) {
+                        match stream.send(&message(first + 1 + part)) {
+                            Ok(()) => {}
+                            Err(CallError::Answered) => break,
+                            Err(other) => return Err(other),
+                        }
+                    }
+                    stream.finish()
+                });
+                match sent {
+                    Ok(mut call) => wait(&mut call),
+                    Err(error) => outcome(Err(error)),
+                }
             }
             // Asks, and does not wait.
             ("begin", [sender, first, len]) => {

@@ -1,4 +1,4 @@
-//! Calls: made, answered (short, long, streamed, by a failure), cancelled, taken over, and places of dead clients
+//! Calls: made, in several parts, answered (short, long, streamed, by a failure), cancelled, taken over, and places of dead clients
 //! taken.
 //!
 //! Senders are 1 the victim, 2 and 3 the surviving clients.
@@ -6,6 +6,7 @@
 mod call;
 mod join;
 mod let_go;
+mod parts;
 mod reply;
 mod takeover;
 
@@ -27,6 +28,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(reply::Reply::Stream),
         Box::new(reply::Reply::Fail),
         Box::new(reply::Reply::StreamFail),
+        Box::new(parts::Parts::Send),
+        Box::new(parts::Parts::Take),
         Box::new(takeover::Takeover),
         Box::new(join::Join),
     ]

@@ -1,0 +1,351 @@
+//! The client's end of a request of several parts.
+//!
+//! 1. `parts` = {n, 0}, before the call is asked: so the server knows that parts come.
+//! 2. Fewer than eight parts lie there; else a wait, as for a reply, on `replies` and the call's owner.
+//! 3. An object of the pool, held(this thread), and the bytes.
+//! 4. In a turn: the part's place, the object's tag → the slot's, `parts` = {n, count + 1}.
+//! 5. `space` is notified. After the last part: `parts` says END, and the same.
+//!
+//! | died after | the server | the object |
+//! | --- | --- | --- |
+//! | 3 | is told that the client died | held(dead): `collect` |
+//! | 4, the tag | the same | the slot's: freed by the process that settles the slot |
+//! | 4, `parts` | takes the part first, unless the slot has been settled | the slot's, or the server's |
+//!
+//! parts.rs has the server's end. doc/protocols/rpc.md, proof/models/rpc_parts.pml.
+
+use core::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::call::{After, Ready};
+use super::client::Client;
+use super::client_call::{Call, Next};
+use super::error::CallError;
+use super::layout::{INLINE_REQUEST, RING};
+use crate::sys::robust::WakeRelay;
+use crate::{Deadline, Payload};
+
+/// Sends the parts of a request, one after the other, made by [`Client::stream`]. The server takes them
+/// by [`Request::next_part`](super::Request::next_part). Dropping it cancels the call.
+///
+/// Eight parts may be under way; then a send waits for the server. The server may reply meanwhile:
+/// [`RequestStream::call`] takes its replies. A client that waits for room and takes no replies, and a
+/// server that waits for room for its replies and takes no parts, wait for each other; deadlines and
+/// [`try_send`](RequestStream::try_send) are the way out.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-parts-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// let service = outlive::rpc::Service::<[u8], u64>::open_or_create(&domain, "store")?;
+/// let (mut server, client) = (service.server()?, service.client()?);
+/// let mut upload = client.stream(b"holiday.mp4")?;
+/// upload.send(&[7; 100_000])?;
+/// upload.send(&[8; 50_000])?;
+/// let call = upload.finish()?;
+///
+/// let mut request = server.next()?;                   // in another process, as a rule
+/// assert_eq!(*request, *b"holiday.mp4");
+/// let mut len = 0;
+/// while let Some(part) = request.next_part()? {
+///     len += part.len() as u64;
+/// }
+/// request.reply(&len)?;
+/// assert_eq!(call.wait()?.value(), 150_000);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// If the server dies, a waiting send fails at once with [`CallError::ServerDied`]. If this client dies,
+/// the server takes the parts that are there or is told at once, as when the client lets go of the call.
+#[must_use = "a stream that is dropped cancels its call"]
+pub struct RequestStream<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
+    call: Call<'c, R>,
+    client: &'c Client<Q, R>,
+    sent: u32,
+    _part: PhantomData<fn(&Q)>,
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
+    /// Sends a request of which further parts follow. The request itself is the first thing that the
+    /// server gets; the parts come one after the other, while the server works on it.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn stream(&self, request: &Q) -> Result<RequestStream<'_, Q, R>, CallError> {
+        self.stream_until(request, Deadline::NEVER)
+    }
+
+    /// Sends a request as [`Client::stream`] does, without waiting for memory or for a server.
+    ///
+    /// # Errors
+    /// The errors of [`Client::try_begin`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn try_stream(&self, request: &Q) -> Result<RequestStream<'_, Q, R>, CallError> {
+        self.stream_until(request, Deadline::at_nanos(0))
+    }
+
+    /// Sends a request as [`Client::stream`] does, waiting as long as `span` for memory or for a
+    /// server.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin_timeout`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn stream_timeout(
+        &self,
+        request: &Q,
+        span: Duration,
+    ) -> Result<RequestStream<'_, Q, R>, CallError> {
+        self.stream_until(request, Deadline::after(span))
+    }
+
+    /// Sends a request as [`Client::stream`] does, waiting until the deadline for memory or for a
+    /// server.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin_until`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn stream_until(
+        &self,
+        request: &Q,
+        deadline: Deadline,
+    ) -> Result<RequestStream<'_, Q, R>, CallError> {
+        let bytes = request.bytes();
+        let me = self.slots.me()?;
+        let call = if bytes.len() > INLINE_REQUEST {
+            self.begin_large(me, bytes, deadline, |call, number| {
+                call.words.set_parts(Ready::new(number, 0, After::More));
+            })?
+        } else {
+            let ask = || {
+                self.ask(me, bytes.len(), |call, number| {
+                    call.words.set_parts(Ready::new(number, 0, After::More));
+                    // SAFETY: the slot is free: its call is over, and the server's thread has stopped
+                    // reading and writing there. The request is short.
+                    unsafe { call.write_request(bytes) };
+                    Ok(())
+                })
+            };
+            match ask() {
+                Ok(call) => call,
+                Err(error) => self.begin_slow(me, error, deadline, ask)?,
+            }
+        };
+        Ok(RequestStream { call: call.of_parts(), client: self, sent: 0, _part: PhantomData })
+    }
+
+    /// Sends a request as [`Client::stream_until`] does; the stream, and the call that it becomes, keep
+    /// their client, and borrow nothing: for tasks and threads of their own.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin_until`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn stream_owned_until(
+        self: &Arc<Self>,
+        request: &Q,
+        deadline: Deadline,
+    ) -> Result<RequestStream<'static, Q, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        // SAFETY: an Arc's value does not move as long as an Arc of it exists. All that borrows from
+        // this is the stream and its call, which gets an Arc here, and drops it after all else; the
+        // stream's own reference is not used when it is dropped.
+        let client: &'static Client<Q, R> = unsafe { &*Arc::as_ptr(self) };
+        let mut stream = client.stream_until(request, deadline)?;
+        stream.call = stream.call.keeping(Arc::clone(self) as _);
+        Ok(stream)
+    }
+}
+
+impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
+    /// Sends a part, waiting while eight are under way, or while the service's memory is in use.
+    ///
+    /// # Errors
+    /// [`CallError::Answered`] when the server has replied already, or failed the request: see
+    /// [`RequestStream::finish`]. [`CallError::TooLarge`], after which the stream goes on; else the
+    /// errors of [`Call::next`].
+    ///
+    /// # If a process dies
+    /// If the server dies, this fails at once with [`CallError::ServerDied`].
+    pub fn send(&mut self, part: &Q) -> Result<(), CallError> {
+        self.send_until(part, Deadline::NEVER)
+    }
+
+    /// Sends a part, and never waits.
+    ///
+    /// # Errors
+    /// The errors of [`RequestStream::send`], and [`CallError::TimedOut`] when it would have to wait;
+    /// the stream goes on then.
+    ///
+    /// # If a process dies
+    /// The same as with [`RequestStream::send`].
+    pub fn try_send(&mut self, part: &Q) -> Result<(), CallError> {
+        if !self.has_room()? {
+            self.wait_for_room(None)?;
+        }
+        self.send_next(part, Deadline::at_nanos(0))
+    }
+
+    /// Sends a part, waiting as long as `span`.
+    ///
+    /// # Errors
+    /// The errors of [`RequestStream::send`], and [`CallError::TimedOut`], after which the stream goes
+    /// on.
+    ///
+    /// # If a process dies
+    /// The same as with [`RequestStream::send`].
+    pub fn send_timeout(&mut self, part: &Q, span: Duration) -> Result<(), CallError> {
+        self.send_until(part, Deadline::after(span))
+    }
+
+    /// Sends a part, waiting until the deadline.
+    ///
+    /// # Errors
+    /// The errors of [`RequestStream::send_timeout`].
+    ///
+    /// # If a process dies
+    /// The same as with [`RequestStream::send`].
+    pub fn send_until(&mut self, part: &Q, deadline: Deadline) -> Result<(), CallError> {
+        if !self.has_room()? {
+            self.wait_for_room(Some(deadline))?;
+        }
+        self.send_next(part, deadline)
+    }
+
+    /// Says that no more parts come, and returns the call, which waits for the reply. Never waits. Also
+    /// after [`CallError::Answered`] the call has the reply.
+    ///
+    /// # Errors
+    /// [`CallError::NotClient`], [`CallError::System`].
+    ///
+    /// # If a process dies
+    /// The call returns the error.
+    pub fn finish(self) -> Result<Call<'c, R>, CallError> {
+        if !self.call.is_over() {
+            let ended = Ready::new(self.call.number, self.sent, After::End);
+            let turn = self.call.client.inside(self.call.slot.slot)?;
+            self.call.slot.words.set_parts(ended);
+            drop(turn);
+            self.call.slot.words.wake_server();
+        }
+        Ok(self.call)
+    }
+
+    /// Cancels the call, and returns whether a server had begun it. If not, none will.
+    ///
+    /// # If a process dies
+    /// The same as with [`Call::cancel`].
+    pub fn cancel(self) -> bool {
+        self.call.cancel()
+    }
+
+    /// Returns the call, whose replies may be taken between two parts. A wait set takes it for them.
+    pub fn call(&mut self) -> &mut Call<'c, R> {
+        &mut self.call
+    }
+
+    /// Returns whether fewer than eight parts lie there.
+    fn has_room(&self) -> Result<bool, CallError> {
+        let (words, number) = (self.call.slot.words, self.call.number);
+        let ready = words.ready();
+        if self.call.is_over() || ready.number() == number && ready.is_end() {
+            return Err(CallError::Answered);
+        }
+        let sent = Ready::new(number, self.sent, After::More);
+        Ok(sent.beyond(words.parts_taken(number)) < RING)
+    }
+
+    /// Does steps 3 to 5.
+    fn send_next(&mut self, part: &Q, deadline: Deadline) -> Result<(), CallError> {
+        let (call, bytes) = (&self.call, part.bytes());
+        let me = call.client.me_of_owner()?;
+        let object = self.client.copied(me, bytes, deadline).map_err(|error| match error {
+            CallError::TimedOut { .. } => CallError::TimedOut { begun: call.is_begun() },
+            other => other,
+        })?;
+        let queue = &call.client.service.queue;
+        let put = call.client.inside(call.slot.slot).and_then(|_turn| {
+            call.slot.write_part(self.sent, &object, bytes.len());
+            queue.put(me, &object, call.slot.part_position(self.sent))?;
+            let sent = Ready::new(call.number, self.sent.wrapping_add(1), After::More);
+            call.slot.words.set_parts(sent);
+            Ok(())
+        });
+        if put.is_err() {
+            queue.free_held(me, &object)?;
+        }
+        put?;
+        self.sent = self.sent.wrapping_add(1);
+        call.slot.words.wake_server();
+        Ok(())
+    }
+
+    /// Waits for room. Without a deadline it does not wait.
+    #[cold]
+    fn wait_for_room(&mut self, deadline: Option<Deadline>) -> Result<(), CallError> {
+        let me = self.call.client.me_of_owner()?;
+        let words = self.call.slot.words;
+        if let Some(deadline) = deadline {
+            let changed = || !matches!(self.has_room(), Ok(false));
+            let spun = self.call.client.service.queue.spin_wait().spin_until(deadline, changed);
+            if spun && self.has_room()? {
+                return Ok(());
+            }
+        }
+        let relay = WakeRelay::begin(me.list());
+        let mut out_of_time = deadline.is_none();
+        let deadline = deadline.unwrap_or(Deadline::NEVER);
+        loop {
+            let ticket = words.replies.prepare_wait();
+            let slept = (|| {
+                if self.has_room()? {
+                    return Ok(true);
+                }
+                let seen = words.claim();
+                let next = if self.call.is_anything_ready() {
+                    // Replies that the caller has not taken: it gets them from the call, also when
+                    // their server is dead.
+                    match seen.owner() {
+                        Some(owner) if me.is_alive(owner) => Next::Watch(owner),
+                        _ => Next::Over(CallError::ServerDied { begun: true }),
+                    }
+                } else {
+                    self.call.judge(me, seen)?
+                };
+                if let Next::Over(error) = next {
+                    return Err(error);
+                }
+                if out_of_time {
+                    return Err(CallError::TimedOut { begun: self.call.is_begun() });
+                }
+                self.call.sleep(&relay, ticket, seen, next, deadline)?;
+                Ok(false)
+            })();
+            words.replies.cancel_wait(ticket);
+            if slept? {
+                return Ok(());
+            }
+            out_of_time = deadline.has_passed();
+        }
+    }
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> std::fmt::Debug for RequestStream<'_, Q, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RequestStream").field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
