@@ -54,6 +54,7 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("queue-send-batch", Off, NOTIFIED),
     ("queue-send-last", Off, NOTIFIED),
     ("queue-send-to-set", Off, NOTIFIED),
+    ("queue-send-to-large-set", Off, NOTIFIED),
     ("queue-recv", Off, NOTIFIED),
     ("queue-recv-bounded", Off, NOTIFIED),
     ("queue-join", Off, NOTIFIED),

@@ -198,15 +198,20 @@ impl Queues {
                     .map_err(|error| error.to_string())?;
                 Stamp::of(&message).map(|stamp| show(stamp, false))
             }
-            // The same, waiting in a set beside another source.
-            ["recv-in-set", name] => {
+            // The same, waiting in a set beside another source, or beside so many that the set sleeps
+            // on a doorbell.
+            [how @ ("recv-in-set" | "recv-in-large-set"), name] => {
                 let receiver = self.named(domain, name)?.receiver()?;
                 let mut set = outlive::wait::WaitSet::new(domain);
                 set.set_wait_strategy(outlive::WaitStrategy::Block);
                 let never = outlive::wait::Timer::at(Deadline::NEVER);
-                set.add(receiver)
-                    .and_then(|_| set.add(&never))
-                    .map_err(|error| error.to_string())?;
+                set.add(receiver).map_err(|error| error.to_string())?;
+                for _ in 0..if *how == "recv-in-set" { 1 } else { 120 } {
+                    set.add(&never).map_err(|error| error.to_string())?;
+                }
+                // Not dropped: the thread of the timers' section would end at any moment, and leave its
+                // token for the sweeps that the check makes.
+                let mut set = core::mem::ManuallyDrop::new(set);
                 loop {
                     set.wait().map_err(|error| error.to_string())?;
                     match receiver.try_recv() {

@@ -34,6 +34,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(send::Send::Batch),
         Box::new(send::Send::Last),
         Box::new(send::Send::ToSet),
+        Box::new(send::Send::ToLargeSet),
         Box::new(send_waiting::SendWaiting::Slot),
         Box::new(send_waiting::SendWaiting::Memory),
         Box::new(send_waiting::SendWaiting::Bounded),

@@ -31,6 +31,8 @@ pub enum Send {
     Last,
     /// Two messages to a receiver that sleeps in a wait set.
     ToSet,
+    /// Two messages to a receiver that sleeps on the doorbell of a large wait set.
+    ToLargeSet,
 }
 
 impl Send {
@@ -80,6 +82,7 @@ impl Scenario for Send {
             Send::Batch => "queue-send-batch",
             Send::Last => "queue-send-last",
             Send::ToSet => "queue-send-to-set",
+            Send::ToLargeSet => "queue-send-to-large-set",
         }
     }
 
@@ -93,6 +96,7 @@ impl Scenario for Send {
             Send::Batch => "send three messages in one step, the receiver asleep",
             Send::Last => "send 100,000 bytes for which there is room once, the receiver asleep",
             Send::ToSet => "send two messages of 48 bytes, the receiver asleep in a wait set",
+            Send::ToLargeSet => "send two messages of 48 bytes, the receiver asleep in a large set",
         }
     }
 
@@ -105,7 +109,11 @@ impl Scenario for Send {
         if *self == Send::Growing {
             world.ask("second", &format!("queue send {name} 2 1 {} 48", self.waiting())).map(drop)
         } else {
-            let recv = if *self == Send::ToSet { "recv-in-set" } else { "recv" };
+            let recv = match self {
+                Send::ToSet => "recv-in-set",
+                Send::ToLargeSet => "recv-in-large-set",
+                _ => "recv",
+            };
             world.survivor("receiver")?.tell_and_see_asleep(&format!("queue {recv} {name}"))
         }
     }
