@@ -4150,6 +4150,103 @@ uint64_t outlive_client_watch_lapses(const struct outlive_client_watch_t *watch)
 uint64_t outlive_client_watch_deaths(const struct outlive_client_watch_t *watch);
 
 /**
+ * Sends a request of which further parts follow, by `outlive_request_stream_send`. The deadline is for
+ * memory for a long request, and, with `wait_for_server`, for a server.
+ *
+ * Owner: `*stream` is the caller's, until `outlive_request_stream_finish` or
+ * `outlive_request_stream_release`.
+ *
+ * Errors: as `outlive_client_begin`.
+ */
+int outlive_client_stream(struct outlive_client_t *client,
+                          const void *data,
+                          size_t size,
+                          outlive_deadline_t deadline,
+                          struct outlive_request_stream_t **stream);
+
+/**
+ * Sends a part of a request, waiting until the deadline while eight are under way, or while the
+ * service's memory is in use.
+ *
+ * Errors: ESHUTDOWN: the server has replied already, or failed the request, and takes no more parts;
+ * `outlive_request_stream_finish` returns the call, which has the reply. ETIMEDOUT, also with
+ * OUTLIVE_TRY, and EMSGSIZE, after which the stream goes on. Otherwise as `outlive_client_call`.
+ *
+ * If the server dies, the call returns ECONNRESET or EPIPE at once.
+ */
+int outlive_request_stream_send(struct outlive_request_stream_t *stream,
+                                const void *data,
+                                size_t size,
+                                outlive_deadline_t deadline);
+
+/**
+ * Returns a reply that the server has sent before it has all parts, as `outlive_call_next`.
+ *
+ * Owner: `*reply` is the caller's, until `outlive_reply_release`.
+ *
+ * Errors: as `outlive_call_next`.
+ */
+int outlive_request_stream_next(struct outlive_request_stream_t *stream,
+                                outlive_deadline_t deadline,
+                                struct outlive_reply_t **reply);
+
+/**
+ * Says that no more parts come, and returns the call, which waits for the reply. Never waits.
+ *
+ * Owner: the stream is consumed, also by a call that fails; `*call` is the caller's, until
+ * `outlive_call_release`.
+ *
+ * Errors: EPERM, EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ */
+int outlive_request_stream_finish(struct outlive_request_stream_t *stream, struct outlive_call_t **call);
+
+/**
+ * Drops a stream: its call is cancelled. Passing NULL has no effect.
+ */
+void outlive_request_stream_release(struct outlive_request_stream_t *stream);
+
+/**
+ * Returns the next part of a request, waiting for it until the deadline; `*part` is NULL when there
+ * are no more. A request that was not sent by `outlive_client_stream` has none.
+ *
+ * Owner: `*part` is the caller's, until `outlive_part_release`.
+ *
+ * Errors: ECANCELED: no client waits for a reply any more; it let go of the call, or died. ETIMEDOUT;
+ * EAGAIN with OUTLIVE_TRY. EPERM, EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ *
+ * If the client dies, the call returns ECANCELED at once.
+ */
+int outlive_request_next_part(struct outlive_request_t *request,
+                              outlive_deadline_t deadline,
+                              struct outlive_part_t **part);
+
+/**
+ * Returns the next part of the request to which a stream replies, as `outlive_request_next_part`.
+ *
+ * Owner: `*part` is the caller's, until `outlive_part_release`.
+ *
+ * Errors: as `outlive_request_next_part`.
+ */
+int outlive_stream_next_part(struct outlive_stream_t *stream,
+                             outlive_deadline_t deadline,
+                             struct outlive_part_t **part);
+
+/**
+ * Returns a part's bytes. NULL for NULL. Owner: the part.
+ */
+const void *outlive_part_data(const struct outlive_part_t *part);
+
+/**
+ * Returns how many bytes a part has. 0 for NULL.
+ */
+size_t outlive_part_size(const struct outlive_part_t *part);
+
+/**
+ * Frees a part. Passing NULL has no effect.
+ */
+void outlive_part_release(struct outlive_part_t *part);
+
+/**
  * Opens the pool of that name, or makes it. `options` NULL: none is set.
  *
  * Owner: `*pool` is the caller's, until `outlive_pool_close`.

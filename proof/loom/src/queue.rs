@@ -25,6 +25,8 @@ mod room;
 mod send;
 #[path = "../../../crates/outlive/src/queue/senders.rs"]
 mod senders;
+#[path = "../../../crates/outlive/src/queue/spare.rs"]
+mod spare;
 #[path = "../../../crates/outlive/src/queue/sweep.rs"]
 mod sweep;
 #[path = "../../../crates/outlive/src/queue/task_table.rs"]

@@ -1,10 +1,10 @@
 //! What the layer above uses of a queue: its ends, its server, its eventcounts, and its pool for
 //! long requests and replies.
 
-use super::Queue;
 use super::inner::AnnexBytes;
 use super::room::wait_for_memory;
 use super::sweep::collect_objects;
+use super::{Inner, Queue};
 use crate::claim::{Role, Standing};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::{ObjectRef, Tag};
@@ -214,5 +214,34 @@ impl Queue {
             ring.head().room.notify_all();
         }
         Ok(is_there)
+    }
+}
+
+impl Inner {
+    /// Frees the memory that this process keeps for its next long message.
+    #[cold]
+    pub(super) fn give_up_spare(&self, process: TokenId) {
+        if let Some(object) = self.spare.give_up(process) {
+            // Damaged: there is nothing to free.
+            let _ = self.free_owned(&object, process);
+        }
+    }
+
+    /// Frees an object that is that process's.
+    pub(super) fn free_owned(&self, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
+        let ring = &self.ring;
+        if ring.pool.free_owned(&ring.segment, object, process)? {
+            // A sender may wait for that memory.
+            ring.head().room.notify_all();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(process) = self.registry.process_token_if_any() {
+            self.give_up_spare(process);
+        }
     }
 }

@@ -5,11 +5,10 @@ use std::sync::OnceLock;
 use super::ring::Ring;
 use super::spare::Spare;
 use crate::claim::{Role, RoleState, Standing};
-use crate::liveness::{Registry, TokenId};
-use crate::pool::ObjectRef;
+use crate::liveness::Registry;
 use crate::segment::Segment;
 use crate::wake::SpinWait;
-use crate::{Deadline, Error, SendError};
+use crate::{Deadline, SendError};
 
 /// Returns how many bytes of another layer's words exist that begin there.
 pub(crate) type AnnexBytes = fn(&Segment, u64) -> u64;
@@ -28,34 +27,7 @@ pub(crate) struct Inner {
     pub(super) spare: Spare,
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        if let Some(process) = self.registry.process_token_if_any() {
-            self.give_up_spare(process);
-        }
-    }
-}
-
 impl Inner {
-    /// Frees the memory that this process keeps for its next long message.
-    #[cold]
-    pub(super) fn give_up_spare(&self, process: TokenId) {
-        if let Some(object) = self.spare.give_up(process) {
-            // Damaged: there is nothing to free.
-            let _ = self.free_owned(&object, process);
-        }
-    }
-
-    /// Frees an object that is that process's.
-    pub(super) fn free_owned(&self, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
-        let ring = &self.ring;
-        if ring.pool.free_owned(&ring.segment, object, process)? {
-            // A sender may wait for that memory.
-            ring.head().room.notify_all();
-        }
-        Ok(())
-    }
-
     /// Waits a moment without sleeping, if there is time to wait; returns whether `done` did.
     #[cold]
     pub(super) fn spin(&self, deadline: Option<Deadline>, done: impl FnMut() -> bool) -> bool {

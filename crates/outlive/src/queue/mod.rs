@@ -51,5 +51,6 @@ pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 pub(crate) use plan::Annex;
 pub use queue::{Counters, Queue, QueueOptions};
+pub(crate) use spare::suits;
 pub(crate) use sweep::sweep;
 pub use tasks::Tasks;

@@ -58,7 +58,7 @@ impl Spare {
     #[inline]
     pub(super) fn take(&self, len: usize, process: TokenId) -> Option<ObjectRef> {
         let mut kept = self.kept.try_lock().ok()?;
-        kept.take_if(|(object, owner)| *owner == process && object.suits(len))
+        kept.take_if(|(object, owner)| *owner == process && suits(object, len))
             .map(|(object, _)| object)
     }
 
@@ -67,4 +67,11 @@ impl Spare {
     pub(super) fn give_up(&self, process: TokenId) -> Option<ObjectRef> {
         self.kept.try_lock().ok()?.take_if(|(_, owner)| *owner == process).map(|(object, _)| object)
     }
+}
+
+/// Returns whether a message of so many bytes may take that object's memory: it fits, and leaves not
+/// much of it unused.
+#[inline]
+pub(crate) fn suits(object: &ObjectRef, len: usize) -> bool {
+    (object.capacity / 4..=object.capacity).contains(&(len as u64))
 }

@@ -30,6 +30,7 @@ use super::reply::{Bytes, Reply};
 use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
+use crate::queue::suits;
 use crate::sys::robust::WakeRelay;
 use crate::{Error, Payload, RecvError, SendError};
 
@@ -223,7 +224,7 @@ impl RawRequest {
     fn reply(mut self, answer: &[u8]) -> Result<(), SendError> {
         match &self.payload {
             Bytes::Object(request)
-                if answer.len() > INLINE && request.object().suits(answer.len()) =>
+                if answer.len() > INLINE && suits(request.object(), answer.len()) =>
             {
                 self.reply_in_place(answer)?;
             }

@@ -32,29 +32,20 @@ impl RawWriter {
         Ok(RawWriter { inner, role })
     }
 
-    /// Goes on as the writer in the calling thread, whichever it was before.
-    #[inline]
-    fn enter_as(&mut self) -> Result<Me, SendError> {
-        let inner = &*self.inner;
-        let me = inner.registry.me().map_err(SendError::System)?;
-        if !self.role.is_inside(me) {
-            // Another thread has the writer now.
-            self.role = self.role.enter(inner.role(), me).ok_or(SendError::NotOwner)?;
-        }
-        Ok(me)
-    }
-
     /// Returns the state, of which the calling thread is the writer.
     pub(super) fn enter(&mut self) -> Result<&Inner, SendError> {
-        self.enter_as()?;
-        Ok(&self.inner)
+        let inner = &*self.inner;
+        let me = inner.registry.me().map_err(SendError::System)?;
+        go_on_in(&mut self.role, inner, me)?;
+        Ok(inner)
     }
 
     /// Sets the value and returns its version.
     #[inline]
     pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SendError> {
-        let me = self.enter_as()?;
         let inner = &*self.inner;
+        let me = inner.registry.me().map_err(SendError::System)?;
+        go_on_in(&mut self.role, inner, me)?;
         let capacity = inner.buffers.capacity();
         if bytes.len() > capacity || inner.buffers.is_fixed() && bytes.len() != capacity {
             return Err(inner.wrong_length(bytes.len()));
@@ -67,6 +58,16 @@ impl RawWriter {
         inner.publish(Latest::new(version, buffer));
         Ok(version)
     }
+}
+
+/// Goes on as the writer in the calling thread, whichever it was before.
+#[inline]
+fn go_on_in(role: &mut HeldRole, inner: &Inner, me: Me) -> Result<(), SendError> {
+    if !role.is_inside(me) {
+        // Another thread has the writer now.
+        *role = role.enter(inner.role(), me).ok_or(SendError::NotOwner)?;
+    }
+    Ok(())
 }
 
 impl Drop for RawWriter {

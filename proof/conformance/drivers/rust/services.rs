@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::task::Poll;
 
 use outlive::rpc::{
-    Call, CallError, Client, ClientEvent, ClientWatch, Part, Request, RequestStream, Server, Service,
-    Stream,
+    Call, CallError, Client, ClientEvent, ClientWatch, Part, Request, RequestStream, Server,
+    Service, Stream,
 };
 use outlive::{Deadline, Domain};
 

@@ -8,6 +8,7 @@ use std::sync::{Arc as StdArc, OnceLock};
 use loom::thread;
 
 use super::ring::Ring;
+use super::spare::Spare;
 use super::{Inner, Receiver, Sender};
 use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::shim::explore;
@@ -22,7 +23,8 @@ fn world(first: usize, regions: usize) -> StdArc<Inner> {
     let ring = Ring::new(first, regions);
     let (spin_wait, need_receiver, keeps) = (SpinWait::new(), false, false);
     let annex_bytes = OnceLock::new();
-    StdArc::new(Inner { ring, registry, spin_wait, need_receiver, keeps, annex_bytes })
+    let spare = Spare::new(0);
+    StdArc::new(Inner { ring, registry, spin_wait, need_receiver, keeps, annex_bytes, spare })
 }
 
 /// The calling thread is number `n`, in a process of its own; its list lives as long as the test.

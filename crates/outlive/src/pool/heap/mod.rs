@@ -101,15 +101,6 @@ pub(crate) struct ObjectRef {
     pub(in crate::pool) tag_at: u64,
 }
 
-impl ObjectRef {
-    /// Returns whether a message of so many bytes may take the memory of another: it fits, and leaves
-    /// not much of it unused.
-    #[inline]
-    pub(crate) fn suits(&self, len: usize) -> bool {
-        (self.capacity / 4..=self.capacity).contains(&(len as u64))
-    }
-}
-
 impl Heap {
     /// Bytes of the control table that exist from the beginning: enough for the first spans.
     pub(crate) const FIRST_CONTROL: u64 = PAGE;
