@@ -368,9 +368,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// Follows what becomes of the clients: which of them live and have done nothing for `lease`, and
     /// which have died. It tells nothing of clients that are dead by now.
     ///
-    /// A client does something when it makes a call, takes a reply of a stream, or
-    /// [asserts](Client::assert_liveliness) that it is there. One that only waits for a reply does
-    /// nothing.
+    /// A client does something when it makes a call, sends a part of a request, takes a reply of a
+    /// stream, or [asserts](Client::assert_liveliness) that it is there. One that only waits for a
+    /// reply does nothing.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-watch-clients-{}", std::process::id()));
