@@ -157,8 +157,65 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         Ok(RequestStream { call, client, sent: 0, ended: None, _part: PhantomData })
     }
 
-    /// Sends a request as [`Client::stream_until`] does; the stream, and the call that it becomes, keep
-    /// their client, and borrow nothing: for tasks and threads of their own.
+    /// Sends a request as [`Client::stream`] does; the stream, and the call that it becomes, keep their
+    /// client, and borrow nothing: for tasks and threads of their own.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn stream_owned(
+        self: &Arc<Self>,
+        request: &Q,
+    ) -> Result<RequestStream<'static, Q, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        self.stream_owned_until(request, Deadline::NEVER)
+    }
+
+    /// Sends a request as [`Client::stream_owned`] does, without waiting.
+    ///
+    /// # Errors
+    /// The errors of [`Client::try_begin`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn try_stream_owned(
+        self: &Arc<Self>,
+        request: &Q,
+    ) -> Result<RequestStream<'static, Q, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        self.stream_owned_until(request, Deadline::at_nanos(0))
+    }
+
+    /// Sends a request as [`Client::stream_owned`] does, waiting as long as `span` for memory or for a
+    /// server.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin_timeout`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn stream_owned_timeout(
+        self: &Arc<Self>,
+        request: &Q,
+        span: Duration,
+    ) -> Result<RequestStream<'static, Q, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        self.stream_owned_until(request, Deadline::after(span))
+    }
+
+    /// Sends a request as [`Client::stream_owned`] does, waiting until the deadline for memory or for a
+    /// server.
     ///
     /// # Errors
     /// The errors of [`Client::begin_until`].

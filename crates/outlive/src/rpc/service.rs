@@ -89,8 +89,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
     /// Sets the most bytes that requests and replies may take together, records included, besides
     /// 24 KiB for each client. 64 KiB to 6 GiB; default for a new service: 1 GiB. The file may take
     /// up to 64 KiB more for each 2 MiB of it, where memory of short messages is reused for long
-    /// ones. A process that has read a long message keeps its memory for the next one that it writes:
-    /// one of up to 64 KiB, and of up to a 4,096th of these bytes.
+    /// ones.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self
