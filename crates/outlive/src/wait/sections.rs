@@ -56,7 +56,8 @@ pub(super) struct Sections {
     bell: Arc<AtomicU32>,
     /// The sources that need no section.
     rung: Option<RungList>,
-    /// It has asked for a doorbell. If none was free, it has sections for good.
+    /// It has asked for a doorbell. If none was free, it has sections for good; if it had no use for
+    /// it, and gave it back, it asks again.
     has_asked: bool,
     many: WaitList,
     sections: Vec<Section>,
@@ -166,6 +167,12 @@ impl Sections {
         deadline: Deadline,
         mut found: impl FnMut(u64, Readiness),
     ) -> Result<bool, Errno> {
+        // Other sets have the doorbells of all its queues, or the queues were removed: it leaves its
+        // own to a set that has use for it.
+        if let Some(rung) = self.rung.take_if(|rung| rung.is_empty()) {
+            rung.end();
+            self.has_asked = false;
+        }
         loop {
             // Acquire pairs with `ring`: a section that has rung by now is seen unarmed.
             let seen = self.bell.load(Ordering::Acquire);
