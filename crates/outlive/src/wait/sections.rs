@@ -176,8 +176,7 @@ impl Sections {
         loop {
             // Acquire pairs with `ring`: a section that has rung by now is seen unarmed.
             let seen = self.bell.load(Ordering::Acquire);
-            let mut is_any_ready =
-                self.rung.as_mut().is_some_and(|rung| rung.look(|key, what| found(key, what)));
+            let mut is_any_ready = self.rung.as_mut().is_some_and(|rung| rung.look(&mut found));
             self.turn = (self.turn + 1) % self.sections.len().max(1);
             for section in self.sections[self.turn..].iter().chain(&self.sections[..self.turn]) {
                 if section.waiter.is_armed() {
@@ -198,7 +197,7 @@ impl Sections {
 
     /// Sleeps until a section rings, or a notifier raises the doorbell.
     fn sleep(&mut self, seen: u32, deadline: Deadline) -> Result<(), Errno> {
-        let bell = Watch { word: &*self.bell, expected: seen };
+        let bell = Watch { word: &self.bell, expected: seen };
         let Some(rung) = self.rung.as_mut().filter(|rung| !rung.is_empty()) else {
             return futex::wait_any(&[bell], 0, deadline).map(drop);
         };
