@@ -355,14 +355,16 @@ impl Call {
             let Some(mut begun) = self.begun.lock_until(py, until)? else {
                 return Err(CallError::TimedOut { begun: false }.raise(py));
             };
-            let begun = begun.as_mut();
-            let begun = begun.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
-            let Pending::Parts(parts) = &mut begun.pending else { return Err(no_parts()) };
+            let inside = begun.as_mut();
+            let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
+            let Pending::Parts(parts) = &mut inside.pending else { return Err(no_parts()) };
             let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
             match detached(py, || parts.send_until(&bytes, slice)) {
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
                 other => return other.raised(py),
             }
+            // Outside: a handler may cancel the call.
+            drop(begun);
             py.check_signals()?;
         }
     }
@@ -373,7 +375,13 @@ impl Call {
         let begun =
             begun.as_mut().ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
         match std::mem::replace(&mut begun.pending, Pending::Lost) {
-            Pending::Parts(parts) => begun.pending = Pending::Call(parts.finish().raised(py)?),
+            Pending::Parts(parts) => match parts.finish() {
+                Ok(call) => begun.pending = Pending::Call(call),
+                Err(error) => {
+                    begun.failed = Some(error.clone());
+                    return Err(error.raise(py));
+                }
+            },
             other => {
                 begun.pending = other;
                 return Err(no_parts());

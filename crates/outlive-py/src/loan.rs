@@ -49,6 +49,10 @@ pub(crate) struct Loan {
     of: Named,
 }
 
+fn over() -> PyErr {
+    PyRuntimeError::new_err("the loan was published or given back already")
+}
+
 impl Loan {
     pub(crate) fn new(
         mut loan: topic::Loan,
@@ -81,7 +85,6 @@ impl Loan {
     }
 
     fn put(&self, py: Python<'_>) -> PyResult<u64> {
-        let over = || PyRuntimeError::new_err("the loan was published or given back already");
         if !self.is_there.load(Ordering::Acquire) {
             return Err(over());
         }
@@ -141,6 +144,9 @@ impl Loan {
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if !slf.get().is_there.load(Ordering::Acquire) {
+            return Err(over());
+        }
         slf.get().memory.show(slf.as_any())
     }
 

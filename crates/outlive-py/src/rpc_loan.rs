@@ -169,6 +169,9 @@ impl RequestLoan {
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if !slf.get().unsent.is_there() {
+            return Err(over());
+        }
         slf.get().memory.show(slf.as_any())
     }
 
@@ -248,24 +251,31 @@ impl LentPart {
 }
 
 impl ReplyLoan {
-    /// `request` returns the request, which is answered by the loan from then on.
+    /// `take` returns the request, which is answered by the loan from then on; after an error
+    /// `put_back` gets it again.
     pub(crate) fn new(
         py: Python<'_>,
-        request: impl FnOnce() -> PyResult<rpc::Request>,
+        take: impl FnOnce() -> PyResult<rpc::Request>,
+        put_back: impl FnOnce(rpc::Request),
         shape: Shape,
         of: &Named,
         types: &Both,
     ) -> PyResult<ReplyLoan> {
         let len = length(py, &shape.layout)?;
         types.reply.check(len)?;
-        let request = request()?;
+        let request = take()?;
         let mapping = Box::new(request.mapping());
         let (unsent, data, own) = if len < LONG {
             let mut own = short(len);
             (LentReply::Short(request), own.as_mut_ptr().cast(), Some(own))
         } else {
-            let lent = detached(py, || request.loan(len));
-            let mut loan = lent.map_err(|error| reply_failed(py, error))?;
+            let mut loan = match detached(py, || request.loan_or_keep(len)) {
+                Ok(loan) => loan,
+                Err((error, request)) => {
+                    put_back(request);
+                    return Err(reply_failed(py, error));
+                }
+            };
             let data = loan.as_mut_ptr();
             (LentReply::Long(loan), data, None)
         };
@@ -305,6 +315,9 @@ impl ReplyLoan {
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if !slf.get().part.unsent.is_there() {
+            return Err(over());
+        }
         slf.get().part.memory.show(slf.as_any())
     }
 

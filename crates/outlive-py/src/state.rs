@@ -198,7 +198,8 @@ impl State {
         if inside.as_ref().is_some_and(|(of, _)| *of == process()) {
             return Ok(true);
         }
-        let taken = wait(py, until, |deadline| state.wait_to_write_until(deadline).transpose())?;
+        let taken = inside
+            .wait(py, until, |_, deadline| state.wait_to_write_until(deadline).transpose())?;
         let Some(writer) = taken.transpose().raised(py)? else { return Ok(false) };
         *inside = Some((process(), writer));
         Ok(true)

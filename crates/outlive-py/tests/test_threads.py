@@ -356,6 +356,18 @@ def test_a_state_and_a_set(folder):
     assert len(waiting) == 0
 
 
+def test_a_state_that_a_thread_waits_to_write_can_be_closed(folder, start):
+    program = start("theirs = State('mode', 8, folder); theirs.set(b'theirs'); say('writes'); time.sleep(60)")
+    program.line()
+    mode = State("mode", 8, folder)
+    closing = threading.Timer(0.05, mode.close)
+    closing.start()
+    with pytest.raises(ValueError, match="closed"):
+        mode.wait_to_write()
+    closing.join(10)
+    assert not closing.is_alive()
+
+
 @pytest.mark.parametrize(
     "thing, wait, use",
     [

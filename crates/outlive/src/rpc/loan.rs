@@ -363,8 +363,17 @@ impl<Q: Payload + ?Sized, T: Plain> Request<Q, [T]> {
     /// # If a process dies
     /// See [`ReplyLoan`].
     pub fn loan(self, count: usize) -> Result<ReplyLoan<Q, [T]>, SendError> {
-        let len = bytes_of::<T>(count)?;
-        self.lend(len)
+        self.loan_or_keep(count).map_err(|(error, _)| error)
+    }
+
+    /// Lends memory for a reply as [`Request::loan`] does; after an error the caller has the request
+    /// again, to answer it in another way: for bindings.
+    #[doc(hidden)]
+    pub fn loan_or_keep(self, count: usize) -> Result<ReplyLoan<Q, [T]>, (SendError, Self)> {
+        match bytes_of::<T>(count) {
+            Ok(len) => self.lend(len),
+            Err(error) => Err((error, self)),
+        }
     }
 }
 
@@ -377,17 +386,20 @@ impl<Q: Payload + ?Sized, T: Plain> Request<Q, T> {
     /// # If a process dies
     /// See [`ReplyLoan`].
     pub fn loan_value(self) -> Result<ReplyLoan<Q, T>, SendError> {
-        self.lend(size_of::<T>())
+        self.lend(size_of::<T>()).map_err(|(error, _)| error)
     }
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
-    fn lend(self, len: usize) -> Result<ReplyLoan<Q, R>, SendError> {
+    fn lend(self, len: usize) -> Result<ReplyLoan<Q, R>, (SendError, Self)> {
         const { assert!(R::METADATA.align <= MOST_ALIGNED, "no object is aligned to more") };
         let place = if len <= INLINE && R::METADATA.align <= 8 {
             Place::short(len)
         } else {
-            Place::Long(self.raw.lend(len)?)
+            match self.raw.lend(len) {
+                Ok(object) => Place::Long(object),
+                Err(error) => return Err((error, self)),
+            }
         };
         Ok(ReplyLoan { request: self, place, _reply: PhantomData })
     }
