@@ -366,10 +366,12 @@ impl Call {
             // Outside: a handler may cancel the call.
             drop(begun);
             py.check_signals()?;
+            self.begun.let_others_in(py);
         }
     }
 
-    /// Says that no more parts of the request come: for a call that ``Client.stream`` returned.
+    /// Says that no more parts of the request come: for a call that ``Client.stream`` returned. A server
+    /// that takes all parts before it replies waits for that, and so does the call's ``result``.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         let Some(mut begun) = self.begun.lock_until(py, Until::NEVER)? else { return Ok(()) };
         let begun =

@@ -88,9 +88,9 @@ impl Loan {
         if !self.is_there.load(Ordering::Acquire) {
             return Err(over());
         }
-        let inside = self.publisher.lock(py)?;
+        let mut inside = self.publisher.lock(py)?;
         // Interrupted or timed out: the loan is still there, and may be published later.
-        make_way(py, &inside, Until::timeout(self.timeout)?)?;
+        make_way(py, &mut inside, Until::timeout(self.timeout)?)?;
         if !self.take() {
             return Err(over());
         }

@@ -50,7 +50,7 @@ pub(crate) struct Request {
     /// The bytes where they lie, once a view was asked for, or the request was answered.
     bytes: OnceLock<rpc::Reply>,
     layout: Layout,
-    /// Locked for a moment, never during a wait. It has the bytes as long as `bytes` has not.
+    /// Locked for a moment; by a wait for a part for [`MOMENT`] at a time. It has the bytes as long as `bytes` has not.
     request: Mutex<Option<rpc::Request>>,
     /// What `stream` returned: when a `with` block of the request's raises, that ends, too.
     stream: OnceLock<Weak<Replies>>,

@@ -104,7 +104,11 @@ impl Stream {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let until = Until::timeout(timeout)?;
+        let mut is_first = true;
         part_of(py, until, |deadline| {
+            if !std::mem::replace(&mut is_first, false) {
+                self.replies.0.let_others_in(py);
+            }
             let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
                 return Ok(Ok(Poll::Pending));
             };
