@@ -86,7 +86,8 @@ pub unsafe extern "C" fn outlive_request_stream_next(
         // SAFETY: the C caller passes a place for `reply` and a live stream that no other thread
         // uses.
         let (out, stream) = unsafe { (handle_out(reply)?, borrow_mut(stream, "a stream")?) };
-        next_reply(stream.0.call(), deadline, out)
+        // SAFETY: the call stays in the stream.
+        next_reply(unsafe { stream.0.call_mut() }, deadline, out)
     })
 }
 
@@ -172,7 +173,9 @@ pub unsafe extern "C" fn outlive_stream_next_part(
     entry(|| {
         // SAFETY: the C caller passes a place for `part` and a live stream that no other thread uses.
         let (out, stream) = unsafe { (handle_out(part)?, borrow_mut(stream, "a stream")?) };
-        if let Some(part) = next_part(stream.0.request_mut(), deadline)? {
+        // SAFETY: the request stays in the stream.
+        let request = unsafe { stream.0.request_mut() };
+        if let Some(part) = next_part(request, deadline)? {
             out.put(Box::into_raw(Box::new(outlive_part_t(part))));
         }
         Ok(())

@@ -287,6 +287,7 @@ impl From<RecvError> for Failure {
             RecvError::TooManyHeld => Code::NoSpace,
             RecvError::Encoding(_) => Code::BadInput,
             RecvError::Closed => Code::Done,
+            RecvError::Cancelled => Code::System,
             RecvError::NotOwner => Code::Busy,
             RecvError::Damaged(_) => Code::Damaged,
             RecvError::System(inner) => code_of(inner),

@@ -49,7 +49,8 @@ impl Pending {
     fn call(&mut self) -> Option<&mut rpc::Call<'static>> {
         match self {
             Pending::Call(call) => Some(call),
-            Pending::Parts(parts) => Some(parts.call()),
+            // SAFETY: the call stays in the stream; what is returned borrows from it.
+            Pending::Parts(parts) => Some(unsafe { parts.call_mut() }),
             Pending::Lost => None,
         }
     }

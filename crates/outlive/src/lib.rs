@@ -89,6 +89,7 @@ mod claim;
 pub mod config;
 pub mod describe;
 mod domain;
+mod durability;
 mod error;
 pub mod futex;
 mod inspect;

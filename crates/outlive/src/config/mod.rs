@@ -41,7 +41,7 @@ mod value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::topic::Durability;
+use crate::durability::Durability;
 use crate::{Error, WaitStrategy};
 
 pub use read::check_file;

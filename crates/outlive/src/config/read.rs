@@ -8,9 +8,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Profile, Setting, value};
+use crate::durability::Durability;
 use crate::segment::check_name;
 use crate::sys::file;
-use crate::topic::Durability;
 use crate::{Error, WaitStrategy};
 
 /// A longer file is no configuration.

@@ -67,7 +67,7 @@ impl Domain {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-kind-of-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
-    /// outlive::sync::Mutex::open_or_create(&domain, "total", 0_u64)?;
+    /// outlive::sync::Mutex::<u64>::options(0).open_or_create(&domain, "total")?;
     /// assert_eq!(domain.kind_of("total")?, outlive::Kind::Mutex);
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), outlive::Error>(())

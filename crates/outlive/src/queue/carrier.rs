@@ -173,16 +173,24 @@ impl Queue {
     /// Keeps an object of that process's for its next long message, or frees it.
     #[inline]
     pub(crate) fn keep_owned(&self, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
-        if self.inner.spare.keep(*object, process) {
+        let inner = &*self.inner;
+        // A process that waits for memory gets this. One that begins to wait meanwhile looks at the
+        // tags, and frees it itself.
+        let is_wanted = inner.ring.head().room.look().0;
+        let note = || inner.swap_tag(object, Tag::Owned(process), Tag::Cached(process));
+        if !is_wanted && inner.spare.keep(*object, process, note) {
             return Ok(());
         }
         self.free_owned(object, process)
     }
 
-    /// Returns the object that has been kept, which is that process's, if so many bytes suit it.
+    /// Returns the object that has been kept, which is that process's again, if so many bytes suit it.
     #[inline]
     pub(crate) fn take_kept(&self, len: usize, process: TokenId) -> Option<ObjectRef> {
-        self.inner.spare.take(len, process)
+        let object = self.inner.spare.take(len, process)?;
+        // Else a process that was short of memory has freed it.
+        let is_ours = self.inner.swap_tag(&object, Tag::Cached(process), Tag::Owned(process));
+        is_ours.then_some(object)
     }
 
     /// Frees the object that has been kept, if there is one.
@@ -221,10 +229,17 @@ impl Inner {
     /// Frees the memory that this process keeps for its next long message.
     #[cold]
     pub(super) fn give_up_spare(&self, process: TokenId) {
-        if let Some(object) = self.spare.give_up(process) {
-            // Damaged: there is nothing to free.
+        let Some(object) = self.spare.give_up(process) else { return };
+        // Else a process that was short of memory has freed it; or its tag is damaged.
+        if self.swap_tag(&object, Tag::Cached(process), Tag::Owned(process)) {
             let _ = self.free_owned(&object, process);
         }
+    }
+
+    /// Changes an object's tag, if it is that one.
+    #[inline]
+    fn swap_tag(&self, object: &ObjectRef, from: Tag, to: Tag) -> bool {
+        self.ring.pool.retag(&self.ring.segment, object, from, to) == Ok(true)
     }
 
     /// Frees an object that is that process's.

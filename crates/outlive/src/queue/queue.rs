@@ -403,7 +403,7 @@ impl<M: Payload + ?Sized> Queue<M> {
         let spin_wait = SpinWait::new();
         spin_wait.set(wait);
         let annex_bytes = OnceLock::new();
-        let spare = Spare::new(ring.segment.header().max_bytes());
+        let spare = Spare::default();
         let inner =
             Arc::new(Inner { ring, registry, spin_wait, need_receiver, keeps, annex_bytes, spare });
         note_opened(registry.index, &inner);

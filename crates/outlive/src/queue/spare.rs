@@ -5,49 +5,52 @@
 //! so two processes that call each other with messages of like length allocate and free nothing, and
 //! each writes where its own processor has read last.
 //!
-//! | the object is | next; after a death here |
+//! | its tag | which process goes on; a death here |
 //! | --- | --- |
-//! | kept: owned(process), like a loan that is not written | a loan, or free, when the last handle of the queue is dropped in this process; `collect` frees it once the last thread of the process has ended |
+//! | cached(process) | that process, when it writes a long message that suits the object: → owned. When it drops its last handle of the queue: free |
+//! | | a process that finds no memory: free. So what is kept stands in no message's way |
+//! | | the process dead: a sweep, or the next process that finds no memory: free |
 //!
-//! Another process sees a loan. It cannot have that memory back while this one lives, or is
-//! stopped; so an object is kept only if those of a thousand processes together are no more than a
-//! quarter of the queue's memory, and none of more than 64 KiB.
+//! Each step is a compare-exchange of the tag from the very word that was seen, and no process
+//! writes there before it has made that step. A process that is stopped here keeps nothing from the
+//! others.
 
 use std::sync::Mutex;
 
 use crate::liveness::TokenId;
 use crate::pool::ObjectRef;
 
-/// The largest object that is kept, in bytes.
+/// The largest object that is kept, in bytes: for longer ones what a message's bytes cost is more.
 const LARGEST: u64 = 64 << 10;
-/// How many processes may keep one, so that a quarter of the memory suffices: a service's clients.
-const MOST_KEPT: u64 = 1024;
 
 /// See the file's head.
+#[derive(Default)]
 pub(super) struct Spare {
     /// No thread waits for this lock: one that does not get it at once allocates or frees.
     kept: Mutex<Option<Kept>>,
-    /// The largest object that is kept here, in bytes.
-    largest: u64,
 }
 
 /// An object, and the process whose it is: a forked child inherits this, and not the object.
 type Kept = (ObjectRef, TokenId);
 
 impl Spare {
-    /// `memory`: how many bytes the queue may have.
-    pub(super) fn new(memory: u64) -> Spare {
-        Spare { kept: Mutex::new(None), largest: LARGEST.min(memory / 4 / MOST_KEPT) }
-    }
-
-    /// Keeps that process's object, which it does not use any more; returns whether it does.
+    /// Keeps that process's object, which it does not use any more, if `note` can be made of that in
+    /// its tag; returns whether it does.
     #[inline]
-    pub(super) fn keep(&self, object: ObjectRef, process: TokenId) -> bool {
-        if object.capacity > self.largest {
+    pub(super) fn keep(
+        &self,
+        object: ObjectRef,
+        process: TokenId,
+        note: impl FnOnce() -> bool,
+    ) -> bool {
+        if object.capacity > LARGEST {
             return false;
         }
         let Ok(mut kept) = self.kept.try_lock() else { return false };
         if kept.is_some_and(|(_, owner)| owner == process) {
+            return false;
+        }
+        if !note() {
             return false;
         }
         *kept = Some((object, process));

@@ -16,15 +16,16 @@ use crate::shim::{AtomicU64, Ordering, fence};
 
 /// Frees what dead processes left in the pool.
 pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Collected, Error> {
-    collect_and_keep(ring, me, dry_run, &mut Vec::new())
+    collect_and_keep(ring, me, dry_run, !dry_run, &mut Vec::new())
 }
 
-/// Does the same. The names of dead processes that own objects, and of which a thread may still run,
+/// Does the same, with what living processes keep for their next messages only if `with_kept`. The names of dead processes that own objects, and of which a thread may still run,
 /// stay, and go into `kept`.
 fn collect_and_keep(
     ring: &Ring,
     me: Me,
     dry_run: bool,
+    with_kept: bool,
     kept: &mut Vec<TokenId>,
 ) -> Result<Collected, Error> {
     let ends = Ends::new(me.registry, ring.segment.facts()?.identity());
@@ -41,6 +42,8 @@ fn collect_and_keep(
                 Message::BeingTaken
             }
         },
+        // Nobody writes there before the process has made it its own again.
+        Tag::Cached(process) if with_kept || !me.is_alive(process) => Message::Gone,
         _ => Message::There,
     })
 }
@@ -150,7 +153,7 @@ pub(crate) fn sweep(
         }
     }
     claims += sweep_ends(inner, me, dry_run, kept);
-    let found = collect_and_keep(ring, me, dry_run, kept)?;
+    let found = collect_and_keep(ring, me, dry_run, false, kept)?;
     if !dry_run {
         if found.count() > 0 {
             ring.head().room.notify_all();

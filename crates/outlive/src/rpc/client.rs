@@ -27,6 +27,8 @@ use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 /// How often a client that waits for memory looks for what dead processes left, and for what its
 /// own abandoned calls hold.
 const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
+/// How often it looks for memory while the first server is gone and others serve.
+const BESIDE_OTHERS: Duration = Duration::from_millis(2);
 
 /// Calls a service. A service has any number of clients, in any number of processes; each may have
 /// up to 1,024 calls in flight.
@@ -408,9 +410,12 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         let service = &self.slots.service;
         if let Some(mut spare) = InPlace::again(service, request.len(), self.slots.process) {
             spare.write(request);
-            let call = self.begin_in_place(&spare, deadline, more)?;
-            spare.sent();
-            return Ok(call);
+            let call = self.begin_in_place(&spare, deadline, more);
+            if matches!(call, Ok(_) | Err(CallError::Damaged(_))) {
+                // The slot's by now, or, after a stray write, another's: not to be kept.
+                spare.sent();
+            }
+            return call;
         }
         let object = self.copied(me, request, deadline)?;
         let sent = self.ask_with(me, &object, request.len(), deadline, more);
@@ -470,9 +475,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         let me = self.slots.me_of_owner()?;
         let ask = || {
             self.ask(me, object.len(), |call, number| {
-                more(call, number);
                 call.write_request_object(object.object());
-                object.put(call.request_position())
+                object.put(call.request_position())?;
+                more(call, number);
+                Ok(())
             })
         };
         match ask() {
@@ -493,9 +499,11 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
     ) -> Result<Call<'_, R>, CallError> {
         let ask = || {
             self.ask(me, len, |call, number| {
-                more(call, number);
                 call.write_request_object(object);
-                self.slots.service.queue.put(me, object, call.request_position())
+                self.slots.service.queue.put(me, object, call.request_position())?;
+                // Nothing fails from here on: the next call of the same number has no parts.
+                more(call, number);
+                Ok(())
             })
         };
         match ask() {
@@ -513,8 +521,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         len: u64,
         deadline: Deadline,
     ) -> Result<ObjectRef, CallError> {
-        self.slots.service.queue.give_up_kept(self.slots.process);
         loop {
+            // In each round: another thread may have kept something meanwhile.
+            self.slots.service.queue.give_up_kept(self.slots.process);
             // A failure to settle something is an error only if there is no memory without it.
             let dead = self.slots.service.settle_dead(me, self.slots.process, false);
             let settled = self.slots.settle_parked(me).and(dead.map_err(CallError::from));
@@ -525,6 +534,15 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
                     if deadline.has_passed() {
                         return Err(CallError::TimedOut { begun: false });
                     }
+                }
+                // The queue knows the first server alone, and not whom to watch: another one serves.
+                Err(SendError::NoReceiver | SendError::ReceiverDied)
+                    if self.slots.service.server()?.is_living() =>
+                {
+                    if deadline.has_passed() {
+                        return Err(CallError::TimedOut { begun: false });
+                    }
+                    std::thread::sleep(BESIDE_OTHERS);
                 }
                 other => return Ok(other?),
             }

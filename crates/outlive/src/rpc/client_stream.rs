@@ -16,21 +16,31 @@
 
 use core::marker::PhantomData;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use super::call::{After, Ready};
+use super::call::{After, Claim, Ready};
 use super::client::Client;
 use super::client_call::{Call, Next};
 use super::error::CallError;
 use super::layout::{INLINE_REQUEST, RING};
+use super::reply::Reply;
+use crate::liveness::Me;
+use crate::pool::ObjectRef;
 use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Payload};
+
+/// How often a send that waits for memory looks at its call: what fills the memory may be its own parts,
+/// which a server that is dead, or has replied, never takes.
+const LOOK_AT_CALL: Duration = Duration::from_millis(20);
+/// How long a send that waits for memory lets pass while no server is there.
+const MOMENT: Duration = Duration::from_millis(2);
 
 /// Sends the parts of a request, one after the other, made by [`Client::stream`]. The server takes them
 /// by [`Request::next_part`](super::Request::next_part). Dropping it cancels the call.
 ///
 /// Eight parts may be under way; then a send waits for the server. The server may reply meanwhile:
-/// [`RequestStream::call`] takes its replies. A client that waits for room and takes no replies, and a
+/// [`RequestStream::next`] takes its replies. A client that waits for room and takes no replies, and a
 /// server that waits for room for its replies and takes no parts, wait for each other; deadlines and
 /// [`try_send`](RequestStream::try_send) are the way out.
 ///
@@ -57,13 +67,15 @@ use crate::{Deadline, Payload};
 /// ```
 ///
 /// # If a process dies
-/// If the server dies, a waiting send fails at once with [`CallError::ServerDied`]. If this client dies,
-/// the server takes the parts that are there or is told at once, as when the client lets go of the call.
+/// If the server dies, a waiting send fails with [`CallError::ServerDied`]: at once, or, while it waits
+/// for memory, within some 20 ms. If this client dies, the server takes the parts that are there or is told at once, as when the client lets go of the call.
 #[must_use = "a stream that is dropped cancels its call"]
 pub struct RequestStream<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     call: Call<'c, R>,
     client: &'c Client<Q, R>,
     sent: u32,
+    /// Why no part is sent any more, once a send has been told.
+    ended: Option<CallError>,
     _part: PhantomData<fn(&Q)>,
 }
 
@@ -141,11 +153,69 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
                 Err(error) => self.begin_slow(me, error, deadline, ask)?,
             }
         };
-        Ok(RequestStream { call: call.of_parts(), client: self, sent: 0, _part: PhantomData })
+        let (call, client) = (call.of_parts(), self);
+        Ok(RequestStream { call, client, sent: 0, ended: None, _part: PhantomData })
     }
 
-    /// Sends a request as [`Client::stream_until`] does; the stream, and the call that it becomes, keep
-    /// their client, and borrow nothing: for tasks and threads of their own.
+    /// Sends a request as [`Client::stream`] does; the stream, and the call that it becomes, keep their
+    /// client, and borrow nothing: for tasks and threads of their own.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn stream_owned(
+        self: &Arc<Self>,
+        request: &Q,
+    ) -> Result<RequestStream<'static, Q, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        self.stream_owned_until(request, Deadline::NEVER)
+    }
+
+    /// Sends a request as [`Client::stream_owned`] does, without waiting.
+    ///
+    /// # Errors
+    /// The errors of [`Client::try_begin`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn try_stream_owned(
+        self: &Arc<Self>,
+        request: &Q,
+    ) -> Result<RequestStream<'static, Q, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        self.stream_owned_until(request, Deadline::at_nanos(0))
+    }
+
+    /// Sends a request as [`Client::stream_owned`] does, waiting as long as `span` for memory or for a
+    /// server.
+    ///
+    /// # Errors
+    /// The errors of [`Client::begin_timeout`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Client::begin`].
+    pub fn stream_owned_timeout(
+        self: &Arc<Self>,
+        request: &Q,
+        span: Duration,
+    ) -> Result<RequestStream<'static, Q, R>, CallError>
+    where
+        Q: 'static,
+        R: 'static,
+    {
+        self.stream_owned_until(request, Deadline::after(span))
+    }
+
+    /// Sends a request as [`Client::stream_owned`] does, waiting until the deadline for memory or for a
+    /// server.
     ///
     /// # Errors
     /// The errors of [`Client::begin_until`].
@@ -180,7 +250,8 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     /// errors of [`Call::next`].
     ///
     /// # If a process dies
-    /// If the server dies, this fails at once with [`CallError::ServerDied`].
+    /// If the server dies, this fails with [`CallError::ServerDied`]: at once, or, while it waits for
+    /// memory, within some 20 ms.
     pub fn send(&mut self, part: &Q) -> Result<(), CallError> {
         self.send_until(part, Deadline::NEVER)
     }
@@ -230,11 +301,15 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     /// after [`CallError::Answered`] the call has the reply.
     ///
     /// # Errors
+    /// The error that has ended the call, if a send has returned one already;
     /// [`CallError::NotClient`], [`CallError::System`].
     ///
     /// # If a process dies
-    /// The call returns the error.
+    /// If a send has been told, this fails with the same error; else the call does.
     pub fn finish(self) -> Result<Call<'c, R>, CallError> {
+        if let Some(ended) = self.ended {
+            return Err(ended);
+        }
         if !self.call.is_over() {
             let ended = Ready::new(self.call.number, self.sent, After::End);
             let turn = self.call.client.inside(self.call.slot.slot)?;
@@ -253,13 +328,70 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         self.call.cancel()
     }
 
-    /// Returns the call, whose replies may be taken between two parts. A wait set takes it for them.
-    pub fn call(&mut self) -> &mut Call<'c, R> {
+    /// Returns the next reply, waiting for one, as [`Call::next`] does: a server may reply before it has
+    /// all parts.
+    ///
+    /// # Errors
+    /// The errors of [`Call::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Call::next`].
+    pub fn next(&mut self) -> Result<Option<Reply<R>>, CallError> {
+        self.call.next()
+    }
+
+    /// Looks for the next reply, as [`Call::try_next`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Call::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Call::next`].
+    pub fn try_next(&mut self) -> Result<Poll<Option<Reply<R>>>, CallError> {
+        self.call.try_next()
+    }
+
+    /// Returns the next reply, waiting for one as long as `span`, as [`Call::next_timeout`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Call::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Call::next`].
+    pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply<R>>>, CallError> {
+        self.call.next_timeout(span)
+    }
+
+    /// Returns the next reply, waiting for one until the deadline, as [`Call::next_until`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Call::next`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Call::next`].
+    pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply<R>>>, CallError> {
+        self.call.next_until(deadline)
+    }
+
+    /// Returns the call: a wait set takes it for its replies.
+    pub fn call(&self) -> &Call<'c, R> {
+        &self.call
+    }
+
+    /// Returns the call, for bindings.
+    ///
+    /// # Safety
+    /// The caller leaves the call in its place: what the stream has counted and keeps is that call's.
+    #[doc(hidden)]
+    pub unsafe fn call_mut(&mut self) -> &mut Call<'c, R> {
         &mut self.call
     }
 
     /// Returns whether fewer than eight parts lie there.
     fn has_room(&self) -> Result<bool, CallError> {
+        if let Some(ended) = &self.ended {
+            return Err(ended.clone());
+        }
         let (words, number) = (self.call.slot.words, self.call.number);
         let ready = words.ready();
         if self.call.is_over() || ready.number() == number && ready.is_end() {
@@ -271,12 +403,10 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
 
     /// Does steps 3 to 5.
     fn send_next(&mut self, part: &Q, deadline: Deadline) -> Result<(), CallError> {
-        let (call, bytes) = (&self.call, part.bytes());
-        let me = call.client.me_of_owner()?;
-        let object = self.client.copied(me, bytes, deadline).map_err(|error| match error {
-            CallError::TimedOut { .. } => CallError::TimedOut { begun: call.is_begun() },
-            other => other,
-        })?;
+        let bytes = part.bytes();
+        let me = self.call.client.me_of_owner()?;
+        let object = self.copied(me, bytes, deadline)?;
+        let call = &self.call;
         let queue = &call.client.service.queue;
         let put = call.client.inside(call.slot.slot).and_then(|_turn| {
             call.slot.write_part(self.sent, &object, bytes.len());
@@ -292,6 +422,51 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         self.sent = self.sent.wrapping_add(1);
         call.slot.words.wake_server();
         Ok(())
+    }
+
+    /// Takes an object that holds a part, waiting for memory as long as the call goes on.
+    fn copied(&mut self, me: Me, bytes: &[u8], deadline: Deadline) -> Result<ObjectRef, CallError> {
+        loop {
+            let soon = deadline.earlier(Deadline::after(LOOK_AT_CALL));
+            match self.client.copied(me, bytes, soon) {
+                Err(CallError::TimedOut { .. }) => {}
+                // The call's own words say whether it is begun. A call that waits for a server does so
+                // here.
+                Err(CallError::NoServer | CallError::ServerDied { .. }) => {
+                    std::thread::sleep(MOMENT);
+                }
+                other => return other,
+            }
+            self.has_room()?;
+            self.check(me)?;
+            if deadline.has_passed() {
+                return Err(CallError::TimedOut { begun: self.call.is_begun() });
+            }
+        }
+    }
+
+    /// Returns the claim that the call has, and what a wait for its server sleeps on; fails when no
+    /// server goes on with it.
+    #[cold]
+    fn check(&mut self, me: Me) -> Result<(Claim, Next), CallError> {
+        let seen = self.call.slot.words.claim();
+        let next = if self.call.is_anything_ready() {
+            // Replies that the caller has not taken: it gets them from the call, also when their
+            // server is dead.
+            match seen.owner() {
+                Some(owner) if me.is_alive(owner) => Next::Watch(owner),
+                _ => return Err(CallError::ServerDied { begun: true }),
+            }
+        } else {
+            self.call.judge(me, seen)?
+        };
+        match next {
+            Next::Over(error) => {
+                self.ended = Some(error.clone());
+                Err(error)
+            }
+            next => Ok((seen, next)),
+        }
     }
 
     /// Waits for room. Without a deadline it does not wait.
@@ -315,20 +490,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
                 if self.has_room()? {
                     return Ok(true);
                 }
-                let seen = words.claim();
-                let next = if self.call.is_anything_ready() {
-                    // Replies that the caller has not taken: it gets them from the call, also when
-                    // their server is dead.
-                    match seen.owner() {
-                        Some(owner) if me.is_alive(owner) => Next::Watch(owner),
-                        _ => Next::Over(CallError::ServerDied { begun: true }),
-                    }
-                } else {
-                    self.call.judge(me, seen)?
-                };
-                if let Next::Over(error) = next {
-                    return Err(error);
-                }
+                let (seen, next) = self.check(me)?;
                 if out_of_time {
                     return Err(CallError::TimedOut { begun: self.call.is_begun() });
                 }

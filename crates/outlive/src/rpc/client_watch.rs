@@ -40,8 +40,8 @@ use crate::{Deadline, Error};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientEvent {
-    /// The client lives, and has done nothing for a lease: it has made no call, taken no reply of a
-    /// stream, and not asserted that it is there.
+    /// The client lives, and has done nothing for a lease: it has made no call, sent no part of a
+    /// request, taken no reply of a stream, and not asserted that it is there.
     NotLively(Holder),
     /// The client has done something since it was told as not lively.
     Lively(Holder),
@@ -200,6 +200,7 @@ impl ServiceFile {
             // Both begin with the call's number, so each only grows.
             done = done.wrapping_add(call.question.done());
             done = done.wrapping_add(call.words.taken.load(Ordering::Relaxed));
+            done = done.wrapping_add(call.words.parts().0);
         }
         Ok(done)
     }

@@ -142,8 +142,62 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
-    /// Returns the request, whose parts may be taken between two replies.
-    pub fn request_mut(&mut self) -> &mut Request<Q, R> {
+    /// Returns the next part of the request, between two replies, as [`Request::next_part`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Request::next_part`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Request::next_part`].
+    pub fn next_part(&mut self) -> Result<Option<Part<Q>>, RecvError> {
+        self.request.next_part()
+    }
+
+    /// Looks for the next part, as [`Request::try_next_part`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Request::next_part`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Request::next_part`].
+    pub fn try_next_part(&mut self) -> Result<Poll<Option<Part<Q>>>, RecvError> {
+        self.request.try_next_part()
+    }
+
+    /// Returns the next part, waiting for one as long as `span`, as [`Request::next_part_timeout`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Request::next_part`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Request::next_part`].
+    pub fn next_part_timeout(
+        &mut self,
+        span: Duration,
+    ) -> Result<Poll<Option<Part<Q>>>, RecvError> {
+        self.request.next_part_timeout(span)
+    }
+
+    /// Returns the next part, waiting for one until the deadline, as [`Request::next_part_until`] does.
+    ///
+    /// # Errors
+    /// The errors of [`Request::next_part`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Request::next_part`].
+    pub fn next_part_until(
+        &mut self,
+        deadline: Deadline,
+    ) -> Result<Poll<Option<Part<Q>>>, RecvError> {
+        self.request.next_part_until(deadline)
+    }
+
+    /// Returns the request, for bindings.
+    ///
+    /// # Safety
+    /// The caller leaves the request in its place: the replies that the stream has counted are its.
+    #[doc(hidden)]
+    pub unsafe fn request_mut(&mut self) -> &mut Request<Q, R> {
         &mut self.request
     }
 }
@@ -151,17 +205,21 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
 impl RawRequest {
     /// Takes the next part, if it is there. `None`: not yet. `Some(None)`: there are no more.
     fn look_for_part(&self) -> Result<Option<Option<InPlace>>, RecvError> {
-        let call = self.call()?;
-        let parts = call.words.parts();
-        // Of another call: a request without parts.
+        let words = self.call()?.words;
+        let parts = words.parts();
+        // Behind that load: the client gives the slot to another call only after the claim has said so.
+        let is_ours = || words.claim() == Claim::taken(self.number, self.process);
         if parts.number() != self.number {
-            return Ok(Some(None));
+            // A request without parts, or one whose client has let go of it, and asked again.
+            return if is_ours() { Ok(Some(None)) } else { Err(RecvError::Cancelled) };
         }
-        let taken = call.words.parts_taken(self.number);
+        let taken = words.parts_taken(self.number);
         match parts.beyond(taken) {
             0 if parts.is_end() => Ok(Some(None)),
             0 => Ok(None),
             there if there <= RING => self.take_part(taken).map(|part| Some(Some(part))),
+            // What has been taken is of another call by now.
+            _ if !is_ours() => Err(RecvError::Cancelled),
             _ => Err(self.service.segment().damaged("a request's parts").into()),
         }
     }

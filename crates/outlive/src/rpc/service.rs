@@ -89,8 +89,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
     /// Sets the most bytes that requests and replies may take together, records included, besides
     /// 24 KiB for each client. 64 KiB to 6 GiB; default for a new service: 1 GiB. The file may take
     /// up to 64 KiB more for each 2 MiB of it, where memory of short messages is reused for long
-    /// ones. A process that has read a long message keeps its memory for the next one that it writes:
-    /// one of up to 64 KiB, and of up to a 4,096th of these bytes.
+    /// ones.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self
@@ -368,9 +367,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// Follows what becomes of the clients: which of them live and have done nothing for `lease`, and
     /// which have died. It tells nothing of clients that are dead by now.
     ///
-    /// A client does something when it makes a call, takes a reply of a stream, or
-    /// [asserts](Client::assert_liveliness) that it is there. One that only waits for a reply does
-    /// nothing.
+    /// A client does something when it makes a call, sends a part of a request, takes a reply of a
+    /// stream, or [asserts](Client::assert_liveliness) that it is there. One that only waits for a
+    /// reply does nothing.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-watch-clients-{}", std::process::id()));

@@ -9,37 +9,11 @@
 //! | `session_from` = `published`, `session` = {number, its token} | it vouches for what it publishes from now on | its token is dead: no process vouches |
 //! | it leaves: `session` = 0, then `owner` = 0 | no process vouches | the same |
 
-use core::fmt;
-
 use super::layout::{NO_STAMPS, RingWords};
 use super::mapping::Inner;
 use crate::TokenId;
+use crate::durability::Durability;
 use crate::shim::Ordering;
-
-/// How long a topic's messages stay for subscribers that come later, and for
-/// [`Subscriber::latest`](super::Subscriber::latest). Each level offers more than the one before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Durability {
-    /// A subscriber gets what is published while it is there.
-    Volatile,
-    /// A later subscriber gets what living publishers have published and still vouch for: of a
-    /// publisher that has left, or died, it gets nothing, nor of an earlier start of it.
-    #[default]
-    TransientLocal,
-    /// Messages outlive their publishers, until other messages take their places.
-    Persistent,
-}
-
-impl fmt::Display for Durability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Durability::Volatile => "volatile",
-            Durability::TransientLocal => "transient_local",
-            Durability::Persistent => "persistent",
-        })
-    }
-}
 
 /// Where the durability lies in a topic's option bits: two bits.
 const AT: u32 = 2;

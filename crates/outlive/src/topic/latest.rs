@@ -1,11 +1,12 @@
 //! [`Subscriber::latest`]: the newest message, whatever came before it.
 
-use super::durability::{Durability, vouched_from};
+use super::durability::vouched_from;
 use super::newest::{Rings, newest_in, older_end};
 use super::recv::Took;
 use super::sample::Sample;
 use super::slot::Slot;
 use super::subscriber::Subscriber;
+use crate::durability::Durability;
 use crate::{Payload, RecvError};
 
 impl<M: Payload + ?Sized> Rings for Subscriber<M> {

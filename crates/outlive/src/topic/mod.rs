@@ -66,8 +66,8 @@ mod topic;
 mod usage;
 mod watched;
 
+pub use crate::durability::Durability;
 pub use due::Due;
-pub use durability::Durability;
 pub use header::Header;
 pub use layout::LARGEST_PAYLOAD;
 pub use loan::Loan;

@@ -5,7 +5,6 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use super::control::Control;
-use super::durability::Durability;
 use super::layout::{
     Capacity, FEWEST_BYTES, FEWEST_SAMPLES, MOST, MOST_BYTES, MOST_DEPTH, NO_STAMPS, PAGE, Plan,
     RELIABLE, USUAL,
@@ -15,6 +14,7 @@ use super::mode::Mode;
 use super::topic::Topic;
 use crate::describe::{Described, Description};
 use crate::domain::{Differ, three_openings};
+use crate::durability::Durability;
 use crate::payload::Recorded;
 use crate::segment::control_file::{self, MadeControlFile};
 use crate::segment::{Folder, Opening, Segment, Spec};

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::control::OwnSlot;
 use super::due::Expected;
-use super::durability::{Durability, vouched_from};
+use super::durability::vouched_from;
 use super::layout::{SubscriberAddress, SubscriberWords};
 use super::liveliness::Lives;
 use super::mapping::Inner;
@@ -32,6 +32,7 @@ use super::subscriber_options::SubscriberOptions;
 use super::subscriber_slot;
 use super::watched::Watched;
 use crate::Payload;
+use crate::durability::Durability;
 use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
 use crate::sys::futex::Watch;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::durability::Durability;
+use crate::durability::Durability;
 
 /// Options for a subscriber; [`Topic::subscriber_with`](super::Topic::subscriber_with) makes one
 /// with them. They begin with [`Subscriber::options`](super::Subscriber::options).

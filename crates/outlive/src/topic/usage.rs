@@ -1,12 +1,12 @@
 //! A topic seen from outside: its publishers and subscribers, how far they are, and what the dead
 //! have left.
 
-use super::durability::Durability;
 use super::layout::{Claim, State};
 use super::mapping::Inner;
 use super::{ring, ring_owner, subscriber_slot};
 use crate::Error;
 use crate::claim::Holder;
+use crate::durability::Durability;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::{Message as Still, RingTag};
 use crate::segment::{Folder, Segment};

@@ -504,7 +504,8 @@ fn clients_and_their_count(domain: &Domain) -> ([Client; 2], impl Fn(u32)) {
         .step_by(4)
         .filter(|&at| (word(&one, at), word(&two, at)) == (1, 2))
         .collect();
-    let &[count] = &counts[..] else { panic!("the count of places is one of {counts:x?}") };
+    // Behind it lies how many clients have come and gone, which a watch of the clients looks at.
+    let &[count, _changes] = &counts[..] else { panic!("the count is one of {counts:x?}") };
     let forge = move |places: u32| {
         let file = fs::File::options().write(true).open(&path).expect("writable");
         file.write_all_at(&places.to_ne_bytes(), count as u64).expect("written");

@@ -7,6 +7,7 @@ use outlive::rpc::{CallError, Client, Part, Request, Service};
 use outlive::{Domain, RecvError, SendError};
 
 use crate::asleep::wait_asleep;
+use crate::board::Board;
 use crate::child::{Child, End, PATIENCE, wait_until};
 use crate::order::{message, read_message};
 use crate::rpc::{make_limited, next};
@@ -21,6 +22,8 @@ crate::checks!(
     a_killed_client_ends_its_parts,
     a_killed_server_ends_a_waiting_send,
     a_call_that_is_let_go_of_ends_its_parts,
+    an_upload_that_begins_anew_is_not_the_first_ones_end,
+    a_send_that_waits_for_memory_is_told_what_its_server_does,
     parts_of_values,
     one_of_several_servers_takes_the_parts,
 );
@@ -96,7 +99,7 @@ fn both_streams_at_once(world: &World) {
     let mut server = Child::start(|| {
         let mut server = server_of(&domain, "s");
         let mut replies = server.next_timeout(PATIENCE).expect("served").expect("asked").stream();
-        while let Some(part) = next_part(replies.request_mut()).expect("sent") {
+        while let Poll::Ready(Some(part)) = replies.next_part_timeout(PATIENCE).expect("sent") {
             replies.send_timeout(&part, PATIENCE).expect("it takes them");
         }
         replies.finish().expect("it waits");
@@ -106,7 +109,9 @@ fn both_streams_at_once(world: &World) {
     let mut stream = client.stream(b"echo").expect("sent");
     for number in 0..100 {
         stream.send_timeout(&message(1, number, 200), PATIENCE).expect("room");
-        let reply = next(stream.call()).expect("well").expect("one");
+        let Poll::Ready(Some(reply)) = stream.next_timeout(PATIENCE).expect("well") else {
+            panic!("no reply came in time")
+        };
         assert_eq!(read_message(&reply), (1, number));
     }
     // Behind each other: as many as both rings hold.
@@ -350,4 +355,79 @@ fn one_of_several_servers_takes_the_parts(world: &World) {
         assert_eq!(client.wait(), End::Code(0));
     }
     servers.iter_mut().for_each(|server| assert_eq!(server.wait(), End::Code(0)));
+}
+
+fn an_upload_that_begins_anew_is_not_the_first_ones_end(world: &World) {
+    let domain = world.domain();
+    let (mut server, client) = (server_of(&domain, "s"), client_of(&domain, "s"));
+    for taken in [0, 3] {
+        let mut first = client.stream(b"first").expect("sent");
+        let mut request = server.try_next().expect("well").expect("asked");
+        for _ in 0..taken {
+            first.send(b"part").expect("room");
+            assert!(next_part(&mut request).expect("sent").is_some());
+        }
+        drop(first);
+        // It has the slot of the first one.
+        let again = client.stream(b"again").expect("sent");
+        assert_eq!(next_part(&mut request).expect_err("let go of"), RecvError::Cancelled);
+        let mut other = server.try_next().expect("well").expect("asked");
+        assert_eq!(other.client(), request.client());
+        let call = again.finish().expect("well");
+        assert!(next_part(&mut other).expect("well").is_none());
+        assert_eq!(next_part(&mut request).expect_err("let go of"), RecvError::Cancelled);
+        other.reply(b"done").expect("it waits");
+        assert_eq!(*call.wait().expect("answered"), *b"done");
+    }
+}
+
+fn a_send_that_waits_for_memory_is_told_what_its_server_does(world: &World) {
+    const LEN: usize = 20_000;
+    for dies in [false, true] {
+        let domain = world.domain_named(&format!("dies-{dies}"));
+        make_limited(&domain, "s", 64 << 10);
+        let board = Board::new();
+        let mut server = Child::start(|| {
+            let mut server = server_of(&domain, "s");
+            let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
+            board.set(0, 1);
+            board.reach(1, 1);
+            if dies {
+                loop {
+                    std::thread::park();
+                }
+            }
+            request.reply(b"enough").expect("it waits");
+        });
+        wait_until("a service", || domain.entry("s").is_ok());
+        let client = client_of(&domain, "s");
+        client.wait_for_server_timeout(PATIENCE).expect("it comes");
+        let mut stream = client.stream(b"many").expect("sent");
+        board.reach(0, 1);
+        while stream.try_send(&[1; LEN]).is_ok() {}
+        let error = std::thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                let error = stream.send_timeout(&[1; LEN], PATIENCE).expect_err("no memory");
+                (error, stream)
+            });
+            board.set(1, 1);
+            if dies {
+                server.kill();
+            }
+            sender.join().expect("no panic")
+        });
+        let (error, mut stream) = error;
+        if dies {
+            let died = CallError::ServerDied { begun: true };
+            assert_eq!(error, died);
+            // Told again, and not as an answer.
+            assert_eq!(stream.send(b"more").expect_err("dead"), died);
+            assert_eq!(stream.finish().err(), Some(died));
+        } else {
+            assert_eq!(error, CallError::Answered);
+            let reply = stream.finish().expect("well").wait_timeout(PATIENCE);
+            assert_eq!(*reply.expect("answered"), *b"enough");
+            server.finish();
+        }
+    }
 }

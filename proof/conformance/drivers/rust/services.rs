@@ -150,12 +150,11 @@ impl Services {
             }
             ("server.next_part", [span]) => {
                 let span = answer::span(span)?;
-                let request = match (&mut self.request, &mut self.stream) {
-                    (_, Some(stream)) => stream.request_mut(),
-                    (Some(request), _) => request,
+                shown(match (&mut self.request, &mut self.stream) {
+                    (_, Some(stream)) => stream.next_part_timeout(span)?,
+                    (Some(request), _) => request.next_part_timeout(span)?,
                     _ => return Err(Refusal::new("Usage", "no request")),
-                };
-                shown(request.next_part_timeout(span)?)
+                })
             }
             ("server.reply", [message]) => {
                 self.request()?.reply(&answer::message(message)?)?;

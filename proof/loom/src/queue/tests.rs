@@ -23,7 +23,7 @@ fn world(first: usize, regions: usize) -> StdArc<Inner> {
     let ring = Ring::new(first, regions);
     let (spin_wait, need_receiver, keeps) = (SpinWait::new(), false, false);
     let annex_bytes = OnceLock::new();
-    let spare = Spare::new(0);
+    let spare = Spare::default();
     StdArc::new(Inner { ring, registry, spin_wait, need_receiver, keeps, annex_bytes, spare })
 }
 
