@@ -112,8 +112,8 @@ impl Stream {
             let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
                 return Ok(Ok(Poll::Pending));
             };
-            let request = inside.as_mut().ok_or_else(over)?.request_mut();
-            Ok(detached(py, || request.next_part_until(deadline)))
+            let stream = inside.as_mut().ok_or_else(over)?;
+            Ok(detached(py, || stream.next_part_until(deadline)))
         })
     }
 
