@@ -817,7 +817,8 @@ typedef struct outlive_change_t {
   const char *name;
   /**
    * Of a thing: its kind, as `outlive list` has it (`topic`, `mutex`, `job queue`); empty when it
-   * cannot be told: a damaged file, or one that has gone already. Of a node: `node`.
+   * cannot be told: a damaged file, one that has gone already, or one that this user may not
+   * read. Of a node: `node`.
    */
   const char *kind;
   /**
