@@ -37,6 +37,9 @@ use crate::wake::{
 };
 use crate::{Deadline, Error};
 
+/// The shortest lease, in nanoseconds: with none a watcher would compute all the time.
+const SHORTEST: u64 = 1_000_000;
+
 /// Says what has become of a client, a process that has one or more [`Client`](super::Client)s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -278,7 +281,7 @@ impl Followed {
 
 impl ClientWatch {
     pub(super) fn new(service: ServiceFile, lease: Duration) -> Result<ClientWatch, Error> {
-        let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX).max(SHORTEST);
         let looked = Looked {
             lease,
             clients: Vec::new(),
