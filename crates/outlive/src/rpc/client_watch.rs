@@ -99,7 +99,7 @@ struct Looked {
 /// What the last look at a client has found.
 struct Seen {
     process: TokenId,
-    /// Who it is, as of then: a sweep may forget that.
+    /// The holder, as of then: a sweep may forget that.
     who: Holder,
     /// The client slots with its name.
     slots: Vec<u32>,
@@ -171,7 +171,7 @@ impl Looked {
     /// Returns when there may be something to tell that no process's end tells.
     fn moment(&self) -> Deadline {
         let living = self.clients.iter().filter(|seen| !seen.is_over);
-        // A client that has lapsed notifies nobody when it goes on.
+        // A client that has lapsed notifies no process when it goes on.
         let next = |seen: &Seen| match seen.has_lapsed {
             false => seen.since.saturating_add(self.lease),
             true => monotonic_nanos().saturating_add(self.lease / 2),
