@@ -12,7 +12,7 @@
  *            Begun by a dead server -> CANC(n), told "begun"
  *         4. sl = 1, look again, sleep: not begun: behind all that live; begun: behind the one of
  *            the claim
- * server  1. its place; every bit = 1
+ * server  1. its place; every bit = 1; wake all clients
  *         2. a bit is set: claim not aq - 1 -> clear the bit, look again; asked by now -> set it, wake
  *            all servers that sleep
  *         3. claim -> WRITING(n)  4. clear the bit  5. -> TAKEN(n)  6. reply: rn = n, wake the client
@@ -42,8 +42,14 @@
  *   NOTIMER     a recheck sets no bits (STOP)
  *   NORELOOK    2 without the second look
  *   NOTELL      2 sets the bit again and wakes none (LEAVE, BUSY)
+ *   NOCOME      1 wakes no client
  *   NOLEAVE     a server that leaves wakes no client (LEAVE)
  */
+#ifdef ONEWATCHED
+#define OTHER_ENDED	false
+#else
+#define OTHER_ENDED	((both==1 && pd[NS-1-who]) || (both==2 && td[NS-1-who]))
+#endif
 #ifndef NC
 #define NC 1
 #endif
@@ -84,7 +90,8 @@ inline wake_servers() {
 
 proctype Client(byte me) {
 	byte n, k, id, sn, ss, so, who, w;
-	bool twice, both;
+	byte both;
+	bool twice;
 again:
 	atomic { sn=0; ss=0; so=0; who=0; id=0; twice=0; both=0 };
 	/* 1 */
@@ -116,7 +123,12 @@ look:
 		:: !LIVES(0) && LIVES(NS-1) -> who=NS-1
 		:: !ANY_LIVES -> goto not_begun
 		fi;
-		both=(LIVES(0) && LIVES(NS-1) && NS>1)
+		if
+		:: NS>1 && LIVES(NS-1-who) -> both=1
+		/* its thread may begin the call still */
+		:: NS>1 && pl[NS-1-who] && pd[NS-1-who] && !td[NS-1-who] -> both=2
+		:: else -> both=0
+		fi
 #endif
 	:: sn==n && (ss==TAKEN || ss==WRITING) ->
 		who=so-1;
@@ -147,13 +159,10 @@ look:
 	fi;
 	/* asleep: from here on a change of the claim wakes it no more; the end of a thread in WRITING does, by the call's relay word */
 	if
-	:: atomic { woken[me] || (cs[me]==WRITING && td[co[me]-1]) || (!(ss==WRITING && sn==n) && pd[who])
-#ifndef ONEWATCHED
-			|| (both && pd[NS-1])
-#endif
-			-> sl[me]=0; twice=0; both=0 }
+	:: atomic { woken[me] || (cs[me]==WRITING && td[co[me]-1]) || (ss==WRITING && sn==n && td[who]) || (!(ss==WRITING && sn==n) && pd[who]) || OTHER_ENDED -> sl[me]=0; twice=0; both=0 }
 #ifdef STOP
-	/* its own recheck: the server was stopped before it woke it */
+	/* its own recheck: a server was stopped after it had begun the call, or before it woke the client */
+	:: atomic { cn[me]!=sn || cs[me]!=ss -> sl[me]=0; twice=0; both=0 }
 	:: atomic { rn[me]==n -> sl[me]=0; twice=0 }
 	:: atomic { sn==n && st[who] && rn[me]!=n && cn[me]==n -> sl[me]=0; goto stop }
 	:: atomic { sn!=n && st[0] && (NS==1 || !LIVES(NS-1)) && cn[me]!=n -> sl[me]=0; goto stop }
@@ -189,6 +198,10 @@ proctype Server(byte me) {
 	atomic { pl[me]=1; n=0 };
 	/* it has read which places are dead before it sets the bits */
 	atomic { seen = (pl[other] && DEAD(other)); set_all() };
+#ifndef NOCOME
+	/* those that sleep do not sleep behind this one yet */
+	d_step { for (w : 0 .. NC-1) { if :: sl[w] -> woken[w]=1 :: else fi }; w=0 };
+#endif
 next:
 	do
 #ifdef LEAVE

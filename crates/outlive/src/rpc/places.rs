@@ -87,10 +87,10 @@ impl Place {
         // What died by now needs it no more. After a death here the next server does it again.
         place.others.settle(place.others.as_of_now());
         place.service.set_all();
-        if index > 0 {
-            place.service.tell_serving();
-        }
         if place.service.servers() > 1 {
+            // Clients sleep behind those that lived when they looked: not behind this one yet, which
+            // may begin their calls, and die. A death before this has begun none.
+            place.service.tell_serving();
             // What a dead server had left, and this one is too busy for.
             place.service.queue.wake_server();
         }
@@ -260,12 +260,12 @@ impl ServiceFile {
         self.any_server(first)
     }
 
-    /// Returns the processes of all servers that live: a client whose call is not begun sleeps behind all
-    /// of them, since each may begin it, and die.
+    /// Returns the processes of all servers that live, and the last threads of those that are dying: a
+    /// client whose call is not begun sleeps behind all of them, since each may begin it, and end.
     #[cold]
     pub(super) fn living_servers(&self) -> Vec<TokenId> {
-        let living = |place: Role<'_>| match place.standing_of_process().state {
-            RoleState::Living(process) => Some(process),
+        let living = |place: Role<'_>| match place.standing().state {
+            RoleState::Living(owner) => Some(owner),
             RoleState::Nobody | RoleState::Dead => None,
         };
         self.places().filter_map(living).collect()
