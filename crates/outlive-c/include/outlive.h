@@ -817,7 +817,8 @@ typedef struct outlive_change_t {
   const char *name;
   /**
    * Of a thing: its kind, as `outlive list` has it (`topic`, `mutex`, `job queue`); empty when it
-   * cannot be told: a damaged file, or one that has gone already. Of a node: `node`.
+   * cannot be told: a damaged file, one that has gone already, or one that this user may not
+   * read. Of a node: `node`.
    */
   const char *kind;
   /**
@@ -4107,8 +4108,8 @@ void outlive_stream_release(struct outlive_stream_t *stream);
 
 /**
  * Follows what becomes of the clients of a server's service: which have done nothing for `lease`
- * nanoseconds, and which have died. A client does something when it makes a call, takes a reply of
- * a stream, or calls `outlive_client_assert_liveliness`.
+ * nanoseconds, and which have died. A client does something when it makes a call, sends a part of
+ * a request, takes a reply of a stream, or calls `outlive_client_assert_liveliness`.
  *
  * Owner: `*watch` is the caller's, until `outlive_client_watch_close`; it may outlive the server.
  *

@@ -97,10 +97,10 @@ pub unsafe extern "C" fn outlive_config_topic(
     entry(|| {
         // SAFETY: the C caller passes a live configuration and a NUL-terminated name.
         let profile = unsafe { profile(config, topic) }?;
-        let Some(profile) = profile else { return Ok(()) };
         // SAFETY: the C caller passes options of the size that they say.
         unsafe {
             with_options(options, |options| {
+                let Some(profile) = profile else { return };
                 set(&mut options.depth, profile.depth);
                 set(&mut options.max_bytes, profile.max_bytes);
                 set(&mut options.max_publishers, profile.max_publishers);
@@ -133,10 +133,10 @@ pub unsafe extern "C" fn outlive_config_publisher(
     entry(|| {
         // SAFETY: the C caller passes a live configuration and a NUL-terminated name.
         let profile = unsafe { profile(config, topic) }?;
-        let Some(profile) = profile else { return Ok(()) };
         // SAFETY: the C caller passes options of the size that they say.
         unsafe {
             with_options(options, |options| {
+                let Some(profile) = profile else { return };
                 set(&mut options.max_blocking, profile.max_blocking.map(nanoseconds));
                 set(&mut options.lifespan, profile.lifespan.map(nanoseconds));
             })
@@ -157,10 +157,10 @@ pub unsafe extern "C" fn outlive_config_subscriber(
     entry(|| {
         // SAFETY: the C caller passes a live configuration and a NUL-terminated name.
         let profile = unsafe { profile(config, topic) }?;
-        let Some(profile) = profile else { return Ok(()) };
         // SAFETY: the C caller passes options of the size that they say.
         unsafe {
             with_options(options, |options| {
+                let Some(profile) = profile else { return };
                 set(&mut options.reliable, profile.reliable.map(u32::from));
                 set(&mut options.history, profile.history);
                 set(&mut options.keep_last, profile.keep_last);

@@ -63,10 +63,11 @@ pub unsafe extern "C" fn outlive_request_stream_send(
         // SAFETY: the C caller passes a live stream that no other thread uses and `size` readable
         // bytes at `data`.
         let (stream, part) = unsafe { (borrow_mut(stream, "a stream")?, bytes(data, size)?) };
-        Ok(match moment(deadline) {
+        match moment(deadline) {
             Some(moment) => stream.0.send_until(part, moment)?,
             None => stream.0.try_send(part)?,
-        })
+        }
+        Ok(())
     })
 }
 

@@ -356,25 +356,35 @@ impl Call {
             let Some(mut begun) = self.begun.lock_until(py, until)? else {
                 return Err(CallError::TimedOut { begun: false }.raise(py));
             };
-            let begun = begun.as_mut();
-            let begun = begun.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
-            let Pending::Parts(parts) = &mut begun.pending else { return Err(no_parts()) };
+            let inside = begun.as_mut();
+            let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
+            let Pending::Parts(parts) = &mut inside.pending else { return Err(no_parts()) };
             let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
             match detached(py, || parts.send_until(&bytes, slice)) {
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
                 other => return other.raised(py),
             }
+            // Outside: a handler may cancel the call.
+            drop(begun);
             py.check_signals()?;
+            self.begun.let_others_in(py);
         }
     }
 
-    /// Says that no more parts of the request come: for a call that ``Client.stream`` returned.
+    /// Says that no more parts of the request come: for a call that ``Client.stream`` returned. A server
+    /// that takes all parts before it replies waits for that, and so does the call's ``result``.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         let Some(mut begun) = self.begun.lock_until(py, Until::NEVER)? else { return Ok(()) };
         let begun =
             begun.as_mut().ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
         match std::mem::replace(&mut begun.pending, Pending::Lost) {
-            Pending::Parts(parts) => begun.pending = Pending::Call(parts.finish().raised(py)?),
+            Pending::Parts(parts) => match parts.finish() {
+                Ok(call) => begun.pending = Pending::Call(call),
+                Err(error) => {
+                    begun.failed = Some(error.clone());
+                    return Err(error.raise(py));
+                }
+            },
             other => {
                 begun.pending = other;
                 return Err(no_parts());

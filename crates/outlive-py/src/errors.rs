@@ -242,11 +242,6 @@ impl Raise for CallError {
     }
 }
 
-/// Returns whether an exception says that the time is over.
-pub(crate) fn is_timeout(py: Python<'_>, error: &PyErr) -> bool {
-    find(py, "Timeout").is_ok_and(|class| error.is_instance(py, &class))
-}
-
 /// Raises the error of a reply: the receiver that died is the client.
 pub(crate) fn reply_failed(py: Python<'_>, error: SendError) -> PyErr {
     match error {

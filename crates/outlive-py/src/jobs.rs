@@ -17,7 +17,7 @@ use crate::msgpack;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::Left;
 use crate::queue_ends::End;
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, detached, wait};
 
 /// A queue of jobs for several workers, with acknowledgement: the job of a killed worker goes to
 /// another.
@@ -219,7 +219,7 @@ impl JobQueue {
     /// Raises ``NoSpace`` when there is no room for all of it.
     fn prefault(&self, py: Python<'_>, jobs: usize) -> PyResult<()> {
         self.named.check()?;
-        self.queue.prefault(jobs).raised(py)
+        detached(py, || self.queue.prefault(jobs)).raised(py)
     }
 
     /// Returns how many jobs are waiting, taken and set aside, being_put, and put so far.

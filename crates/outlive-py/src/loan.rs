@@ -49,6 +49,10 @@ pub(crate) struct Loan {
     of: Named,
 }
 
+fn over() -> PyErr {
+    PyRuntimeError::new_err("the loan was published or given back already")
+}
+
 impl Loan {
     pub(crate) fn new(
         mut loan: topic::Loan,
@@ -81,13 +85,12 @@ impl Loan {
     }
 
     fn put(&self, py: Python<'_>) -> PyResult<u64> {
-        let over = || PyRuntimeError::new_err("the loan was published or given back already");
         if !self.is_there.load(Ordering::Acquire) {
             return Err(over());
         }
-        let inside = self.publisher.lock(py)?;
+        let mut inside = self.publisher.lock(py)?;
         // Interrupted or timed out: the loan is still there, and may be published later.
-        make_way(py, &inside, Until::timeout(self.timeout)?)?;
+        make_way(py, &mut inside, Until::timeout(self.timeout)?)?;
         if !self.take() {
             return Err(over());
         }
@@ -141,6 +144,9 @@ impl Loan {
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if !slf.get().is_there.load(Ordering::Acquire) {
+            return Err(over());
+        }
         slf.get().memory.show(slf.as_any())
     }
 

@@ -11,30 +11,35 @@ use pyo3::prelude::*;
 use crate::bytes::Given;
 use crate::errors::{Raise, Raised, raise};
 use crate::gpu_topic::OnGpus;
-use crate::handle_mutex::HandleMutex;
+use crate::handle_mutex::{HandleGuard, HandleMutex};
 use crate::layout::{Item, Layout};
 use crate::loan::Loan;
 use crate::msgpack;
 use crate::named::{Named, counted};
 use crate::open::{Left, closed};
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, detached};
 use crate::writable::Shape;
 
 /// Waits until no reliable subscriber is in the way of the next message, which then is published
 /// without waiting.
-pub(crate) fn make_way(py: Python<'_>, publisher: &Core, until: Until) -> PyResult<()> {
+pub(crate) fn make_way(
+    py: Python<'_>,
+    publisher: &mut HandleGuard<'_, Core>,
+    until: Until,
+) -> PyResult<()> {
     match publisher.try_wait_writable() {
         Err(SendError::Full { .. }) => {}
         other => return other.raised(py),
     }
     let mut slowest = None;
-    let clear = wait(py, until, |deadline| match publisher.wait_writable_until(deadline) {
-        Err(SendError::TimedOut { slowest: holder }) => {
-            slowest = holder;
-            None
-        }
-        other => Some(other),
-    })?;
+    let clear =
+        publisher.wait(py, until, |core, deadline| match core.wait_writable_until(deadline) {
+            Err(SendError::TimedOut { slowest: holder }) => {
+                slowest = holder;
+                None
+            }
+            other => Some(other),
+        })?;
     match (clear, slowest) {
         (Some(clear), _) => clear.raised(py),
         (None, slowest @ Some(_)) => Err(SendError::TimedOut { slowest }.raise(py)),
@@ -161,8 +166,8 @@ impl Publisher {
         let header = header(layout.as_ref(), key, frame, stamp, own)?;
         let (len, description) =
             (given.len(), layout.as_ref().map_or(&[][..], Layout::description));
-        let inside = self.handle.lock(py)?;
-        make_way(py, &inside, until)?;
+        let mut inside = self.handle.lock(py)?;
+        make_way(py, &mut inside, until)?;
         let mut loan = inside.loan(len.saturating_add(description.len())).raised(py)?;
         // SAFETY: the loan has at least as many bytes, and is this call's alone.
         unsafe { given.copy_to(py, loan.as_mut_ptr())? };
@@ -182,8 +187,8 @@ impl Publisher {
         timeout: Option<f64>,
     ) -> PyResult<u64> {
         let until = Until::timeout(timeout)?;
-        let inside = self.handle.lock(py)?;
-        make_way(py, &inside, until)?;
+        let mut inside = self.handle.lock(py)?;
+        make_way(py, &mut inside, until)?;
         let raised = RefCell::new(None);
         let published = (*inside).publish(outlive::Msgpack(&msgpack::Value::new(value, &raised)));
         let published = published.map(|published| published.sequence());
@@ -197,7 +202,8 @@ impl Publisher {
     /// publisher. ``held``: how many are in use at a time beside those in the ring, loans and
     /// samples. Raises ``NoSpace`` when there is no room for all of it; no message is given up.
     fn prefault(&self, py: Python<'_>, held: usize, size: usize) -> PyResult<()> {
-        self.handle.lock(py)?.prefault(held, size).raised(py)
+        let inside = self.handle.lock(py)?;
+        detached(py, || inside.prefault(held, size)).raised(py)
     }
 
     /// Lends memory for a message, to be written in place: for ``with``, which publishes it at the

@@ -18,7 +18,7 @@ use crate::named::{GivenDomain, Named, Reduced, counted};
 use crate::open::Left;
 use crate::peeked::Peeked;
 use crate::queue_ends::{End, Ends};
-use crate::waiting::Until;
+use crate::waiting::{Until, detached};
 
 /// A queue between processes, growing in shared memory, whose messages outlive their senders.
 ///
@@ -340,7 +340,7 @@ impl Queue {
     /// Makes room for so many messages of up to so many bytes each, and brings it into this process:
     /// each process of the queue calls it. Raises ``NoSpace`` when there is no room for all of it.
     fn prefault(&self, py: Python<'_>, messages: usize, size: usize) -> PyResult<()> {
-        self.ends.queue.prefault(messages, size).raised(py)
+        detached(py, || self.ends.queue.prefault(messages, size)).raised(py)
     }
 
     /// Returns what has happened to the queue: sent, received, pending, abandoned, redelivered,

@@ -50,7 +50,7 @@ pub(crate) struct Request {
     /// The bytes where they lie, once a view was asked for, or the request was answered.
     bytes: OnceLock<rpc::Reply>,
     layout: Layout,
-    /// Locked for a moment, never during a wait. It has the bytes as long as `bytes` has not.
+    /// Locked for a moment; by a wait for a part for [`MOMENT`] at a time. It has the bytes as long as `bytes` has not.
     request: Mutex<Option<rpc::Request>>,
     /// What `stream` returned: when a `with` block of the request's raises, that ends, too.
     stream: OnceLock<Weak<Replies>>,
@@ -69,8 +69,7 @@ impl Request {
     fn take(&self, py: Python<'_>) -> PyResult<rpc::Request> {
         let mut place = self.lock();
         let taken = place.take();
-        let mut request =
-            taken.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))?;
+        let mut request = taken.ok_or_else(answered)?;
         if self.copy.get(py).is_none() {
             self.bytes.get_or_init(|| request.take_bytes());
         }
@@ -146,22 +145,24 @@ impl Request {
     }
 }
 
+fn answered() -> PyErr {
+    PyRuntimeError::new_err("the request was answered already")
+}
+
 /// How long a wait for a part keeps its request from other threads.
-pub(crate) const MOMENT: Duration = Duration::from_millis(10);
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// Returns the next part as bytes, or None after the last. `look` waits until the deadline that it
-/// gets, detached from the interpreter.
+/// gets, detached from the interpreter; between two looks signal handlers run, which may use what
+/// `look` has locked.
 pub(crate) fn part_of<'py>(
     py: Python<'py>,
     until: Until,
-    mut look: impl FnMut(Deadline) -> Option<Result<Poll<Option<rpc::Part>>, RecvError>>,
+    mut look: impl FnMut(Deadline) -> PyResult<Result<Poll<Option<rpc::Part>>, RecvError>>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     loop {
         let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
-        let Some(found) = detached(py, || look(slice)) else {
-            return Err(PyRuntimeError::new_err("the request was answered already"));
-        };
-        match found.raised(py)? {
+        match look(slice)?.raised(py)? {
             Poll::Ready(part) => return Ok(part.map(|part| PyBytes::new(py, &part))),
             Poll::Pending if until.has_passed() => {
                 return Err(raise(py, "Timeout", "no part came until the deadline passed"));
@@ -232,7 +233,10 @@ impl Request {
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         // The lock is taken and given up while the thread is detached.
         part_of(py, Until::timeout(timeout)?, |deadline| {
-            self.lock().as_mut().map(|request| request.next_part_until(deadline))
+            let found = detached(py, || {
+                self.lock().as_mut().map(|request| request.next_part_until(deadline))
+            });
+            found.ok_or_else(answered)
         })
     }
 
@@ -265,7 +269,8 @@ impl Request {
     /// Lends memory for the reply, to be written in place, for ``with``: the reply is sent at the end
     /// of its block. With a ``dtype`` the block gets a numpy array of that ``shape``; without, a
     /// ``memoryview`` of so many bytes. Its contents are arbitrary. After the block the array is
-    /// read-only, and views that the block made of it must not write to what was sent.
+    /// read-only, and views that the block made of it must not write to what was sent. After an error
+    /// (``TooLarge``, ``NoSpace``) the request is still to be answered.
     #[pyo3(signature = (shape, dtype=None))]
     fn loan(
         &self,
@@ -274,7 +279,8 @@ impl Request {
         dtype: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<ReplyLoan> {
         let shape = Shape::of(shape, dtype, Layout::of_type)?;
-        let loan = ReplyLoan::new(py, || self.take(py), shape, &self.of, &self.types)?;
+        let (take, put_back) = (|| self.take(py), |request| *self.lock() = Some(request));
+        let loan = ReplyLoan::new(py, take, put_back, shape, &self.of, &self.types)?;
         self.loan.get_or_init(|| loan.part());
         Ok(loan)
     }

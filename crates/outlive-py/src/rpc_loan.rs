@@ -53,7 +53,7 @@ impl<T> Unsent<T> {
 
 enum LentRequest {
     Short,
-    Long(rpc::RequestLoan<'static>),
+    Long(Box<rpc::RequestLoan<'static>>),
 }
 
 /// Memory for a request, made by ``Client.loan``: the server reads it where it was written. ``with``
@@ -105,7 +105,7 @@ impl RequestLoan {
             })?;
             let mut loan = lent.unwrap_or_else(|| Err(late())).raised(py)?;
             let data = loan.as_mut_ptr();
-            (LentRequest::Long(loan), data, None)
+            (LentRequest::Long(Box::new(loan)), data, None)
         };
         Ok(RequestLoan {
             unsent: Unsent(Mutex::new(Some(unsent))),
@@ -124,8 +124,8 @@ impl RequestLoan {
             Call::begin_by(py, &self.lender, &self.of, &self.types, until, |client, deadline| {
                 match &mut unsent {
                     LentRequest::Long(loan) => loan.begin_or_keep(deadline),
-                    // SAFETY: the object keeps the memory.
                     LentRequest::Short => {
+                        // SAFETY: the object keeps the memory.
                         client.begin_until(unsafe { self.memory.bytes() }, deadline)
                     }
                 }
@@ -169,6 +169,9 @@ impl RequestLoan {
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if !slf.get().unsent.is_there() {
+            return Err(over());
+        }
         slf.get().memory.show(slf.as_any())
     }
 
@@ -208,8 +211,8 @@ impl RequestLoan {
 }
 
 enum LentReply {
-    Short(rpc::Request),
-    Long(rpc::ReplyLoan),
+    Short(Box<rpc::Request>),
+    Long(Box<rpc::ReplyLoan>),
 }
 
 /// Memory for the reply to a request, made by ``Request.loan``: the client reads it where it was
@@ -248,26 +251,34 @@ impl LentPart {
 }
 
 impl ReplyLoan {
-    /// `request` returns the request, which is answered by the loan from then on.
+    /// `take` returns the request, which is answered by the loan from then on; after an error
+    /// `put_back` gets it again.
     pub(crate) fn new(
         py: Python<'_>,
-        request: impl FnOnce() -> PyResult<rpc::Request>,
+        take: impl FnOnce() -> PyResult<rpc::Request>,
+        put_back: impl FnOnce(rpc::Request),
         shape: Shape,
         of: &Named,
         types: &Both,
     ) -> PyResult<ReplyLoan> {
         let len = length(py, &shape.layout)?;
         types.reply.check(len)?;
-        let request = request()?;
+        let request = take()?;
         let mapping = Box::new(request.mapping());
         let (unsent, data, own) = if len < LONG {
             let mut own = short(len);
-            (LentReply::Short(request), own.as_mut_ptr().cast(), Some(own))
+            (LentReply::Short(Box::new(request)), own.as_mut_ptr().cast(), Some(own))
         } else {
-            let lent = detached(py, || request.loan(len));
-            let mut loan = lent.map_err(|error| reply_failed(py, error))?;
+            let mut loan = match detached(py, || request.loan_or_keep(len)) {
+                Ok(loan) => loan,
+                Err(kept) => {
+                    let (error, request) = *kept;
+                    put_back(request);
+                    return Err(reply_failed(py, error));
+                }
+            };
             let data = loan.as_mut_ptr();
-            (LentReply::Long(loan), data, None)
+            (LentReply::Long(Box::new(loan)), data, None)
         };
         let part = LentPart {
             unsent: Unsent(Mutex::new(Some(unsent))),
@@ -305,6 +316,9 @@ impl ReplyLoan {
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if !slf.get().part.unsent.is_there() {
+            return Err(over());
+        }
         slf.get().part.memory.show(slf.as_any())
     }
 

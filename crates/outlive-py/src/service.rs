@@ -288,7 +288,7 @@ impl Client {
     fn prefault(&self, py: Python<'_>, messages: usize, size: usize) -> PyResult<()> {
         let lender = self.lender.get()?;
         match lender.lock_until(py, Until::NEVER)? {
-            Some(client) => client.prefault(messages, size).raised(py),
+            Some(client) => detached(py, || client.prefault(messages, size)).raised(py),
             None => Ok(()),
         }
     }
@@ -508,7 +508,8 @@ impl Server {
 
     /// Makes memory for so many requests and replies of up to so many bytes each, and brings it in.
     fn prefault(&self, py: Python<'_>, messages: usize, size: usize) -> PyResult<()> {
-        self.handle.lock(py)?.prefault(messages, size).raised(py)
+        let inside = self.handle.lock(py)?;
+        detached(py, || inside.prefault(messages, size)).raised(py)
     }
 
     /// Follows what becomes of the service's clients: which of them live and have done nothing for

@@ -12,7 +12,7 @@ use crate::errors::{Raised, raise};
 use crate::handle_mutex::{HandleMutex, process};
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open};
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, detached, wait};
 
 /// The latest value under a name: bytes, at most ``capacity`` of them. Reading never waits, also
 /// when a writer was stopped or killed in the middle of a ``set``.
@@ -184,7 +184,7 @@ impl State {
     /// state's memory into this process, which becomes the writer. Raises ``NoSpace`` when there is no
     /// room for all of it.
     fn prefault(&self, py: Python<'_>, readers: usize) -> PyResult<()> {
-        self.as_writer(py, |writer| writer.prefault(readers))?.raised(py)
+        self.as_writer(py, |writer| detached(py, || writer.prefault(readers)))?.raised(py)
     }
 
     /// Makes this process the state's one writer, waiting for a living one to leave or to end: a
@@ -198,7 +198,8 @@ impl State {
         if inside.as_ref().is_some_and(|(of, _)| *of == process()) {
             return Ok(true);
         }
-        let taken = wait(py, until, |deadline| state.wait_to_write_until(deadline).transpose())?;
+        let taken = inside
+            .wait(py, until, |_, deadline| state.wait_to_write_until(deadline).transpose())?;
         let Some(writer) = taken.transpose().raised(py)? else { return Ok(false) };
         *inside = Some((process(), writer));
         Ok(true)

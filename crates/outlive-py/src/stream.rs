@@ -1,6 +1,7 @@
 //! `Stream`: several replies to one request.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use outlive::wait::{Key, WaitSet};
 use outlive::{SendError, rpc};
@@ -10,12 +11,12 @@ use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::described::Both;
-use crate::errors::{Raised, is_timeout, raise, reply_failed};
+use crate::errors::{Raised, reply_failed};
 use crate::handle_mutex::HandleMutex;
 use crate::named::Named;
 use crate::open::{Left, why};
 use crate::request::part_of;
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, detached, wait};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
 /// end of the block ends the stream; if the block raises, the client gets a ``ServiceError`` after
@@ -103,18 +104,17 @@ impl Stream {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let until = Until::timeout(timeout)?;
-        loop {
-            let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
-                return Err(raise(py, "Timeout", "no part came until the deadline passed"));
-            };
-            let request = inside.as_mut().ok_or_else(over)?.request_mut();
-            // Not longer than a moment: another thread may want to send.
-            let now = if until.has_passed() { Until::now() } else { Until::timeout(Some(0.01))? };
-            match part_of(py, now, |deadline| Some(request.next_part_until(deadline))) {
-                Err(error) if !until.has_passed() && is_timeout(py, &error) => {}
-                other => return other,
+        let mut is_first = true;
+        part_of(py, until, |deadline| {
+            if !std::mem::replace(&mut is_first, false) {
+                self.replies.0.let_others_in(py);
             }
-        }
+            let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
+                return Ok(Ok(Poll::Pending));
+            };
+            let stream = inside.as_mut().ok_or_else(over)?;
+            Ok(detached(py, || stream.next_part_until(deadline)))
+        })
     }
 
     /// Sends a reply, for ``asyncio``: in a thread of the loop's executor if it has to wait.

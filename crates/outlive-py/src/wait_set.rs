@@ -34,7 +34,7 @@ use crate::waiting::Until;
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes), job
 /// queues, listeners, servers, requests, streams, calls, events, latches, peers' ends, timers, watches
-/// of a domain.
+/// of a domain or of a service's clients.
 ///
 /// A state is ready for its present value, for each change, and when its writer dies; a topic when
 /// its publishers or subscribers differ from the last report, of which the first comes at once;
@@ -116,7 +116,7 @@ impl WaitSet {
             self.push(key, News::of(py, Followed::Topic(presence), source)?);
             return Ok(());
         } else {
-            let what = "a set waits for subscribers, publishers, topics, states, queues, job queues, servers, requests, streams, calls, events, latches, listeners, peers and watches of a domain";
+            let what = "a set waits for subscribers, publishers, topics, states, queues, job queues, servers, requests, streams, calls, events, latches, listeners, peers and watches of a domain or of a service's clients";
             return Err(PyTypeError::new_err(what));
         };
         self.push(key, source.clone().unbind());

@@ -81,7 +81,9 @@ impl Writable {
     pub(crate) fn show<'py>(&self, owner: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = owner.py();
         let (view, keep) = if self.is_array {
-            let array = ASARRAY.get(py)?.call1((owner,))?;
+            // Of a loan that another thread has just sent there is no view, and numpy would make an
+            // array of one object of it.
+            let array = ASARRAY.get(py)?.call1((PyMemoryView::from(owner)?,))?;
             // By a weak reference: the array refers to the loan.
             let weak = WEAK_REFERENCE.get(py)?.call1((&array,))?;
             (array, weak)

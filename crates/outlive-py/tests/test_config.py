@@ -57,7 +57,7 @@ def test_a_profile_gives_arguments(folder: str, file: Path) -> None:
     topic = Topic(name, folder, **config.topic(name))
     assert topic.config == {
         "depth": 4, "max_bytes": 1 << 20, "stamps": True, "reliable": True, "durability": "persistent",
-        "max_publishers": 3, "max_subscribers": 5, "max_samples": 8,
+        "max_publishers": 3, "max_subscribers": 5, "max_samples": 8, "mode": 0o600,
     }
     assert config.publisher(name) == {"max_blocking": 0.0, "lifespan": 3600.0}
     assert config.subscriber(name) == {

@@ -33,6 +33,7 @@ from outlive import (
     Taken,
     Timeout,
     TooLarge,
+    Topic,
     WaitSet,
 )
 
@@ -771,6 +772,44 @@ def test_loans_of_replies(folder, size):
         loan.send()
 
 
+def test_a_loan_that_was_sent_is_shown_to_no_block(folder):
+    """Of an object without a buffer numpy makes an array of that one object, in which a reply would be lost."""
+    server, client = ends(folder)
+    publisher = Topic("frames", folder).publisher()
+    for size in (10, SIX_MB):
+        asked = client.loan(size, np.uint8)
+        with asked:
+            call = asked.begin()
+        answer, message = server.next(timeout=5).loan(size, np.uint8), publisher.loan(size, np.uint8)
+        with answer, message:
+            pass
+        for loan in (asked, answer, message):
+            with pytest.raises(RuntimeError, match="already"), loan as array:
+                array[...] = 7
+        assert call.reply(timeout=5) is not None
+
+
+def test_a_request_whose_reply_gets_no_memory_is_still_to_be_answered(folder):
+    server, client = Server("service", folder, max_bytes=8 << 20), Client("service", folder)
+    calls = [client.begin(b"x" * size) for size in (1, 1, 100_000)]
+    with server.next(timeout=5) as request:
+        with pytest.raises(TooLarge):
+            request.loan(1 << 30)
+        request.reply(b"smaller")
+    with pytest.raises(TooLarge), server.next(timeout=5) as request:
+        request.loan(1 << 30)
+    request = server.next(timeout=5)
+    with pytest.raises(TooLarge):
+        request.loan(1 << 30)
+    assert len(request.data) == 100_000
+    with request.loan(10) as view:
+        view[:] = b"0123456789"
+    assert calls[0].result(timeout=5) == b"smaller"
+    with pytest.raises(ServiceError, match="^TooLarge"):
+        calls[1].result(timeout=5)
+    assert calls[2].result(timeout=5) == b"0123456789"
+
+
 def test_loans_of_what_a_service_describes(folder):
     server, client = Server("service", folder, request=["f4"], reply="f8"), Client.open("service", domain=folder)
     loan = client.loan(100_000, np.float32)
@@ -848,6 +887,45 @@ def test_both_streams_at_once(folder, start):
     thread.start()
     assert list(call) == [(b"%d" % number)[::-1] for number in range(100)]
     thread.join(10)
+
+
+def test_handlers_run_while_parts_are_waited_for_and_sent(start):
+    program = start("""
+        server, client = Server("service", folder), Client("service", folder)
+        call = client.stream(b"")
+        request = server.next(timeout=5)
+        def stop(*_):
+            raise ZeroDivisionError
+        signal.signal(signal.SIGALRM, stop)
+        def interrupted(wait):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            try:
+                wait()
+            except ZeroDivisionError:
+                say("stopped")
+        interrupted(request.next_part)
+        replies = request.stream()
+        interrupted(replies.next_part)
+        signal.signal(signal.SIGALRM, lambda *_: replies.finish())
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            replies.next_part()
+        except RuntimeError as error:
+            say(error)
+        call = client.stream(b"")
+        for _ in range(8):
+            call.send(b"x")
+        signal.signal(signal.SIGALRM, lambda *_: say(call.cancel()))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            call.send(b"x")
+        except Cancelled:
+            say("cancelled")
+    """)
+    assert program.line() == "stopped" and program.line() == "stopped"
+    assert "finished already" in program.line()
+    assert program.line() == "True" and program.line() == "cancelled"
+    assert program.end() == 0
 
 
 def test_a_reply_before_the_last_part(folder):

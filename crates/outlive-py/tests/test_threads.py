@@ -356,6 +356,54 @@ def test_a_state_and_a_set(folder):
     assert len(waiting) == 0
 
 
+def test_a_state_that_a_thread_waits_to_write_can_be_closed(folder, start):
+    program = start("theirs = State('mode', 8, folder); theirs.set(b'theirs'); say('writes'); time.sleep(60)")
+    program.line()
+    mode = State("mode", 8, folder)
+    closing = threading.Timer(0.05, mode.close)
+    closing.start()
+    with pytest.raises(ValueError, match="closed"):
+        mode.wait_to_write()
+    closing.join(10)
+    assert not closing.is_alive()
+
+
+def test_a_publisher_that_waits_for_room_can_be_closed(folder):
+    topic = Topic("topic", folder, depth=1, reliable=True)
+    slow, publisher = topic.subscriber(reliable=True), topic.publisher()
+    publisher.publish(b"1")
+    closing = threading.Timer(0.05, publisher.close)
+    closing.start()
+    with pytest.raises(ValueError, match="closed"):
+        publisher.publish(b"2", timeout=10)
+    closing.join(10)
+    assert not closing.is_alive() and bytes(slow.recv(timeout=5)) == b"1"
+
+
+def test_threads_that_wait_for_room_let_others_in(folder):
+    """With both rings full, the thread that sends has to let the one in that takes the replies."""
+    server, client = Server("service", folder), Client("service", folder)
+
+    def echo():
+        with server.next(timeout=20).stream() as replies:
+            for part in iter(replies.next_part, None):
+                replies.send(part)
+
+    def send():
+        for _ in range(300):
+            call.send(b"x", timeout=20)
+        call.finish()
+
+    call = client.stream(b"")
+    threads = [threading.Thread(target=echo), threading.Thread(target=send)]
+    for thread in threads:
+        thread.start()
+    assert len(list(call)) == 300
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
 @pytest.mark.parametrize(
     "thing, wait, use",
     [

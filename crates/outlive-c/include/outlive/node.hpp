@@ -85,7 +85,10 @@ public:
     struct Change {
         bool appeared;
         std::string name;
-        /** Of a thing, as `outlive list` has it; empty: it cannot be told. Of a node: `node`. */
+        /**
+         * Of a thing, as `outlive list` has it; empty: it cannot be told, or not to this user. Of a
+         * node: `node`.
+         */
         std::string kind;
         /** Of a node: its process's token. Of a thing: 0. */
         uint32_t token;

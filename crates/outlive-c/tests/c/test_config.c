@@ -57,6 +57,7 @@ static void profiles(void) {
     OK(outlive_config_publisher(config, "camera.front", &old.options));
     CHECK(old.options.size == 16 && old.options.max_blocking == 1 && old.options.period == 5 && old.options.lifespan == 6);
     IS(EINVAL, outlive_config_topic(config, "camera.front", NULL));
+    IS(EINVAL, outlive_config_topic(config, "lidar", NULL));
     outlive_config_close(config);
     outlive_config_close(NULL);
 }

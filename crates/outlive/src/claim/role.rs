@@ -155,10 +155,10 @@ impl HeldRole {
             .then_some(HeldRole { inside, ..self })
     }
 
-    /// Leaves the role in good order. In a forked child it has no effect.
-    pub(crate) fn leave(self, role: Role<'_>) {
+    /// Leaves the role in good order. In a forked child it has no effect, and returns false.
+    pub(crate) fn leave(self, role: Role<'_>) -> bool {
         if role.registry.process_token_if_any() != Some(self.process) {
-            return;
+            return false;
         }
         // `inside` first: if it still named this thread, which lives on, a later successor would
         // wait for its end. From the value that we put there last: if that fails, we were declared
@@ -167,6 +167,7 @@ impl HeldRole {
         {
             role.leave_holder(self.process, 0);
         }
+        true
     }
 }
 

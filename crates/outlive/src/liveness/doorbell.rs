@@ -103,8 +103,9 @@ impl Registration {
     }
 }
 
-/// A doorbell that a set of this process has claimed. Given back when dropped, unless it was
-/// forgotten: a forked child's copy is its parent's.
+/// A doorbell that a set of this process has claimed. [`ClaimedDoorbell::free`] alone gives it back,
+/// and no drop does: a forked child's copy is its parent's. One that is dropped without is this
+/// process's until it ends.
 pub(crate) struct ClaimedDoorbell {
     doorbell: &'static Doorbell,
     index: usize,

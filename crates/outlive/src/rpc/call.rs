@@ -43,8 +43,8 @@ pub(super) struct CallWords {
     parts: AtomicU64,
     /// By part: {reference, length} of its object (layout.rs).
     pub(super) places: [AtomicU64; 8],
-    /// Of a client slot's first call slot: the last process to leave it in order; 0 once another
-    /// client has taken it.
+    /// Of a client slot's first call slot: the last process to leave it in order; 0 once that
+    /// one has taken it again.
     pub(super) left: AtomicU32,
     reserved_2: [Pad32; 7],
     // Written by the server; the first reply follows in the same line.

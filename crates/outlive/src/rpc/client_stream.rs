@@ -40,7 +40,7 @@ const MOMENT: Duration = Duration::from_millis(2);
 /// by [`Request::next_part`](super::Request::next_part). Dropping it cancels the call.
 ///
 /// Eight parts may be under way; then a send waits for the server. The server may reply meanwhile:
-/// [`RequestStream::next`] takes its replies. A client that waits for room and takes no replies, and a
+/// [`RequestStream::next_reply`] takes its replies. A client that waits for room and takes no replies, and a
 /// server that waits for room for its replies and takes no parts, wait for each other; deadlines and
 /// [`try_send`](RequestStream::try_send) are the way out.
 ///
@@ -336,7 +336,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     ///
     /// # If a process dies
     /// The same as with [`Call::next`].
-    pub fn next(&mut self) -> Result<Option<Reply<R>>, CallError> {
+    pub fn next_reply(&mut self) -> Result<Option<Reply<R>>, CallError> {
         self.call.next()
     }
 
@@ -347,7 +347,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     ///
     /// # If a process dies
     /// The same as with [`Call::next`].
-    pub fn try_next(&mut self) -> Result<Poll<Option<Reply<R>>>, CallError> {
+    pub fn try_next_reply(&mut self) -> Result<Poll<Option<Reply<R>>>, CallError> {
         self.call.try_next()
     }
 
@@ -358,7 +358,10 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     ///
     /// # If a process dies
     /// The same as with [`Call::next`].
-    pub fn next_timeout(&mut self, span: Duration) -> Result<Poll<Option<Reply<R>>>, CallError> {
+    pub fn next_reply_timeout(
+        &mut self,
+        span: Duration,
+    ) -> Result<Poll<Option<Reply<R>>>, CallError> {
         self.call.next_timeout(span)
     }
 
@@ -369,7 +372,10 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     ///
     /// # If a process dies
     /// The same as with [`Call::next`].
-    pub fn next_until(&mut self, deadline: Deadline) -> Result<Poll<Option<Reply<R>>>, CallError> {
+    pub fn next_reply_until(
+        &mut self,
+        deadline: Deadline,
+    ) -> Result<Poll<Option<Reply<R>>>, CallError> {
         self.call.next_until(deadline)
     }
 

@@ -31,6 +31,7 @@ use crate::shim::Ordering;
 use crate::sys::clock::monotonic_nanos;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
+use crate::sys::{Errno, identity};
 use crate::wake::{
     PreparedWait, Readiness, Sleep, Source, SourceState, WaitWords, Waited, Watched,
 };
@@ -75,6 +76,8 @@ pub struct ClientWatch(Followed);
 #[derive(Clone)]
 struct Followed {
     service: ServiceFile,
+    /// The process that follows: see [`Followed::looked`].
+    of: u64,
     looked: Arc<Mutex<Looked>>,
 }
 
@@ -206,11 +209,13 @@ impl ServiceFile {
     }
 
     /// Tells those that watch clients that this process has taken a client slot.
-    pub(super) fn tell_client(&self, client_slot: u32) {
-        // Relaxed: read once the client slot's word does not name this process any more, which was
-        // written with Release.
+    pub(super) fn tell_client(&self, client_slot: u32, process: TokenId) {
+        // This process is there again: it has not left. Another one's name stays, whose leave a
+        // watcher may not have seen. Relaxed: read once the client slot's word does not name this
+        // process any more, which was written with Release.
         if let Ok(call) = self.call(client_slot * SLOTS) {
-            call.words.left.store(0, Ordering::Relaxed);
+            let (own, relaxed) = (process.as_u32(), Ordering::Relaxed);
+            let _ = call.words.left.compare_exchange(own, 0, relaxed, relaxed);
         }
         // Release pairs with the look of a watcher: it sees the client slot's word. If this process
         // dies or is stopped before, the watcher finds the client at its recheck.
@@ -235,8 +240,17 @@ impl ServiceFile {
 }
 
 impl Followed {
-    fn looked(&self) -> MutexGuard<'_, Looked> {
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Refuses a forked child: a thread of the parent's, which the child does not have, may have had
+    /// the lock at the fork.
+    fn looked(&self) -> Result<MutexGuard<'_, Looked>, Error> {
+        if identity::this_process() != Ok(self.of) {
+            return Err(Error::System {
+                doing: "use a forked child's copy of a client watch in",
+                path: self.registry().path().to_path_buf(),
+                errno: Errno::PERM.raw_os_error(),
+            });
+        }
+        Ok(self.looked.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn registry(&self) -> &'static Registry {
@@ -245,7 +259,7 @@ impl Followed {
 
     /// Looks, unless there is something to tell.
     fn has_news(&self) -> Result<bool, Error> {
-        let mut looked = self.looked();
+        let mut looked = self.looked()?;
         if looked.news.is_empty() {
             looked.look(&self.service)?;
         }
@@ -253,12 +267,12 @@ impl Followed {
     }
 
     fn owners(&self) -> Vec<TokenId> {
-        let looked = self.looked();
+        let Ok(looked) = self.looked() else { return Vec::new() };
         looked.clients.iter().filter(|seen| !seen.is_over).map(|seen| seen.process).collect()
     }
 
     fn moment(&self) -> Deadline {
-        self.looked().moment()
+        self.looked().map_or(Deadline::NEVER, |looked| looked.moment())
     }
 }
 
@@ -273,7 +287,9 @@ impl ClientWatch {
             deaths: 0,
             has_looked: false,
         };
-        let watch = Followed { service, looked: Arc::new(Mutex::new(looked)) };
+        let of = identity::this_process()
+            .map_err(|errno| Error::from_errno("watch", service.queue.registry().path(), errno))?;
+        let watch = Followed { service, of, looked: Arc::new(Mutex::new(looked)) };
         watch.has_news()?;
         Ok(ClientWatch(watch))
     }
@@ -281,7 +297,8 @@ impl ClientWatch {
     /// Waits until something has become of a client, and returns it.
     ///
     /// # Errors
-    /// [`Error::NoToken`], [`Error::Damaged`] and errors of the system.
+    /// [`Error::NoToken`], [`Error::Damaged`] and errors of the system; [`Error::System`] in a forked
+    /// child, which makes a watch of its own.
     ///
     /// # If a process dies
     /// See [`ClientWatch`].
@@ -296,7 +313,7 @@ impl ClientWatch {
     /// The errors of [`ClientWatch::next`].
     pub fn try_next(&mut self) -> Result<Option<ClientEvent>, Error> {
         self.0.has_news()?;
-        Ok(self.0.looked().news.pop_front())
+        Ok(self.0.looked()?.news.pop_front())
     }
 
     /// Waits until something has become of a client, as long as `span` at most; `None` when that has
@@ -353,16 +370,16 @@ impl ClientWatch {
         self.0.registry()
     }
 
-    /// Returns how often a client's lease has passed.
+    /// Returns how often a client's lease has passed; 0 in a forked child.
     #[must_use]
     pub fn lapses(&self) -> u64 {
-        self.0.looked().lapses
+        self.0.looked().map_or(0, |looked| looked.lapses)
     }
 
-    /// Returns how many clients have died.
+    /// Returns how many clients have died; 0 in a forked child.
     #[must_use]
     pub fn deaths(&self) -> u64 {
-        self.0.looked().deaths
+        self.0.looked().map_or(0, |looked| looked.deaths)
     }
 }
 

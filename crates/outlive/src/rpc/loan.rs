@@ -350,6 +350,9 @@ pub struct ReplyLoan<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     _reply: PhantomData<fn(&R)>,
 }
 
+/// An error, and the request that is still to be answered.
+type Kept<Q, R> = Box<(SendError, Request<Q, R>)>;
+
 impl<Q: Payload + ?Sized, T: Plain> Request<Q, [T]> {
     /// Lends memory for a reply of so many values, to be written in place. Its contents are arbitrary:
     /// zeroes, or an earlier message.
@@ -365,6 +368,16 @@ impl<Q: Payload + ?Sized, T: Plain> Request<Q, [T]> {
     pub fn loan(self, count: usize) -> Result<ReplyLoan<Q, [T]>, SendError> {
         let len = bytes_of::<T>(count)?;
         self.lend(len)
+    }
+
+    /// Lends memory for a reply as [`Request::loan`] does; after an error the caller has the request
+    /// again, to answer it in another way: for bindings.
+    #[doc(hidden)]
+    pub fn loan_or_keep(self, count: usize) -> Result<ReplyLoan<Q, [T]>, Kept<Q, [T]>> {
+        match bytes_of::<T>(count).and_then(|len| self.place(len)) {
+            Ok(place) => Ok(ReplyLoan { request: self, place, _reply: PhantomData }),
+            Err(error) => Err(Box::new((error, self))),
+        }
     }
 }
 
@@ -383,13 +396,17 @@ impl<Q: Payload + ?Sized, T: Plain> Request<Q, T> {
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     fn lend(self, len: usize) -> Result<ReplyLoan<Q, R>, SendError> {
-        const { assert!(R::METADATA.align <= MOST_ALIGNED, "no object is aligned to more") };
-        let place = if len <= INLINE && R::METADATA.align <= 8 {
-            Place::short(len)
-        } else {
-            Place::Long(self.raw.lend(len)?)
-        };
+        let place = self.place(len)?;
         Ok(ReplyLoan { request: self, place, _reply: PhantomData })
+    }
+
+    /// Finds a place for a reply.
+    fn place(&self, len: usize) -> Result<Place, SendError> {
+        const { assert!(R::METADATA.align <= MOST_ALIGNED, "no object is aligned to more") };
+        if len <= INLINE && R::METADATA.align <= 8 {
+            return Ok(Place::short(len));
+        }
+        Ok(Place::Long(self.raw.lend(len)?))
     }
 }
 

@@ -250,7 +250,7 @@ impl Turn<'_> {
         let client_slot = self.own.service.take_client_slot(me, self.own.process)?;
         debug_assert!(client_slot < MOST_CLIENT_SLOTS);
         self.slots.client_slots.push(OwnClientSlot { client_slot, inside: me.id.as_u32() });
-        self.own.service.tell_client(client_slot);
+        self.own.service.tell_client(client_slot, self.own.process);
         let (slots, settled) = self.own.service.settle_client_slot(me, client_slot);
         // The lowest is used first.
         self.slots.free.extend(slots.free.into_iter().rev());

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as StdOrdering};
 use std::time::Duration;
 
-use super::layout::{SLOTS, ServiceFile};
+use super::layout::{MOST_SERVERS, SLOTS, ServiceFile};
 use crate::claim::{HeldRole, Role, RoleState, Standing, unless_taken};
 use crate::liveness::{Me, TokenId};
 use crate::shim::Ordering;
@@ -58,6 +58,14 @@ struct Seen {
     look_at_all: AtomicU64,
 }
 
+/// What a look at all calls settles, as of before it: a server may die during the look.
+struct AsOf {
+    /// By place: see [`dead_word`].
+    dead: Vec<u32>,
+    /// In nanoseconds.
+    moment: u64,
+}
+
 impl Place {
     /// Takes the first place that no living process holds. Waits for the last thread of a dead one's
     /// until the deadline, and two seconds at most.
@@ -77,7 +85,7 @@ impl Place {
         let others = Others::of(&service, index);
         let place = Place { service, index, role: Cell::new(role), others };
         // What died by now needs it no more. After a death here the next server does it again.
-        place.others.settle();
+        place.others.settle(place.others.as_of_now());
         place.service.set_all();
         if index > 0 {
             place.service.tell_serving();
@@ -127,14 +135,19 @@ impl Others {
             || monotonic_nanos() >= self.seen.look_at_all.load(StdOrdering::Relaxed)
     }
 
-    /// Notes that all calls are looked at, by what follows.
-    fn settle(&self) {
-        for (place, settled) in self.service.places().zip(&self.seen.settled) {
+    /// Returns what a look at all calls that begins now settles.
+    fn as_of_now(&self) -> AsOf {
+        AsOf { dead: self.service.places().map(dead_word).collect(), moment: monotonic_nanos() }
+    }
+
+    /// Notes that all calls have been looked at since then, or are by what follows.
+    fn settle(&self, since: AsOf) {
+        for (settled, dead) in self.seen.settled.iter().zip(since.dead) {
             // Relaxed, as above: only this process's threads have the words, and each looks at all
             // calls after it has read that the holder is dead.
-            settled.store(dead_word(place), StdOrdering::Relaxed);
+            settled.store(dead, StdOrdering::Relaxed);
         }
-        let next = monotonic_nanos().saturating_add(LOOK_AT_ALL.as_nanos() as u64);
+        let next = since.moment.saturating_add(LOOK_AT_ALL.as_nanos() as u64);
         self.seen.look_at_all.store(next, StdOrdering::Relaxed);
     }
 
@@ -144,7 +157,7 @@ impl Others {
     pub(super) fn look_after(&self) -> bool {
         let due = self.service.servers() > 1 && self.is_look_due();
         if due {
-            self.settle();
+            self.settle(self.as_of_now());
             self.service.set_all();
         }
         due
@@ -156,10 +169,13 @@ impl Others {
         if self.service.servers() == 1 || !self.is_look_due() {
             return false;
         }
+        // Before the look: a server that dies during it may have cleared a bit behind it, of a call
+        // that was asked behind it as well.
+        let since = self.as_of_now();
         let slots = 0..self.service.client_slots() * SLOTS;
         let is_left = slots.into_iter().any(|slot| self.service.is_pending(slot));
         if !is_left {
-            self.settle();
+            self.settle(since);
         }
         is_left
     }
@@ -186,9 +202,14 @@ impl Others {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.role.get().leave(self.service.place(self.index));
-        if self.service.servers() > 1 {
-            self.service.tell_serving();
+        if !self.role.get().leave(self.service.place(self.index)) {
+            return;
+        }
+        // Clients that wait for calls that are not begun watch this process, which lives on. If it
+        // dies in here, they see that.
+        match self.service.servers() {
+            1 => self.service.wake_clients(),
+            _ => self.service.tell_serving(),
         }
     }
 }
@@ -210,7 +231,7 @@ impl ServiceFile {
     #[inline]
     pub(super) fn servers(&self) -> u32 {
         // Constant. 0: the file was made for one.
-        self.head().servers.load(Ordering::Relaxed).clamp(1, super::layout::MOST_SERVERS)
+        self.head().servers.load(Ordering::Relaxed).clamp(1, MOST_SERVERS)
     }
 
     /// Returns the role of that place.
@@ -240,21 +261,36 @@ impl ServiceFile {
     }
 
     #[cold]
-    fn any_server(&self, first: Standing) -> Result<Standing, Error> {
-        let mut found = first;
-        for place in self.places().skip(1) {
-            let standing = place.standing_of_process();
-            if standing.is_damaged() {
-                return Err(self.segment().damaged("a server's word"));
+    fn any_server(&self, mut first: Standing) -> Result<Standing, Error> {
+        let mut before = None;
+        loop {
+            let (mut found, mut holders) = (first, [0; MOST_SERVERS as usize]);
+            holders[0] = first.holder();
+            for (place, holder) in self.places().zip(&mut holders).skip(1) {
+                let standing = place.standing_of_process();
+                if standing.is_damaged() {
+                    return Err(self.segment().damaged("a server's word"));
+                }
+                if standing.is_living() {
+                    return Ok(standing);
+                }
+                if standing.is_dead() {
+                    found = standing;
+                }
+                *holder = standing.holder();
             }
-            if standing.is_living() {
-                return Ok(standing);
+            // While we read one place after the other, a server may have come to one that was read,
+            // and another may have left one that was not read yet. So the places are read until they
+            // are as they were: each further round is for a server that came or went.
+            if before == Some(holders) {
+                return Ok(found);
             }
-            if standing.is_dead() {
-                found = standing;
+            before = Some(holders);
+            first = self.queue.server()?;
+            if first.is_living() {
+                return Ok(first);
             }
         }
-        Ok(found)
     }
 
     /// Checks that a process serves that can be asked.
@@ -340,6 +376,7 @@ mod tests {
 
     use crate::Domain;
     use crate::rpc::Service;
+    use crate::shim::Ordering;
     use crate::wait::{Readiness, WaitSet};
 
     #[test]
@@ -349,7 +386,10 @@ mod tests {
         let domain = Domain::open_or_create_at(&folder).expect("opens");
         let service = Service::<[u8]>::options().max_servers(2);
         let service = service.create_new(&domain, "s").expect("made");
-        let (mut server, other) = (service.server().expect("a place"), service.server());
+        let mut server = service.server().expect("a place");
+        // Of a thread that has ended: such a server can be dead.
+        let other = std::thread::scope(|scope| scope.spawn(|| service.server()).join());
+        let other = other.expect("joined").expect("another place");
         let client = service.client().expect("room");
         assert!(server.try_next().expect("serves").is_none());
 
@@ -364,7 +404,7 @@ mod tests {
             "it looks at all calls once a second"
         );
         let look_now = |server: &crate::rpc::Server| {
-            let seen = &server.place().expect("a place").others.seen;
+            let seen = &server.place.others.seen;
             seen.look_at_all.store(0, StdOrdering::Relaxed);
         };
         look_now(&server);
@@ -375,7 +415,19 @@ mod tests {
 
         look_now(&server);
         assert_eq!(set.try_wait().expect("waits").count(), 0, "and no call is left");
-        assert!(!server.place().expect("a place").others.is_look_due(), "the set has looked");
+        assert!(!server.place.others.is_look_due(), "the set has looked");
+
+        // A server that dies during the set's look is not settled by it.
+        let place = &server.place;
+        let since = place.others.as_of_now();
+        let holder = service.file.place(1).holder;
+        let living = holder.load(Ordering::Relaxed);
+        holder.store(living ^ 1 << 16, Ordering::Relaxed);
+        place.others.settle(since);
+        assert!(place.others.is_look_due());
+        assert_eq!(set.try_wait().expect("waits").count(), 0);
+        assert!(!place.others.is_look_due());
+        holder.store(living, Ordering::Relaxed);
         drop(other);
         let _ = std::fs::remove_dir_all(&folder);
     }

@@ -131,8 +131,8 @@ pub(crate) struct RequestReadiness {
 }
 
 impl RequestReadiness {
-    pub(super) fn new(service: ServiceFile, others: Option<Others>) -> RequestReadiness {
-        let others = others.filter(|_| service.servers() > 1);
+    pub(super) fn new(service: ServiceFile, others: Others) -> RequestReadiness {
+        let others = Some(others).filter(|_| service.servers() > 1);
         RequestReadiness { service, others }
     }
 

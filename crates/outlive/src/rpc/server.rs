@@ -51,8 +51,7 @@ use crate::{Deadline, Error, Payload, RecvError, WaitStrategy};
 /// [`SendError::ReceiverDied`](crate::SendError::ReceiverDied).
 pub struct Server<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     pub(super) service: ServiceFile,
-    /// `None` only during the drop.
-    place: Option<Place>,
+    pub(super) place: Place,
     requests: Requests,
     process: TokenId,
     _types: PhantomData<Types<Q, R>>,
@@ -61,7 +60,7 @@ pub struct Server<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
     pub(super) fn new(service: ServiceFile, deadline: Deadline) -> Result<Server<Q, R>, Error> {
         let process = service.queue.registry().process_token()?;
-        let place = Some(Place::take(service.clone(), deadline)?);
+        let place = Place::take(service.clone(), deadline)?;
         let requests = Requests::default();
         Ok(Server { service, place, requests, process, _types: PhantomData })
     }
@@ -138,28 +137,19 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
         ClientWatch::new(self.service.clone(), lease)
     }
 
-    /// Returns its place; `None` during the drop.
-    pub(super) fn place(&self) -> Option<&Place> {
-        self.place.as_ref()
-    }
-
     /// For a wait set.
     pub(crate) fn readiness(&self) -> RequestReadiness {
-        RequestReadiness::new(
-            self.service.clone(),
-            self.place().map(|place| place.others().clone()),
-        )
+        RequestReadiness::new(self.service.clone(), self.place.others().clone())
     }
 
     #[inline]
     fn take(&mut self, deadline: Option<Deadline>) -> Result<Option<Request<Q, R>>, RecvError> {
         let (service, requests, process) = (&self.service, &mut self.requests, self.process);
-        let place = self.place.as_ref().ok_or(RecvError::NotOwner)?;
-        let me = place.enter()?;
+        let me = self.place.enter()?;
         if let Some(request) = requests.next(service, me, process)? {
             return Request::new(request).map(Some);
         }
-        let others = place.others();
+        let others = self.place.others();
         let Some(deadline) = deadline else {
             if !others.look_after() {
                 return Ok(None);
@@ -225,17 +215,5 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for Server<Q, R> {
         let readiness = self.readiness();
         let registry = readiness.registry();
         Ok(Watched::of(readiness, registry))
-    }
-}
-
-impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Server<Q, R> {
-    fn drop(&mut self) {
-        let is_ours = self.service.queue.registry().process_token_if_any() == Some(self.process);
-        self.place = None;
-        if is_ours {
-            // Clients that wait for calls that are not begun watch this process, which lives on. If
-            // it dies in here, they see that.
-            self.service.wake_clients();
-        }
     }
 }

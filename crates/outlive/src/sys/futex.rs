@@ -236,9 +236,10 @@ pub(crate) fn raise_and_wake_both(sequence: &AtomicU32, other: &AtomicU32) -> u3
     }
     // As two steps, which must do also where a filter denies the operation: stopped or killed in
     // between, this thread has woken the sleepers on `sequence`, and the caller's note that a waiter
-    // may sleep is still there.
+    // may sleep is still there. So is it where the second wake fails, which may have woken no sleeper:
+    // as many as could be, and the caller does not believe that all are awake.
     let woken = raise_and_wake(sequence, sequence, ALL);
-    woken.saturating_add(futex_call::wake(other, ALL).unwrap_or(0))
+    woken.saturating_add(futex_call::wake(other, ALL).unwrap_or(ALL))
 }
 
 /// A change that the kernel can make in the same step as a wake.

@@ -10,7 +10,10 @@
 //! 6. Sleep while the count is c, and on the owners that looks have named.
 //!
 //! A source's registration is in its eventcount from when it is added. A recheck looks at all. A
-//! source whose eventcount has another set's registration is in a section instead.
+//! source whose eventcount has another set's registration is in a section instead. If the recheck
+//! finds that the registration has gone (a stray write), it registers again, and the source begins
+//! as a new one; if it finds another set's there, the source stays new, and step 6 sleeps on its
+//! sequence as well.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +22,7 @@ use crate::Deadline;
 use crate::liveness::{BITS, ClaimedDoorbell, Registry, TokenId};
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
-use crate::wake::{PreparedWait, Readiness, SourceState, WaitWords, Waited};
+use crate::wake::{PreparedWait, Readiness, Registered, SourceState, WaitWords, Waited};
 
 /// After so long all sources are looked at, at the next wake.
 const ALL_AGAIN: Duration = Duration::from_secs(1);
@@ -46,6 +49,8 @@ struct Member {
     waited: Arc<dyn Waited>,
     prepared: PreparedWait,
     is_new: bool,
+    /// Another set's registration has replaced ours: no notifier raises our doorbell.
+    is_anothers: bool,
     state: SourceState,
 }
 
@@ -71,12 +76,14 @@ impl RungList {
     pub(super) fn add(&mut self, key: u64, waited: &Arc<dyn Waited>) -> bool {
         let Some(count) = waited.rung_count() else { return false };
         let slot = self.free.last().copied().unwrap_or(self.members.len());
-        if !count.register(self.registry, self.doorbell.registration(slot % BITS)) {
+        let ours = self.doorbell.registration(slot % BITS);
+        if count.register(self.registry, ours) == Registered::Another {
             return false;
         }
         let (waited, prepared) = (Arc::clone(waited), PreparedWait::default());
         let state = SourceState::Waiting;
-        let member = Some(Member { key, waited, prepared, is_new: true, state });
+        let (is_new, is_anothers) = (true, false);
+        let member = Some(Member { key, waited, prepared, is_new, is_anothers, state });
         if self.free.pop().is_some() {
             self.members[slot] = member;
         } else {
@@ -112,10 +119,12 @@ impl RungList {
                 slot += BITS;
             }
         });
-        self.look_behind();
         if self.looked_at_all.elapsed() >= ALL_AGAIN {
             self.look_at_all();
         }
+        // After all that makes sources new: those are in `behind` no more then, and step 5 may put
+        // them there.
+        self.look_behind();
         let mut is_any = false;
         for &slot in &self.new {
             let Some(member) = &self.members[slot] else { continue };
@@ -147,11 +156,19 @@ impl RungList {
         self.looked_at_all = Instant::now();
         let RungList { registry, doorbell, members, new, .. } = self;
         for (slot, member) in members.iter_mut().enumerate() {
-            let is_as_it_was = member.as_ref().is_none_or(|it| {
-                let ours = doorbell.registration(slot % BITS);
-                let is_ours = it.waited.rung_count().is_none_or(|it| it.register(registry, ours));
-                is_ours && it.waited.look() == it.state
-            });
+            let Some(it) = member else { continue };
+            let ours = doorbell.registration(slot % BITS);
+            let registered = it.waited.rung_count().map(|count| count.register(registry, ours));
+            it.is_anothers = registered == Some(Registered::Another);
+            let is_as_it_was = match registered {
+                Some(Registered::Before) | None => it.waited.look() == it.state,
+                Some(Registered::Now | Registered::Another) => {
+                    // A notifier that found no registration has cleared our number, or is about to:
+                    // the wait is prepared as at first, with a fence behind the registration.
+                    it.prepared = PreparedWait::default();
+                    false
+                }
+            };
             if !is_as_it_was {
                 make_new(member, slot, new);
             }
@@ -175,7 +192,7 @@ impl RungList {
             for &slot in new.iter() {
                 let Some(member) = &mut members[slot] else { continue };
                 if let Some(count) = member.waited.event_count() {
-                    count.note_fence(&mut member.prepared.ticket);
+                    member.prepared.note_fence(count);
                 }
             }
         }
@@ -185,7 +202,7 @@ impl RungList {
             member.state = member.waited.look();
             let is_ready = matches!(member.state, SourceState::Ready(_));
             is_any_ready |= is_ready;
-            member.is_new = is_ready || !is_fenced;
+            member.is_new = is_ready || !is_fenced || member.is_anothers;
             if !member.is_new && member.state != SourceState::Waiting {
                 behind.push(slot);
             }
@@ -195,14 +212,21 @@ impl RungList {
     }
 
     /// Adds what step 6 sleeps on, and returns until when.
-    pub(super) fn add_words(
-        &self,
-        words: &mut WaitWords<'_>,
+    pub(super) fn add_words<'a>(
+        &'a self,
+        words: &mut WaitWords<'a>,
         owners: &mut Vec<TokenId>,
     ) -> Deadline {
         words.add(&[Watch { word: self.doorbell.word(), expected: self.seen }]);
         let mut until = Deadline::NEVER;
-        for member in self.behind.iter().filter_map(|&slot| self.members[slot].as_ref()) {
+        let behind = self.behind.iter().filter_map(|&slot| self.members[slot].as_ref());
+        let new = self.new.iter().filter_map(|&slot| self.members[slot].as_ref());
+        for member in behind.chain(new.filter(|it| it.is_anothers)) {
+            if member.is_anothers
+                && let Some(count) = member.waited.event_count()
+            {
+                words.add(&[count.watch(member.prepared.ticket)]);
+            }
             match member.state {
                 SourceState::Ready(_) | SourceState::Waiting => {}
                 SourceState::BehindOwner(owner) => owners.push(owner),
@@ -242,5 +266,61 @@ fn make_new(member: &mut Option<Member>, slot: usize, new: &mut Vec<usize>) {
         && !core::mem::replace(&mut member.is_new, true)
     {
         new.push(slot);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Domain;
+    use crate::queue::Queue;
+    use crate::wake::Source;
+
+    #[test]
+    fn a_source_whose_registration_has_gone_begins_anew() {
+        let name = format!("outlive-unit-rung-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("opens");
+        let receiver = queue.receiver().expect("free");
+        let waited = receiver.watched().expect("a source").waited;
+        let count = waited.rung_count().expect("its notifiers raise doorbells");
+        let mut list = RungList::new(domain.registry()).expect("a doorbell");
+        let mut other = RungList::new(domain.registry()).expect("a doorbell");
+        assert!(list.add(1, &waited));
+        assert!(!list.look(|_, _| {}));
+        assert_eq!(list.prepare(), (false, true));
+        assert!(list.new.is_empty());
+
+        // A stray write; then a notifier finds the number and no doorbell, and clears the number.
+        let ours = list.doorbell.registration(0);
+        count.unregister(ours);
+        count.notify_all(|| domain.registry());
+        assert!(!list.is_raised() && !count.count().look().0);
+        list.look_at_all();
+        assert_eq!(list.new, [0]);
+        assert_eq!(list.prepare(), (false, true));
+        assert!(count.count().look().0, "it has a number again");
+        count.notify_all(|| domain.registry());
+        assert!(list.is_raised());
+
+        // Another set has registered meanwhile: it sleeps on the queue's own word besides.
+        count.unregister(ours);
+        assert!(other.add(1, &waited));
+        list.look_at_all();
+        assert!(!list.look(|_, _| {}));
+        assert_eq!(list.prepare(), (false, true));
+        let mut words = WaitWords::new();
+        list.add_words(&mut words, &mut Vec::new());
+        assert!(!words.have_changed());
+        count.notify_all(|| domain.registry());
+        assert!(words.have_changed() && !list.is_raised());
+        drop(words);
+        other.end();
+        list.look_at_all();
+        assert_eq!(list.prepare(), (false, true));
+        assert!(list.new.is_empty(), "it has its own again");
+        list.end();
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

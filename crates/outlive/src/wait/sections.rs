@@ -56,7 +56,8 @@ pub(super) struct Sections {
     bell: Arc<AtomicU32>,
     /// The sources that need no section.
     rung: Option<RungList>,
-    /// It has asked for a doorbell. If none was free, it has sections for good.
+    /// It has asked for a doorbell. If none was free, it has sections for good; if it had no use for
+    /// it, and gave it back, it asks again.
     has_asked: bool,
     many: WaitList,
     sections: Vec<Section>,
@@ -166,11 +167,16 @@ impl Sections {
         deadline: Deadline,
         mut found: impl FnMut(u64, Readiness),
     ) -> Result<bool, Errno> {
+        // Other sets have the doorbells of all its queues, or the queues were removed: it leaves its
+        // own to a set that has use for it.
+        if let Some(rung) = self.rung.take_if(|rung| rung.is_empty()) {
+            rung.end();
+            self.has_asked = false;
+        }
         loop {
             // Acquire pairs with `ring`: a section that has rung by now is seen unarmed.
             let seen = self.bell.load(Ordering::Acquire);
-            let mut is_any_ready =
-                self.rung.as_mut().is_some_and(|rung| rung.look(|key, what| found(key, what)));
+            let mut is_any_ready = self.rung.as_mut().is_some_and(|rung| rung.look(&mut found));
             self.turn = (self.turn + 1) % self.sections.len().max(1);
             for section in self.sections[self.turn..].iter().chain(&self.sections[..self.turn]) {
                 if section.waiter.is_armed() {
@@ -191,7 +197,7 @@ impl Sections {
 
     /// Sleeps until a section rings, or a notifier raises the doorbell.
     fn sleep(&mut self, seen: u32, deadline: Deadline) -> Result<(), Errno> {
-        let bell = Watch { word: &*self.bell, expected: seen };
+        let bell = Watch { word: &self.bell, expected: seen };
         let Some(rung) = self.rung.as_mut().filter(|rung| !rung.is_empty()) else {
             return futex::wait_any(&[bell], 0, deadline).map(drop);
         };

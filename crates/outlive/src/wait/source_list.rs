@@ -254,7 +254,7 @@ impl SourceList {
         }
         for Member { waited, prepared, .. } in self.members.iter_mut().filter(|one| one.is_new()) {
             if let Some(count) = waited.event_count() {
-                count.note_fence(&mut prepared.ticket);
+                prepared.note_fence(count);
             }
         }
         true

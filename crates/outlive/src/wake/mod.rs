@@ -27,7 +27,7 @@ pub(crate) use event_count::{EventCount, RelayedEventCount, Ticket};
 pub(crate) use readiness::{PreparedWait, SourceState, Waited};
 pub use readiness::{Readiness, Source, Watched};
 pub(crate) use record::{FoundRecord, WaitRecord};
-pub(crate) use rung_count::RungEventCount;
+pub(crate) use rung_count::{Registered, RungEventCount};
 pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
 #[cfg(test)]
 pub(crate) use strategy::SPINS;

@@ -85,7 +85,8 @@ impl SourceState {
 /// How a set has prepared its wait for a source.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PreparedWait {
-    /// Whether it has prepared a wait on the source's eventcount.
+    /// Whether it has made a fence of its own since it first prepared a wait on the source's
+    /// eventcount.
     made: bool,
     /// The ticket of that wait.
     pub(crate) ticket: Ticket,
@@ -112,7 +113,15 @@ impl PreparedWait {
     /// Returns whether a fence must follow.
     pub(crate) fn prepare_anew(&mut self, count: &EventCount) -> bool {
         self.ticket = count.announce();
-        !core::mem::replace(&mut self.made, true) || !self.ticket.is_fenced()
+        // Where the kernel has denied the first fence, another process's does not replace it: that
+        // one says that notifiers see the number, not what else the source has told them.
+        !self.made || !self.ticket.is_fenced()
+    }
+
+    /// Notes that the set has made a heavy fence since it prepared this wait.
+    pub(crate) fn note_fence(&mut self, count: &EventCount) {
+        self.made = true;
+        count.note_fence(&mut self.ticket);
     }
 }
 
@@ -148,4 +157,24 @@ pub(crate) trait Waited: Send + Sync {
 
     /// Wakes other sleepers where a woken sleeper must, after a sleep on the words.
     fn woken(&self, _prepared: &PreparedWait) {}
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_fence_is_owed_until_it_is_made() {
+        let count = EventCount::default();
+        let mut prepared = PreparedWait::default();
+        // As where the kernel denies it to this process alone, and another one makes its own.
+        assert!(prepared.prepare_anew(&count));
+        let mut other = count.announce();
+        count.note_fence(&mut other);
+        assert!(prepared.prepare_anew(&count), "not by this process");
+        assert!(prepared.ticket.is_fenced());
+        prepared.note_fence(&count);
+        assert!(!prepared.prepare_anew(&count));
+        assert!(!prepared.prepare(&count));
+    }
 }

@@ -28,6 +28,17 @@ pub(crate) struct RungEventCount {
     reserved: AtomicU32,
 }
 
+/// What a set's registration has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registered {
+    /// It was there.
+    Before,
+    /// It has been written now: notifiers have not raised the set's doorbell so far.
+    Now,
+    /// A living process's set has registered another one: this set sleeps on the words.
+    Another,
+}
+
 impl RungEventCount {
     pub(crate) fn count(&self) -> &EventCount {
         &self.count
@@ -54,16 +65,15 @@ impl RungEventCount {
         });
     }
 
-    /// Registers a set's doorbell, before the set prepares its wait. Returns false if a living
-    /// process's set has registered another one: then this set sleeps on the words.
-    pub(crate) fn register(&self, registry: &Registry, ours: Registration) -> bool {
+    /// Registers a set's doorbell, before the set prepares its wait.
+    pub(crate) fn register(&self, registry: &Registry, ours: Registration) -> Registered {
         let mut seen = self.doorbell.load(Ordering::Acquire);
         loop {
             if seen == ours.as_word() {
-                return true;
+                return Registered::Before;
             }
             if Registration::from_word(seen).is_some_and(|other| other.is_of_living(registry)) {
-                return false;
+                return Registered::Another;
             }
             // Release pairs with `notify_slow`: the doorbell is claimed. Died just after: the
             // doorbell is a dead process's.
@@ -73,7 +83,7 @@ impl RungEventCount {
                 Ordering::Release,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return true,
+                Ok(_) => return Registered::Now,
                 Err(now) => seen = now,
             }
         }

@@ -19,6 +19,7 @@ crate::checks!(
     a_second_set_on_the_same_queues_is_told_as_well: 60,
     a_doorbell_passes_to_another_set_when_its_process_is_killed: 60,
     sets_without_a_doorbell_have_sections: 60,
+    a_set_that_has_no_use_for_a_doorbell_leaves_it: 60,
     services_and_other_sources_beside_queues: 60,
     a_writer_that_dies_in_its_slot_hides_nothing_from_a_large_set: 60,
 );
@@ -169,6 +170,32 @@ fn sets_without_a_doorbell_have_sections(world: &World) {
     }
     drop(set);
     drop(others);
+    wait_until("their threads end", || threads() < before);
+}
+
+fn a_set_that_has_no_use_for_a_doorbell_leaves_it(world: &World) {
+    let domain = world.domain();
+    let queues = queues(&domain, 2 * QUEUES);
+    let mut receivers = receivers(&queues);
+    let (shared, own) = receivers.split_at_mut(QUEUES);
+    let wait = |set: &mut WaitSet| {
+        assert_eq!(set.wait_timeout(Duration::from_millis(1)).expect("waits").len(), 0);
+    };
+    // The first has the doorbells of all these queues.
+    let others: Vec<WaitSet> = (0..DOORBELLS)
+        .map(|_| {
+            let (mut set, _) = set_of(&domain, shared);
+            wait(&mut set);
+            set
+        })
+        .collect();
+    let before = threads();
+    let (mut set, keys) = set_of(&domain, own);
+    wait(&mut set);
+    assert_eq!(threads(), before, "a doorbell was free");
+    send(&queues[QUEUES + 7]);
+    assert_eq!(take(&mut set, &keys, own), 7);
+    drop((set, others));
     wait_until("their threads end", || threads() < before);
 }
 

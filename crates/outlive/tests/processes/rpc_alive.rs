@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use outlive::Domain;
 use outlive::rpc::{ClientEvent, ClientWatch, Service};
 use outlive::wait::{Readiness, WaitSet};
+use outlive::{Domain, Error};
 
 use crate::board::Board;
 use crate::child::Child;
@@ -15,6 +15,8 @@ crate::checks!(
     a_stopped_client_is_told_and_a_killed_one,
     a_death_is_told_once_the_client_was_swept,
     a_client_that_leaves_in_order_is_not_told,
+    a_client_that_has_left_is_not_told_once_another_has_its_place,
+    a_forked_child_does_not_have_its_parents_watch,
     a_call_is_something_done,
 );
 
@@ -155,6 +157,47 @@ fn a_client_that_leaves_in_order_is_not_told(world: &World) {
     leaving.finish();
     assert_eq!(watch.try_next().expect("watches"), None);
     assert_eq!((watch.lapses(), watch.deaths()), (0, 0));
+}
+
+fn a_client_that_has_left_is_not_told_once_another_has_its_place(world: &World) {
+    let domain = world.domain();
+    let board = board();
+    let mut watch = made(&domain).watch_clients(LONG).expect("watches");
+    let leaving = {
+        let domain = domain.clone();
+        Child::start(move || {
+            let client = made(&domain).client().expect("room");
+            board.add(1, 1);
+            board.reach(2, 1);
+            drop(client);
+            board.add(1, 1);
+            board.reach(2, 2);
+        })
+    };
+    board.reach(1, 1);
+    assert_eq!(watch.try_next().expect("watches"), None);
+    board.set(2, 1);
+    board.reach(1, 2);
+    let next = made(&domain).client().expect("room");
+    board.set(2, 2);
+    leaving.finish();
+    assert_eq!(watch.try_next().expect("watches"), None);
+    assert_eq!(watch.deaths(), 0);
+    drop(next);
+}
+
+fn a_forked_child_does_not_have_its_parents_watch(world: &World) {
+    let domain = world.domain();
+    let mut watch = made(&domain).watch_clients(LONG).expect("watches");
+    let child = Child::start(|| {
+        assert!(matches!(watch.try_next(), Err(Error::System { .. })));
+        assert!(matches!(watch.next_timeout(LONG), Err(Error::System { .. })));
+        assert_eq!((watch.lapses(), watch.deaths()), (0, 0));
+        let mut own = made(&domain).watch_clients(LONG).expect("watches");
+        assert_eq!(own.try_next().expect("watches"), None);
+    });
+    child.finish();
+    assert_eq!(watch.try_next().expect("watches"), None);
 }
 
 fn a_call_is_something_done(world: &World) {

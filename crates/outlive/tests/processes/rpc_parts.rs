@@ -109,7 +109,7 @@ fn both_streams_at_once(world: &World) {
     let mut stream = client.stream(b"echo").expect("sent");
     for number in 0..100 {
         stream.send_timeout(&message(1, number, 200), PATIENCE).expect("room");
-        let Poll::Ready(Some(reply)) = stream.next_timeout(PATIENCE).expect("well") else {
+        let Poll::Ready(Some(reply)) = stream.next_reply_timeout(PATIENCE).expect("well") else {
             panic!("no reply came in time")
         };
         assert_eq!(read_message(&reply), (1, number));

@@ -29,7 +29,14 @@ static void client_call(void) {
     say_reply(reply);
 }
 
+/* Lets go of the call before. */
+static void another_call(void) {
+    outlive_call_release(call);
+    call = NULL;
+}
+
 static void client_begin(void) {
+    another_call();
     make_message(words[2]);
     TRY(outlive_client_begin(it()->in, message, message_size, until(words[3]), &call));
     OK();
@@ -37,6 +44,7 @@ static void client_begin(void) {
 
 static void client_loan(void) {
     outlive_request_loan_t *loan = NULL;
+    another_call();
     make_message(words[2]);
     TRY(outlive_client_loan(it()->in, message_size, until(words[3]), &loan));
     memcpy(outlive_request_loan_data(loan), message, message_size);
@@ -58,6 +66,7 @@ static void client_send(void) {
 
 static void client_finish(void) {
     outlive_request_stream_t *ended = parts;
+    another_call();
     parts = NULL;
     TRY(outlive_request_stream_finish(ended, &call));
     OK();
