@@ -10,7 +10,7 @@
  *         2. aq = n; bm = 1; wake all servers that sleep
  *         3. look: rn == n -> reply. Not begun: no living place -> claim -> CANC(n), told "not begun".
  *            Begun by a dead server -> CANC(n), told "begun"
- *         4. sl = 1, look again, sleep behind ONE server: not begun: any living one; begun: the one of
+ *         4. sl = 1, look again, sleep: not begun: behind all that live; begun: behind the one of
  *            the claim
  * server  1. its place; every bit = 1
  *         2. a bit is set: claim not aq - 1 -> clear the bit, look again; asked by now -> set it, wake
@@ -36,6 +36,7 @@
  *   NOSETALL    7 does not set the bits
  *   NOWATCH     8 sleeps behind no other server
  *   EARLYSET    7 when the token is dead, the thread not yet
+ *   ONEWATCHED  4 sleeps behind one server, also when the call is not begun
  *   ONETOLD     3 tells the caller when server 0 is dead, though another lives
  *   TAKESTORE   3 of the server is a store
  *   NOTIMER     a recheck sets no bits (STOP)
@@ -83,9 +84,9 @@ inline wake_servers() {
 
 proctype Client(byte me) {
 	byte n, k, id, sn, ss, so, who, w;
-	bool twice;
+	bool twice, both;
 again:
-	atomic { sn=0; ss=0; so=0; who=0; id=0; twice=0 };
+	atomic { sn=0; ss=0; so=0; who=0; id=0; twice=0; both=0 };
 	/* 1 */
 	atomic {
 		if
@@ -109,11 +110,13 @@ look:
 		:: else -> goto not_begun
 		fi
 #else
+		/* it sleeps behind all that live */
 		if
 		:: LIVES(0) -> who=0
 		:: !LIVES(0) && LIVES(NS-1) -> who=NS-1
 		:: !ANY_LIVES -> goto not_begun
-		fi
+		fi;
+		both=(LIVES(0) && LIVES(NS-1) && NS>1)
 #endif
 	:: sn==n && (ss==TAKEN || ss==WRITING) ->
 		who=so-1;
@@ -139,7 +142,16 @@ look:
 	fi;
 	/* the kernel compares the claim; the owner: the process, or the thread that writes */
 	if
-	:: atomic { woken[me] || cn[me]!=sn || cs[me]!=ss || (ss==WRITING && sn==n && td[who]) || (!(ss==WRITING && sn==n) && pd[who]) -> sl[me]=0; twice=0 }
+	:: atomic { cn[me]!=sn || cs[me]!=ss -> sl[me]=0; twice=0; both=0; goto look }
+	:: else
+	fi;
+	/* asleep: from here on a change of the claim wakes it no more; the end of a thread in WRITING does, by the call's relay word */
+	if
+	:: atomic { woken[me] || (cs[me]==WRITING && td[co[me]-1]) || (!(ss==WRITING && sn==n) && pd[who])
+#ifndef ONEWATCHED
+			|| (both && pd[NS-1])
+#endif
+			-> sl[me]=0; twice=0; both=0 }
 #ifdef STOP
 	/* its own recheck: the server was stopped before it woke it */
 	:: atomic { rn[me]==n -> sl[me]=0; twice=0 }

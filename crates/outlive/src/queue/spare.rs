@@ -8,7 +8,7 @@
 //! | its tag | which process goes on; a death here |
 //! | --- | --- |
 //! | cached(process) | that process, when it writes a long message that suits the object: → owned. When it drops its last handle of the queue: free |
-//! | | a process that finds no memory: free. So what is kept stands in no message's way |
+//! | | a process that finds no memory: free. So no message waits for memory that is kept |
 //! | | the process dead: a sweep, or the next process that finds no memory: free |
 //!
 //! Each step is a compare-exchange of the tag from the very word that was seen, and no process

@@ -42,7 +42,7 @@ fn collect_and_keep(
                 Message::BeingTaken
             }
         },
-        // Nobody writes there before the process has made it its own again.
+        // No process writes there before that one has made it its own again.
         Tag::Cached(process) if with_kept || !me.is_alive(process) => Message::Gone,
         _ => Message::There,
     })

@@ -500,7 +500,16 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
             Next::Watch(owner) => {
                 let x = Watch { word: &words.x, expected: 0 };
                 let set = [replies, x, half_of(words, seen)];
-                Sleep::on(queue.registry(), &set).behind(relay, &[owner]).until(slice)
+                let service = &self.client.service;
+                let owners = match seen.number() == self.number || service.servers() == 1 {
+                    true => vec![owner],
+                    // None lives any more: the sleep has nothing to wait for.
+                    false => service.living_servers(),
+                };
+                match owners.is_empty() {
+                    true => Ok(Asleep::LookAgain),
+                    false => Sleep::on(queue.registry(), &set).behind(relay, &owners).until(slice),
+                }
             }
             Next::WaitForServer(seen) => {
                 queue.server_role().sleep(relay, Some(replies), seen, slice)

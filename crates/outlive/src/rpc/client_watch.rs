@@ -37,6 +37,9 @@ use crate::wake::{
 };
 use crate::{Deadline, Error};
 
+/// The shortest lease, in nanoseconds: with none a watcher would compute all the time.
+const SHORTEST: u64 = 1_000_000;
+
 /// Says what has become of a client, a process that has one or more [`Client`](super::Client)s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -96,7 +99,7 @@ struct Looked {
 /// What the last look at a client has found.
 struct Seen {
     process: TokenId,
-    /// Who it is, as of then: a sweep may forget that.
+    /// The holder, as of then: a sweep may forget that.
     who: Holder,
     /// The client slots with its name.
     slots: Vec<u32>,
@@ -168,7 +171,7 @@ impl Looked {
     /// Returns when there may be something to tell that no process's end tells.
     fn moment(&self) -> Deadline {
         let living = self.clients.iter().filter(|seen| !seen.is_over);
-        // A client that has lapsed notifies nobody when it goes on.
+        // A client that has lapsed notifies no process when it goes on.
         let next = |seen: &Seen| match seen.has_lapsed {
             false => seen.since.saturating_add(self.lease),
             true => monotonic_nanos().saturating_add(self.lease / 2),
@@ -278,7 +281,7 @@ impl Followed {
 
 impl ClientWatch {
     pub(super) fn new(service: ServiceFile, lease: Duration) -> Result<ClientWatch, Error> {
-        let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX).max(SHORTEST);
         let looked = Looked {
             lease,
             clients: Vec::new(),

@@ -260,6 +260,17 @@ impl ServiceFile {
         self.any_server(first)
     }
 
+    /// Returns the processes of all servers that live: a client whose call is not begun sleeps behind all
+    /// of them, since each may begin it, and die.
+    #[cold]
+    pub(super) fn living_servers(&self) -> Vec<TokenId> {
+        let living = |place: Role<'_>| match place.standing_of_process().state {
+            RoleState::Living(process) => Some(process),
+            RoleState::Nobody | RoleState::Dead => None,
+        };
+        self.places().filter_map(living).collect()
+    }
+
     #[cold]
     fn any_server(&self, mut first: Standing) -> Result<Standing, Error> {
         let mut before = None;

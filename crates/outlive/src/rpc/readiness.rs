@@ -76,6 +76,10 @@ impl Waited for CallReadiness {
         }
         if !self.is_begun(seen) {
             return match server {
+                // Any of them may begin it, and die.
+                Ok(server) if server.is_living() && self.service.servers() > 1 => {
+                    SourceState::BehindOwners
+                }
                 Ok(server) if server.is_living() => SourceState::behind(server.watched()),
                 // A server that died since the words were read: that sleep ends at once, and the
                 // next one asks the next server.
@@ -89,6 +93,15 @@ impl Waited for CallReadiness {
             State::Taken | State::Writing if owner.is_some() => SourceState::behind(owner),
             // Set by a sweep, or by a dead server: a try tells which.
             _ => SourceState::Ready(Readiness::Ended),
+        }
+    }
+
+    fn owners(&self, into: &mut Vec<TokenId>) {
+        let Some(seen) = self.words().map(CallWords::claim) else { return };
+        match self.is_begun(seen) {
+            // Since the look.
+            true => into.extend(seen.owner()),
+            false => into.extend(self.service.living_servers()),
         }
     }
 

@@ -369,7 +369,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     ///
     /// A client does something when it makes a call, sends a part of a request, takes a reply of a
     /// stream, or [asserts](Client::assert_liveliness) that it is there. One that only waits for a
-    /// reply does nothing.
+    /// reply does nothing. A lease of less than a millisecond counts as one.
     ///
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-watch-clients-{}", std::process::id()));
