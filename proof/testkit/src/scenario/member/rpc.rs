@@ -49,6 +49,16 @@ pub fn server(domain: &Domain, name: &str) -> Result<Server, Error> {
         .and_then(|service| service.server())
 }
 
+/// One of two servers, which sleeps at once. It takes the service as it is, if there is one.
+pub fn server_beside(domain: &Domain, name: &str) -> Result<Server, Error> {
+    Service::<[u8], [u8]>::options()
+        .max_bytes(MAX_BYTES)
+        .max_servers(2)
+        .wait_strategy(WaitStrategy::Block)
+        .open_or_create(domain, name)
+        .and_then(|service| service.server())
+}
+
 /// The answer to a request: its own stamp, in so many bytes.
 pub fn answer_to(request: &[u8], len: usize) -> Result<Vec<u8>, String> {
     Ok(Stamp::of(request)?.message(len))
@@ -132,9 +142,9 @@ impl Services {
         let (Some(what), Some(name)) = (order.first(), order.get(1)) else {
             return Err("unknown order".to_owned());
         };
-        // Without opening it: the server, and the clients with a call that has been answered to the
+        // Without opening it: the server, all servers, and the clients with a call that has been answered to the
         // end.
-        if matches!(*what, "server" | "answered" | "begun") {
+        if matches!(*what, "server" | "servers" | "answered" | "begun") {
             let Detail::Service(seen) =
                 domain.entry(name).map_err(|error| error.to_string())?.detail
             else {
@@ -144,6 +154,10 @@ impl Services {
                 return Ok(seen
                     .server
                     .map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()));
+            }
+            if *what == "servers" {
+                let pids = seen.servers.iter().map(|server| server.pid.to_string());
+                return Ok(pids.collect::<Vec<_>>().join(" "));
             }
             if *what == "begun" {
                 let begun: u32 = seen.clients.iter().map(|client| client.begun).sum();
@@ -162,7 +176,10 @@ impl Services {
                 self.open.remove(*name);
                 Ok(String::new())
             }
-            ("serve", []) => match server(domain, name) {
+            ("serve" | "serve-beside", []) => match match *what {
+                "serve" => server(domain, name),
+                _ => server_beside(domain, name),
+            } {
                 Ok(server) => {
                     open.server = Some(server);
                     Ok("mine".to_owned())

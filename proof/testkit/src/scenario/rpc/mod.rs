@@ -3,6 +3,7 @@
 //!
 //! Senders are 1 the victim, 2 and 3 the surviving clients.
 
+mod beside;
 mod call;
 mod join;
 mod let_go;
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(parts::Parts::Send),
         Box::new(parts::Parts::Take),
         Box::new(takeover::Takeover),
+        Box::new(beside::Beside),
         Box::new(join::Join),
     ]
 }
