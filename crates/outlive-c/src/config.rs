@@ -95,12 +95,10 @@ pub unsafe extern "C" fn outlive_config_topic(
     options: *mut outlive_topic_options_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a live configuration and a NUL-terminated name.
-        let profile = unsafe { profile(config, topic) }?;
-        // SAFETY: the C caller passes options of the size that they say.
+        // SAFETY: the C caller passes a live configuration, a NUL-terminated name, and options of the
+        // size that they say.
         unsafe {
-            with_options(options, |options| {
-                let Some(profile) = profile else { return };
+            with_profile(config, topic, options, |options, profile| {
                 set(&mut options.depth, profile.depth);
                 set(&mut options.max_bytes, profile.max_bytes);
                 set(&mut options.max_publishers, profile.max_publishers);
@@ -131,12 +129,10 @@ pub unsafe extern "C" fn outlive_config_publisher(
     options: *mut outlive_publisher_options_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a live configuration and a NUL-terminated name.
-        let profile = unsafe { profile(config, topic) }?;
-        // SAFETY: the C caller passes options of the size that they say.
+        // SAFETY: the C caller passes a live configuration, a NUL-terminated name, and options of the
+        // size that they say.
         unsafe {
-            with_options(options, |options| {
-                let Some(profile) = profile else { return };
+            with_profile(config, topic, options, |options, profile| {
                 set(&mut options.max_blocking, profile.max_blocking.map(nanoseconds));
                 set(&mut options.lifespan, profile.lifespan.map(nanoseconds));
             })
@@ -155,12 +151,10 @@ pub unsafe extern "C" fn outlive_config_subscriber(
     options: *mut outlive_subscriber_options_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: the C caller passes a live configuration and a NUL-terminated name.
-        let profile = unsafe { profile(config, topic) }?;
-        // SAFETY: the C caller passes options of the size that they say.
+        // SAFETY: the C caller passes a live configuration, a NUL-terminated name, and options of the
+        // size that they say.
         unsafe {
-            with_options(options, |options| {
-                let Some(profile) = profile else { return };
+            with_profile(config, topic, options, |options, profile| {
                 set(&mut options.reliable, profile.reliable.map(u32::from));
                 set(&mut options.history, profile.history);
                 set(&mut options.keep_last, profile.keep_last);
@@ -184,6 +178,29 @@ unsafe fn profile<'a>(
     // SAFETY: the caller guarantees a live configuration and a NUL-terminated name.
     let (config, topic) = unsafe { (borrow(config, "a configuration")?, text(topic, "a name")?) };
     Ok(config.0.profile_for(topic))
+}
+
+/// Lets `fill` change a caller's options by the profile of a topic; without one they stay as they are.
+///
+/// # Safety
+/// The C caller passes a live configuration, a NUL-terminated name, and options of the size that they
+/// say.
+unsafe fn with_profile<T: Copy>(
+    config: *const outlive_config_t,
+    topic: *const c_char,
+    options: *mut T,
+    fill: impl FnOnce(&mut T, &Profile),
+) -> Result<(), Failure> {
+    // SAFETY: the caller guarantees a live configuration and a NUL-terminated name.
+    let profile = unsafe { profile(config, topic) }?;
+    // SAFETY: the caller guarantees options of the size that they say.
+    unsafe {
+        with_options(options, |options| {
+            if let Some(profile) = profile {
+                fill(options, profile);
+            }
+        })
+    }
 }
 
 /// Sets an option, if the profile says it.

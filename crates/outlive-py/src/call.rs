@@ -25,7 +25,7 @@ use crate::lender;
 use crate::named::Named;
 use crate::open::Left;
 use crate::reply::Reply;
-use crate::wait_set::descriptor;
+use crate::wait_set::{descriptor, has_news};
 use crate::waiting::{Until, detached, passed, wait};
 
 /// A client of the core's, with its calls.
@@ -444,11 +444,7 @@ impl Call {
     /// Whether a look for a reply is worth it. The descriptor is readable until this has returned
     /// False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.lock(py)? {
-            Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            // A look finds out.
-            None => Ok(true),
-        }
+        has_news(py, &mut *self.set.lock(py)?)
     }
 
     /// Cancels the call, as ``cancel``, if it is not over.

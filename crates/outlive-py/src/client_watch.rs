@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::errors::Raised;
 use crate::handle_mutex::HandleMutex;
-use crate::wait_set::descriptor;
+use crate::wait_set::{descriptor, has_news};
 use crate::waiting::Until;
 
 /// Tells which clients of a service do nothing, and which have died: ``Server.watch_clients`` makes
@@ -97,11 +97,7 @@ impl ClientWatch {
 
     /// Whether a look is worth it. The descriptor is readable until this has returned False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.lock(py)? {
-            Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            // `next` finds out.
-            None => Ok(true),
-        }
+        has_news(py, &mut *self.set.lock(py)?)
     }
 
     fn __repr__(&self) -> String {

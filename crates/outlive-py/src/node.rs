@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::errors::Raised;
 use crate::handle_mutex::HandleMutex;
 use crate::open::{Left, Open};
-use crate::wait_set::descriptor;
+use crate::wait_set::{descriptor, has_news};
 use crate::waiting::Until;
 
 /// The name that this process has in a domain, until it is closed or the process ends:
@@ -212,11 +212,7 @@ impl DomainWatch {
     /// Whether a look for a change is worth it. The descriptor is readable until this has returned
     /// False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.lock(py)? {
-            Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            // `changed` finds out.
-            None => Ok(true),
-        }
+        has_news(py, &mut *self.set.lock(py)?)
     }
 
     fn __repr__(&self) -> String {

@@ -13,7 +13,7 @@ use crate::errors::Raised;
 use crate::handle_mutex::HandleMutex;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open};
-use crate::wait_set::descriptor;
+use crate::wait_set::{descriptor, has_news};
 use crate::waiting::{Until, detached};
 
 fn options<E: NotifierEnd>(
@@ -260,10 +260,7 @@ impl Listener {
     /// returned False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
         self.fileno(py)?;
-        match &mut *self.set.lock(py)? {
-            Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            None => Ok(true),
-        }
+        has_news(py, &mut *self.set.lock(py)?)
     }
 
     /// Closes this object: using it afterwards raises ``ValueError``.

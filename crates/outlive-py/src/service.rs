@@ -22,7 +22,7 @@ use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open, closed, why};
 use crate::request::Request;
 use crate::rpc_loan::RequestLoan;
-use crate::wait_set::descriptor;
+use crate::wait_set::{descriptor, has_news};
 use crate::waiting::{Until, detached, passed, wait};
 use crate::writable::Shape;
 
@@ -499,11 +499,7 @@ impl Server {
     /// Whether a look for a request is worth it. The descriptor is readable until this has returned
     /// False.
     fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
-        match &mut *self.set.lock(py)? {
-            Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
-            // `try_next` finds out.
-            None => Ok(true),
-        }
+        has_news(py, &mut *self.set.lock(py)?)
     }
 
     /// Makes memory for so many requests and replies of up to so many bytes each, and brings it in.

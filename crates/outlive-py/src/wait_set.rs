@@ -336,6 +336,14 @@ fn of<'py>(py: Python<'py>, source: &Py<PyAny>) -> Option<Bound<'py, PyAny>> {
     Some(source.cast::<News>().ok()?.get().of.bind(py).clone())
 }
 
+/// Returns whether a look at an object is worth it, by its own set; without one a look finds out.
+pub(crate) fn has_news(py: Python<'_>, set: &mut Option<outlive::wait::WaitSet>) -> PyResult<bool> {
+    match set {
+        Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
+        None => Ok(true),
+    }
+}
+
 /// Returns the descriptor of an object's own set, which is made when first used.
 pub(crate) fn descriptor(
     py: Python<'_>,

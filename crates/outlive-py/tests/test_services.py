@@ -698,7 +698,7 @@ def test_a_view_of_a_request_outlives_its_answer(folder):
     assert [call.result(timeout=5)[:1] for call in calls] == [b"!"] * 4
     assert view == b"\0" * SIX_MB and view.readonly
     assert requests[1].data is copy and copy[:1] == b"\1" and memoryview(requests[1]) == copy
-    # What nobody had asked for before the answer.
+    # Bytes that were not asked for before the answer.
     assert requests[2].data == bytes(requests[2]) == b"\2" * SIX_MB
     assert requests[3].numpy(np.uint8).sum() == 3 * SIX_MB
 

@@ -32,7 +32,7 @@ def test_a_process_stands_by_for_a_queue_and_a_state(folder: str) -> None:
     os.waitpid(child, 0)
     queue.send(b"x")
     assert queue.recv(timeout=5) == b"x" and mode.set(b"mine") == 3
-    # Who has the role has it at once.
+    # A process that has the role gets it at once.
     assert queue.wait_to_receive(timeout=0) and mode.wait_to_write(timeout=0)
 
 

@@ -8,7 +8,7 @@
 //!
 //! | word | |
 //! | --- | --- |
-//! | `owner` | {generation, process token}: whose it is; 0 in the lower half, or a dead process's token: nobody's |
+//! | `owner` | {generation, process token} of its owner; 0 in the lower half, or a dead process's token: it is free |
 //! | `count` | raised behind a bit; the set sleeps while it is unchanged |
 //! | `ready` | a bit for each source, or for several; the set takes them behind its load of `count` |
 //!
@@ -36,7 +36,7 @@ const INDEX_BITS: u32 = 5;
 const BELOW_GENERATION: u32 = BIT_BITS + INDEX_BITS;
 const _: () = assert!(BITS == 1 << BIT_BITS && DOORBELLS < 1 << INDEX_BITS);
 
-/// See the file's head. All zeroes: nobody's.
+/// See the file's head. All zeroes: it is free.
 #[repr(C)]
 pub(crate) struct Doorbell {
     // Written by sets that claim it.

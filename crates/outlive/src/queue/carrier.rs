@@ -193,12 +193,6 @@ impl Queue {
         is_ours.then_some(object)
     }
 
-    /// Frees the object that has been kept, if there is one.
-    #[cold]
-    pub(crate) fn give_up_kept(&self, process: TokenId) {
-        self.inner.give_up_spare(process);
-    }
-
     /// Returns the object of that reference, if there is one. Fails when the system does not say
     /// whether it exists.
     pub(crate) fn object(&self, reference: u32) -> Result<Option<ObjectRef>, Error> {
@@ -226,16 +220,6 @@ impl Queue {
 }
 
 impl Inner {
-    /// Frees the memory that this process keeps for its next long message.
-    #[cold]
-    pub(super) fn give_up_spare(&self, process: TokenId) {
-        let Some(object) = self.spare.give_up(process) else { return };
-        // Else a process that was short of memory has freed it; or its tag is damaged.
-        if self.swap_tag(&object, Tag::Cached(process), Tag::Owned(process)) {
-            let _ = self.free_owned(&object, process);
-        }
-    }
-
     /// Changes an object's tag, if it is that one.
     #[inline]
     fn swap_tag(&self, object: &ObjectRef, from: Tag, to: Tag) -> bool {
@@ -255,8 +239,11 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(process) = self.registry.process_token_if_any() {
-            self.give_up_spare(process);
+        let Some(process) = self.registry.process_token_if_any() else { return };
+        let Some(object) = self.spare.give_up(process) else { return };
+        // Else a process that was short of memory has freed it; or its tag is damaged.
+        if self.swap_tag(&object, Tag::Cached(process), Tag::Owned(process)) {
+            let _ = self.free_owned(&object, process);
         }
     }
 }

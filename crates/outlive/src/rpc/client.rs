@@ -522,8 +522,6 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         deadline: Deadline,
     ) -> Result<ObjectRef, CallError> {
         loop {
-            // In each round: another thread may have kept something meanwhile.
-            self.slots.service.queue.give_up_kept(self.slots.process);
             // A failure to settle something is an error only if there is no memory without it.
             let dead = self.slots.service.settle_dead(me, self.slots.process, false);
             let settled = self.slots.settle_parked(me).and(dead.map_err(CallError::from));

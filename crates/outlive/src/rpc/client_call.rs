@@ -1,18 +1,5 @@
-//! A call in flight: waiting for its replies, and letting go of it.
-//!
-//! 1. `ready` says this number: a reply, or the end.
-//! 2. Spin; then a wait is prepared on `replies` (wake/event_count.rs), and 1 again.
-//! 3. Find the call's owner, by its claim: not begun: the present server; TAKEN: that process;
-//!    WRITING: that thread. If it is dead: 1 once more, then from that very claim → CANCELLED, and
-//!    the caller is told.
-//! 4. Sleep on {`replies`, `relay`, the claim, the owner's token}.
-//!
-//! | the server dies | the client |
-//! | --- | --- |
-//! | before it took the call | sees the claim one behind: told "not begun", or waits for the next server |
-//! | with the call TAKEN, or WRITING | told "begun" |
-//! | after `ready` | has the reply |
-//! | leaves in good order | is woken by it, and told `NoServer` if the call was not begun |
+//! A call in flight: taking its replies, and letting go of it. `client_wait.rs` has the wait for the next
+//! reply.
 //!
 //! proof/models/rpc.pml.
 
@@ -22,19 +9,15 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::call::{After, Claim, Ready, State, TRIES, next};
+use super::call::{After, Ready, State, TRIES, next};
 use super::error::CallError;
 use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE_REQUEST, RING};
 use super::own_slots::{OwnSlots, Turn};
-use super::readiness::{CallReadiness, half_of};
+use super::readiness::CallReadiness;
 use super::reply::{Bytes, Reply};
-use crate::claim::{RoleState, Standing};
-use crate::liveness::{Me, TokenId};
-use crate::shim::{Ordering, fence};
-use crate::sys::futex::Watch;
-use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Sleep, Source, Ticket, Watched};
+use crate::shim::Ordering;
+use crate::wake::{Source, Watched};
 use crate::{Deadline, Error, Payload};
 
 /// A call in flight, made by [`Client::begin`](super::Client::begin); it waits for the replies.
@@ -70,7 +53,7 @@ pub struct Call<'c, R: Payload + ?Sized = [u8]> {
     pub(super) slot: CallSlot<'c>,
     pub(super) number: u64,
     /// The number of replies taken.
-    taken: u32,
+    pub(super) taken: u32,
     is_over: bool,
     /// Whether parts of the request may lie in the slot. Then there is `told_over`.
     has_parts: bool,
@@ -79,14 +62,6 @@ pub struct Call<'c, R: Payload + ?Sized = [u8]> {
     _reply: PhantomData<fn(&R)>,
     /// Of an owned call: its client. Dropped after all that uses it.
     keep: Option<Arc<dyn Send + Sync>>,
-}
-
-/// What to do about a call that has no reply yet.
-pub(super) enum Next {
-    LookAgain,
-    Watch(TokenId),
-    WaitForServer(Standing),
-    Over(CallError),
 }
 
 impl<'c, R: Payload + ?Sized> Call<'c, R> {
@@ -251,7 +226,7 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
 
     /// Does step 1. `None`: nothing yet.
     #[inline]
-    fn look(&mut self) -> Result<Option<Option<Reply<R>>>, CallError> {
+    pub(super) fn look(&mut self) -> Result<Option<Option<Reply<R>>>, CallError> {
         if self.is_over {
             return Ok(Some(None));
         }
@@ -413,178 +388,14 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
     }
 
     #[cold]
-    fn damaged(&mut self) -> CallError {
+    pub(super) fn damaged(&mut self) -> CallError {
         self.end();
         self.client.park(self.slot.slot);
         self.client.service.segment().damaged("a reply").into()
     }
 
-    /// Does steps 2 to 4. Without a deadline it does not wait.
-    #[cold]
-    fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply<R>>, CallError> {
-        let me = self.client.me_of_owner()?;
-        let words = self.slot.words;
-        if let Some(deadline) = deadline {
-            let (number, taken) = (self.number, self.taken);
-            let is_there = || {
-                let ready = Ready(words.ready.load(Ordering::Relaxed));
-                ready.number() == number && (ready.beyond(taken) > 0 || ready.is_end())
-            };
-            if self.client.service.queue.spin_wait().spin_until(deadline, is_there)
-                && let Some(found) = self.look()?
-            {
-                return Ok(found);
-            }
-        }
-        let relay = WakeRelay::begin(me.list());
-        let mut out_of_time = deadline.is_none();
-        let deadline = deadline.unwrap_or(Deadline::NEVER);
-        loop {
-            // A stray write: the word's only value is 0.
-            if words.x.load(Ordering::Relaxed) != 0 {
-                words.x.store(0, Ordering::Relaxed);
-            }
-            let ticket = words.replies.prepare_wait();
-            let result = self.look_and_sleep(me, &relay, ticket, out_of_time, deadline);
-            words.replies.cancel_wait(ticket);
-            if let Some(found) = result? {
-                return Ok(found);
-            }
-            if let Some(found) = self.look()? {
-                return Ok(found);
-            }
-            if deadline.has_passed() {
-                out_of_time = true;
-            }
-        }
-    }
-
-    /// Sleeps once, prepared. `None`: look again.
-    fn look_and_sleep(
-        &mut self,
-        me: Me,
-        relay: &WakeRelay,
-        ticket: Ticket,
-        out_of_time: bool,
-        deadline: Deadline,
-    ) -> Result<Option<Option<Reply<R>>>, CallError> {
-        if let Some(found) = self.look()? {
-            return Ok(Some(found));
-        }
-        let words = self.slot.words;
-        let seen = words.claim();
-        let next = self.judge(me, seen)?;
-        if let Next::Over(error) = next {
-            return Err(error);
-        }
-        if out_of_time {
-            return Err(CallError::TimedOut { begun: seen.number() == self.number });
-        }
-        self.sleep(relay, ticket, seen, next, deadline).map(|()| None)
-    }
-
-    /// Sleeps behind what `next` names, prepared.
-    pub(super) fn sleep(
-        &self,
-        relay: &WakeRelay,
-        ticket: Ticket,
-        seen: Claim,
-        next: Next,
-        deadline: Deadline,
-    ) -> Result<(), CallError> {
-        let words = self.slot.words;
-        let slice = ticket.until(deadline);
-        let queue = &self.client.service.queue;
-        let replies = words.replies.watch(ticket);
-        let slept = match next {
-            Next::Watch(owner) => {
-                let x = Watch { word: &words.x, expected: 0 };
-                let set = [replies, x, half_of(words, seen)];
-                let service = &self.client.service;
-                let owners = match seen.number() == self.number || service.servers() == 1 {
-                    true => vec![owner],
-                    // None lives any more: the sleep has nothing to wait for.
-                    false => service.living_servers(),
-                };
-                match owners.is_empty() {
-                    true => Ok(Asleep::LookAgain),
-                    false => Sleep::on(queue.registry(), &set).behind(relay, &owners).until(slice),
-                }
-            }
-            Next::WaitForServer(seen) => {
-                queue.server_role().sleep(relay, Some(replies), seen, slice)
-            }
-            Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
-        };
-        slept.map(|_| ()).map_err(|errno| self.client.refused(errno))
-    }
-
-    /// Does step 3.
-    pub(super) fn judge(&mut self, me: Me, seen: Claim) -> Result<Next, CallError> {
-        if next(seen.number()) == self.number {
-            return self.judge_not_begun(seen);
-        }
-        if seen.number() != self.number {
-            return Err(self.damaged());
-        }
-        match seen.state() {
-            State::Taken | State::Writing => match seen.owner() {
-                Some(owner) if me.is_alive(owner) => Ok(Next::Watch(owner)),
-                // Bits that name no process count as dead.
-                _ => self.judge_dead(seen),
-            },
-            // Replies that had arrived before are returned first.
-            State::Cancelled if self.is_anything_ready() => Ok(Next::LookAgain),
-            // A sweep cancelled it, which found its server dead.
-            State::Cancelled => {
-                self.free_rest(&mut self.client.inside(self.slot.slot)?);
-                Ok(Next::Over(CallError::ServerDied { begun: true }))
-            }
-            // A sweep took a dead thread's id out after END.
-            State::Over if self.is_anything_ready() => Ok(Next::LookAgain),
-            State::Over => Err(self.damaged()),
-        }
-    }
-
-    fn judge_not_begun(&mut self, seen: Claim) -> Result<Next, CallError> {
-        let service = &self.client.service;
-        let first = service.queue.server()?;
-        let server = if first.is_living() { first } else { service.server()? };
-        let error = match server.state {
-            RoleState::Living(process) => return Ok(Next::Watch(process)),
-            // A server at another place wakes it by `replies`.
-            _ if self.client.waits_for_server() => return Ok(Next::WaitForServer(first)),
-            RoleState::Nobody => CallError::NoServer,
-            RoleState::Dead => CallError::ServerDied { begun: false },
-        };
-        // From that very word: a new server may have taken it. The caller is told only when no
-        // server will.
-        let mut turn = self.client.inside(self.slot.slot)?;
-        if !self.slot.words.cancel(seen, self.number) {
-            return Ok(Next::LookAgain);
-        }
-        self.take_back(&mut turn);
-        Ok(Next::Over(error))
-    }
-
-    fn judge_dead(&mut self, seen: Claim) -> Result<Next, CallError> {
-        let mut turn = self.client.inside(self.slot.slot)?;
-        // It may have gone on until its death.
-        fence(Ordering::Acquire);
-        if self.is_anything_ready() || !self.slot.words.cancel(seen, self.number) {
-            return Ok(Next::LookAgain);
-        }
-        self.free_rest(&mut turn);
-        Ok(Next::Over(CallError::ServerDied { begun: true }))
-    }
-
-    pub(super) fn is_anything_ready(&self) -> bool {
-        let ready = self.slot.words.ready();
-        ready.number() == self.number && (ready.beyond(self.taken) > 0 || ready.is_end())
-    }
-
     /// The call is CANCELLED, and no server had begun it.
-    fn take_back(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn take_back(&mut self, turn: &mut Turn<'_>) {
         let freed = match self.slot.question.asked().len() {
             0..=INLINE_REQUEST => Ok(()),
             _ => self.client.service.free_request(self.slot),
@@ -597,7 +408,7 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
     }
 
     /// The call is CANCELLED: frees the objects in its slot.
-    fn free_rest(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn free_rest(&mut self, turn: &mut Turn<'_>) {
         let freed = self.client.service.free_objects(self.slot);
         self.finish_freed(turn, freed);
     }

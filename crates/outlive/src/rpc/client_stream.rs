@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use super::call::{After, Claim, Ready};
 use super::client::Client;
-use super::client_call::{Call, Next};
+use super::client_call::Call;
+use super::client_wait::Next;
 use super::error::CallError;
 use super::layout::{INLINE_REQUEST, RING};
 use super::reply::Reply;

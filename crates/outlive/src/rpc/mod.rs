@@ -29,6 +29,7 @@ mod client;
 mod client_call;
 mod client_slot;
 mod client_stream;
+mod client_wait;
 mod client_watch;
 mod error;
 mod in_place;

@@ -3,9 +3,9 @@
 //! The first place is the role of the queue's receiver; the others lie in the annex. A server that
 //! comes takes the first place that no living process holds.
 //!
-//! | a server | who goes on |
+//! | a server | which process goes on |
 //! | --- | --- |
-//! | comes to another place than the first | `serving` + 1, and it wakes the clients that wait for a server: these sleep on the first place's `holder`, on `serving`, or on their call's `replies` |
+//! | comes | `serving` + 1, and it wakes all clients that sleep: those that wait for a server (on the first place's `holder`, on `serving`, or on their call's `replies`), and those that sleep behind the other servers only |
 //! | dies with a call that it has begun | its client, which watches it |
 //! | dies, having cleared the bit of a call that it has not begun | every other server that has nothing to do sets all bits, once for this holder: it sleeps behind the holders of all places. The last thread of the dead one has ended by then, or it would clear a bit once more |
 //! | is stopped there | every other server that sleeps sets all bits once a second |

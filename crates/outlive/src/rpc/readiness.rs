@@ -3,7 +3,7 @@
 //! changes no call: a try finds out.
 //!
 //! For a reply a set sleeps on {`relay`, `replies`, the claim as it was} and on the end of the
-//! process or thread that has the call, as a plain wait does (client_call.rs); for a call that waits
+//! process or thread that has the call, as a plain wait does (client_wait.rs); for a call that waits
 //! for a server, on {the `relay` of the server's role, its `holder` with WAITERS} besides.
 
 use std::sync::Arc;

@@ -354,7 +354,6 @@ impl RawRequest {
         }
         match queue.allocate(me, len as u64) {
             Err(Error::NoSpace { .. }) => {
-                queue.give_up_kept(self.process);
                 // Perhaps only what dead processes left is missing. A failure to free some of it is
                 // an error only if there is no memory without it.
                 let settled = self.service.settle_dead(me, self.process, false).map(drop);

@@ -1,4 +1,4 @@
-//! Who may publish to a topic, and who may subscribe: the modes of its two files.
+//! Which users may publish to a topic, and which may subscribe: the modes of its two files.
 //!
 //! | the topic's own file | its control file | a member of the group |
 //! | --- | --- | --- |

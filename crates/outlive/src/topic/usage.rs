@@ -31,7 +31,7 @@ pub struct TopicUsage {
     pub max_samples: u32,
     /// What the topic offers to subscribers that come later.
     pub durability: Durability,
-    /// The mode of its own file: who may publish, and who may subscribe.
+    /// The mode of its own file: which users may publish, and which may subscribe.
     pub mode: u32,
     /// Whether it offers reliable delivery.
     pub reliable: bool,

@@ -227,16 +227,7 @@ impl RungList {
             {
                 words.add(&[count.watch(member.prepared.ticket)]);
             }
-            match member.state {
-                SourceState::Ready(_) | SourceState::Waiting => {}
-                SourceState::BehindOwner(owner) => owners.push(owner),
-                SourceState::BehindOwners => member.waited.owners(owners),
-                SourceState::NotBefore(moment) => until = until.earlier(moment),
-                SourceState::BehindOwnersUntil(moment) => {
-                    member.waited.owners(owners);
-                    until = until.earlier(moment);
-                }
-            }
+            until = until.earlier(member.state.add_owners(&*member.waited, owners));
         }
         until
     }

@@ -270,19 +270,12 @@ impl SourceList {
             {
                 self.looks += 1;
             }
-            let (mut owners, mut until) = (Vec::new(), Deadline::NEVER);
             let state = member.waited.look();
-            match state {
-                SourceState::Ready(_) => return false,
-                SourceState::Waiting => {}
-                SourceState::BehindOwner(owner) => owners.push(owner),
-                SourceState::BehindOwners => member.waited.owners(&mut owners),
-                SourceState::NotBefore(moment) => until = moment,
-                SourceState::BehindOwnersUntil(moment) => {
-                    member.waited.owners(&mut owners);
-                    until = moment;
-                }
+            if let SourceState::Ready(_) = state {
+                return false;
             }
+            let mut owners = Vec::new();
+            let until = state.add_owners(&*member.waited, &mut owners);
             let needs_recheck = member.waited.needs_recheck(&member.prepared);
             // SAFETY: the words are borrowed from `waited`, which this member keeps where it is, and
             // drops after them; it is never borrowed mutably, since it is in an `Arc`.

@@ -80,6 +80,27 @@ impl SourceState {
     pub(crate) fn behind(owner: Option<TokenId>) -> SourceState {
         owner.map_or(SourceState::Waiting, SourceState::BehindOwner)
     }
+
+    /// Adds the owners whose end calls for another look at that source, which is not ready, and
+    /// returns the moment that does.
+    pub(crate) fn add_owners(self, of: &dyn Waited, owners: &mut Vec<TokenId>) -> Deadline {
+        match self {
+            SourceState::Ready(_) | SourceState::Waiting => Deadline::NEVER,
+            SourceState::BehindOwner(owner) => {
+                owners.push(owner);
+                Deadline::NEVER
+            }
+            SourceState::BehindOwners => {
+                of.owners(owners);
+                Deadline::NEVER
+            }
+            SourceState::NotBefore(moment) => moment,
+            SourceState::BehindOwnersUntil(moment) => {
+                of.owners(owners);
+                moment
+            }
+        }
+    }
 }
 
 /// How a set has prepared its wait for a source.

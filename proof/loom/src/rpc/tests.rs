@@ -108,7 +108,7 @@ enum Told {
     Died { begun: bool },
 }
 
-/// As `client_call.rs` waits for call 1, whose server is the process above.
+/// As `client_wait.rs` waits for call 1, whose server is the process above.
 fn wait(world: &World) -> Told {
     let me = world.registry.me().unwrap();
     let pass = WakeRelay::begin(me.list());
