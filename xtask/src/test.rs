@@ -102,15 +102,15 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let crash = this(&["crash", "--brief", "--recheck", "off"]);
     let crash =
         Stage::new("killed after each instruction that others can tell", crash, Counts::ByLines);
-    total.add(stage::run_beside(vec![python, languages, vec![crash]]));
     // With the recheck the promise about stopped processes has to hold; without it is `cargo xtask
     // proof stops`.
     let stops = this(&["crash", "--stop", "--brief", "--recheck", "on"]);
-    total.add(stage::run(
+    let stops = Stage::new(
         "standing still after each instruction that others can tell",
         stops,
         Counts::ByLines,
-    ));
+    );
+    total.add(stage::run_beside(vec![python, languages, vec![crash, stops]]));
     // As the Rust tests have built it.
     let mut demo = Command::new(root().join(prefix::target()).join("debug/outlive"));
     demo.args(["demo", "--seconds", "3"]).current_dir(root());
