@@ -59,7 +59,7 @@ pub(crate) trait Code: fmt::Display {
 /// The code of each error. An error that a later version of the library adds is `EINVAL` until it
 /// has a line here.
 macro_rules! codes {
-    ($($error:ty { $($pattern:pat => $code:expr),* $(,)? } $(names $pid:expr;)?)*) => { $(
+    ($($error:ty { $($pattern:pat => $code:expr),* $(,)? } $(; names $pid:ident)?)*) => { $(
         impl Code for $error {
             fn code(&self) -> c_int {
                 use $crate::code::*;
@@ -71,8 +71,7 @@ macro_rules! codes {
             }
 
             $(fn pid(&self) -> u32 {
-                let pid: fn(&$error) -> u32 = $pid;
-                pid(self)
+                $pid(self)
             })?
         }
     )* };
@@ -131,12 +130,7 @@ codes! {
         SendError::NotOwner => libc::EPERM,
         SendError::Damaged(_) => OUTLIVE_DAMAGED,
         SendError::System(error) => error.code(),
-    } names |error| match error {
-        SendError::Full { slowest } | SendError::TimedOut { slowest } => {
-            slowest.as_ref().map_or(0, |slowest| slowest.pid)
-        }
-        _ => 0,
-    };
+    }; names subscriber_in_the_way
     RecvError {
         RecvError::Closed => libc::EPIPE,
         RecvError::Missed => libc::ETIME,
@@ -150,12 +144,7 @@ codes! {
         RecvError::NotOwner => libc::EPERM,
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,
         RecvError::System(error) => error.code(),
-    } names |error| match error {
-        RecvError::NotLively { publisher, .. }
-        | RecvError::Lively { publisher, .. }
-        | RecvError::PublisherDied { publisher, .. } => publisher.pid,
-        _ => 0,
-    };
+    }; names publisher_told
     CallError {
         CallError::NoServer => libc::ENOTCONN,
         CallError::ServerDied { begun: false } => libc::EPIPE,
@@ -208,6 +197,26 @@ impl<G> Code for LockError<G> {
             LockError::Failed(error) => error.code(),
             _ => libc::EINVAL,
         }
+    }
+}
+
+/// Returns the process of the subscriber for which a publisher has waited.
+fn subscriber_in_the_way(error: &SendError) -> u32 {
+    match error {
+        SendError::Full { slowest } | SendError::TimedOut { slowest } => {
+            slowest.as_ref().map_or(0, |slowest| slowest.pid)
+        }
+        _ => 0,
+    }
+}
+
+/// Returns the process of the publisher of which a subscriber is told.
+fn publisher_told(error: &RecvError) -> u32 {
+    match error {
+        RecvError::NotLively { publisher, .. }
+        | RecvError::Lively { publisher, .. }
+        | RecvError::PublisherDied { publisher, .. } => publisher.pid,
+        _ => 0,
     }
 }
 

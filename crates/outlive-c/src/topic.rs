@@ -339,7 +339,7 @@ pub unsafe extern "C" fn outlive_topic_config(
         // SAFETY: the C caller passes a live topic.
         let found = unsafe { borrow(topic, "a topic") }?.0.config();
         let found = outlive_topic_options_t {
-            size: size_of::<outlive_topic_options_t>(),
+            size: 0,
             max_bytes: found.max_bytes,
             depth: found.depth,
             no_stamps: u32::from(!found.stamps),
@@ -357,7 +357,11 @@ pub unsafe extern "C" fn outlive_topic_config(
         };
         // SAFETY: the C caller passes NULL or options of the size that they say, which no other
         // thread uses; all fields are integers or a pointer.
-        unsafe { with_options(config, |config| *config = found) }
+        unsafe {
+            with_options(config, |config| {
+                *config = outlive_topic_options_t { size: config.size, ..found };
+            })
+        }
     })
 }
 
@@ -418,8 +422,10 @@ unsafe fn publisher_options(
     // integers.
     let given = unsafe { options(given, default) }?;
     let mut options = PublisherOptions::default();
-    if given.max_blocking > 0 {
-        options = options.max_blocking(Duration::from_nanos(given.max_blocking));
+    match given.max_blocking {
+        OUTLIVE_BLOCK_FOREVER => {}
+        OUTLIVE_BLOCK_NEVER => options = options.max_blocking(Duration::ZERO),
+        span => options = options.max_blocking(Duration::from_nanos(span)),
     }
     if given.lifespan > 0 {
         options = options.lifespan(Duration::from_nanos(given.lifespan));

@@ -200,6 +200,8 @@ public:
         return detail::done(outlive_stream_fail(handle_.release(), why.c_str()));
     }
 
+    outlive_stream_t *raw() const noexcept { return handle_.get(); }
+
 private:
     friend class Request;
     explicit Stream(outlive_stream_t *handle) : handle_(handle) {}

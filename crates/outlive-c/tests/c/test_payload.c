@@ -251,7 +251,7 @@ static void texts_and_lists_lie_in_place(void) {
     CHECK(strcmp(text, "Scan { name: { length: u32, bytes: u8[8] }, unit: { length: u32, bytes: u8[4] }, "
                        "ranges: { length: u64, items: f32[6] }, corners: { length: u64, items: { x: f64, y: f64 }[2] }, "
                        "cube: u8[2][3][4], four: i16[1][2][3][4], grid: { x: f32, y: f32 }[2][2], is_last: bool, "
-                       "rows: f32[][2] }") == 0);
+                       "rows: f32[2][] }") == 0);
     outlive_topic_close(topic);
     /* Whatever another program wrote, no read goes beyond the room. */
     struct scan scan;

@@ -93,7 +93,7 @@ static void node_all_of(void) {
 }
 
 CALL(node_prefault, outlive_domain_prefault(domain, (size_t)number(words[1])))
-CALL(node_lock_memory, outlive_domain_lock_memory(domain))
+CALL(node_lock_memory, outlive_domain_lock_memory(domain, (size_t)number(words[1])))
 
 static void watch_open(void) {
     outlive_domain_watch_close(watch);
@@ -183,7 +183,7 @@ static void config_flow(void) {
 
 const struct verb node_verbs[] = {
     V(node, open, 4), V(node, close, 0), V(node, list, 0), V(node, attribute, 2), V(node, make, 3), V(node, of, 2),
-    V(node, all, 1), V(node, all_of, 1), V(node, prefault, 1), V(node, lock_memory, 0),
+    V(node, all, 1), V(node, all_of, 1), V(node, prefault, 1), V(node, lock_memory, 1),
     V(watch, open, 0), V(watch, changed, 1), V(config, load, AT_LEAST(1)), V(config, profile, 1), V(config, topic, 1),
     V(config, flow, 2), END,
 };

@@ -32,7 +32,7 @@ public:
             return said(all);
         }
         if (verb == "prefault") return domain_.prefault(number(args.at(0))).value(), ok();
-        if (verb == "lock_memory") return domain_.lock_memory().value(), ok();
+        if (verb == "lock_memory") return domain_.lock_memory(number(args.at(0))).value(), ok();
         if (verb == "make") {
             auto with = domain_.with_attributes(outlive::Attributes{{args.at(1), args.at(2)}}).value();
             return outlive::Event::open_or_create(with, args.at(0)).value(), ok();

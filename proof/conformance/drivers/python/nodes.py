@@ -92,7 +92,7 @@ VERBS: Verbs = {
         all=node_all,
         all_of=lambda name: pairs(outlive.Domain(folder).attributes(name)),
         prefault=lambda size: outlive.Domain(folder).prefault(int(size)),
-        lock_memory=lambda: outlive.Domain(folder).lock_memory(),
+        lock_memory=lambda size: outlive.Domain(folder).lock_memory(int(size)),
         of=lambda name, key: outlive.Domain(folder).attributes(name).get(key, "none"),
     ),
     **family("watch", open=watch_open, changed=watch_changed),

@@ -50,8 +50,8 @@ impl Nodes {
                 domain.prefault(answer::number(bytes)?)?;
                 done()
             }
-            ("node.lock_memory", []) => {
-                domain.lock_memory()?;
+            ("node.lock_memory", [bytes]) => {
+                domain.lock_memory(answer::number(bytes)?)?;
                 done()
             }
             ("node.make", [name, key, value]) => {
