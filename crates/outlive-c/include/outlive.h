@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define OUTLIVE_ALIGNED(n) __attribute__((aligned(n)))
 
@@ -47,6 +48,43 @@
 #define OUTLIVE_BARRIER_PLACE(type, member) \
     { offsetof(type, member), OUTLIVE_BARRIER, (uint32_t)(sizeof(((type *)0)->member.seats) / sizeof(uint32_t)) }
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
+
+/** In a struct: a text of at most so many bytes, a multiple of 4, and a list of at most so many items,
+ * with room that is a multiple of 8 bytes; other numbers do not compile, because other languages have
+ * another layout then. C++ has outlive::inline_string and outlive::inline_vec.
+ *
+ * struct scan { OUTLIVE_INLINE_STRING(32) name; OUTLIVE_INLINE_VEC(float, 16) ranges; };
+ *
+ * Any program may have written them, and may be writing still: OUTLIVE_STRING_SIZE and OUTLIVE_VEC_SIZE
+ * read once how many bytes or items there are, and a length beyond the room counts as the room. A text
+ * has no NUL behind it. OUTLIVE_STRING_SET(scan->name, "front", 5) writes one; false: no room. */
+#define OUTLIVE_INLINE_STRING(room) struct { uint32_t length; char bytes[(room) % 4 == 0 ? (room) : -1]; }
+#define OUTLIVE_INLINE_VEC(type, room) \
+    struct { uint64_t length; type items[sizeof(type) * (room) % 8 == 0 ? (room) : -1]; }
+#define OUTLIVE_STRING_SIZE(text) outlive_string_size(&(text).length, sizeof((text).bytes))
+#define OUTLIVE_VEC_SIZE(list) outlive_vec_size(&(list).length, sizeof((list).items) / sizeof((list).items[0]))
+#define OUTLIVE_STRING_SET(text, from, size) \
+    outlive_string_set(&(text).length, (text).bytes, sizeof((text).bytes), (from), (size))
+/** What these macros call. */
+static inline size_t outlive_string_size(const volatile uint32_t *length, size_t room)
+{
+    size_t size = *length;
+    return size < room ? size : room;
+}
+static inline size_t outlive_vec_size(const volatile uint64_t *length, size_t room)
+{
+    uint64_t size = *length;
+    return size < room ? (size_t)size : room;
+}
+static inline bool outlive_string_set(uint32_t *length, char *bytes, size_t room, const char *from, size_t size)
+{
+    if (size > room)
+        return false;
+    memcpy(bytes, from, size);
+    memset(bytes + size, 0, room - size);
+    *length = (uint32_t)size;
+    return true;
+}
 
 #ifndef __cplusplus
 /** The description of a struct, in C; C++ has OUTLIVE_DESCRIBE (outlive/described.hpp):
@@ -75,11 +113,37 @@
 #define OUTLIVE_MATRIX_FIELD(type, member) \
     { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0]), \
         { OUTLIVE_EXTENT_OF(((type *)0)->member), OUTLIVE_EXTENT_OF(((type *)0)->member[0]), 0, 0 }, NULL }
+/* Arrays of three and of four extents, and of structs in two. */
+#define OUTLIVE_ARRAY3_FIELD(type, member) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0][0]), \
+        { OUTLIVE_EXTENT_OF(((type *)0)->member), OUTLIVE_EXTENT_OF(((type *)0)->member[0]), \
+            OUTLIVE_EXTENT_OF(((type *)0)->member[0][0]), 0 }, NULL }
+#define OUTLIVE_ARRAY4_FIELD(type, member) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0][0][0]), \
+        { OUTLIVE_EXTENT_OF(((type *)0)->member), OUTLIVE_EXTENT_OF(((type *)0)->member[0]), \
+            OUTLIVE_EXTENT_OF(((type *)0)->member[0][0]), OUTLIVE_EXTENT_OF(((type *)0)->member[0][0][0]) }, NULL }
+#define OUTLIVE_STRUCT_MATRIX_FIELD(type, member, payload) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, \
+        { OUTLIVE_EXTENT_OF(((type *)0)->member), OUTLIVE_EXTENT_OF(((type *)0)->member[0]), 0, 0 }, &(payload) }
 #define OUTLIVE_STRUCT_FIELD(type, member, payload) \
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { 0, 0, 0, 0 }, &(payload) }
 #define OUTLIVE_STRUCT_ARRAY_FIELD(type, member, payload) \
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, \
         { OUTLIVE_EXTENT_OF(((type *)0)->member), 0, 0, 0 }, &(payload) }
+/** A field that is a text in place, a list of numbers, and a list of structs: what
+ * OUTLIVE_INLINE_STRING and OUTLIVE_INLINE_VEC declare. At file scope, as OUTLIVE_PAYLOAD. */
+#define OUTLIVE_STRING_FIELD(type, member) \
+    OUTLIVE_IN_PLACE_OF(type, member, 4, OUTLIVE_TYPE_U32, "bytes", OUTLIVE_TYPE_U8, sizeof(((type *)0)->member.bytes), NULL)
+#define OUTLIVE_VEC_FIELD(type, member) \
+    OUTLIVE_IN_PLACE_OF(type, member, 8, OUTLIVE_TYPE_U64, "items", OUTLIVE_TYPE_OF(((type *)0)->member.items[0]), \
+        OUTLIVE_EXTENT_OF(((type *)0)->member.items), NULL)
+#define OUTLIVE_STRUCT_VEC_FIELD(type, member, payload) \
+    OUTLIVE_IN_PLACE_OF(type, member, 8, OUTLIVE_TYPE_U64, "items", OUTLIVE_TYPE_STRUCT, \
+        OUTLIVE_EXTENT_OF(((type *)0)->member.items), &(payload))
+#define OUTLIVE_IN_PLACE_OF(type, member, align, length_type, name, item_type, room, nested) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { 0, 0, 0, 0 }, &(const outlive_payload_t){ "", \
+        sizeof(((type *)0)->member), align, OUTLIVE_ENCODING_RAW, 0, (const outlive_field_t[]){ \
+            { "length", 0, length_type, { 0, 0, 0, 0 }, NULL }, { name, align, item_type, { room, 0, 0, 0 }, nested } }, 2 } }
 /** The last field of a struct that ends in a flexible array member, of numbers or of structs: a message
  * has any number of them behind the struct, which ends where they begin.
  *
@@ -88,6 +152,10 @@
  *                 OUTLIVE_STRUCT_TAIL_FIELD(struct detections, boxes, rect_payload)); */
 #define OUTLIVE_TAIL_FIELD(type, member) \
     { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0]), { OUTLIVE_TAIL, 0, 0, 0 }, NULL }
+/* Each item is an array of numbers. */
+#define OUTLIVE_ARRAY_TAIL_FIELD(type, member) \
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0]), \
+        { OUTLIVE_TAIL, OUTLIVE_EXTENT_OF(((type *)0)->member[0]), 0, 0 }, NULL }
 #define OUTLIVE_STRUCT_TAIL_FIELD(type, member, payload) \
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { OUTLIVE_TAIL, 0, 0, 0 }, &(payload) }
 /** The bytes of a message with so many items in its tail, and how many items a message of so many bytes
@@ -111,7 +179,7 @@
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
-#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL, 0 }
@@ -436,6 +504,18 @@
  * Messages outlive their publishers.
  */
 #define OUTLIVE_PERSISTENT 3
+
+/**
+ * A publisher's `max_blocking`: it waits for a reliable subscriber for as long as that lives. The
+ * default.
+ */
+#define OUTLIVE_BLOCK_FOREVER 0
+
+/**
+ * A publisher's `max_blocking`: it waits for no subscriber; one that is in the way is told what it has
+ * lost.
+ */
+#define OUTLIVE_BLOCK_NEVER 1
 
 /**
  * The client lives, and has done nothing for a lease.
@@ -818,7 +898,7 @@ typedef struct outlive_change_t {
   /**
    * Of a thing: its kind, as `outlive list` has it (`topic`, `mutex`, `job queue`); empty when it
    * cannot be told: a damaged file, one that has gone already, or one that this user may not
-   * read. Of a node: `node`.
+   * read, as another user's topic of mode 0600. Of a node: `node`.
    */
   const char *kind;
   /**
@@ -1330,7 +1410,7 @@ typedef struct outlive_topic_options_t {
    */
   uint32_t depth;
   /**
-   * Not 0: publishers do not stamp headers that have no stamp.
+   * Not 0: a topic whose publishers do not stamp headers that have no stamp. 0: not said.
    */
   uint32_t no_stamps;
   /**
@@ -1380,6 +1460,15 @@ typedef struct outlive_topic_options_t {
    * whatever the umask. A new topic's default (0): 0600, in a group's domain 0660.
    */
   uint32_t mode;
+  /**
+   * Not 0: a topic whose publishers stamp headers, as a new one's do unless `no_stamps` is set;
+   * an existing one whose publishers do not is refused. 0: not said.
+   */
+  uint32_t stamps;
+  /**
+   * Must be 0.
+   */
+  uint32_t reserved;
 } outlive_topic_options_t;
 
 /**
@@ -1392,7 +1481,8 @@ typedef struct outlive_publisher_options_t {
   size_t size;
   /**
    * How long a reliable subscriber may be in the way of a message, in nanoseconds; then
-   * publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
+   * publishing goes on without it, and it is told (OUTLIVE_LAGGED). OUTLIVE_BLOCK_FOREVER, which is
+   * 0: for as long as it lives; OUTLIVE_BLOCK_NEVER: not at all.
    */
   uint64_t max_blocking;
   /**
@@ -1495,6 +1585,28 @@ typedef struct outlive_header_t {
    */
   uint8_t own[32];
 } outlive_header_t;
+
+/**
+ * The reliable subscriber that is furthest behind a publisher. Its size never changes.
+ */
+typedef struct outlive_laggard_t {
+  /**
+   * Its process.
+   */
+  struct outlive_peer_info_t who;
+  /**
+   * How many messages of that publisher it has still to take.
+   */
+  uint64_t lag;
+  /**
+   * 1: the publisher's next message waits for it.
+   */
+  uint32_t is_in_the_way;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} outlive_laggard_t;
 
 /**
  * Options for opening or making a service. Begin with `OUTLIVE_SERVICE_OPTIONS_INIT`.
@@ -1678,6 +1790,13 @@ extern "C" {
  * Owner: the library. Valid until the thread's next call that fails, or its end.
  */
 const char *outlive_last_error(void);
+
+/**
+ * Returns the process that the message of `outlive_last_error` names: the slowest reliable subscriber,
+ * where publishing gave ETIMEDOUT or EAGAIN; the publisher that OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
+ * EOWNERDEAD of a receive tells of. 0: none of these.
+ */
+uint32_t outlive_last_error_pid(void);
 
 /**
  * Returns what a return code means, in a few words: for the library's own codes and for errno
@@ -1889,6 +2008,21 @@ int outlive_domain_attribute(const struct outlive_domain_t *domain,
                              size_t capacity);
 
 /**
+ * Writes the pair of that number, from 0, of the attributes with which the thing of that name was made,
+ * in the order of their keys.
+ *
+ * Errors: ERANGE: it has no pair of that number, nor of a later one; ENOENT: there is no such thing; EMSGSIZE: the key or the value does
+ * not fit with its NUL; OUTLIVE_DAMAGED, EINVAL.
+ */
+int outlive_domain_attribute_at(const struct outlive_domain_t *domain,
+                                const char *name,
+                                size_t number,
+                                char *key,
+                                size_t key_capacity,
+                                char *value,
+                                size_t value_capacity);
+
+/**
  * Writes into `buffer` what the payloads of the thing of that name are, as its maker has described
  * them: `Pose { position: f64[3], heading: f32 }`, or `geometry_msgs/msg/Pose (cdr)`.
  *
@@ -1953,6 +2087,20 @@ int outlive_node_attribute(const struct outlive_domain_t *domain,
                            const char *key,
                            char *buffer,
                            size_t capacity);
+
+/**
+ * Writes the pair of that number, from 0, of the attributes of the process that a token belongs to, in
+ * the order of their keys.
+ *
+ * Errors: as `outlive_node_name`; ERANGE: it has no pair of that number, nor of a later one.
+ */
+int outlive_node_attribute_at(const struct outlive_domain_t *domain,
+                              uint32_t token,
+                              size_t number,
+                              char *key,
+                              size_t key_capacity,
+                              char *value,
+                              size_t value_capacity);
 
 /**
  * Follows what appears in the domain and what vanishes from it: things, and processes that have a
@@ -3245,8 +3393,9 @@ int outlive_topic_open(const struct outlive_domain_t *domain,
 void outlive_topic_close(struct outlive_topic_t *topic);
 
 /**
- * Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable,
- * durability, max_publishers, max_subscribers, max_samples and mode; the rest is 0.
+ * Writes what the topic was made with into `config`, which begins with its size as
+ * OUTLIVE_TOPIC_OPTIONS_INIT sets it: depth, max_bytes, stamps, no_stamps, reliable, durability,
+ * max_publishers, max_subscribers, max_samples and mode; the rest is 0.
  *
  * Errors: EINVAL.
  */
@@ -3341,7 +3490,7 @@ void outlive_loan_release(struct outlive_loan_t *loan);
  * Owner: the loan is consumed, also by a call that fails.
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: such a subscriber is alive and has not taken its
- * message. EPERM, EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the loan was not published.
+ * message; `outlive_last_error_pid` is its process. EPERM, EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the loan was not published.
  *
  * If the process dies: after a return of 0 the message is published, even if this process dies; if
  * it dies during the call, subscribers get the whole message or none of it. A reliable
@@ -3382,6 +3531,17 @@ void outlive_publisher_assert_liveliness(struct outlive_publisher_t *publisher);
  * for longer than its `max_blocking`. 0 for NULL.
  */
 uint64_t outlive_publisher_stopped_waiting(const struct outlive_publisher_t *publisher);
+
+/**
+ * Writes which reliable subscriber is furthest behind this publisher, of several the first. It looks at
+ * all subscribers, and waits for none. One of which the publisher has stopped waiting is left out.
+ * `outlive_wait_set_slowest` is for another thread.
+ *
+ * Errors: ESRCH: there is no such subscriber; EINVAL.
+ *
+ * If a subscriber dies, it is left out, at once.
+ */
+int outlive_publisher_slowest(const struct outlive_publisher_t *publisher, struct outlive_laggard_t *laggard);
 
 /**
  * Returns how many periods have passed without a message of this publisher: those before its last
@@ -3464,7 +3624,7 @@ void outlive_subscriber_close(struct outlive_subscriber_t *subscriber);
  *
  * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
  * longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
- * subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
+ * subscriber, which has lost messages: `outlive_subscriber_lagged` says how many. OUTLIVE_NEW_SESSION: the next message is the first of a start
  * of its publisher. OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY, EOWNERDEAD: what `liveliness` asks for, of the
  * publisher that `outlive_subscriber_told` names. After each, the next call goes on. ENOBUFS: it
  * holds `max_samples` samples. EPERM: a forked child needs a subscriber of its own.
@@ -3505,6 +3665,12 @@ uint64_t outlive_subscriber_expired(const struct outlive_subscriber_t *subscribe
  * Errors: EINVAL.
  */
 int outlive_subscriber_told(const struct outlive_subscriber_t *subscriber, uint32_t *session, uint32_t *pid);
+
+/**
+ * Returns how many messages of one publisher this reliable subscriber had lost when a receive told it
+ * OUTLIVE_LAGGED last. 0 before that, and for NULL.
+ */
+uint64_t outlive_subscriber_lagged(const struct outlive_subscriber_t *subscriber);
 
 /**
  * Returns how often a publisher was alive and did nothing for the time that `liveliness` says. 0 for
@@ -4122,6 +4288,21 @@ int outlive_server_watch_clients(const struct outlive_server_t *server,
                                  struct outlive_client_watch_t **watch);
 
 /**
+ * Follows what becomes of the clients of the service of that name, as
+ * `outlive_server_watch_clients`, from a process that is neither its server nor a client of it.
+ *
+ * Owner: `*watch` is the caller's, until `outlive_client_watch_close`; it may outlive the domain.
+ *
+ * Errors: ENOENT: there is no such service. OUTLIVE_OTHER_KIND, EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ *
+ * If a client dies, that is told at once. Of those that are dead by now nothing is told.
+ */
+int outlive_client_watch_open(const struct outlive_domain_t *domain,
+                              const char *name,
+                              uint64_t lease,
+                              struct outlive_client_watch_t **watch);
+
+/**
  * Closes a watch. Passing NULL has no effect.
  */
 void outlive_client_watch_close(struct outlive_client_watch_t *watch);
@@ -4530,13 +4711,32 @@ int outlive_wait_set_add_request(struct outlive_wait_set_t *set,
                                  uint64_t *key);
 
 /**
- * Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way.
+ * Adds a stream of replies that the server sends: OUTLIVE_ENDED when its client wants no further
+ * reply, or is dead. Once it has ended, it is not ready again.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_stream(struct outlive_wait_set_t *set, const struct outlive_stream_t *stream, uint64_t *key);
+
+/**
+ * Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way;
+ * `outlive_wait_set_slowest` says which one is.
  *
  * Errors: EXDEV, EINVAL.
  */
 int outlive_wait_set_add_publisher(struct outlive_wait_set_t *set,
                                    const struct outlive_publisher_t *publisher,
                                    uint64_t *key);
+
+/**
+ * Writes which reliable subscriber is furthest behind a publisher of the set, as
+ * `outlive_publisher_slowest`: for which process the set waits. The publisher may be another
+ * thread's, and waiting.
+ *
+ * Errors: ESRCH: there is no such subscriber, or the publisher has ended. EINVAL: the key is no
+ * publisher of this set.
+ */
+int outlive_wait_set_slowest(struct outlive_wait_set_t *set, uint64_t key, struct outlive_laggard_t *laggard);
 
 /**
  * Adds the period of a publisher: OUTLIVE_MISSED when it has published nothing for its period, until

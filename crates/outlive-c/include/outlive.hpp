@@ -23,6 +23,7 @@
 #include "outlive/config.hpp"
 #include "outlive/described.hpp"
 #include "outlive/domain.hpp"
+#include "outlive/inline.hpp"
 #include "outlive/jobs.hpp"
 #include "outlive/lock.hpp"
 #include "outlive/meeting.hpp"

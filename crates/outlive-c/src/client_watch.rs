@@ -1,13 +1,13 @@
 //! Following what becomes of a service's clients.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
-use outlive::rpc::{ClientEvent, ClientWatch};
+use outlive::rpc::{ClientEvent, ClientWatch, Service};
 
-use crate::argument::{borrow, borrow_mut, handle_out, out};
+use crate::argument::{borrow, borrow_mut, handle_out, out, text};
 use crate::code::{entry, entry_or};
 use crate::deadline::{in_time, moment_or_past, outlive_deadline_t};
-use crate::domain::{close, outlive_peer_info_t};
+use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::server::outlive_server_t;
 
 /// The client lives, and has done nothing for a lease.
@@ -40,6 +40,32 @@ pub unsafe extern "C" fn outlive_server_watch_clients(
         // SAFETY: the C caller passes a place for `watch` and a live server.
         let (out, server) = unsafe { (handle_out(watch)?, borrow(server, "a server")?) };
         let watch = server.0.watch_clients(std::time::Duration::from_nanos(lease))?;
+        out.put(Box::into_raw(Box::new(outlive_client_watch_t(watch))));
+        Ok(())
+    })
+}
+
+/// Follows what becomes of the clients of the service of that name, as
+/// `outlive_server_watch_clients`, from a process that is neither its server nor a client of it.
+///
+/// Owner: `*watch` is the caller's, until `outlive_client_watch_close`; it may outlive the domain.
+///
+/// Errors: ENOENT: there is no such service. OUTLIVE_OTHER_KIND, EINVAL, EUSERS, OUTLIVE_DAMAGED.
+///
+/// If a client dies, that is told at once. Of those that are dead by now nothing is told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_client_watch_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    lease: u64,
+    watch: *mut *mut outlive_client_watch_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a place for `watch`, a live domain, and a NUL-terminated name.
+        let (out, domain, name) =
+            unsafe { (handle_out(watch)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let service = Service::<[u8], [u8]>::options().open_as_bytes(&domain.0, name)?;
+        let watch = service.watch_clients(std::time::Duration::from_nanos(lease))?;
         out.put(Box::into_raw(Box::new(outlive_client_watch_t(watch))));
         Ok(())
     })

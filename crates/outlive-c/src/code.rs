@@ -3,7 +3,7 @@
 //!
 //! One table for all errors, which doc/c-abi.md shows; a test compares the two.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_char, c_int};
 use std::fmt::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,12 +49,17 @@ pub const OUTLIVE_PANIC: c_int = 10009;
 /// How an error is reported to C.
 pub(crate) trait Code: fmt::Display {
     fn code(&self) -> c_int;
+
+    /// The process that it names; 0 for none.
+    fn pid(&self) -> u32 {
+        0
+    }
 }
 
 /// The code of each error. An error that a later version of the library adds is `EINVAL` until it
 /// has a line here.
 macro_rules! codes {
-    ($($error:ty { $($pattern:pat => $code:expr),* $(,)? })*) => { $(
+    ($($error:ty { $($pattern:pat => $code:expr),* $(,)? } $(; names $pid:ident)?)*) => { $(
         impl Code for $error {
             fn code(&self) -> c_int {
                 use $crate::code::*;
@@ -64,6 +69,10 @@ macro_rules! codes {
                     _ => libc::EINVAL,
                 }
             }
+
+            $(fn pid(&self) -> u32 {
+                $pid(self)
+            })?
         }
     )* };
 }
@@ -121,7 +130,7 @@ codes! {
         SendError::NotOwner => libc::EPERM,
         SendError::Damaged(_) => OUTLIVE_DAMAGED,
         SendError::System(error) => error.code(),
-    }
+    }; names subscriber_in_the_way
     RecvError {
         RecvError::Closed => libc::EPIPE,
         RecvError::Missed => libc::ETIME,
@@ -135,7 +144,7 @@ codes! {
         RecvError::NotOwner => libc::EPERM,
         RecvError::Damaged(_) => OUTLIVE_DAMAGED,
         RecvError::System(error) => error.code(),
-    }
+    }; names publisher_told
     CallError {
         CallError::NoServer => libc::ENOTCONN,
         CallError::ServerDied { begun: false } => libc::EPIPE,
@@ -191,6 +200,26 @@ impl<G> Code for LockError<G> {
     }
 }
 
+/// Returns the process of the subscriber for which a publisher has waited.
+fn subscriber_in_the_way(error: &SendError) -> u32 {
+    match error {
+        SendError::Full { slowest } | SendError::TimedOut { slowest } => {
+            slowest.as_ref().map_or(0, |slowest| slowest.pid)
+        }
+        _ => 0,
+    }
+}
+
+/// Returns the process of the publisher of which a subscriber is told.
+fn publisher_told(error: &RecvError) -> u32 {
+    match error {
+        RecvError::NotLively { publisher, .. }
+        | RecvError::Lively { publisher, .. }
+        | RecvError::PublisherDied { publisher, .. } => publisher.pid,
+        _ => 0,
+    }
+}
+
 /// The code of a call that failed; the thread's message has been stored.
 #[derive(Debug)]
 pub(crate) struct Failure(c_int);
@@ -199,7 +228,7 @@ impl Failure {
     /// Makes a failure of this library's own: mostly an invalid argument.
     #[cold]
     pub(crate) fn new(code: c_int, message: &str) -> Failure {
-        note(&message);
+        note(&message, 0);
         Failure(code)
     }
 
@@ -217,7 +246,7 @@ impl Failure {
 impl<E: Code> From<E> for Failure {
     #[cold]
     fn from(error: E) -> Failure {
-        note(&error);
+        note(&error, error.pid());
         Failure(error.code())
     }
 }
@@ -249,7 +278,7 @@ pub(crate) fn entry_or<R>(otherwise: R, act: impl FnOnce() -> Result<R, Failure>
 fn panicked(panic: &(dyn std::any::Any + Send)) -> c_int {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
-    note(&format_args!("a defect of Outlive, please report it: {text}"));
+    note(&format_args!("a defect of Outlive, please report it: {text}"), 0);
     OUTLIVE_PANIC
 }
 
@@ -258,6 +287,8 @@ const LONGEST: usize = 1024;
 thread_local! {
     /// NUL-terminated. Without a destructor, so that it exists as long as the thread does.
     static MESSAGE: UnsafeCell<[u8; LONGEST]> = const { UnsafeCell::new([0; LONGEST]) };
+    /// The process that the message names.
+    static PID: Cell<u32> = const { Cell::new(0) };
 }
 
 struct Message<'a> {
@@ -277,9 +308,10 @@ impl Write for Message<'_> {
     }
 }
 
-/// Stores the thread's message.
+/// Stores the thread's message, and the process that it names.
 #[cold]
-fn note(error: &dyn fmt::Display) {
+fn note(error: &dyn fmt::Display, pid: u32) {
+    PID.set(pid);
     MESSAGE.with(|cell| {
         // SAFETY: this thread's own; nothing called while it is borrowed comes back here: `Display`
         // of errors only formats.
@@ -300,6 +332,14 @@ fn note(error: &dyn fmt::Display) {
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_last_error() -> *const c_char {
     MESSAGE.with(|cell| cell.get().cast_const().cast())
+}
+
+/// Returns the process that the message of `outlive_last_error` names: the slowest reliable subscriber,
+/// where publishing gave ETIMEDOUT or EAGAIN; the publisher that OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
+/// EOWNERDEAD of a receive tells of. 0: none of these.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlive_last_error_pid() -> u32 {
+    PID.get()
 }
 
 /// Returns what a return code means, in a few words: for the library's own codes and for errno

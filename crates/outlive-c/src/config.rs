@@ -104,6 +104,7 @@ pub unsafe extern "C" fn outlive_config_topic(
                 set(&mut options.max_publishers, profile.max_publishers);
                 set(&mut options.max_subscribers, profile.max_subscribers);
                 set(&mut options.max_samples, profile.max_samples);
+                set(&mut options.stamps, profile.stamps.map(u32::from));
                 set(&mut options.no_stamps, profile.stamps.map(|stamps| u32::from(!stamps)));
                 set(&mut options.durability, profile.durability.map(durability_number));
                 // A profile is for both sides: where it wants subscribers to be reliable, the topic

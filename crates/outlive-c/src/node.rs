@@ -44,6 +44,10 @@ fn no_attribute(key: &str) -> Failure {
     Failure::new(libc::ENOENT, &format!("it has no attribute '{}'", key.escape_debug()))
 }
 
+fn no_more() -> Failure {
+    Failure::new(libc::ERANGE, "it has no more attributes")
+}
+
 /// Returns a domain like the given one in `*with`, by which things are made that carry those
 /// `count` attributes: 4,080 bytes in all, four for each counted. What is there already must have
 /// them, or opening it gives EINVAL; so does opening anything by it when a key is empty, or all are
@@ -89,6 +93,31 @@ pub unsafe extern "C" fn outlive_domain_attribute(
         let value = attributes.get(key).ok_or_else(|| no_attribute(key))?;
         // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
         unsafe { give(value, buffer, capacity) }
+    })
+}
+
+/// Writes the pair of that number, from 0, of the attributes with which the thing of that name was made,
+/// in the order of their keys.
+///
+/// Errors: ERANGE: it has no pair of that number, nor of a later one; ENOENT: there is no such thing; EMSGSIZE: the key or the value does
+/// not fit with its NUL; OUTLIVE_DAMAGED, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_attribute_at(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    number: usize,
+    key: *mut c_char,
+    key_capacity: usize,
+    value: *mut c_char,
+    value_capacity: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live domain and a NUL-terminated text.
+        let (domain, name) = unsafe { (borrow(domain, "a domain")?, text(name, "a name")?) };
+        let attributes = domain.0.attributes(name)?;
+        let pair = attributes.iter().nth(number).ok_or_else(no_more)?;
+        // SAFETY: the C caller passes as many writable bytes at each place.
+        unsafe { give(pair.0, key, key_capacity).and(give(pair.1, value, value_capacity)) }
     })
 }
 
@@ -240,5 +269,28 @@ pub unsafe extern "C" fn outlive_node_attribute(
         let value = node.attributes.get(key).ok_or_else(|| no_attribute(key))?;
         // SAFETY: the C caller passes `capacity` writable bytes at `buffer`.
         unsafe { give(value, buffer, capacity) }
+    })
+}
+
+/// Writes the pair of that number, from 0, of the attributes of the process that a token belongs to, in
+/// the order of their keys.
+///
+/// Errors: as `outlive_node_name`; ERANGE: it has no pair of that number, nor of a later one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_node_attribute_at(
+    domain: *const outlive_domain_t,
+    token: u32,
+    number: usize,
+    key: *mut c_char,
+    key_capacity: usize,
+    value: *mut c_char,
+    value_capacity: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live domain.
+        let node = unsafe { node_of(domain, token) }?;
+        let pair = node.attributes.iter().nth(number).ok_or_else(no_more)?;
+        // SAFETY: the C caller passes as many writable bytes at each place.
+        unsafe { give(pair.0, key, key_capacity).and(give(pair.1, value, value_capacity)) }
     })
 }

@@ -15,11 +15,14 @@ use crate::sample::outlive_sample_t;
 /// it.
 pub struct outlive_subscriber_t(pub(crate) Subscriber<[u8]>, Told);
 
-/// The publisher of which a subscriber was told last.
+/// What a subscriber was told last.
 #[derive(Clone, Copy, Default)]
 struct Told {
+    /// Of which publisher.
     session: u32,
     pid: u32,
+    /// How many messages it has lost, of another publisher perhaps.
+    lagged: u64,
 }
 
 impl outlive_subscriber_t {
@@ -31,13 +34,14 @@ impl outlive_subscriber_t {
     fn tell<T>(&mut self, received: Result<T, RecvError>) -> Result<T, RecvError> {
         match &received {
             Err(RecvError::NewSession { session }) => {
-                self.1 = Told { session: *session, pid: 0 };
+                self.1 = Told { session: *session, pid: 0, ..self.1 };
             }
+            Err(RecvError::Lagged { lost }) => self.1.lagged = *lost,
             Err(
                 RecvError::NotLively { session, publisher }
                 | RecvError::Lively { session, publisher }
                 | RecvError::PublisherDied { session, publisher },
-            ) => self.1 = Told { session: *session, pid: publisher.pid },
+            ) => self.1 = Told { session: *session, pid: publisher.pid, ..self.1 },
             _ => {}
         }
         received
@@ -58,7 +62,7 @@ pub unsafe extern "C" fn outlive_subscriber_close(subscriber: *mut outlive_subsc
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no message is there. ETIME: no message has come for
 /// longer than the period. OUTLIVE_LAGGED: a publisher has stopped waiting for this reliable
-/// subscriber, which has lost messages. OUTLIVE_NEW_SESSION: the next message is the first of a start
+/// subscriber, which has lost messages: `outlive_subscriber_lagged` says how many. OUTLIVE_NEW_SESSION: the next message is the first of a start
 /// of its publisher. OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY, EOWNERDEAD: what `liveliness` asks for, of the
 /// publisher that `outlive_subscriber_told` names. After each, the next call goes on. ENOBUFS: it
 /// holds `max_samples` samples. EPERM: a forked child needs a subscriber of its own.
@@ -155,6 +159,14 @@ pub unsafe extern "C" fn outlive_subscriber_told(
         }
         Ok(())
     })
+}
+
+/// Returns how many messages of one publisher this reliable subscriber had lost when a receive told it
+/// OUTLIVE_LAGGED last. 0 before that, and for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_subscriber_lagged(subscriber: *const outlive_subscriber_t) -> u64 {
+    // SAFETY: the C caller passes a live subscriber that no other thread uses.
+    entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.1.lagged))
 }
 
 /// Returns how often a publisher was alive and did nothing for the time that `liveliness` says. 0 for

@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use outlive::describe::Description;
 use outlive::topic::{
-    Durability, Header, Loan, Outgoing, Published, Publisher, PublisherOptions, SubscriberOptions,
-    Topic, TopicOptions,
+    Durability, Header, Laggard, Loan, Outgoing, Published, Publisher, PublisherOptions,
+    SubscriberOptions, Topic, TopicOptions,
 };
 use outlive::{Deadline, Payload, SendError};
 
-use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out_or_none};
+use crate::argument::{
+    borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, with_options,
+};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment_or_past, outlive_deadline_t};
-use crate::domain::{close, outlive_domain_t};
+use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 use crate::opening::{naming, open_as_bytes, outlive_opening_t};
 use crate::payload::{description, outlive_payload_t};
 use crate::sample::outlive_header_t;
@@ -86,7 +88,7 @@ pub struct outlive_topic_options_t {
     /// How many messages of each publisher are kept, 1 to 65,536, rounded up to a power of two: the
     /// maximum lag of a subscriber, and its longest history. A new topic's default: 16.
     pub depth: u32,
-    /// Not 0: publishers do not stamp headers that have no stamp.
+    /// Not 0: a topic whose publishers do not stamp headers that have no stamp. 0: not said.
     pub no_stamps: u32,
     /// How this process's ends wait: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
@@ -117,6 +119,44 @@ pub struct outlive_topic_options_t {
     /// file: 0660, 0640 (others than the topic's maker subscribe alone) or 0600 (they cannot open it),
     /// whatever the umask. A new topic's default (0): 0600, in a group's domain 0660.
     pub mode: u32,
+    /// Not 0: a topic whose publishers stamp headers, as a new one's do unless `no_stamps` is set;
+    /// an existing one whose publishers do not is refused. 0: not said.
+    pub stamps: u32,
+    /// Must be 0.
+    pub reserved: u32,
+}
+
+/// A publisher's `max_blocking`: it waits for a reliable subscriber for as long as that lives. The
+/// default.
+pub const OUTLIVE_BLOCK_FOREVER: u64 = 0;
+/// A publisher's `max_blocking`: it waits for no subscriber; one that is in the way is told what it has
+/// lost.
+pub const OUTLIVE_BLOCK_NEVER: u64 = 1;
+
+/// The reliable subscriber that is furthest behind a publisher. Its size never changes.
+#[repr(C)]
+pub struct outlive_laggard_t {
+    /// Its process.
+    pub who: outlive_peer_info_t,
+    /// How many messages of that publisher it has still to take.
+    pub lag: u64,
+    /// 1: the publisher's next message waits for it.
+    pub is_in_the_way: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl outlive_laggard_t {
+    pub(crate) fn of(slowest: Option<&Laggard>) -> Result<outlive_laggard_t, Failure> {
+        let nobody = "no reliable subscriber of that publisher is alive and waited for";
+        let slowest = slowest.ok_or_else(|| Failure::new(libc::ESRCH, nobody))?;
+        Ok(outlive_laggard_t {
+            who: outlive_peer_info_t::of_holder(&slowest.who),
+            lag: slowest.lag,
+            is_in_the_way: u32::from(slowest.is_in_the_way),
+            reserved: 0,
+        })
+    }
 }
 
 /// Options of a publisher. Begin with `OUTLIVE_PUBLISHER_OPTIONS_INIT`.
@@ -126,7 +166,8 @@ pub struct outlive_publisher_options_t {
     /// `sizeof(outlive_publisher_options_t)`.
     pub size: usize,
     /// How long a reliable subscriber may be in the way of a message, in nanoseconds; then
-    /// publishing goes on without it, and it is told (OUTLIVE_LAGGED). 0: for ever; 1: not at all.
+    /// publishing goes on without it, and it is told (OUTLIVE_LAGGED). OUTLIVE_BLOCK_FOREVER, which is
+    /// 0: for as long as it lives; OUTLIVE_BLOCK_NEVER: not at all.
     pub max_blocking: u64,
     /// How often this publisher means to publish, in nanoseconds: each period that passes without a
     /// message is counted (`outlive_publisher_missed`), and a wait set tells it
@@ -232,13 +273,18 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
         max_subscribers: 0,
         max_samples: 0,
         mode: 0,
+        stamps: 0,
+        reserved: 0,
     };
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers or a pointer.
     let given = unsafe { options(given, default) }?;
     let mut options = Topic::<M>::options().wait_strategy(wait(given.wait)?);
-    if given.no_stamps != 0 {
-        options = options.stamps(false);
+    if given.no_stamps != 0 && given.stamps != 0 {
+        return Err(Failure::new(libc::EINVAL, "options that want stamps and no stamps"));
+    }
+    if given.no_stamps != 0 || given.stamps != 0 {
+        options = options.stamps(given.stamps != 0);
     }
     if given.reliable != 0 {
         options = options.reliable(true);
@@ -279,8 +325,9 @@ pub unsafe extern "C" fn outlive_topic_close(topic: *mut outlive_topic_t) {
     unsafe { close(topic) }
 }
 
-/// Writes what the topic was made with into `config`: depth, max_bytes, no_stamps, reliable,
-/// durability, max_publishers, max_subscribers, max_samples and mode; the rest is 0.
+/// Writes what the topic was made with into `config`, which begins with its size as
+/// OUTLIVE_TOPIC_OPTIONS_INIT sets it: depth, max_bytes, stamps, no_stamps, reliable, durability,
+/// max_publishers, max_subscribers, max_samples and mode; the rest is 0.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -291,11 +338,8 @@ pub unsafe extern "C" fn outlive_topic_config(
     entry(|| {
         // SAFETY: the C caller passes a live topic.
         let found = unsafe { borrow(topic, "a topic") }?.0.config();
-        // SAFETY: the C caller passes NULL or a place for `config`.
-        let out = unsafe { out_or_none(config) };
-        let out = out.ok_or_else(|| Failure::new(libc::EINVAL, "no place for the config"))?;
-        out.put(outlive_topic_options_t {
-            size: size_of::<outlive_topic_options_t>(),
+        let found = outlive_topic_options_t {
+            size: 0,
             max_bytes: found.max_bytes,
             depth: found.depth,
             no_stamps: u32::from(!found.stamps),
@@ -308,8 +352,16 @@ pub unsafe extern "C" fn outlive_topic_config(
             max_subscribers: found.max_subscribers,
             max_samples: found.max_samples,
             mode: found.mode,
-        });
-        Ok(())
+            stamps: u32::from(found.stamps),
+            reserved: 0,
+        };
+        // SAFETY: the C caller passes NULL or options of the size that they say, which no other
+        // thread uses; all fields are integers or a pointer.
+        unsafe {
+            with_options(config, |config| {
+                *config = outlive_topic_options_t { size: config.size, ..found };
+            })
+        }
     })
 }
 
@@ -370,8 +422,10 @@ pub(crate) unsafe fn publisher_options(
     // integers.
     let given = unsafe { options(given, default) }?;
     let mut options = PublisherOptions::default();
-    if given.max_blocking > 0 {
-        options = options.max_blocking(Duration::from_nanos(given.max_blocking));
+    match given.max_blocking {
+        OUTLIVE_BLOCK_FOREVER => {}
+        OUTLIVE_BLOCK_NEVER => options = options.max_blocking(Duration::ZERO),
+        span => options = options.max_blocking(Duration::from_nanos(span)),
     }
     if given.lifespan > 0 {
         options = options.lifespan(Duration::from_nanos(given.lifespan));
@@ -506,7 +560,7 @@ pub unsafe extern "C" fn outlive_publisher_loan(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `loan` and a place for `data`.
-        let (out, place) = unsafe { (handle_out(loan)?, crate::argument::out(data)?) };
+        let (out, place) = unsafe { (handle_out(loan)?, self::out(data)?) };
         // SAFETY: the C caller passes a live publisher.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
         let mut loan = publisher.0.loan(size)?;
@@ -574,7 +628,7 @@ unsafe fn tell(published: &Published<'_>, sequence: *mut u64) {
 /// Owner: the loan is consumed, also by a call that fails.
 ///
 /// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: such a subscriber is alive and has not taken its
-/// message. EPERM, EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the loan was not published.
+/// message; `outlive_last_error_pid` is its process. EPERM, EINVAL, EUSERS, OUTLIVE_DAMAGED. After an error the loan was not published.
 ///
 /// If the process dies: after a return of 0 the message is published, even if this process dies; if
 /// it dies during the call, subscribers get the whole message or none of it. A reliable
@@ -671,6 +725,27 @@ pub unsafe extern "C" fn outlive_publisher_stopped_waiting(
 ) -> u64 {
     // SAFETY: the C caller passes a live publisher.
     entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.stopped_waiting()))
+}
+
+/// Writes which reliable subscriber is furthest behind this publisher, of several the first. It looks at
+/// all subscribers, and waits for none. One of which the publisher has stopped waiting is left out.
+/// `outlive_wait_set_slowest` is for another thread.
+///
+/// Errors: ESRCH: there is no such subscriber; EINVAL.
+///
+/// If a subscriber dies, it is left out, at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_publisher_slowest(
+    publisher: *const outlive_publisher_t,
+    laggard: *mut outlive_laggard_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live publisher that no other thread uses, and a place for
+        // `laggard`.
+        let (publisher, out) = unsafe { (borrow(publisher, "a publisher")?, out(laggard)?) };
+        out.put(outlive_laggard_t::of(publisher.0.slowest().as_ref())?);
+        Ok(())
+    })
 }
 
 /// Returns how many periods have passed without a message of this publisher: those before its last

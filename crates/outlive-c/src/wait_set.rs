@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use outlive::state::{Change, Watch};
-use outlive::topic::{Due, Presence};
+use outlive::topic::{Due, Presence, Writable};
 use outlive::wait::{Key, Readiness, Source, Timer, WaitSet};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out};
@@ -20,10 +20,10 @@ use crate::notifier::outlive_listener_t;
 use crate::place::find;
 use crate::queue::outlive_receiver_t;
 use crate::rpc::outlive_call_t;
-use crate::server::{outlive_request_t, outlive_server_t};
+use crate::server::{outlive_request_t, outlive_server_t, outlive_stream_t};
 use crate::state::outlive_state_t;
 use crate::subscriber::outlive_subscriber_t;
-use crate::topic::{outlive_publisher_t, outlive_topic_t};
+use crate::topic::{outlive_laggard_t, outlive_publisher_t, outlive_topic_t};
 use crate::watch::outlive_domain_watch_t;
 
 /// A set of sources to wait for, all of one domain. One thread at a time may use it.
@@ -35,12 +35,13 @@ pub struct outlive_wait_set_t {
     told: HashMap<u64, Told>,
 }
 
-/// Sources that are ready until their news has been taken, by this process's part of them.
+/// Sources of which the set tells more than that they are ready, by this process's part of them.
 enum Told {
     Timer(Timer),
     State(Watch),
     Topic(Presence),
     Due(Due),
+    Room(Writable),
 }
 
 /// A receive is worth a try.
@@ -360,7 +361,26 @@ pub unsafe extern "C" fn outlive_wait_set_add_request(
     })
 }
 
-/// Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way.
+/// Adds a stream of replies that the server sends: OUTLIVE_ENDED when its client wants no further
+/// reply, or is dead. Once it has ended, it is not ready again.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_stream(
+    set: *mut outlive_wait_set_t,
+    stream: *const outlive_stream_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live stream.
+        let stream = unsafe { borrow(stream, "a stream") }?;
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
+        unsafe { add(set, &stream.0, key) }.map(drop)
+    })
+}
+
+/// Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way;
+/// `outlive_wait_set_slowest` says which one is.
 ///
 /// Errors: EXDEV, EINVAL.
 #[unsafe(no_mangle)]
@@ -371,9 +391,35 @@ pub unsafe extern "C" fn outlive_wait_set_add_publisher(
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a live publisher.
-        let publisher = unsafe { borrow(publisher, "a publisher") }?;
+        let room = unsafe { borrow(publisher, "a publisher") }?.0.writable();
         // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
-        unsafe { add(set, &publisher.0.writable(), key) }.map(drop)
+        let number = unsafe { add(set, &room, key) }?;
+        // SAFETY: the C caller passes a live set that no other thread uses.
+        unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Room(room));
+        Ok(())
+    })
+}
+
+/// Writes which reliable subscriber is furthest behind a publisher of the set, as
+/// `outlive_publisher_slowest`: for which process the set waits. The publisher may be another
+/// thread's, and waiting.
+///
+/// Errors: ESRCH: there is no such subscriber, or the publisher has ended. EINVAL: the key is no
+/// publisher of this set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_slowest(
+    set: *mut outlive_wait_set_t,
+    key: u64,
+    laggard: *mut outlive_laggard_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live set and a place for `laggard`.
+        let (set, out) = unsafe { (borrow(set, "a set")?, out(laggard)?) };
+        let Some(Told::Room(room)) = set.told.get(&key) else {
+            return Err(Failure::new(libc::EINVAL, "no publisher of this set has that key"));
+        };
+        out.put(outlive_laggard_t::of(room.slowest().as_ref())?);
+        Ok(())
     })
 }
 

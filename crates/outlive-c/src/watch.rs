@@ -28,7 +28,7 @@ pub struct outlive_change_t {
     pub name: *const c_char,
     /// Of a thing: its kind, as `outlive list` has it (`topic`, `mutex`, `job queue`); empty when it
     /// cannot be told: a damaged file, one that has gone already, or one that this user may not
-    /// read. Of a node: `node`.
+    /// read, as another user's topic of mode 0600. Of a node: `node`.
     pub kind: *const c_char,
     /// 0.
     pub reserved: [u64; 2],

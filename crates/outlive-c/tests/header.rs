@@ -110,6 +110,43 @@ const MACROS: &str = "\
     { offsetof(type, member), OUTLIVE_BARRIER, (uint32_t)(sizeof(((type *)0)->member.seats) / sizeof(uint32_t)) }
 #define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
+/** In a struct: a text of at most so many bytes, a multiple of 4, and a list of at most so many items,
+ * with room that is a multiple of 8 bytes; other numbers do not compile, because other languages have
+ * another layout then. C++ has outlive::inline_string and outlive::inline_vec.
+ *
+ * struct scan { OUTLIVE_INLINE_STRING(32) name; OUTLIVE_INLINE_VEC(float, 16) ranges; };
+ *
+ * Any program may have written them, and may be writing still: OUTLIVE_STRING_SIZE and OUTLIVE_VEC_SIZE
+ * read once how many bytes or items there are, and a length beyond the room counts as the room. A text
+ * has no NUL behind it. OUTLIVE_STRING_SET(scan->name, \"front\", 5) writes one; false: no room. */
+#define OUTLIVE_INLINE_STRING(room) struct { uint32_t length; char bytes[(room) % 4 == 0 ? (room) : -1]; }
+#define OUTLIVE_INLINE_VEC(type, room) \\
+    struct { uint64_t length; type items[sizeof(type) * (room) % 8 == 0 ? (room) : -1]; }
+#define OUTLIVE_STRING_SIZE(text) outlive_string_size(&(text).length, sizeof((text).bytes))
+#define OUTLIVE_VEC_SIZE(list) outlive_vec_size(&(list).length, sizeof((list).items) / sizeof((list).items[0]))
+#define OUTLIVE_STRING_SET(text, from, size) \\
+    outlive_string_set(&(text).length, (text).bytes, sizeof((text).bytes), (from), (size))
+/** What these macros call. */
+static inline size_t outlive_string_size(const volatile uint32_t *length, size_t room)
+{
+    size_t size = *length;
+    return size < room ? size : room;
+}
+static inline size_t outlive_vec_size(const volatile uint64_t *length, size_t room)
+{
+    uint64_t size = *length;
+    return size < room ? (size_t)size : room;
+}
+static inline bool outlive_string_set(uint32_t *length, char *bytes, size_t room, const char *from, size_t size)
+{
+    if (size > room)
+        return false;
+    memcpy(bytes, from, size);
+    memset(bytes + size, 0, room - size);
+    *length = (uint32_t)size;
+    return true;
+}
+
 #ifndef __cplusplus
 /** The description of a struct, in C; C++ has OUTLIVE_DESCRIBE (outlive/described.hpp):
  *
@@ -137,11 +174,37 @@ const MACROS: &str = "\
 #define OUTLIVE_MATRIX_FIELD(type, member) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0]), \\
         { OUTLIVE_EXTENT_OF(((type *)0)->member), OUTLIVE_EXTENT_OF(((type *)0)->member[0]), 0, 0 }, NULL }
+/* Arrays of three and of four extents, and of structs in two. */
+#define OUTLIVE_ARRAY3_FIELD(type, member) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0][0]), \\
+        { OUTLIVE_EXTENT_OF(((type *)0)->member), OUTLIVE_EXTENT_OF(((type *)0)->member[0]), \\
+            OUTLIVE_EXTENT_OF(((type *)0)->member[0][0]), 0 }, NULL }
+#define OUTLIVE_ARRAY4_FIELD(type, member) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0][0][0]), \\
+        { OUTLIVE_EXTENT_OF(((type *)0)->member), OUTLIVE_EXTENT_OF(((type *)0)->member[0]), \\
+            OUTLIVE_EXTENT_OF(((type *)0)->member[0][0]), OUTLIVE_EXTENT_OF(((type *)0)->member[0][0][0]) }, NULL }
+#define OUTLIVE_STRUCT_MATRIX_FIELD(type, member, payload) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, \\
+        { OUTLIVE_EXTENT_OF(((type *)0)->member), OUTLIVE_EXTENT_OF(((type *)0)->member[0]), 0, 0 }, &(payload) }
 #define OUTLIVE_STRUCT_FIELD(type, member, payload) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { 0, 0, 0, 0 }, &(payload) }
 #define OUTLIVE_STRUCT_ARRAY_FIELD(type, member, payload) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, \\
         { OUTLIVE_EXTENT_OF(((type *)0)->member), 0, 0, 0 }, &(payload) }
+/** A field that is a text in place, a list of numbers, and a list of structs: what
+ * OUTLIVE_INLINE_STRING and OUTLIVE_INLINE_VEC declare. At file scope, as OUTLIVE_PAYLOAD. */
+#define OUTLIVE_STRING_FIELD(type, member) \\
+    OUTLIVE_IN_PLACE_OF(type, member, 4, OUTLIVE_TYPE_U32, \"bytes\", OUTLIVE_TYPE_U8, sizeof(((type *)0)->member.bytes), NULL)
+#define OUTLIVE_VEC_FIELD(type, member) \\
+    OUTLIVE_IN_PLACE_OF(type, member, 8, OUTLIVE_TYPE_U64, \"items\", OUTLIVE_TYPE_OF(((type *)0)->member.items[0]), \\
+        OUTLIVE_EXTENT_OF(((type *)0)->member.items), NULL)
+#define OUTLIVE_STRUCT_VEC_FIELD(type, member, payload) \\
+    OUTLIVE_IN_PLACE_OF(type, member, 8, OUTLIVE_TYPE_U64, \"items\", OUTLIVE_TYPE_STRUCT, \\
+        OUTLIVE_EXTENT_OF(((type *)0)->member.items), &(payload))
+#define OUTLIVE_IN_PLACE_OF(type, member, align, length_type, name, item_type, room, nested) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { 0, 0, 0, 0 }, &(const outlive_payload_t){ \"\", \\
+        sizeof(((type *)0)->member), align, OUTLIVE_ENCODING_RAW, 0, (const outlive_field_t[]){ \\
+            { \"length\", 0, length_type, { 0, 0, 0, 0 }, NULL }, { name, align, item_type, { room, 0, 0, 0 }, nested } }, 2 } }
 /** The last field of a struct that ends in a flexible array member, of numbers or of structs: a message
  * has any number of them behind the struct, which ends where they begin.
  *
@@ -150,6 +213,10 @@ const MACROS: &str = "\
  *                 OUTLIVE_STRUCT_TAIL_FIELD(struct detections, boxes, rect_payload)); */
 #define OUTLIVE_TAIL_FIELD(type, member) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0]), { OUTLIVE_TAIL, 0, 0, 0 }, NULL }
+/* Each item is an array of numbers. */
+#define OUTLIVE_ARRAY_TAIL_FIELD(type, member) \\
+    { #member, offsetof(type, member), OUTLIVE_TYPE_OF(((type *)0)->member[0][0]), \\
+        { OUTLIVE_TAIL, OUTLIVE_EXTENT_OF(((type *)0)->member[0]), 0, 0 }, NULL }
 #define OUTLIVE_STRUCT_TAIL_FIELD(type, member, payload) \\
     { #member, offsetof(type, member), OUTLIVE_TYPE_STRUCT, { OUTLIVE_TAIL, 0, 0, 0 }, &(payload) }
 /** The bytes of a message with so many items in its tail, and how many items a message of so many bytes
@@ -173,7 +240,7 @@ const MACROS: &str = "\
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0, NULL }
 #define OUTLIVE_JOB_QUEUE_OPTIONS_INIT { sizeof(outlive_job_queue_options_t), 0, 0, 0, 0 }
 #define OUTLIVE_NOTIFIER_OPTIONS_INIT { sizeof(outlive_notifier_options_t), 0, 0, 0, 0, 0 }
-#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_PUBLISHER_OPTIONS_INIT { sizeof(outlive_publisher_options_t), 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0, OUTLIVE_TRY, NULL, NULL, 0 }
@@ -206,7 +273,7 @@ fn config(beginning: &str, guard: &str) -> cbindgen::Config {
         documentation_style: cbindgen::DocumentationStyle::Doxy,
         line_length: 120,
         no_includes: true,
-        sys_includes: ["stdbool.h", "stddef.h", "stdint.h"].map(str::to_owned).to_vec(),
+        sys_includes: ["stdbool.h", "stddef.h", "stdint.h", "string.h"].map(str::to_owned).to_vec(),
         layout: cbindgen::LayoutConfig {
             aligned_n: Some("OUTLIVE_ALIGNED".to_owned()),
             ..Default::default()

@@ -72,7 +72,10 @@ class Deadlock(OutliveError, RuntimeError):
 
 
 class Timeout(OutliveError, TimeoutError):
-    """The deadline passed."""
+    """The deadline passed. ``pid``: the process that ``publish`` waited for, the slowest reliable
+    subscriber; 0 where there is none to name."""
+
+    pid: int = 0
 
 
 class Missed(Timeout):

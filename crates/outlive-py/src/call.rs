@@ -354,7 +354,8 @@ impl Call {
         let bytes = data.row(py)?;
         loop {
             let Some(mut begun) = self.begun.lock_until(py, until)? else {
-                return Err(CallError::TimedOut { begun: false }.raise(py));
+                // Other threads had the client all the time, a moment each.
+                return Err(self.late(py));
             };
             let inside = begun.as_mut();
             let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;

@@ -1,16 +1,20 @@
 //! ``ClientWatch``: what becomes of a service's clients.
 
-use outlive::rpc::{ClientEvent, ClientWatch as Core};
+use std::time::Duration;
+
+use outlive::rpc::{ClientEvent, ClientWatch as Core, Service};
 use outlive::wait::WaitSet;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors::Raised;
 use crate::handle_mutex::HandleMutex;
+use crate::named::{GivenDomain, Named};
 use crate::wait_set::{descriptor, has_news};
 use crate::waiting::Until;
 
 /// Tells which clients of a service do nothing, and which have died: ``Server.watch_clients`` makes
-/// it.
+/// it, and in any other process ``ClientWatch.open``.
 ///
 /// >>> server, client = Server("arm", folder), Client("arm", folder)
 /// >>> watch = server.watch_clients(lease=0.01)
@@ -27,6 +31,11 @@ pub(crate) struct ClientWatch {
     name: String,
 }
 
+/// Returns the lease of so many seconds.
+pub(crate) fn lease_of(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 /// What has become of a client, and its process.
 type Told = (&'static str, u32);
 
@@ -39,6 +48,25 @@ impl ClientWatch {
 
 #[pymethods]
 impl ClientWatch {
+    /// Follows what becomes of the clients of the existing service of that name, as
+    /// ``Server.watch_clients``, in a process that is not its server; raises ``NotFound`` if there is
+    /// none.
+    #[staticmethod]
+    #[pyo3(signature = (name, *, domain=None, lease))]
+    fn open(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        lease: f64,
+    ) -> PyResult<ClientWatch> {
+        let lease = lease_of(lease)?;
+        let open = |d: &outlive::Domain, n: &str| -> Result<Core, outlive::Error> {
+            Service::open_as_bytes(d, n)?.watch_clients(lease)
+        };
+        let (watch, named) = Named::find(py, name, domain, open)?;
+        Ok(ClientWatch::of(watch, &named.domain, &named.name))
+    }
+
     /// Waits until something has become of a client, and returns that, and the client's pid:
     /// ``"not-lively"``, ``"lively"`` or ``"died"``. None when the timeout passed first.
     #[pyo3(signature = (timeout=None))]

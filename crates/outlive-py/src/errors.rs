@@ -138,8 +138,12 @@ impl Raise for SendError {
         let class = match &self {
             SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
             // A topic's: a subscriber is in the way.
-            SendError::Full { slowest: Some(_) } | SendError::TimedOut { slowest: Some(_) } => {
-                "Timeout"
+            SendError::Full { slowest: Some(slowest) }
+            | SendError::TimedOut { slowest: Some(slowest) } => {
+                let error = raise(py, "Timeout", &self);
+                // An exception has room for attributes.
+                let _ = error.value(py).setattr("pid", slowest.pid);
+                return error;
             }
             SendError::Full { slowest: None } | SendError::TimedOut { slowest: None } => "Full",
             SendError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),

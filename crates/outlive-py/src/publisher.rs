@@ -269,6 +269,13 @@ impl Publisher {
         Ok(self.handle.lock(py)?.stopped_waiting())
     }
 
+    /// Returns the reliable subscriber that is furthest behind: its pid, and how many messages it has
+    /// still to take. None without one that is waited for. ``WaitSet.slowest`` tells it also while
+    /// another thread publishes.
+    fn slowest(&self, py: Python<'_>) -> PyResult<Option<(u32, u64)>> {
+        Ok(self.handle.lock(py)?.slowest().map(|slowest| (slowest.who.pid, slowest.lag)))
+    }
+
     /// Periods that have passed without a message of this publisher.
     #[getter]
     fn missed(&self, py: Python<'_>) -> PyResult<u64> {

@@ -6,14 +6,13 @@ use std::task::Poll;
 use outlive::describe::Description;
 use outlive::rpc::{self, CallError};
 use outlive::wait::WaitSet;
-use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::call::{Call, Lender};
-use crate::client_watch::ClientWatch;
+use crate::client_watch::{ClientWatch, lease_of};
 use crate::described::{self, Both};
 use crate::errors::{Raise, Raised, raise};
 use crate::handle_mutex::HandleMutex;
@@ -515,9 +514,7 @@ impl Server {
         if self.handle.is_closing() {
             return Err(closed());
         }
-        let lease = std::time::Duration::try_from_secs_f64(lease)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let watch = self.service.watch_clients(lease).raised(py)?;
+        let watch = self.service.watch_clients(lease_of(lease)?).raised(py)?;
         Ok(ClientWatch::of(watch, &self.named.domain, &self.named.name))
     }
 

@@ -157,7 +157,11 @@ pub(crate) fn publisher_options(
     lifespan: Option<f64>,
 ) -> PyResult<PublisherOptions> {
     let mut options = PublisherOptions::default();
-    if let Some(span) = span("max_blocking", max_blocking)? {
+    if let Some(span) = match max_blocking {
+        // No clock reaches that.
+        Some(f64::INFINITY) => Some(Duration::MAX),
+        seconds => span("max_blocking", seconds)?,
+    } {
         options = options.max_blocking(span);
     }
     if let Some(period) = span("period", period)? {
@@ -324,7 +328,8 @@ impl Topic {
     /// Makes a new publisher, of up to ``max_publishers``.
     ///
     /// ``max_blocking``: how many seconds a reliable subscriber may be in the way of a message; then
-    /// publishing goes on without it, and its ``recv`` raises ``Lagged``. None: for ever.
+    /// publishing goes on without it, and its ``recv`` raises ``Lagged``. 0: not at all. None or
+    /// ``math.inf``: for ever.
     ///
     /// ``period``: how often it means to publish, in seconds; each period that passes without a
     /// message is counted (``missed``), and ``WaitSet.add_due`` tells it.

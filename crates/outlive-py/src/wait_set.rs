@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outlive::state::Watch;
-use outlive::topic::{Due, Presence};
+use outlive::topic::{Due, Presence, Writable};
 use outlive::wait::{Key, Timer, WaitSet as Core};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -104,7 +104,11 @@ impl WaitSet {
             let key = stream.get().replies.watch(py, &mut set)?;
             key.ok_or_else(|| PyRuntimeError::new_err("the stream has been finished already"))?
         } else if let Ok(publisher) = source.cast::<Publisher>() {
-            set.add(&publisher.get().writable(py)?).raised(py)?
+            let room = publisher.get().writable(py)?;
+            let key = set.add(&room).raised(py)?;
+            let of = publisher.clone().unbind();
+            self.push(key, Py::new(py, Room { room, of })?.into_any());
+            return Ok(());
         } else if let Ok(state) = source.cast::<State>() {
             let watch = state.get().state.get()?.watch();
             let key = set.add(&watch).raised(py)?;
@@ -132,6 +136,22 @@ impl WaitSet {
         let of = publisher.clone().unbind();
         self.push(key, Py::new(py, Periods { due, of })?.into_any());
         Ok(())
+    }
+
+    /// Returns for which process the set waits, of a publisher that was added: the pid of the reliable
+    /// subscriber that is furthest behind, and how many messages it has still to take. None without
+    /// one that is waited for. The publisher's thread may be waiting meanwhile.
+    fn slowest(
+        &self,
+        py: Python<'_>,
+        publisher: &Bound<'_, Publisher>,
+    ) -> PyResult<Option<(u32, u64)>> {
+        let room = self.with(|sources| {
+            let mut rooms = sources.iter().filter_map(|(_, one)| one.bind(py).cast::<Room>().ok());
+            rooms.find(|room| room.get().of.is(publisher)).map(|room| room.get().room.clone())
+        });
+        let room = room.ok_or_else(|| PyKeyError::new_err("that publisher is not in the set"))?;
+        Ok(room.slowest().map(|slowest| (slowest.who.pid, slowest.lag)))
     }
 
     /// Adds a timer that makes ``name`` ready every so many seconds.
@@ -272,6 +292,8 @@ impl WaitSet {
             } else if let Ok(periods) = source.bind(py).cast::<Periods>() {
                 periods.get().due.take();
                 periods.get().of.clone_ref(py).into_any()
+            } else if let Ok(room) = source.bind(py).cast::<Room>() {
+                room.get().of.clone_ref(py).into_any()
             } else if let Ok(news) = source.bind(py).cast::<News>() {
                 news.get().tell();
                 news.get().of.clone_ref(py)
@@ -294,6 +316,13 @@ struct Ticks {
 #[pyclass(module = "outlive._outlive", frozen)]
 struct Periods {
     due: Due,
+    of: Py<Publisher>,
+}
+
+/// A publisher in a set.
+#[pyclass(module = "outlive._outlive", frozen)]
+struct Room {
+    room: Writable,
     of: Py<Publisher>,
 }
 
@@ -332,6 +361,9 @@ fn of<'py>(py: Python<'py>, source: &Py<PyAny>) -> Option<Bound<'py, PyAny>> {
     let source = source.bind(py);
     if let Ok(periods) = source.cast::<Periods>() {
         return Some(periods.get().of.bind(py).clone().into_any());
+    }
+    if let Ok(room) = source.cast::<Room>() {
+        return Some(room.get().of.bind(py).clone().into_any());
     }
     Some(source.cast::<News>().ok()?.get().of.bind(py).clone())
 }

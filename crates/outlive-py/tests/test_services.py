@@ -74,6 +74,12 @@ def test_clients_that_do_nothing_or_die_are_told(folder):
     assert waiting.wait(timeout=5) == [watch]
     assert watch.next(timeout=5) == ("lively", os.getpid())
     assert (watch.lapses, watch.deaths) == (1, 0)
+    outside = outlive.ClientWatch.open("watched", domain=folder, lease=0.001)
+    assert outside.next(timeout=5) == ("not-lively", os.getpid()) and "watched" in repr(outside)
+    with pytest.raises(outlive.NotFound):
+        outlive.ClientWatch.open("nothing", domain=folder, lease=1)
+    with pytest.raises(ValueError):
+        outlive.ClientWatch.open("watched", domain=folder, lease=-1)
     client.close()
 
     deaths = server.watch_clients(1000)

@@ -629,6 +629,37 @@ def test_a_publisher_waits_no_longer_than_its_limit(folder, limit):
         topic.publisher(max_blocking=-1)
 
 
+def test_the_slowest_reliable_subscriber_is_named(folder):
+    topic = Topic("topic", folder, depth=2, reliable=True)
+    publisher = topic.publisher(max_blocking=math.inf)
+    waiting = WaitSet(folder)
+    with pytest.raises(KeyError):
+        waiting.slowest(publisher)
+    waiting.add(publisher)
+    assert publisher.slowest() is None and waiting.slowest(publisher) is None
+    slow = topic.subscriber(reliable=True)
+    publisher.publish(b"one")
+    assert publisher.slowest() == waiting.slowest(publisher) == (os.getpid(), 1)
+    assert waiting.wait(timeout=5) == [publisher]
+    publisher.publish(b"two")
+    assert waiting.wait(timeout=0.01) == [] and waiting.slowest(publisher) == (os.getpid(), 2)
+    with pytest.raises(Timeout) as late:
+        publisher.publish(b"three", timeout=0.01)
+    assert late.value.pid == os.getpid() and publisher.stopped_waiting == 0
+    # While a thread waits in ``publish``, its publisher is asked by a set alone.
+    thread = threading.Thread(target=publisher.publish, args=(b"three",))
+    thread.start()
+    assert waiting.slowest(publisher) == (os.getpid(), 2)
+    assert bytes(slow.recv()) == b"one"
+    thread.join()
+    waiting.remove(publisher)
+    assert len(waiting) == 0
+    with pytest.raises(Timeout) as late:
+        for _ in range(3):
+            slow.recv(timeout=0)
+    assert late.value.pid == 0
+
+
 def test_a_dead_reliable_subscriber_is_waited_for_no_longer(folder, start):
     publisher, _ = pair(folder, depth=1, reliable=True)
     program = start("""

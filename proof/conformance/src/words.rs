@@ -57,8 +57,10 @@ impl Words {
     ) -> bool {
         let answer: Vec<&str> = answer.split(' ').collect();
         expected.iter().any(|one| match (one.as_slice(), answer.as_slice()) {
-            ([first, word], ["error", name, ..]) if first == "error" => {
+            ([first, word, wanted @ ..], ["error", name, said @ ..]) if first == "error" => {
+                let said = said.join(" ");
                 self.is_called(language, word, name)
+                    && wanted.iter().all(|part| said.contains(&part.replace('~', " ")))
             }
             // A type system that keeps a fault out has refused it.
             ([first, word], ["impossible"]) if first == "error" => {
@@ -94,7 +96,9 @@ impl Words {
     /// Words that scenarios use and the table lacks.
     pub(crate) fn lacks(&self, expected: &Expected) -> Option<String> {
         let unknown = |one: &Vec<String>| match one.as_slice() {
-            [first, word] if first == "error" && !self.0.contains_key(word) => Some(word.clone()),
+            [first, word, ..] if first == "error" && !self.0.contains_key(word) => {
+                Some(word.clone())
+            }
             _ => None,
         };
         expected.iter().find_map(unknown)
@@ -126,6 +130,7 @@ mod tests {
             ("ok $new", "ok 8"),
             ("error empty", "error None "),
             ("error empty", "error Empty nothing is there"),
+            ("error empty there nothing~is", "error Empty nothing is there"),
             ("ok 7 | owner-died 7", "owner-died 7"),
         ] {
             assert!(fits(expected, answer), "{expected}: {answer}");
@@ -140,6 +145,8 @@ mod tests {
             ("error empty", "error EAGAIN"),
             ("error empty", "error Full full"),
             ("error empty", "impossible"),
+            ("error empty is~nothing", "error Empty nothing is there"),
+            ("error empty there", "error Full there"),
             ("error unheard", "error unheard"),
             ("owner-died 7", "ok 7"),
         ] {

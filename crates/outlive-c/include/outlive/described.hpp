@@ -87,34 +87,22 @@ template <class M> outlive_field_t tail_field(const char *name, size_t offset) {
 } // namespace detail
 } // namespace outlive
 
-/* At most 16 fields. */
-#define OUTLIVE_EACH_1(m, t, a) m(t, a)
-#define OUTLIVE_EACH_2(m, t, a, ...) m(t, a), OUTLIVE_EACH_1(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_3(m, t, a, ...) m(t, a), OUTLIVE_EACH_2(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_4(m, t, a, ...) m(t, a), OUTLIVE_EACH_3(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_5(m, t, a, ...) m(t, a), OUTLIVE_EACH_4(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_6(m, t, a, ...) m(t, a), OUTLIVE_EACH_5(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_7(m, t, a, ...) m(t, a), OUTLIVE_EACH_6(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_8(m, t, a, ...) m(t, a), OUTLIVE_EACH_7(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_9(m, t, a, ...) m(t, a), OUTLIVE_EACH_8(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_10(m, t, a, ...) m(t, a), OUTLIVE_EACH_9(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_11(m, t, a, ...) m(t, a), OUTLIVE_EACH_10(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_12(m, t, a, ...) m(t, a), OUTLIVE_EACH_11(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_13(m, t, a, ...) m(t, a), OUTLIVE_EACH_12(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_14(m, t, a, ...) m(t, a), OUTLIVE_EACH_13(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_15(m, t, a, ...) m(t, a), OUTLIVE_EACH_14(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_16(m, t, a, ...) m(t, a), OUTLIVE_EACH_15(m, t, __VA_ARGS__)
-#define OUTLIVE_EACH_OF(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, name, ...) name
-#define OUTLIVE_EACH(m, t, ...)                                                                                        \
-    OUTLIVE_EACH_OF(__VA_ARGS__, OUTLIVE_EACH_16, OUTLIVE_EACH_15, OUTLIVE_EACH_14, OUTLIVE_EACH_13, OUTLIVE_EACH_12,  \
-                    OUTLIVE_EACH_11, OUTLIVE_EACH_10, OUTLIVE_EACH_9, OUTLIVE_EACH_8, OUTLIVE_EACH_7, OUTLIVE_EACH_6,  \
-                    OUTLIVE_EACH_5, OUTLIVE_EACH_4, OUTLIVE_EACH_3, OUTLIVE_EACH_2, OUTLIVE_EACH_1, )                  \
-    (m, t, __VA_ARGS__)
+/* `m(t, a), m(t, b), ...`: a macro does not expand within itself, so each step leaves the next one to
+ * another scan of its text, of which there are enough for 340 fields. */
+#define OUTLIVE_NO_ARGUMENTS ()
+#define OUTLIVE_SCAN(...) OUTLIVE_SCAN_4(OUTLIVE_SCAN_4(OUTLIVE_SCAN_4(OUTLIVE_SCAN_4(__VA_ARGS__))))
+#define OUTLIVE_SCAN_4(...) OUTLIVE_SCAN_3(OUTLIVE_SCAN_3(OUTLIVE_SCAN_3(OUTLIVE_SCAN_3(__VA_ARGS__))))
+#define OUTLIVE_SCAN_3(...) OUTLIVE_SCAN_2(OUTLIVE_SCAN_2(OUTLIVE_SCAN_2(OUTLIVE_SCAN_2(__VA_ARGS__))))
+#define OUTLIVE_SCAN_2(...) OUTLIVE_SCAN_1(OUTLIVE_SCAN_1(OUTLIVE_SCAN_1(OUTLIVE_SCAN_1(__VA_ARGS__))))
+#define OUTLIVE_SCAN_1(...) __VA_ARGS__
+#define OUTLIVE_EACH(m, t, ...) OUTLIVE_SCAN(OUTLIVE_EACH_NEXT(m, t, __VA_ARGS__))
+#define OUTLIVE_EACH_NEXT(m, t, a, ...) m(t, a) __VA_OPT__(, OUTLIVE_EACH_AGAIN OUTLIVE_NO_ARGUMENTS(m, t, __VA_ARGS__))
+#define OUTLIVE_EACH_AGAIN() OUTLIVE_EACH_NEXT
 #define OUTLIVE_DESCRIBED_FIELD(type, member)                                                                          \
     ::outlive::detail::field<decltype(type::member)>(#member, offsetof(type, member))
 
-/** Describes a struct by its members, in the order of their places, at most 16: numbers, structs
- * that are described, and arrays of both. Outside of all namespaces, once:
+/** Describes a struct by its members, in the order of their places, at most 340: numbers, structs that are
+ * described, texts and lists in place (inline.hpp), and arrays of these. Outside of all namespaces, once:
  * OUTLIVE_DESCRIBE(robot::Pose, "Pose", position, heading) */
 #define OUTLIVE_DESCRIBE(type, type_name, ...)                                                                         \
     template <> struct outlive::Description<type> {                                                                    \

@@ -4,6 +4,7 @@
 
 #include <climits>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,22 @@
 namespace outlive {
 
 using PeerInfo = outlive_peer_info_t;
+
+namespace detail {
+
+/* Asks for one pair after the other, until there is none of that number. */
+template <class At> expected<std::map<std::string, std::string>> all_attributes(At at) {
+    std::map<std::string, std::string> all;
+    std::string key(4096, '\0'), value(4096, '\0');
+    for (size_t number = 0;; number += 1) {
+        int code = at(number, &key[0], &value[0], key.size());
+        if (code == ERANGE) return all;
+        if (code != 0) return Failure::last(code);
+        all.emplace(key.c_str(), value.c_str());
+    }
+}
+
+} // namespace detail
 
 /** A folder on a memory file system in which processes find each other. All threads may use it at
  * once. */
@@ -80,6 +97,12 @@ public:
         if (code != 0) return Failure::last(code);
         value.resize(value.find('\0'));
         return value;
+    }
+    /** Returns all attributes with which a thing was made. */
+    expected<std::map<std::string, std::string>> attributes(const std::string &name) const {
+        return detail::all_attributes([&](size_t number, char *key, char *value, size_t room) {
+            return outlive_domain_attribute_at(raw(), name.c_str(), number, key, room, value, room);
+        });
     }
     /** Returns what the payloads of a thing are, as its maker has described them: `Pose { x: f64 }`;
      * ENOENT: it has no description. */

@@ -71,6 +71,13 @@ public:
         return value;
     }
 
+    /** Returns all attributes of that process; ESRCH: it has no name. */
+    static expected<Attributes> attributes_of(const Domain &domain, uint32_t token) {
+        return detail::all_attributes([&](size_t number, char *key, char *value, size_t room) {
+            return outlive_node_attribute_at(domain.raw(), token, number, key, room, value, room);
+        });
+    }
+
     outlive_node_t *raw() const noexcept { return handle_.get(); }
 
 private:

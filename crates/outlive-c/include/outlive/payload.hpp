@@ -25,9 +25,12 @@ namespace detail {
 template <class M>
 concept Text = std::convertible_to<const M &, std::string_view>;
 
+/* A list in place (inline.hpp). */
+template <class M> inline constexpr bool lies_in_place = false;
+
 template <class M>
 concept Array = std::ranges::contiguous_range<const M> && std::ranges::sized_range<const M> &&
-                Payload<std::ranges::range_value_t<const M>>;
+                Payload<std::ranges::range_value_t<const M>> && !lies_in_place<M>;
 
 /* Views are trivially copyable as well, but their bytes are a pointer. */
 template <class M>

@@ -47,30 +47,36 @@ public:
     static Failure last(int code) {
         /* These are frequent, and allocate nothing. */
         bool is_ordinary = code == EAGAIN || code == EBUSY || code == ETIMEDOUT;
-        return Failure(code, is_ordinary ? std::string() : std::string(outlive_last_error()));
+        return Failure(code, is_ordinary ? std::string() : std::string(outlive_last_error()), outlive_last_error_pid());
     }
 
     /** Makes a failure with its message whatever the code, for a call that seldom fails: with EBUSY
      * the message names the holder. */
-    static Failure told(int code) { return Failure(code, outlive_last_error()); }
+    static Failure told(int code) { return Failure(code, outlive_last_error(), outlive_last_error_pid()); }
 
-    Failure(int code, std::string message) : code_(code), message_(std::move(message)) {}
+    Failure(int code, std::string message, uint32_t pid = 0) : code_(code), pid_(pid), message_(std::move(message)) {}
 
     /** Returns errno's number where there is one, else one of the OUTLIVE_ codes. */
     int code() const noexcept { return code_; }
     std::string message() const { return message_.empty() ? outlive_strerror(code_) : message_; }
     std::error_code error_code() const noexcept { return {code_, category()}; }
+    /** Returns the process that it names, as `outlive_last_error_pid`: the slowest reliable subscriber,
+     * where publishing gave ETIMEDOUT or EAGAIN. 0: none. */
+    uint32_t pid() const noexcept { return pid_; }
 
 private:
     friend class Error;
     int code_;
+    uint32_t pid_;
     std::string message_;
 };
 
 /** The exception that `value()` throws. */
 class Error : public std::system_error {
 public:
-    explicit Error(const Failure &failure) : std::system_error(of(failure)) {}
+    explicit Error(const Failure &failure) : std::system_error(of(failure)), pid_(failure.pid()) {}
+    /** Returns the process that the failure names; 0: none. */
+    uint32_t pid() const noexcept { return pid_; }
 
 private:
     static std::system_error of(const Failure &failure) {
@@ -78,6 +84,7 @@ private:
         if (failure.message_.empty()) return std::system_error(failure.error_code());
         return {failure.error_code(), failure.message_};
     }
+    uint32_t pid_;
 };
 
 /** The exception of a call that the service failed (`Request::fail`): `text()` is why, in the words

@@ -200,6 +200,8 @@ public:
         return detail::done(outlive_stream_fail(handle_.release(), why.c_str()));
     }
 
+    outlive_stream_t *raw() const noexcept { return handle_.get(); }
+
 private:
     friend class Request;
     explicit Stream(outlive_stream_t *handle) : handle_(handle) {}
@@ -305,9 +307,16 @@ private:
 };
 
 /** Tells which clients of a service do nothing, and which have died: `Server::watch_clients` makes
- * it. One thread at a time may use it. */
+ * it, or `open` in any other process. One thread at a time may use it. */
 class ClientWatch {
 public:
+    /** Follows the clients of the service of that name; ENOENT: there is no such service. */
+    static expected<ClientWatch> open(const Domain &domain, const std::string &name, std::chrono::nanoseconds lease) {
+        outlive_client_watch_t *handle = nullptr;
+        int code = outlive_client_watch_open(domain.raw(), name.c_str(), static_cast<uint64_t>(lease.count()), &handle);
+        if (code != 0) return Failure::last(code);
+        return ClientWatch(handle);
+    }
     /** What has become of a client. */
     struct Event {
         /** OUTLIVE_CLIENT_NOT_LIVELY, OUTLIVE_CLIENT_LIVELY or OUTLIVE_CLIENT_DIED. */

@@ -88,6 +88,10 @@ private:
     detail::Handle<outlive_sample_t, outlive_sample_release> handle_;
 };
 
+/** The reliable subscriber that is furthest behind a publisher: `who.pid`, `lag` in messages, and whether
+ * it `is_in_the_way` of the next one. */
+using Laggard = outlive_laggard_t;
+
 /** Publishes messages to a topic. One thread at a time may use it and its loans. */
 class Publisher {
 public:
@@ -138,6 +142,12 @@ public:
     uint64_t missed() const noexcept { return outlive_publisher_missed(raw()); }
     /** Returns how often it has stopped waiting for a reliable subscriber, after its `max_blocking`. */
     uint64_t stopped_waiting() const noexcept { return outlive_publisher_stopped_waiting(raw()); }
+    /** Returns the reliable subscriber that is furthest behind; ESRCH: there is none that it waits for. */
+    expected<Laggard> slowest() const {
+        Laggard laggard{};
+        if (int code = outlive_publisher_slowest(raw(), &laggard)) return Failure::last(code);
+        return laggard;
+    }
 
     outlive_publisher_t *raw() const noexcept { return handle_.get(); }
 
@@ -189,6 +199,8 @@ public:
         outlive_subscriber_told(raw(), &told.first, &told.second);
         return told;
     }
+    /** Returns how many messages it had lost when it was told OUTLIVE_LAGGED last. */
+    uint64_t lagged() const noexcept { return outlive_subscriber_lagged(raw()); }
     /** Returns how many messages are waiting for it. */
     uint64_t lag() const noexcept { return outlive_subscriber_lag(raw()); }
     uint32_t publisher_count() const noexcept { return outlive_subscriber_publisher_count(raw()); }
@@ -205,7 +217,8 @@ private:
 class Topic : public detail::WithOptions<Topic, detail::NoCalls, outlive_topic_t, outlive_topic_options_t, outlive_topic_open,
                                          outlive_topic_close> {
 public:
-    /** Makes a publisher. Begin `options` with OUTLIVE_PUBLISHER_OPTIONS_INIT. */
+    /** Makes a publisher. Begin `options` with OUTLIVE_PUBLISHER_OPTIONS_INIT; `options.max_blocking` is a
+     * number of nanoseconds, OUTLIVE_BLOCK_FOREVER or OUTLIVE_BLOCK_NEVER. */
     expected<Publisher> publisher(const outlive_publisher_options_t &options = OUTLIVE_PUBLISHER_OPTIONS_INIT) const {
         outlive_publisher_t *handle = nullptr;
         if (int code = outlive_topic_publisher(raw(), &options, &handle)) return Failure::last(code);

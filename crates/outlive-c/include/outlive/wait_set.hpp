@@ -39,6 +39,8 @@ public:
     expected<uint64_t> add(const Call &call) { return key(outlive_wait_set_add_call, call.raw()); }
     /** Adds a server's request: OUTLIVE_ENDED when its client wants no reply any more. */
     expected<uint64_t> add(const Request &request) { return key(outlive_wait_set_add_request, request.raw()); }
+    /** Adds a stream that the server sends: OUTLIVE_ENDED when its client wants no further reply. */
+    expected<uint64_t> add(const Stream &stream) { return key(outlive_wait_set_add_stream, stream.raw()); }
     expected<uint64_t> add(const Publisher &publisher) { return key(outlive_wait_set_add_publisher, publisher.raw()); }
     /** Adds a publisher's period: OUTLIVE_MISSED when it has published nothing for so long, until it
      * does, or `take_missed`. */
@@ -70,6 +72,13 @@ public:
 
     /** Returns how often a timer has elapsed. */
     expected<uint64_t> take_timer(uint64_t key) { return taken(outlive_wait_set_take_timer, key); }
+    /** Returns the reliable subscriber that is furthest behind a publisher of the set: for which process
+     * the set waits. ESRCH: there is none. */
+    expected<Laggard> slowest(uint64_t key) const {
+        Laggard laggard{};
+        if (int code = outlive_wait_set_slowest(raw(), key, &laggard)) return Failure::last(code);
+        return laggard;
+    }
     /** Returns how many periods a publisher has missed since its last message, or the last call. */
     expected<uint64_t> take_missed(uint64_t key) { return taken(outlive_wait_set_take_missed, key); }
     /** How many publishers and subscribers a topic has. */

@@ -21,6 +21,10 @@ static void named(void) {
     OK(outlive_node_attribute(domain, me, "host", name, sizeof name));
     CHECK(strcmp(name, "arm") == 0);
     IS(ENOENT, outlive_node_attribute(domain, me, "none", name, sizeof name));
+    OK(outlive_node_attribute_at(domain, me, 0, name, sizeof name, version, sizeof version));
+    CHECK(strcmp(name, "host") == 0 && strcmp(version, "arm") == 0);
+    IS(EMSGSIZE, outlive_node_attribute_at(domain, me, 0, name, sizeof name, version, 3));
+    IS(ERANGE, outlive_node_attribute_at(domain, me, 1, name, sizeof name, version, sizeof version));
     outlive_node_close(node);
     outlive_node_close(NULL);
     IS(ESRCH, outlive_node_name(domain, me, name, sizeof name, NULL, 0));
@@ -119,6 +123,21 @@ static void attributes(void) {
     IS(ENOENT, outlive_domain_attribute(domain, "stop", "none", value, sizeof value));
     IS(ENOENT, outlive_domain_attribute(domain, "none", "host", value, sizeof value));
     outlive_domain_close(with);
+    outlive_attribute_t several[] = {{"b", "2"}, {"a", ""}, {"c", "3"}};
+    OK(outlive_domain_with_attributes(domain, several, 3, &with));
+    OK(outlive_event_open(with, "many", OUTLIVE_CREATE_NEW, 0, &event));
+    outlive_event_close(event);
+    outlive_domain_close(with);
+    char key[8], found[16] = "";
+    for (size_t at = 0; at < 3; at++) {
+        OK(outlive_domain_attribute_at(domain, "many", at, key, sizeof key, value, sizeof value));
+        strcat(strcat(strcat(found, key), value), ".");
+    }
+    CHECK(strcmp(found, "a.b2.c3.") == 0);
+    IS(ERANGE, outlive_domain_attribute_at(domain, "many", 3, key, sizeof key, value, sizeof value));
+    IS(ENOENT, outlive_domain_attribute_at(domain, "none", 0, key, sizeof key, value, sizeof value));
+    IS(EMSGSIZE, outlive_domain_attribute_at(domain, "many", 1, key, 1, value, sizeof value));
+    OK(outlive_domain_remove(domain, "many"));
     outlive_attribute_t other = {"host", "leg"};
     OK(outlive_domain_with_attributes(domain, &other, 1, &with));
     IS(EINVAL, outlive_event_open(with, "stop", OUTLIVE_OPEN, 0, &event));

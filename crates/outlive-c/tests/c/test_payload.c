@@ -223,4 +223,45 @@ static void a_struct_has_a_tail(void) {
     outlive_state_close(state);
 }
 
-TESTS(TEST(a_struct_has_a_tail), TEST(queues_and_states_are_described_too), TEST(services_have_two), TEST(the_same_opens_and_another_is_refused), TEST(what_cannot_be_is_refused))
+struct scan {
+    OUTLIVE_INLINE_STRING(8) name;
+    OUTLIVE_INLINE_STRING(4) unit;
+    OUTLIVE_INLINE_VEC(float, 6) ranges;
+    OUTLIVE_INLINE_VEC(struct point, 2) corners;
+    uint8_t cube[2][3][4];
+    int16_t four[1][2][3][4];
+    struct rect grid[2][2];
+    _Bool is_last;
+    uint8_t unused[7];
+    float rows[][2];
+};
+OUTLIVE_PAYLOAD(scan_payload, struct scan, "Scan", OUTLIVE_STRING_FIELD(struct scan, name),
+                OUTLIVE_STRING_FIELD(struct scan, unit), OUTLIVE_VEC_FIELD(struct scan, ranges),
+                OUTLIVE_STRUCT_VEC_FIELD(struct scan, corners, point_payload), OUTLIVE_ARRAY3_FIELD(struct scan, cube),
+                OUTLIVE_ARRAY4_FIELD(struct scan, four), OUTLIVE_STRUCT_MATRIX_FIELD(struct scan, grid, rect_payload),
+                OUTLIVE_FIELD(struct scan, is_last), OUTLIVE_ARRAY_TAIL_FIELD(struct scan, rows));
+
+static void texts_and_lists_lie_in_place(void) {
+    char text[512];
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    outlive_topic_t *topic = NULL;
+    options.payload = &scan_payload;
+    OK(outlive_topic_open(domain, "scan", OUTLIVE_CREATE_NEW, &options, &topic));
+    OK(outlive_domain_payload(domain, "scan", text, sizeof text));
+    CHECK(strcmp(text, "Scan { name: { length: u32, bytes: u8[8] }, unit: { length: u32, bytes: u8[4] }, "
+                       "ranges: { length: u64, items: f32[6] }, corners: { length: u64, items: { x: f64, y: f64 }[2] }, "
+                       "cube: u8[2][3][4], four: i16[1][2][3][4], grid: { x: f32, y: f32 }[2][2], is_last: bool, "
+                       "rows: f32[2][] }") == 0);
+    outlive_topic_close(topic);
+    /* Whatever another program wrote, no read goes beyond the room. */
+    struct scan scan;
+    memset(&scan, 0xff, sizeof scan);
+    CHECK(OUTLIVE_STRING_SIZE(scan.name) == 8 && OUTLIVE_STRING_SIZE(scan.unit) == 4);
+    CHECK(OUTLIVE_VEC_SIZE(scan.ranges) == 6 && OUTLIVE_VEC_SIZE(scan.corners) == 2);
+    CHECK(OUTLIVE_STRING_SET(scan.name, "front", 5) && !OUTLIVE_STRING_SET(scan.name, "far too long", 12));
+    CHECK(OUTLIVE_STRING_SIZE(scan.name) == 5 && memcmp(scan.name.bytes, "front\0\0", 8) == 0);
+    const struct scan *read = &scan;
+    CHECK(OUTLIVE_STRING_SIZE(read->name) == 5);
+}
+
+TESTS(TEST(texts_and_lists_lie_in_place), TEST(a_struct_has_a_tail), TEST(queues_and_states_are_described_too), TEST(services_have_two), TEST(the_same_opens_and_another_is_refused), TEST(what_cannot_be_is_refused))

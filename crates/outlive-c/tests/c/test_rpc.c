@@ -137,16 +137,22 @@ static void a_client(void) {
 
 /* A server is told of a client that does nothing, and of one that died. */
 static void clients_watched(void) {
-    outlive_client_watch_t *watch = NULL;
+    outlive_client_watch_t *outside = NULL, *watch = NULL;
     outlive_peer_info_t who;
     uint32_t event = 0;
     OK(outlive_server_open(domain, "watched", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
     OK(outlive_server_watch_clients(server, 20000000, &watch));
+    IS(ENOENT, outlive_client_watch_open(domain, "nothing", 20000000, &outside));
+    OK(outlive_client_watch_open(domain, "watched", 20000000, &outside));
+    IS(EAGAIN, outlive_client_watch_next(outside, OUTLIVE_TRY, &event, &who));
     IS(EAGAIN, outlive_client_watch_next(watch, OUTLIVE_TRY, &event, &who));
     IS(EINVAL, outlive_client_watch_next(NULL, OUTLIVE_TRY, &event, &who));
     OK(outlive_client_open(domain, "watched", OUTLIVE_OPEN, NULL, &client));
     OK(outlive_client_watch_next(watch, SOON, &event, &who));
     CHECK(event == OUTLIVE_CLIENT_NOT_LIVELY && who.pid == (uint32_t)getpid());
+    OK(outlive_client_watch_next(outside, SOON, &event, &who));
+    CHECK(event == OUTLIVE_CLIENT_NOT_LIVELY && who.pid == (uint32_t)getpid());
+    outlive_client_watch_close(outside);
     outlive_client_assert_liveliness(client);
     OK(outlive_client_watch_next(watch, SOON, &event, &who));
     CHECK(event == OUTLIVE_CLIENT_LIVELY && who.alive);
@@ -291,6 +297,11 @@ static void client_killed(void) {
     CHECK(outlive_request_is_cancelled(request));
     outlive_stream_t *stream = NULL;
     OK(outlive_request_stream(request, &stream));
+    OK(outlive_wait_set_open(domain, &set));
+    OK(outlive_wait_set_add_stream(set, stream, &key));
+    OK(outlive_wait_set_wait(set, &ready, 1, &count, SOON));
+    CHECK(count == 1 && ready.key == key && ready.what == OUTLIVE_ENDED);
+    outlive_wait_set_close(set);
     int code = 0;
     for (int at = 0; at < 20 && code == 0; at++) code = outlive_stream_send(stream, "x", 1, SOON);
     CHECK(code == EPIPE || code == ECANCELED);

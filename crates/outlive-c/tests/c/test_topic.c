@@ -43,7 +43,7 @@ static void room(void) {
     options.max_samples = 9;
     options.mode = 0640;
     OK(outlive_topic_open(domain, "narrow", OUTLIVE_CREATE_NEW, &options, &narrow));
-    outlive_topic_options_t found;
+    outlive_topic_options_t found = OUTLIVE_TOPIC_OPTIONS_INIT;
     OK(outlive_topic_config(narrow, &found));
     CHECK(found.max_publishers == 1 && found.max_subscribers == 3 && found.max_samples == 9);
     CHECK(found.mode == 0640);
@@ -182,9 +182,27 @@ static void reliable_subscriber_killed(void) {
     OK(outlive_topic_publisher(topic, NULL, &publisher));
     doomed = start(be_reliable);
     hear();
+    outlive_wait_set_t *set = NULL;
+    outlive_laggard_t slowest, seen;
+    outlive_ready_t ready;
+    uint64_t key = 0;
+    size_t count = 0;
+    OK(outlive_wait_set_open(domain, &set));
+    OK(outlive_wait_set_add_publisher(set, publisher, &key));
     for (int at = 0; at < 4; at++) publish("x");
+    OK(outlive_publisher_slowest(publisher, &slowest));
+    CHECK(slowest.who.pid == (uint32_t)doomed && slowest.lag == 4 && slowest.is_in_the_way == 1 && slowest.who.alive);
+    IS(ETIMEDOUT, outlive_wait_set_wait(set, &ready, 1, &count, outlive_after_ms(5)));
+    OK(outlive_wait_set_slowest(set, key, &seen));
+    CHECK(seen.who.pid == slowest.who.pid && seen.lag == 4 && seen.who.token == slowest.who.token);
+    IS(EINVAL, outlive_wait_set_slowest(set, key + 1, &seen));
+    IS(EINVAL, outlive_publisher_slowest(publisher, NULL));
     IS(EAGAIN, outlive_publisher_publish_copy(publisher, "x", 1, NULL, OUTLIVE_TRY, NULL));
+    CHECK(outlive_last_error_pid() == (uint32_t)doomed);
+    IS(EINVAL, outlive_publisher_slowest(NULL, &slowest));
+    CHECK(outlive_last_error_pid() == 0);
     IS(ETIMEDOUT, outlive_publisher_publish_copy(publisher, "x", 1, NULL, outlive_after_ms(10), NULL));
+    CHECK(outlive_last_error_pid() == (uint32_t)doomed);
     outlive_loan_t *loan = NULL;
     void *data = NULL;
     OK(outlive_publisher_loan(publisher, 500, &loan, &data));
@@ -193,7 +211,43 @@ static void reliable_subscriber_killed(void) {
     CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
     publish("x");
     CHECK(pthread_join(thread, NULL) == 0);
+    OK(outlive_wait_set_wait(set, &ready, 1, &count, SOON));
+    CHECK(ready.what == OUTLIVE_WRITABLE);
+    IS(ESRCH, outlive_wait_set_slowest(set, key, &seen));
+    IS(ESRCH, outlive_publisher_slowest(publisher, &slowest));
+    outlive_wait_set_close(set);
     close_all();
+}
+
+/* Options can want stamps, and no stamps; a topic's own are read back. */
+static void stamps(void) {
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT, found = OUTLIVE_TOPIC_OPTIONS_INIT;
+    outlive_topic_t *without = NULL, *with = NULL, *other = NULL;
+    options.no_stamps = 1;
+    OK(outlive_topic_open(domain, "without", OUTLIVE_CREATE_NEW, &options, &without));
+    OK(outlive_topic_config(without, &found));
+    CHECK(found.no_stamps == 1 && found.stamps == 0);
+    options.stamps = 1;
+    IS(EINVAL, outlive_topic_open(domain, "without", OUTLIVE_OPEN, &options, &other));
+    options.no_stamps = 0;
+    IS(EINVAL, outlive_topic_open(domain, "without", OUTLIVE_OPEN, &options, &other));
+    CHECK(strstr(outlive_last_error(), "stamps"));
+    OK(outlive_topic_open(domain, "with", OUTLIVE_CREATE_NEW, &options, &with));
+    OK(outlive_topic_config(with, &found));
+    CHECK(found.no_stamps == 0 && found.stamps == 1 && found.depth == 16);
+    options.stamps = 0;
+    options.no_stamps = 1;
+    IS(EINVAL, outlive_topic_open(domain, "with", OUTLIVE_OPEN, &options, &other));
+    /* A program that was compiled with a shorter struct gets that much. */
+    struct { outlive_topic_options_t options; uint64_t behind; } old = {OUTLIVE_TOPIC_OPTIONS_INIT, 7};
+    old.options.size = offsetof(outlive_topic_options_t, wait);
+    OK(outlive_topic_config(with, &old.options));
+    CHECK(old.options.depth == 16 && old.options.mode == 0 && old.options.size == offsetof(outlive_topic_options_t, wait));
+    old.options.size = 0;
+    IS(EINVAL, outlive_topic_config(with, &old.options));
+    IS(EINVAL, outlive_topic_config(with, NULL));
+    outlive_topic_close(with);
+    outlive_topic_close(without);
 }
 
 static void publish_and_hold(void) {
@@ -283,18 +337,20 @@ static void waits_no_longer(void) {
     outlive_sample_t *sample = NULL;
     open_topic(2);
     reliable.reliable = 1;
-    limited.max_blocking = 1;
+    limited.max_blocking = OUTLIVE_BLOCK_NEVER;
     OK(outlive_topic_subscriber(topic, &reliable, &subscriber));
     OK(outlive_topic_publisher(topic, &limited, &publisher));
     publish("a");
     publish("b");
     publish("c");
+    CHECK(outlive_subscriber_lagged(subscriber) == 0);
     IS(OUTLIVE_LAGGED, outlive_subscriber_recv(subscriber, &sample, SOON));
+    CHECK(outlive_subscriber_lagged(subscriber) == 1 && outlive_last_error_pid() == 0);
     take("b");
     take("c");
-    CHECK(outlive_subscriber_lost(subscriber) == 1);
+    CHECK(outlive_subscriber_lost(subscriber) == 1 && outlive_subscriber_lagged(NULL) == 0);
     close_all();
 }
 
-TESTS(TEST(ordinary), TEST(room), TEST(chosen), TEST(waits_no_longer), TEST(not_lively), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
+TESTS(TEST(ordinary), TEST(room), TEST(stamps), TEST(chosen), TEST(waits_no_longer), TEST(not_lively), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
       TEST(bad_arguments))

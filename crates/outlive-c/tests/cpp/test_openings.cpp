@@ -100,6 +100,7 @@ static void names_in_a_domain() {
     CHECK(outlive::Node::version_of(domain, me).value() == "1.4");
     CHECK(outlive::Node::attribute_of(domain, me, "host").value() == "arm");
     CHECK(outlive::Node::attribute_of(domain, me, "none").code() == ENOENT);
+    CHECK(outlive::Node::attributes_of(domain, me).value().at("host") == "arm");
     auto watch = outlive::DomainWatch::open(domain).value();
     auto now = watch.changed(soon).value();
     CHECK(now.things == 0 && now.nodes == 1 && now.changes.size() == 1);
@@ -107,6 +108,12 @@ static void names_in_a_domain() {
     outlive::Event::create_new(domain, "stop").value();
     now = watch.changed(soon).value();
     CHECK(now.changes.size() == 1 && now.changes[0].name == "stop" && now.changes[0].kind == "event");
+    CHECK(domain.attributes("stop").value().empty() && domain.attributes("none").code() == ENOENT);
+    auto with = domain.with_attributes(outlive::Attributes{{"b", "2"}, {"a", "1"}}).value();
+    outlive::Latch::create_new(with, "latch", 1).value();
+    CHECK((domain.attributes("latch").value() == outlive::Attributes{{"a", "1"}, {"b", "2"}}));
+    domain.remove("latch").value();
+    watch.changed(soon).value();
     domain.remove("stop").value();
     now = watch.changed(soon).value();
     CHECK(now.changes.size() == 1 && !now.changes[0].appeared && now.changes[0].kind == "event");

@@ -129,4 +129,60 @@ static void queues_states_and_services_have_descriptions_too() {
     CHECK(domain.payload("none").code() == ENOENT);
 }
 
-TESTS(TEST(a_head_has_a_tail), TEST(queues_states_and_services_have_descriptions_too), TEST(a_struct_is_described_by_its_members), TEST(the_same_opens_and_another_is_refused))
+/* More members than a list of macros has. */
+namespace plant {
+struct Many {
+    uint8_t a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, c0, c1, c2, c3, c4, c5, c6, c7,
+        c8, c9, d0, d1, d2, d3, d4, d5, d6, d7, d8, d9, e0, e1, e2, e3, e4, e5, e6, e7, e8, e9, f0, f1, f2, f3, f4, f5, f6,
+        f7, f8, f9, g0, g1, g2, g3, g4, g5, g6, g7, g8, g9;
+};
+struct Scan {
+    outlive::inline_string<8> name;
+    outlive::inline_string<4> unit;
+    outlive::inline_vec<float, 6> ranges;
+    outlive::inline_vec<Point, 2> corners;
+};
+} // namespace plant
+OUTLIVE_DESCRIBE(plant::Many, "Many", a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, c0, c1,
+                 c2, c3, c4, c5, c6, c7, c8, c9, d0, d1, d2, d3, d4, d5, d6, d7, d8, d9, e0, e1, e2, e3, e4, e5, e6, e7, e8,
+                 e9, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, g0, g1, g2, g3, g4, g5, g6, g7, g8, g9);
+OUTLIVE_DESCRIBE(plant::Scan, "Scan", name, unit, ranges, corners);
+
+static void a_struct_has_many_members() {
+    const outlive_payload_t &many = outlive::description_of<plant::Many>();
+    CHECK(many.field_count == 70 && many.fields[69].offset == 69 && std::string(many.fields[69].name) == "g9");
+}
+
+static void texts_and_lists_lie_in_place() {
+    using plant::Point, plant::Scan;
+    auto domain = open_domain();
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    options.payload = &outlive::description_of<Scan>();
+    auto topic = outlive::Topic::create_new(domain, "scan", options).value();
+    CHECK(domain.payload("scan").value() ==
+          "Scan { name: { length: u32, bytes: u8[8] }, unit: { length: u32, bytes: u8[4] }, ranges: { length: u64, items: "
+          "f32[6] }, corners: { length: u64, items: { x: f64, y: f64 }[2] } }");
+    auto subscriber = topic.subscriber().value();
+    Scan scan;
+    CHECK(scan.name.set("front") && !scan.name.set("far too long") && scan.name == "front");
+    const float two[] = {0.5, 1.5};
+    scan.ranges = outlive::inline_vec<float, 6>::of(two).value();
+    CHECK(scan.corners.push_back({1, 2}) && scan.corners.push_back({3, 4}) && !scan.corners.push_back({5, 6}));
+    topic.publisher().value().publish(scan).value();
+    auto sample = subscriber.recv(soon).value();
+    const Scan &seen = sample.as<Scan>();
+    float sum = 0;
+    for (float range : seen.ranges) sum += range;
+    CHECK(seen.name.view() == "front" && seen.unit.empty() && sum == 2 && seen.corners.span()[1].y == 4);
+    CHECK(!outlive::inline_string<4>::of("longer") && outlive::inline_string<4>::of("four")->size() == 4);
+    /* Whatever another program wrote, no read goes beyond the room. */
+    std::memset(static_cast<void *>(&scan), 0xff, sizeof scan);
+    CHECK(scan.name.size() == 8 && scan.ranges.size() == 6 && scan.corners.end() - scan.corners.begin() == 2);
+    CHECK(!scan.ranges.push_back(1));
+    scan.ranges.clear();
+    CHECK(scan.ranges.push_back(1) && scan.ranges.size() == 1);
+    /* A message that is a list is all of it, not its items. */
+    CHECK(outlive::bytes_of(scan.ranges).size() == sizeof scan.ranges);
+}
+
+TESTS(TEST(a_struct_has_many_members), TEST(texts_and_lists_lie_in_place), TEST(a_head_has_a_tail), TEST(queues_states_and_services_have_descriptions_too), TEST(a_struct_is_described_by_its_members), TEST(the_same_opens_and_another_is_refused))

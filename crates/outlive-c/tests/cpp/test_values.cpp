@@ -141,9 +141,9 @@ static void sets_of_latches_and_topics() {
     auto ready = set.wait(soon).value();
     CHECK(ready.size() >= 1);
     outlive_publisher_options_t options = OUTLIVE_PUBLISHER_OPTIONS_INIT;
-    options.max_blocking = 1;
+    options.max_blocking = OUTLIVE_BLOCK_NEVER;
     auto publisher = topic.publisher(options).value();
-    CHECK(publisher.stopped_waiting() == 0);
+    CHECK(publisher.stopped_waiting() == 0 && publisher.slowest().code() == ESRCH);
     bool is_open = false, has_changed = false;
     while (!(is_open && has_changed))
         for (const auto &one : set.wait(soon).value()) {
@@ -151,6 +151,53 @@ static void sets_of_latches_and_topics() {
             if (one.key == changed && one.what == OUTLIVE_CHANGED) has_changed = set.take_topic(changed).value().publishers == 1;
         }
     CHECK(set.take_topic(changed).code() == EAGAIN && set.take_topic(opened).code() == EINVAL);
+}
+
+static void the_slowest_is_named() {
+    auto domain = open_domain();
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    options.reliable = 1;
+    options.depth = 1;
+    auto topic = outlive::Topic::create_new(domain, "slow", options).value();
+    outlive_subscriber_options_t reliable = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    reliable.reliable = 1;
+    auto slow = topic.subscriber(reliable).value();
+    auto publisher = topic.publisher().value();
+    publisher.publish(std::string_view("one")).value();
+    auto set = outlive::WaitSet::open(domain).value();
+    auto room = set.add(publisher).value();
+    CHECK(set.wait(1ms).code() == ETIMEDOUT);
+    auto slowest = set.slowest(room).value();
+    CHECK(slowest.who.pid == uint32_t(getpid()) && slowest.lag == 1 && slowest.is_in_the_way);
+    CHECK(publisher.slowest().value().who.token == slowest.who.token);
+    auto late = publisher.publish(std::string_view("two"), outlive::at_once);
+    CHECK(late.code() == EAGAIN && late.error().pid() == uint32_t(getpid()));
+    try {
+        publisher.publish(std::string_view("two"), 1ms).value();
+        CHECK(false);
+    } catch (const outlive::Error &error) {
+        CHECK(error.code().value() == ETIMEDOUT && error.pid() == uint32_t(getpid()));
+    }
+    outlive_publisher_options_t hasty = OUTLIVE_PUBLISHER_OPTIONS_INIT;
+    hasty.max_blocking = OUTLIVE_BLOCK_NEVER;
+    auto other = topic.publisher(hasty).value();
+    for (int count = 0; count < 3; count++) other.publish(std::string_view("x")).value();
+    CHECK(slow.lagged() == 0);
+    slow.recv(soon).value();
+    CHECK(slow.recv(soon).code() == OUTLIVE_LAGGED && slow.lagged() == 2);
+
+    auto server = outlive::Server::open_or_create(domain, "watched").value();
+    CHECK(outlive::ClientWatch::open(domain, "nothing", 1ms).code() == ENOENT);
+    auto watch = outlive::ClientWatch::open(domain, "watched", 1ms).value();
+    auto client = outlive::Client::open(domain, "watched").value();
+    CHECK(watch.next(soon).value().what == OUTLIVE_CLIENT_NOT_LIVELY);
+    auto call = client.begin(std::string_view("go")).value();
+    auto stream = server.recv(soon).value().stream().value();
+    auto replies = set.add(stream).value();
+    { auto over = std::move(call); }
+    set.remove(room).value();
+    auto ready = set.wait(soon).value();
+    CHECK(ready.size() == 1 && ready[0].key == replies && ready[0].what == OUTLIVE_ENDED);
 }
 
 static void pools() {
@@ -247,4 +294,4 @@ static void results() {
 }
 
 TESTS(TEST(domains), TEST(states), TEST(semaphores_and_events), TEST(holders_and_ends),
-      TEST(sets_of_latches_and_topics), TEST(pools), TEST(prefaulted), TEST(deadlines), TEST(results))
+      TEST(sets_of_latches_and_topics), TEST(the_slowest_is_named), TEST(pools), TEST(prefaulted), TEST(deadlines), TEST(results))

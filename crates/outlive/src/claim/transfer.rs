@@ -102,9 +102,13 @@ impl fmt::Display for SendError {
                     "a value of {len} bytes does not fit the type; one of {wanted} would"
                 )
             }
-            SendError::NoSpace { wanted, held: 0 } => {
-                write!(f, "no room for {wanted} bytes; take some messages, or raise max_bytes")
-            }
+            SendError::NoSpace { wanted: 0, held: 0 } => f.write_str(
+                "no room for so many; take some messages, or prefault less, or raise max_bytes",
+            ),
+            SendError::NoSpace { wanted, held: 0 } => write!(
+                f,
+                "no room for {wanted} bytes; take some messages, or prefault less, or raise max_bytes"
+            ),
             SendError::NoSpace { wanted, held } => {
                 write!(
                     f,

@@ -15,14 +15,19 @@ use crate::Plain;
 
 /// A text of at most `N` bytes that lies where it is declared.
 ///
-/// In C it is `struct { uint32_t length; char bytes[N]; }`, with `N` a multiple of 4 and in a place
-/// that is one, too.
+/// In C it is `OUTLIVE_INLINE_STRING(N)`, in C++ `outlive::inline_string<N>`, in Python `"text[N]"`.
+/// There it lies at a multiple of 4 bytes, so a type that is described has it there, too; one whose
+/// `N` is no multiple of 4 does not compile with [`described`](crate::topic::TopicOptions::described).
 ///
 /// ```
 /// use outlive::describe::InlineString;
 /// let name = InlineString::<32>::new("größe").expect("it has room");
 /// assert_eq!((name.to_str(), name.as_bytes().len()), (Ok("größe"), 7));
 /// assert!(InlineString::<4>::new("größe").is_none());
+/// ```
+/// ```compile_fail
+/// use outlive::describe::{Describe, InlineString};
+/// InlineString::<5>::describe();
 /// ```
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -102,7 +107,15 @@ impl<const N: usize> Describe for InlineString<N> {
     const NAME: &'static str = "";
 
     fn describe() -> (Item, Vec<u32>) {
-        const { assert!(N <= u32::MAX as usize - 4, "a length has 32 bits") };
+        const {
+            assert!(N <= u32::MAX as usize - 4, "a length has 32 bits");
+            // They pad a struct to its alignment, which is that of its length.
+            assert!(
+                N.is_multiple_of(4),
+                "a text in place that is described has room for a multiple of 4 bytes: other \
+                 languages cannot declare another one"
+            );
+        };
         (Item::Struct(Struct::text(N as u32)), Vec::new())
     }
 }
@@ -110,8 +123,10 @@ impl<const N: usize> Describe for InlineString<N> {
 /// A list of at most `N` items that lies where it is declared. The items are of a type whose
 /// alignment is at most 8.
 ///
-/// In C it is `struct { uint64_t length; T items[N]; }`, whose size is a multiple of 8, and in a
-/// place that is one, too.
+/// In C it is `OUTLIVE_INLINE_VEC(T, N)`, in C++ `outlive::inline_vec<T, N>`, in Python `"list[T][N]"`.
+/// There it lies at a multiple of 8 bytes, so a type that is described has it there, too; one with room
+/// for another number of bytes does not compile with
+/// [`described`](crate::topic::TopicOptions::described).
 ///
 /// ```
 /// use outlive::describe::InlineVec;
@@ -120,6 +135,10 @@ impl<const N: usize> Describe for InlineString<N> {
 /// assert_eq!(&ranges[..], [0.5, 1.5, 2.5]);
 /// ranges[0] = 0.25;
 /// assert!(ranges.push(3.5).is_ok() && ranges.push(4.5) == Err(4.5));
+/// ```
+/// ```compile_fail
+/// use outlive::describe::{Describe, InlineVec};
+/// InlineVec::<f32, 3>::describe();                    // 12 bytes
 /// ```
 #[derive(FromBytes, Immutable, KnownLayout)]
 // No field is aligned to more than 8, so the items follow the length whatever they are.
@@ -249,7 +268,15 @@ impl<T: Describe, const N: usize> Describe for InlineVec<T, N> {
     const NAME: &'static str = "";
 
     fn describe() -> (Item, Vec<u32>) {
-        const { assert!(size_of::<Self>() <= 1 << 30 && N <= 1 << 30, "at most 1 GiB") };
+        const {
+            assert!(size_of::<Self>() <= 1 << 30 && N <= 1 << 30, "at most 1 GiB");
+            // They pad a struct to its alignment, which is that of its length.
+            assert!(
+                size_of::<Self>().is_multiple_of(8),
+                "a list in place that is described has room for a multiple of 8 bytes: other \
+                 languages cannot declare another one"
+            );
+        };
         let (item, inner) = T::describe();
         let extents = core::iter::once(N as u32).chain(inner).collect();
         let items = Field { name: "items".into(), offset: 8, extents, item };

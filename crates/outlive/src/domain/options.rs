@@ -58,19 +58,25 @@ impl Differ {
         }
     }
 
-    /// Refuses the thing if any differs. Of several, `what` is "options", and each value has its
-    /// option's name.
-    pub(crate) fn finish(self, segment: &Segment) -> Result<(), Error> {
+    /// Returns what was found and what is wanted, each value with its option's name; `None` if nothing
+    /// differs.
+    pub(crate) fn named(&self) -> Option<(String, String)> {
         let named = |values: &[String]| {
             let pair = |(what, value): (&&str, &String)| {
                 format!("{} {value}", what.trim_start_matches("option "))
             };
-            self.what.iter().zip(values).map(pair).collect::<Vec<_>>().join(", ").into()
+            self.what.iter().zip(values).map(pair).collect::<Vec<_>>().join(", ")
         };
+        (!self.what.is_empty()).then(|| (named(&self.found), named(&self.wanted)))
+    }
+
+    /// Refuses the thing if any differs. Of several, `what` is "options", and each value has its
+    /// option's name.
+    pub(crate) fn finish(self, segment: &Segment) -> Result<(), Error> {
+        let Some((found, wanted)) = self.named() else { return Ok(()) };
         let (what, found, wanted) = match (&*self.what, &*self.found, &*self.wanted) {
-            ([], ..) => return Ok(()),
             ([what], [found], [wanted]) => (*what, (**found).into(), (**wanted).into()),
-            (_, found, wanted) => ("options", named(found), named(wanted)),
+            _ => ("options", found.into(), wanted.into()),
         };
         Err(Error::OtherOptions { path: segment.path().into(), what, found, wanted })
     }

@@ -35,7 +35,8 @@ use crate::{Deadline, Error, SendError, TokenId};
 pub(super) struct InTheWay {
     slot: u32,
     pub(super) process: TokenId,
-    cursor: u64,
+    /// The first message that it has still to take.
+    pub(super) cursor: u64,
 }
 
 /// How many of the slowest subscribers a publisher remembers.
@@ -150,7 +151,7 @@ fn counts(inner: &Inner, index: u32, words: SubscriberWords<'_>, slot: u32) -> O
 
 /// Returns the living reliable subscriber that is furthest behind in that ring; of several the
 /// first.
-fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
+pub(super) fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
     // As in `look_and_note`.
     fence(Ordering::SeqCst);
     reliable(inner, index).min_by_key(|subscriber| subscriber.cursor)

@@ -77,7 +77,7 @@ pub use participants::{Participants, Presence};
 pub use payload_memory::PayloadMemory;
 pub use publisher::{Published, Publisher};
 pub use publisher_options::PublisherOptions;
-pub use room::Writable;
+pub use room::{Laggard, Writable};
 pub use sample::Sample;
 pub use subscriber::Subscriber;
 pub use subscriber_options::SubscriberOptions;

@@ -15,6 +15,7 @@ use super::topic::Topic;
 use crate::describe::{Described, Description};
 use crate::domain::{Differ, three_openings};
 use crate::durability::Durability;
+use crate::error::NO_TYPE;
 use crate::payload::Recorded;
 use crate::segment::control_file::{self, MadeControlFile};
 use crate::segment::{Folder, Opening, Segment, Spec};
@@ -373,7 +374,8 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         let prepare = |segment: &Segment| Map::of(segment, folder);
         let (segment, map) = unless_removed(folder, name, || {
             domain.open_prepared(name, opening, &spec, init, prepare)
-        })?;
+        })
+        .map_err(|error| asked.tell_all(domain, name, error))?;
         if let Some(made) = made.into_inner() {
             made.settle(&segment);
         }
@@ -414,7 +416,8 @@ impl TopicOptions<[u8]> {
             }
             let map = Map::of(&segment, folder)?;
             Ok((segment, map))
-        })?;
+        })
+        .map_err(|error| self.asked.tell_all(domain, name, error))?;
         self.asked.finish(segment, map, domain)
     }
 }
@@ -497,6 +500,27 @@ impl Asked {
 
     /// Refuses a topic that was made with other values than were set, and names them all.
     fn agree(&self, segment: &Segment, found: &TopicConfig) -> Result<(), Error> {
+        self.differ(found)?.finish(segment)
+    }
+
+    /// Adds to the error of another type which options differ, too.
+    #[cold]
+    fn tell_all(&self, domain: &Domain, name: &str, error: Error) -> Error {
+        let Error::OtherType { path, mut found, mut wanted } = error else { return error };
+        // Without a type of its own the program is told how to give one, and of the options then.
+        if !self.as_is
+            && wanted != NO_TYPE
+            && let Ok(topic) = Topic::<[u8]>::options().open_as_bytes(domain, name)
+            && let Ok(differ) = self.differ(&topic.config())
+            && let Some((is, should)) = differ.named()
+        {
+            found = format!("{found} with {is}");
+            wanted = format!("{wanted} with {should}");
+        }
+        Error::OtherType { path, found, wanted }
+    }
+
+    fn differ(&self, found: &TopicConfig) -> Result<Differ, Error> {
         let mut differ = Differ::default();
         differ.note("depth", found.depth, self.depth.map(checked_depth).transpose()?);
         differ.note("max_bytes", found.max_bytes, self.max_bytes);
@@ -507,7 +531,7 @@ impl Asked {
         differ.note("option reliable", found.reliable, self.reliable);
         differ.note("durability", found.durability, self.durability);
         differ.note("mode", Mode(found.mode), self.mode);
-        differ.finish(segment)
+        Ok(differ)
     }
 }
 

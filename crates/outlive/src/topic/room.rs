@@ -153,6 +153,39 @@ impl<M: Payload + ?Sized> Publisher<M> {
         marked.wrapping_sub(self.marked_before)
     }
 
+    /// Returns the reliable subscriber that is furthest behind this publisher, of several the first;
+    /// `None` without a living one. It looks at all subscribers, and waits for none.
+    ///
+    /// One that is marked as lagging, after
+    /// [`max_blocking`](super::PublisherOptions::max_blocking), is left out: no publisher waits for it.
+    /// [`Writable::slowest`] is the same for another thread.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-slowest-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::topic::{Subscriber, Topic};
+    /// let topic = Topic::<u64>::options().depth(2).reliable(true).open_or_create(&domain, "steps")?;
+    /// let publisher = topic.publisher()?;
+    /// assert_eq!(publisher.slowest(), None);
+    /// let _slow = topic.subscriber_with(Subscriber::options().reliable(true))?;
+    /// publisher.publish(&1)?;
+    /// let slowest = publisher.slowest().expect("it is reliable");
+    /// assert_eq!((slowest.who.pid, slowest.lag), (std::process::id(), 1));
+    /// assert!(!slowest.is_in_the_way);
+    /// publisher.publish(&2)?;
+    /// assert!(publisher.slowest().is_some_and(|slowest| slowest.is_in_the_way));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # If a process dies
+    /// A dead subscriber is left out, at once.
+    #[must_use]
+    pub fn slowest(&self) -> Option<Laggard> {
+        let (index, position) = self.ring(|ring| (ring.index, ring.published));
+        Laggard::of(&self.inner, index, position)
+    }
+
     /// Waits until no reliable subscriber is in the way of the next message.
     #[inline]
     pub(super) fn wait_for_room(
@@ -238,10 +271,36 @@ impl<M: Payload + ?Sized> Publisher<M> {
     }
 }
 
+/// The reliable subscriber that is furthest behind a publisher: [`Publisher::slowest`],
+/// [`Writable::slowest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Laggard {
+    /// Its process.
+    pub who: Holder,
+    /// How many messages of that publisher it has still to take.
+    pub lag: u64,
+    /// Whether the publisher's next message waits for it.
+    pub is_in_the_way: bool,
+}
+
+impl Laggard {
+    /// Returns the slowest reliable subscriber of the ring whose next message is `position`.
+    fn of(inner: &Inner, index: u32, position: u64) -> Option<Laggard> {
+        let slowest = back_pressure::slowest(inner, index)?;
+        let lag = position.saturating_sub(slowest.cursor);
+        Some(Laggard {
+            who: Holder::of(inner.registry, slowest.process),
+            lag,
+            is_in_the_way: lag >= u64::from(inner.plan.depth),
+        })
+    }
+}
+
 /// Tells whether a publisher has room for its next message; made by [`Publisher::writable`].
 ///
 /// There is no room while a living reliable subscriber has yet to receive the message that the next
-/// one would overwrite.
+/// one would overwrite; [`Writable::slowest`] names it.
 #[derive(Clone)]
 pub struct Writable {
     inner: Arc<Inner>,
@@ -284,6 +343,45 @@ impl<M: Payload + ?Sized> Publisher<M> {
 }
 
 impl Writable {
+    /// Returns the reliable subscriber that is furthest behind the publisher, as
+    /// [`Publisher::slowest`] does, in any thread; `None` also when the publisher has ended. A wait
+    /// set that waits for the publisher in vain asks so for which process it waits.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-laggard-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// use outlive::topic::{Subscriber, Topic};
+    /// use outlive::wait::WaitSet;
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::options().depth(1).reliable(true).open_or_create(&domain, "steps")?;
+    /// let _slow = topic.subscriber_with(Subscriber::options().reliable(true))?;
+    /// let publisher = topic.publisher()?;
+    /// publisher.publish(&1)?;
+    /// let room = publisher.writable();
+    /// let mut set = WaitSet::new(&domain);
+    /// set.add(&room)?;
+    /// if set.wait_timeout(Duration::from_millis(1))?.count() == 0 {
+    ///     let slowest = room.slowest().expect("it is in the way");
+    ///     assert_eq!((slowest.who.pid, slowest.lag), (std::process::id(), 1));
+    /// }
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # If a process dies
+    /// A dead subscriber is left out, at once.
+    #[must_use]
+    pub fn slowest(&self) -> Option<Laggard> {
+        let position = self.is_owned().then(|| self.inner.published(self.ring))?;
+        Laggard::of(&self.inner, self.ring, position)
+    }
+
+    /// Returns whether its publisher has the ring yet.
+    fn is_owned(&self) -> bool {
+        // Acquire: how far its publisher has come.
+        self.inner.ring(self.ring).owner.load(Ordering::Acquire) == self.process.as_u32()
+    }
+
     pub(crate) fn registry(&self) -> &'static Registry {
         self.inner.registry
     }
@@ -296,9 +394,8 @@ impl Writable {
 
 impl Waited for Writable {
     fn look(&self) -> SourceState {
-        // Acquire: how far its publisher has come. If another process has the ring now, or none, no
-        // message will come.
-        if self.inner.ring(self.ring).owner.load(Ordering::Acquire) != self.process.as_u32() {
+        // If another process has the ring now, or none, no message will come.
+        if !self.is_owned() {
             return SourceState::Waiting;
         }
         match look(&self.inner, self.ring, self.inner.published(self.ring)) {

@@ -9,7 +9,10 @@ use outlive::pool::Pool;
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
-use outlive::sync::{Barrier, Condvar, Event, Latch, Mutex, OnceLock, RwLock, Semaphore};
+use outlive::sync::{
+    Barrier, CeilingMutex, Condvar, EmbeddedMutex, Event, Latch, Mutex, OnceLock, PiMutex, Record,
+    ReentrantMutex, RwLock, Semaphore,
+};
 use outlive::topic::Topic;
 use outlive::{Attributes, Domain, Error};
 
@@ -23,6 +26,12 @@ crate::checks!(
     a_thing_is_there_with_its_attributes_or_not_at_all: 60,
     attributes_that_were_written_over_are_refused,
 );
+
+outlive::record! {
+    struct Line {
+        position: EmbeddedMutex<u64>,
+    }
+}
 
 fn things_of_every_kind_carry_attributes(world: &World) {
     let plain = world.domain();
@@ -57,6 +66,17 @@ fn things_of_every_kind_carry_attributes(world: &World) {
         "service",
         Service::<[u8], [u8]>::open_or_create(d, "service").expect("made").attributes(),
     );
+    let reentrant = ReentrantMutex::<u64>::options(0).open_or_create(d, "reentrant");
+    check("reentrant", reentrant.expect("made").attributes());
+    let inherits = PiMutex::<u64>::options(0).open_or_create(d, "inherits");
+    check("inherits", inherits.expect("made").attributes());
+    let record = Record::<Line>::options().open_or_create(d, "record");
+    check("record", record.expect("made").attributes());
+    // Its maker needs the right to run at a real-time priority.
+    match CeilingMutex::<u64>::options(10, 0).open_or_create(d, "ceiling") {
+        Ok(ceiling) => check("ceiling", ceiling.attributes()),
+        Err(error) => assert!(matches!(error, Error::NoRealTime { .. }), "{error}"),
+    }
     check("pool", Pool::open_or_create(d, "pool").expect("made").attributes());
     drop(Event::open_or_create(&plain, "without").expect("made"));
     assert!(plain.attributes("without").expect("read").is_empty());

@@ -91,6 +91,7 @@ struct Things {
     pool: Pool,
     state: State<[u64; 8]>,
     jobs: JobQueue<[u8]>,
+    service: Service<[u8], [u8]>,
 }
 
 impl Things {
@@ -104,6 +105,7 @@ impl Things {
             queue: Queue::open_or_create(&domain, "queue").expect("opens"),
             pool: Pool::open_or_create(&domain, "pool").expect("opens"),
             jobs: JobQueue::open_or_create(&domain, "jobs").expect("opens"),
+            service: Service::open_or_create(&domain, "service").expect("opens"),
             state: State::options().initial(&[0; 8]).open_or_create(&domain, "s").expect("opens"),
             domain,
         }
@@ -116,6 +118,8 @@ impl Things {
         let (sender, mut receiver) =
             (self.queue.sender().expect("a sender"), self.queue.receiver().expect("none"));
         let mut writer = self.state.writer().expect("none lives");
+        let client = self.service.client().expect("a slot");
+        let mut server = self.service.server().expect("none");
         // Not of zeroes, which would be pages of the system's that are not there yet.
         let (message, mut received) = (vec![7; len], vec![1; len]);
         if is_prefaulted {
@@ -124,6 +128,8 @@ impl Things {
             self.pool.prefault(64, len).expect("room");
             writer.prefault(2).expect("room");
             self.jobs.prefault(64).expect("room");
+            client.prefault(4, len).expect("room");
+            server.prefault(4, len).expect("room");
             self.domain.prefault(64 << 10).expect("brought in");
             // Some systems take pages of code away that are seldom used, at any time. This brings
             // nothing in; where it is refused, they may do so.
@@ -150,6 +156,11 @@ impl Things {
             assert_eq!(self.state.get().unwrap(), [turn; 8]);
             self.jobs.put(&message[..48]).unwrap();
             self.jobs.try_take().unwrap().unwrap().done().unwrap();
+            let call = client.begin(&message).unwrap();
+            let request = server.try_next().unwrap().unwrap();
+            assert_eq!(request.len(), len);
+            request.reply(&received).unwrap();
+            assert_eq!(call.wait().unwrap().len(), len);
         })
     }
 }
@@ -336,6 +347,8 @@ fn what_there_is_no_room_for_is_told(world: &World) {
     publisher.publish(&[9; 5000][..]).expect("published");
     let refused = publisher.prefault(100, 100_000);
     assert!(matches!(refused, Err(SendError::NoSpace { .. })), "{refused:?}");
+    let text = refused.expect_err("too much").to_string();
+    assert!(text.contains("prefault less") && !text.contains("for 0 bytes"), "{text}");
     let mut late = topic.subscriber_with(Subscriber::options().history(1)).expect("a slot");
     assert_eq!(*late.try_recv().expect("whole").expect("kept"), [9; 5000], "nothing given up");
     publisher.publish(&[9; 5000][..]).expect("still works");

@@ -17,6 +17,7 @@ crate::checks!(
     reliable_delivery_needs_both_sides,
     a_stopped_subscriber_is_waited_for_no_longer_than_agreed,
     one_that_lags_is_waited_for_again,
+    the_slowest_is_named_while_it_lives_and_is_waited_for,
     a_publisher_dies_after_its_mark,
     who_waits_for_a_marked_one_waits_no_more,
     one_that_keeps_the_memory_is_waited_for_no_longer_than_agreed,
@@ -93,6 +94,50 @@ fn a_stopped_subscriber_is_waited_for_no_longer_than_agreed(world: &World) {
         assert_eq!(usage(&domain).rings[0].stopped_waiting, round as u64 + 1);
         board.add(0, 1);
         child.finish();
+    }
+}
+
+/// Stopped with messages unread, a subscriber is named by its publisher and, in another thread, by the
+/// wait source; killed or marked, no longer.
+fn the_slowest_is_named_while_it_lives_and_is_waited_for(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 2);
+    let mut quick = topic.subscriber_with(reliable()).expect("a slot");
+    for is_marked in [false, true] {
+        let board = Board::new();
+        let mut child = Child::start(|| {
+            let _slow = topic.subscriber_with(reliable()).expect("a slot");
+            board.add(0, 1);
+            board.reach(0, 2);
+        });
+        board.reach(0, 1);
+        child.stop();
+        let options = Publisher::options();
+        let publisher = topic.publisher_with(match is_marked {
+            true => options.max_blocking(Duration::ZERO),
+            false => options,
+        });
+        let publisher = publisher.expect("a ring");
+        let room = publisher.writable();
+        for lag in 1..=2 {
+            publisher.publish(&message(1, lag, 60)).expect("room");
+            drain(&mut quick, 1);
+            let slowest = publisher.slowest().expect("it lives");
+            assert_eq!((slowest.who.pid, slowest.lag), (child.pid() as u32, lag));
+            assert_eq!(slowest.is_in_the_way, lag == 2);
+            let seen = std::thread::scope(|scope| scope.spawn(|| room.slowest()).join());
+            assert_eq!(seen.expect("no panic"), Some(slowest));
+        }
+        if is_marked {
+            publisher.try_publish(&message(1, 3, 60)).expect("it waits for none");
+            drain(&mut quick, 1);
+            assert_eq!(publisher.slowest().map(|one| one.who.pid), Some(std::process::id()));
+        }
+        child.kill();
+        let slowest = publisher.slowest().expect("the other one");
+        assert_eq!((slowest.who.pid, slowest.lag), (std::process::id(), 0));
+        drop(publisher);
+        assert_eq!(room.slowest(), None, "its publisher has ended");
     }
 }
 

@@ -280,6 +280,13 @@ fn all_that_differs_is_told_at_once(world: &World) {
     assert_eq!(&**wanted, "depth 8, max_bytes 1048576, reliable true");
     let same = other.as_is().open(&domain, "volatile").expect("as it is");
     assert_eq!(same.config(), topic.config());
-    let other = Topic::<u32>::options().as_is().open(&domain, "volatile").map(drop);
-    assert!(matches!(other, Err(Error::OtherType { .. })), "{other:?}");
+    let other = Topic::<u32>::options().depth(8).reliable(true);
+    let told =
+        other.clone().open(&domain, "volatile").map(drop).expect_err("the type differs, too");
+    let Error::OtherType { found, wanted, .. } = &told else { panic!("{told}") };
+    assert_eq!(found, "'u64' (8 bytes, alignment 8) with depth 4, reliable false");
+    assert_eq!(wanted, "'u32' (4 bytes, alignment 4) with depth 8, reliable true");
+    let told = other.as_is().open(&domain, "volatile").map(drop).expect_err("the type alone");
+    let Error::OtherType { found, .. } = &told else { panic!("{told}") };
+    assert_eq!(found, "'u64' (8 bytes, alignment 8)");
 }

@@ -74,6 +74,27 @@ static void node_of(void) {
     say_attribute(outlive_domain_attribute(domain, words[1], words[2], value, sizeof value), value);
 }
 
+static void node_all(void) {
+    char key[256], value[256];
+    int code;
+    for (size_t at = 0; (code = outlive_node_attribute_at(domain, small_number(words[1]), at, key, sizeof key, value, sizeof value)) == 0; at++)
+        snprintf(said[said_count++], sizeof *said, "%s=%s", key, value);
+    if (code != ERANGE) TRY(code);
+    say_all();
+}
+
+static void node_all_of(void) {
+    char key[256], value[256];
+    int code;
+    for (size_t at = 0; (code = outlive_domain_attribute_at(domain, words[1], at, key, sizeof key, value, sizeof value)) == 0; at++)
+        snprintf(said[said_count++], sizeof *said, "%s=%s", key, value);
+    if (code != ERANGE) TRY(code);
+    say_all();
+}
+
+CALL(node_prefault, outlive_domain_prefault(domain, (size_t)number(words[1])))
+CALL(node_lock_memory, outlive_domain_lock_memory(domain, (size_t)number(words[1])))
+
 static void watch_open(void) {
     outlive_domain_watch_close(watch);
     TRY(outlive_domain_watch_open(domain, &watch));
@@ -162,6 +183,7 @@ static void config_flow(void) {
 
 const struct verb node_verbs[] = {
     V(node, open, 4), V(node, close, 0), V(node, list, 0), V(node, attribute, 2), V(node, make, 3), V(node, of, 2),
+    V(node, all, 1), V(node, all_of, 1), V(node, prefault, 1), V(node, lock_memory, 1),
     V(watch, open, 0), V(watch, changed, 1), V(config, load, AT_LEAST(1)), V(config, profile, 1), V(config, topic, 1),
     V(config, flow, 2), END,
 };

@@ -70,6 +70,7 @@ static void pool_free(void) {
     OK();
 }
 
+CALL(pool_prefault, outlive_pool_prefault(it()->main, (size_t)number(words[2]), (size_t)number(words[3])))
 CALL(pool_gc, outlive_pool_gc(it()->main, NULL, NULL))
 
 static void pool_count(void) {
@@ -81,5 +82,5 @@ static void pool_count(void) {
 const struct verb pool_verbs[] = {
     V(pool, open, AT_LEAST(1)), V(pool, alloc, 3), V(pool, show, 1), V(pool, offer, 1),
     V(pool, offer_to, 2), V(pool, claim, 3), V(pool, share, 1), V(pool, join, 3), V(pool, free, 1),
-    V(pool, gc, 1), V(pool, count, 2), END,
+    V(pool, gc, 1), V(pool, prefault, 3), V(pool, count, 2), END,
 };

@@ -164,8 +164,10 @@ static void queue_close(void) {
     OK();
 }
 
+CALL(queue_prefault, outlive_queue_prefault(it()->main, (size_t)number(words[2]), (size_t)number(words[3])))
+
 const struct verb queue_verbs[] = {
     V(queue, open, AT_LEAST(1)), V(queue, typed, 1), V(queue, join, 2), V(queue, send, 3), V(queue, recv, 2),
     V(queue, peek, 2), V(queue, commit, 1), V(queue, batch, AT_LEAST(3)), V(queue, count, 2), V(queue, fill, 2),
-    V(queue, flood, 3), V(queue, drain, 3), V(queue, drain_all, 2), V(queue, close, 1), END,
+    V(queue, flood, 3), V(queue, drain, 3), V(queue, drain_all, 2), V(queue, close, 1), V(queue, prefault, 3), END,
 };

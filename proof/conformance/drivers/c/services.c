@@ -127,6 +127,13 @@ static void server_watch(void) {
     OK();
 }
 
+static void server_watch_outside(void) {
+    outlive_client_watch_close(watch);
+    watch = NULL;
+    TRY(outlive_client_watch_open(domain, words[1], number(words[2]) * 1000000, &watch));
+    OK();
+}
+
 static void server_event(void) {
     static const char *const names[] = {"", "not-lively", "lively", "died"};
     outlive_peer_info_t client;
@@ -200,7 +207,11 @@ CALL(server_stream, outlive_request_stream(asked(), &stream))
 CALL(server_finish, outlive_stream_finish(ended()))
 CALL(server_fail_stream, outlive_stream_fail(ended(), words[1]))
 
+CALL(client_prefault, outlive_client_prefault(it()->in, (size_t)number(words[2]), (size_t)number(words[3])))
+CALL(server_prefault, outlive_server_prefault(it()->out, (size_t)number(words[2]), (size_t)number(words[3])))
+
 const struct verb service_verbs[] = {
+    V(client, prefault, 3), V(server, prefault, 3), V(server, watch_outside, 2),
     V(client, open, AT_LEAST(1)), V(client, call, 3), V(client, begin, 3), V(client, loan, 3),
     V(client, stream, 3), V(client, send, 2), V(client, finish, 0), V(client, let_go, 0),
     V(client, next, 1), V(client, failure, 0), V(client, alive, 1),

@@ -53,6 +53,109 @@ OUTLIVE_PAYLOAD(other_payload, struct other, "Track",
                 OUTLIVE_STRUCT_ARRAY_FIELD(struct other, corners, point_payload),
                 OUTLIVE_FIELD(struct other, kind), OUTLIVE_MATRIX_FIELD(struct other, grid));
 
+struct scan {
+    OUTLIVE_INLINE_STRING(8) name;
+    bool is_last;
+    OUTLIVE_INLINE_VEC(float, 4) ranges;
+};
+OUTLIVE_PAYLOAD(scan_payload, struct scan, "Scan", OUTLIVE_STRING_FIELD(struct scan, name),
+                OUTLIVE_FIELD(struct scan, is_last), OUTLIVE_VEC_FIELD(struct scan, ranges));
+
+static void topic_publish_scan(void) {
+    struct scan scan;
+    uint64_t sequence = 0;
+    memset(&scan, 0, sizeof scan);
+    scan.ranges.length = number(words[3]);
+    scan.is_last = scan.ranges.length > 0;
+    if (!OUTLIVE_STRING_SET(scan.name, words[2], strlen(words[2]))) abort();
+    for (size_t at = 0; at < OUTLIVE_VEC_SIZE(scan.ranges); at += 1) scan.ranges.items[at] = (float)at;
+    TRY(outlive_publisher_publish_copy(it()->in, &scan, sizeof scan, NULL, OUTLIVE_NEVER, &sequence));
+    say_number(sequence);
+}
+
+static void topic_recv_scan(void) {
+    outlive_sample_t *taken = NULL;
+    TRY(outlive_subscriber_recv(it()->out, &taken, until(words[2])));
+    const struct scan *scan = outlive_sample_data(taken);
+    int length = (int)OUTLIVE_STRING_SIZE(scan->name);
+    int is_text = 1;
+    for (int at = 0; at < length; at += 1) is_text &= (unsigned char)scan->name.bytes[at] < 0x80;
+    printf("ok %d %.*s %zu %d\n", length, is_text ? length : 1, is_text ? scan->name.bytes : "-",
+           OUTLIVE_VEC_SIZE(scan->ranges), scan->is_last);
+    outlive_sample_release(taken);
+}
+
+static void topic_publish_hex(void) {
+    unsigned char bytes[64];
+    size_t size = strlen(words[2]) / 2;
+    uint64_t sequence = 0;
+    for (size_t at = 0; at < size && at < sizeof bytes; at += 1) {
+        char digits[3] = {words[2][2 * at], words[2][2 * at + 1], 0};
+        bytes[at] = (unsigned char)strtoul(digits, NULL, 16);
+    }
+    TRY(outlive_publisher_publish_copy(it()->in, bytes, size, NULL, OUTLIVE_NEVER, &sequence));
+    say_number(sequence);
+}
+
+static const char *durability_name(uint32_t durability) {
+    return durability == OUTLIVE_PERSISTENT ? "persistent"
+         : durability == OUTLIVE_VOLATILE   ? "volatile"
+                                            : "transient_local";
+}
+
+static void topic_config(void) {
+    outlive_topic_options_t found = OUTLIVE_TOPIC_OPTIONS_INIT;
+    TRY(outlive_topic_config(it()->main, &found));
+    printf("ok %u %llu %u %u %s %u %u %u %u\n", found.depth, (unsigned long long)found.max_bytes, found.stamps,
+           found.reliable, durability_name(found.durability), found.max_publishers, found.max_subscribers,
+           found.max_samples, found.mode);
+}
+
+static void topic_slowest(void) {
+    outlive_laggard_t slowest;
+    int code = outlive_publisher_slowest(it()->in, &slowest);
+    if (code == ESRCH) puts("ok none");
+    else if (code != 0) fail(code);
+    else printf("ok %u %llu\n", slowest.who.pid, (unsigned long long)slowest.lag);
+}
+
+static void topic_prefault(void) {
+    TRY(outlive_publisher_prefault(it()->in, (size_t)number(words[2]), (size_t)number(words[3])));
+    OK();
+}
+
+/* Publishers and subscribers of which only the number counts. */
+static outlive_publisher_t *publishers[256];
+static outlive_subscriber_t *subscribers[256];
+static size_t publisher_count, subscriber_count;
+
+static void topic_crowd(void) {
+    for (uint64_t count = number(words[2]); count > 0; count--, publisher_count++)
+        TRY(outlive_topic_publisher(it()->main, NULL, &publishers[publisher_count]));
+    for (uint64_t count = number(words[3]); count > 0; count--, subscriber_count++)
+        TRY(outlive_topic_subscriber(it()->main, NULL, &subscribers[subscriber_count]));
+    OK();
+}
+
+static void topic_crowd_publish(void) {
+    make_pattern((size_t)number(words[2]), 0);
+    for (size_t at = 0; at < publisher_count; at++)
+        TRY(outlive_publisher_publish_copy(publishers[at], message, message_size, NULL, OUTLIVE_NEVER, NULL));
+    OK();
+}
+
+static void topic_crowd_recv(void) {
+    uint64_t count = 0;
+    for (size_t at = 0; at < subscriber_count; at++) {
+        outlive_sample_t *taken = NULL;
+        int code;
+        for (; (code = outlive_subscriber_recv(subscribers[at], &taken, OUTLIVE_TRY)) == 0; count++)
+            if (check(taken) != 0) return;
+        if (code != EAGAIN) TRY(code);
+    }
+    say_number(count);
+}
+
 struct cloud {
     uint64_t stamp;
     struct point points[];
@@ -109,9 +212,12 @@ static void topic_open(void) {
     if (option(2, "subscribers", &most)) options.max_subscribers = (uint32_t)most;
     if (option(2, "samples", &most)) options.max_samples = (uint32_t)most;
     if (option(2, "mode", &most)) options.mode = (uint32_t)most;
+    options.stamps = (uint32_t)flag(2, "stamps");
+    options.no_stamps = (uint32_t)flag(2, "no-stamps");
     options.reliable = (uint32_t)flag(2, "reliable");
     options.as_is = (uint32_t)flag(2, "as-is");
     if (flag(2, "track")) options.payload = &track_payload;
+    if (flag(2, "scan")) options.payload = &scan_payload;
     if (flag(2, "cloud")) options.payload = &cloud_payload;
     if (flag(2, "other")) options.payload = &other_payload;
     if (flag(2, "volatile")) options.durability = OUTLIVE_VOLATILE;
@@ -123,11 +229,19 @@ static void topic_open(void) {
 }
 
 OUTLIVE_ENCODED(cdr_payload, OUTLIVE_ENCODING_CDR, "geometry_msgs/msg/Pose");
+OUTLIVE_ENCODED(msgpack_payload, OUTLIVE_ENCODING_MSGPACK, "Pose");
+OUTLIVE_ENCODED(protobuf_payload, OUTLIVE_ENCODING_PROTOBUF, "Pose");
+OUTLIVE_ENCODED(json_payload, OUTLIVE_ENCODING_JSON, "Pose");
+OUTLIVE_ENCODED(bytes_payload, OUTLIVE_ENCODING_BYTES, "Pose");
 
 static void topic_described(void) {
-    const outlive_payload_t *of = strcmp(words[3], "track") == 0   ? &track_payload
-                                  : strcmp(words[3], "other") == 0 ? &other_payload
-                                                                   : &cdr_payload;
+    const outlive_payload_t *of = strcmp(words[3], "track") == 0      ? &track_payload
+                                  : strcmp(words[3], "other") == 0    ? &other_payload
+                                  : strcmp(words[3], "msgpack") == 0  ? &msgpack_payload
+                                  : strcmp(words[3], "protobuf") == 0 ? &protobuf_payload
+                                  : strcmp(words[3], "json") == 0     ? &json_payload
+                                  : strcmp(words[3], "bytes") == 0    ? &bytes_payload
+                                                                      : &cdr_payload;
     if (strcmp(words[1], "queue") == 0) {
         outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
         outlive_queue_t *queue = NULL;
@@ -179,6 +293,8 @@ static void topic_subscriber(void) {
     uint64_t value = 0, wanted[32];
     options.reliable = (uint32_t)flag(2, "reliable");
     options.sessions = (uint32_t)flag(2, "sessions");
+    if (flag(2, "volatile")) options.durability = OUTLIVE_VOLATILE;
+    if (flag(2, "persistent")) options.durability = OUTLIVE_PERSISTENT;
     if (option(2, "age", &value)) options.max_age = value * 1000000;
     if (option(2, "history", &value)) options.history = (uint32_t)value;
     if (option(2, "lease", &value)) options.liveliness = value * 1000000;
@@ -321,6 +437,11 @@ NUMBER(sample_publisher, outlive_sample_publisher(sample))
 NUMBER(sample_session, outlive_sample_session(sample))
 NUMBER(sample_alive, outlive_sample_publisher_alive(sample))
 
+static void sample_age(void) {
+    uint64_t age = outlive_sample_age(sample);
+    puts(age == UINT64_MAX ? "ok unknown" : age < UINT64_C(60000000000) ? "ok fresh" : "ok old");
+}
+
 static void sample_show(void) { say_shown(outlive_sample_data(sample), outlive_sample_size(sample)); }
 
 static void sample_drop(void) {
@@ -335,11 +456,13 @@ const struct verb topic_verbs[] = {
     V(topic, loan, 2), V(topic, publish_loan, 1), V(topic, publish_msgpack, AT_LEAST(1)),
     V(topic, recv_msgpack, AT_LEAST(1)), V(topic, recv, 2), V(topic, latest, 1), V(topic, recv_hex, 2),
     V(topic, described, 3), V(topic, payload, 1), V(topic, publish_track, 2), V(topic, recv_track, 2),
-    V(topic, publish_cloud, 3), V(topic, recv_cloud, 2),
+    V(topic, publish_cloud, 3), V(topic, recv_cloud, 2), V(topic, publish_scan, 3), V(topic, recv_scan, 2),
+    V(topic, publish_hex, 2), V(topic, config, 1), V(topic, slowest, 1), V(topic, prefault, 3),
+    V(topic, crowd, 3), V(topic, crowd_publish, 2), V(topic, crowd_recv, 1),
     V(topic, assert, 1), V(topic, lapses, 1), V(topic, missed, 1), V(topic, late, 1),
     V(topic, drain, 3), V(topic, drain_all, 1), V(topic, consume, 2), V(topic, expired, 1), V(topic, lost, 1), V(topic, lag, 1),
     V(topic, publishers, 1), V(topic, subscribers, 1),
     V(sample, show, 0), V(sample, sequence, 0), V(sample, order, 0), V(sample, key, 0), V(sample, frame, 0),
-    V(sample, stamp, 0), V(sample, publisher, 0), V(sample, session, 0), V(sample, alive, 0), V(sample, drop, 0),
+    V(sample, stamp, 0), V(sample, publisher, 0), V(sample, session, 0), V(sample, alive, 0), V(sample, age, 0), V(sample, drop, 0),
     END,
 };

@@ -32,6 +32,18 @@ ADD(event, outlive_wait_set_add_event(it()->main, find(words[2])->main, small_nu
     &key))
 ADD(peer, outlive_wait_set_add_peer(it()->main, domain, small_number(words[3]), &key))
 
+ADD(publisher, outlive_wait_set_add_publisher(it()->main, find(words[2])->in, &key))
+
+static void set_slowest(void) {
+    outlive_laggard_t slowest;
+    size_t known = 0;
+    while (known + 1 < key_count && strcmp(keys[known].name, words[2]) != 0) known++;
+    int code = outlive_wait_set_slowest(it()->main, keys[known].key, &slowest);
+    if (code == ESRCH) puts("ok none");
+    else if (code != 0) fail(code);
+    else printf("ok %u %llu\n", slowest.who.pid, (unsigned long long)slowest.lag);
+}
+
 static void set_add_queue(void) {
     uint64_t key = 0;
     TRY(receiver(find(words[2])));
@@ -58,5 +70,6 @@ static void set_wait(void) {
 
 const struct verb wait_verbs[] = {
     V(set, open, 1), V(set, add_queue, 2), V(set, add_topic, 2), V(set, add_event, 3),
-    V(set, add_listener, 2), V(set, add_peer, 3), V(set, wait, 2), END,
+    V(set, add_listener, 2), V(set, add_peer, 3), V(set, wait, 2), V(set, add_publisher, 2),
+    V(set, slowest, 2), END,
 };

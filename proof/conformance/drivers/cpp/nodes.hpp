@@ -24,6 +24,15 @@ public:
         }
         if (verb == "attribute")
             return attribute(outlive::Node::attribute_of(domain_, static_cast<uint32_t>(number(args.at(0))), args.at(1)));
+        if (verb == "all" || verb == "all_of") {
+            auto found = verb == "all" ? outlive::Node::attributes_of(domain_, static_cast<uint32_t>(number(args.at(0))))
+                                       : domain_.attributes(args.at(0));
+            std::set<string> all;
+            for (const auto &[key, value] : found.value()) all.insert(key + "=" + value);
+            return said(all);
+        }
+        if (verb == "prefault") return domain_.prefault(number(args.at(0))).value(), ok();
+        if (verb == "lock_memory") return domain_.lock_memory(number(args.at(0))).value(), ok();
         if (verb == "make") {
             auto with = domain_.with_attributes(outlive::Attributes{{args.at(1), args.at(2)}}).value();
             return outlive::Event::open_or_create(with, args.at(0)).value(), ok();

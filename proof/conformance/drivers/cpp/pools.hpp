@@ -41,6 +41,8 @@ public:
             outlive::Pool &pool = find(pools_, name);
             return keep({&pool, std::nullopt, pool.join(number(args.at(2))).value()});
         }
+        if (verb == "prefault")
+            return find(pools_, name).prefault(number(args.at(1)), number(args.at(2))).value(), ok();
         if (verb == "gc") return find(pools_, name).gc().value(), ok();
         if (verb == "count") {
             auto usage = find(pools_, name).usage().value();

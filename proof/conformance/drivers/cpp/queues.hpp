@@ -47,6 +47,7 @@ public:
         }
         if (verb == "typed") throw Unsupported{};
         Queue &queue = find(queues_, name);
+        if (verb == "prefault") return queue.queue.prefault(number(args.at(1)), number(args.at(2))).value(), ok();
         if (verb == "join") return queue.queue.join(until(args.at(1))).value(), ok();
         if (verb == "send") return queue.sender().send(message(args.at(1)), until(args.at(2))).value(), ok();
         if (verb == "recv") return ok(show(queue.receiver().recv(until(args.at(1))).value().bytes()));

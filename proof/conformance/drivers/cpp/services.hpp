@@ -31,6 +31,12 @@ public:
             watch_.emplace(find(servers_, args.at(0)).watch_clients(lease).value());
             return ok();
         }
+        if (verb == "watch_outside") {
+            auto lease = std::chrono::milliseconds(number(args.at(1)));
+            return watch_.emplace(outlive::ClientWatch::open(domain_, args.at(0), lease).value()), ok();
+        }
+        if (verb == "prefault")
+            return find(servers_, args.at(0)).prefault(number(args.at(1)), number(args.at(2))).value(), ok();
         if (verb == "event") {
             auto event = watch_.value().next(until(args.at(0))).value();
             const char *what = event.what == OUTLIVE_CLIENT_DIED     ? "died "
@@ -86,6 +92,7 @@ private:
         }
         outlive::Client &client = find(clients_, name);
         if (verb == "alive") return client.assert_liveliness(), ok();
+        if (verb == "prefault") return client.prefault(number(args.at(1)), number(args.at(2))).value(), ok();
         if (verb == "call") return ok(show(client.call(message(args.at(1)), until(args.at(2))).value().bytes()));
         if (verb == "begin") return call_.emplace(client.begin(message(args.at(1)), until(args.at(2))).value()), ok();
         if (verb == "stream")

@@ -19,8 +19,14 @@ struct Other {
 struct Cloud {
     uint64_t stamp;
 };
+struct Scan {
+    outlive::inline_string<8> name;
+    bool is_last;
+    outlive::inline_vec<float, 4> ranges;
+};
 OUTLIVE_DESCRIBE(Point, "Point", x, y);
 OUTLIVE_DESCRIBE_WITH_TAIL(Cloud, "Cloud", points, Point, stamp);
+OUTLIVE_DESCRIBE(Scan, "Scan", name, is_last, ranges);
 OUTLIVE_DESCRIBE(Track, "Track", corners, kind, grid);
 OUTLIVE_DESCRIBE(Other, "Track", corners, kind, grid);
 
@@ -49,9 +55,15 @@ public:
 
     void described(const string &kind, const string &name, const string &what) {
         const outlive_payload_t cdr = outlive::encoded(OUTLIVE_ENCODING_CDR, "geometry_msgs/msg/Pose");
+        const uint32_t encoding = what == "msgpack"    ? OUTLIVE_ENCODING_MSGPACK
+                                  : what == "protobuf" ? OUTLIVE_ENCODING_PROTOBUF
+                                  : what == "json"     ? OUTLIVE_ENCODING_JSON
+                                                       : OUTLIVE_ENCODING_BYTES;
+        const outlive_payload_t encoded = outlive::encoded(encoding, "Pose");
         const outlive_payload_t *of = what == "track"   ? &outlive::description_of<Track>()
                                       : what == "other" ? &outlive::description_of<Other>()
-                                                        : &cdr;
+                                      : what == "cdr"   ? &cdr
+                                                        : &encoded;
         if (kind == "queue") {
             outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
             options.payload = of;
@@ -79,9 +91,12 @@ public:
             options.max_subscribers = static_cast<uint32_t>(option(args, "subscribers", 0));
             options.max_samples = static_cast<uint32_t>(option(args, "samples", 0));
             options.mode = static_cast<uint32_t>(option(args, "mode", 0));
+            options.stamps = flag(args, "stamps");
+            options.no_stamps = flag(args, "no-stamps");
             options.reliable = flag(args, "reliable");
             options.as_is = flag(args, "as-is");
             if (flag(args, "track")) options.payload = &outlive::description_of<Track>();
+            if (flag(args, "scan")) options.payload = &outlive::description_of<Scan>();
             if (flag(args, "cloud")) options.payload = &outlive::description_of<Cloud>();
             if (flag(args, "other")) options.payload = &outlive::description_of<Other>();
             if (flag(args, "volatile")) options.durability = OUTLIVE_VOLATILE;
@@ -104,6 +119,8 @@ public:
             outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
             options.reliable = flag(args, "reliable");
             options.sessions = flag(args, "sessions");
+            if (flag(args, "volatile")) options.durability = OUTLIVE_VOLATILE;
+            if (flag(args, "persistent")) options.durability = OUTLIVE_PERSISTENT;
             options.max_age = option(args, "age", 0) * 1000000;
             options.liveliness = option(args, "lease", 0) * 1000000;
             options.history = static_cast<uint32_t>(option(args, "history", 0));
@@ -122,6 +139,52 @@ public:
             track.kind = static_cast<uint32_t>(number(args.at(1)));
             track.corners[3].y = track.kind * 2.0;
             return ok(topic.out->publish(track).value());
+        }
+        if (verb == "publish_scan") {
+            Scan scan{};
+            size_t count = number(args.at(2));
+            scan.is_last = count > 0;
+            if (!scan.name.set(args.at(1))) throw Wrong{"Usage", "no room"};
+            for (size_t at = 0; at < count; at++)
+                if (!scan.ranges.push_back(static_cast<float>(at))) throw Wrong{"Usage", "no room"};
+            return ok(topic.out->publish(scan).value());
+        }
+        if (verb == "publish_hex") {
+            std::vector<uint8_t> bytes;
+            for (size_t at = 0; at + 1 < args.at(1).size(); at += 2)
+                bytes.push_back(static_cast<uint8_t>(std::stoul(args.at(1).substr(at, 2), nullptr, 16)));
+            return ok(topic.out->publish(bytes).value());
+        }
+        if (verb == "config") {
+            auto found = topic.topic.config();
+            const char *kept = found.durability == OUTLIVE_PERSISTENT ? "persistent"
+                : found.durability == OUTLIVE_VOLATILE                ? "volatile"
+                                                                      : "transient_local";
+            string said = std::to_string(found.depth) + " " + std::to_string(found.max_bytes);
+            for (uint32_t one : {found.stamps, found.reliable}) said += " " + std::to_string(one);
+            said += string(" ") + kept;
+            for (uint32_t one : {found.max_publishers, found.max_subscribers, found.max_samples, found.mode})
+                said += " " + std::to_string(one);
+            return ok(said);
+        }
+        if (verb == "slowest") return ok(named(topic.out->slowest()));
+        if (verb == "prefault") return topic.out->prefault(number(args.at(1)), number(args.at(2))).value(), ok();
+        if (verb == "crowd") {
+            for (uint64_t count = number(args.at(1)); count > 0; count--) publishers_.push_back(topic.topic.publisher().value());
+            for (uint64_t count = number(args.at(2)); count > 0; count--) subscribers_.push_back(topic.topic.subscriber().value());
+            return ok();
+        }
+        if (verb == "crowd_publish") {
+            std::vector<unsigned char> bytes(number(args.at(1)));
+            ::pattern(bytes.data(), bytes.size(), 0);
+            for (outlive::Publisher &one : publishers_) one.publish(bytes).value();
+            return ok();
+        }
+        if (verb == "crowd_recv") {
+            uint64_t count = 0;
+            for (outlive::Subscriber &one : subscribers_)
+                for (auto &&sample : one.until(outlive::at_once)) check(sample), count++;
+            return ok(count);
         }
         if (verb == "publish_cloud") {
             std::vector<Point> points(number(args.at(2)));
@@ -164,6 +227,14 @@ public:
             auto sample = subscriber.recv(until(args.at(1))).value();
             const Track &track = sample.as<Track>();
             return ok(std::to_string(track.kind) + " " + std::to_string(static_cast<int>(track.corners[3].y)));
+        }
+        if (verb == "recv_scan") {
+            auto sample = subscriber.recv(until(args.at(1))).value();
+            const Scan &scan = sample.as<Scan>();
+            auto text = scan.name.view();
+            bool is_text = std::ranges::all_of(text, [](unsigned char byte) { return byte < 0x80; });
+            return ok(std::to_string(text.size()) + " " + (is_text ? string(text) : "-") + " " +
+                      std::to_string(scan.ranges.size()) + (scan.is_last ? " 1" : " 0"));
         }
         if (verb == "recv_cloud") {
             auto sample = subscriber.recv(until(args.at(1))).value();
@@ -210,6 +281,8 @@ public:
         if (verb == "frame") return ok(sample.header().frame);
         if (verb == "stamp") return ok(sample.header().stamp);
         if (verb == "publisher") return ok(sample.publisher());
+        if (verb == "age")
+            return ok(sample.age() == std::chrono::nanoseconds::max() ? "unknown" : sample.age() < 60s ? "fresh" : "old");
         if (verb == "session") return ok(sample.session());
         if (verb == "alive") return ok(static_cast<uint64_t>(sample.publisher_alive()));
         if (verb == "drop") return sample_.reset(), ok();
@@ -217,6 +290,11 @@ public:
     }
 
     Topic &of(const string &name) { return find(topics_, name); }
+
+    static string named(const outlive::expected<outlive::Laggard> &slowest) {
+        if (slowest.code() == ESRCH) return "none";
+        return std::to_string(slowest.value().who.pid) + " " + std::to_string(slowest.value().lag);
+    }
 
 private:
     string take(outlive::Sample sample) {
@@ -226,6 +304,9 @@ private:
 
     outlive::Domain &domain_;
     Named<Topic> topics_;
+    /* Of which only the number counts. */
+    std::vector<outlive::Publisher> publishers_;
+    std::vector<outlive::Subscriber> subscribers_;
     std::optional<outlive::Loan> loan_;
     std::optional<outlive::Sample> sample_;
 };

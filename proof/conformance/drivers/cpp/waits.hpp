@@ -30,8 +30,13 @@ public:
             for (const string &name : ready) answer += " " + name;
             return answer;
         }
+        if (verb == "slowest") {
+            auto room = std::ranges::find(names, args.at(1), [](const auto &one) { return one.second; });
+            return ok(Topics::named(set.slowest(room->first)));
+        }
         uint64_t key;
-        if (verb == "add_queue") key = set.add(queues_.of(args.at(1)).receiver()).value();
+        if (verb == "add_publisher") key = set.add(topics_.of(args.at(1)).out.value()).value();
+        else if (verb == "add_queue") key = set.add(queues_.of(args.at(1)).receiver()).value();
         else if (verb == "add_topic") key = set.add(topics_.of(args.at(1)).in.value()).value();
         else if (verb == "add_event") key = set.add(sync_.event_of(args.at(1)), static_cast<uint32_t>(number(args.at(2)))).value();
         else if (verb == "add_listener") key = set.add(notifiers_.of(args.at(1))).value();

@@ -25,6 +25,16 @@ def node_attribute(token: str, key: str) -> str:
     return node.attributes.get(key, "none")
 
 
+def pairs(attributes: dict[str, str]) -> str:
+    return said([f"{key}={value}" for key, value in attributes.items()])
+
+
+def node_all(token: str) -> str:
+    node = outlive.Domain(folder).node_of(int(token))
+    assert node is not None
+    return pairs(node.attributes)
+
+
 def node_make(name: str, key: str, value: str) -> None:
     outlive.Event(name, outlive.Domain(folder).with_attributes({key: value}))
 
@@ -79,6 +89,10 @@ VERBS: Verbs = {
         list=lambda: said([f"{node.name}/{node.version}" for node in outlive.Domain(folder).nodes()]),
         attribute=node_attribute,
         make=node_make,
+        all=node_all,
+        all_of=lambda name: pairs(outlive.Domain(folder).attributes(name)),
+        prefault=lambda size: outlive.Domain(folder).prefault(int(size)),
+        lock_memory=lambda size: outlive.Domain(folder).lock_memory(int(size)),
         of=lambda name, key: outlive.Domain(folder).attributes(name).get(key, "none"),
     ),
     **family("watch", open=watch_open, changed=watch_changed),

@@ -51,6 +51,7 @@ VERBS: Verbs = family(
     share=share,
     join=join,
     free=free,
+    prefault=lambda name, objects, size: thing(name).prefault(int(objects), int(size)),
     gc=lambda name: done(thing(name).gc()),
     count=lambda name, what: thing(name).usage()[what],
 )

@@ -113,4 +113,5 @@ VERBS: Verbs = family(
     drain=drain,
     drain_all=drain_all,
     close=close,
+    prefault=lambda name, messages, size: thing(name).prefault(int(messages), int(size)),
 )

@@ -65,6 +65,10 @@ def watch(name: str, lease: str) -> None:
     last["watch"] = thing(f"{name} server").watch_clients(int(lease) / 1000)
 
 
+def watch_outside(name: str, lease: str) -> None:
+    last["watch"] = outlive.ClientWatch.open(name, domain=folder, lease=int(lease) / 1000)
+
+
 def event(span: str) -> str:
     told = last["watch"].next(timeout=seconds(span))
     if told is None:
@@ -108,6 +112,7 @@ VERBS: Verbs = {
         failure=lambda: last["failure"],
         alive=lambda name: thing(f"{name} client").assert_liveliness(),
         call=call,
+        prefault=lambda name, messages, size: thing(f"{name} client").prefault(int(messages), int(size)),
         begin=begin,
         loan=loan,
         stream=request_stream,
@@ -124,6 +129,8 @@ VERBS: Verbs = {
         next=next_request,
         watch=watch,
         event=event,
+        watch_outside=watch_outside,
+        prefault=lambda name, messages, size: thing(f"{name} server").prefault(int(messages), int(size)),
         client=lambda: last["request"].client_pid,
         cancelled=lambda: "yes" if last["request"].cancelled else "no",
         wait_cancelled=wait_cancelled,

@@ -29,6 +29,13 @@ class Cloud:
     points: "tail[Point]"
 
 
+@outlive.payload
+class Scan:
+    name: "text[8]"
+    is_last: "bool"
+    ranges: "list[f32][4]"
+
+
 @outlive.payload(name="Track")
 class Other:
     corners: "Point[4]"
@@ -38,12 +45,12 @@ class Other:
 
 def payload(options: tuple[str, ...]) -> Any:
     """What all languages describe."""
-    known = {"track": Track, "other": Other, "cloud": Cloud}
+    known = {"track": Track, "other": Other, "cloud": Cloud, "scan": Scan}
     return next((of for name, of in known.items() if name in options), None)
 
 
 def described(kind: str, name: str, what: str) -> None:
-    of = payload((what,)) or "cdr geometry_msgs/msg/Pose"
+    of = payload((what,)) or ("cdr geometry_msgs/msg/Pose" if what == "cdr" else f"{what} Pose")
     if kind == "queue":
         outlive.Queue(name, folder, payload=of)
     elif kind == "state":
@@ -72,6 +79,59 @@ def recv_cloud(name: str, span: str) -> str:
     return f"{cloud['stamp']} {len(x)} {x[-1] if len(x) else -1:.0f}"
 
 
+def publish_scan(name: str, text: str, count: str) -> int:
+    return publisher(name).publish(Scan(text, int(count) > 0, list(range(int(count)))))
+
+
+def recv_scan(name: str, span: str) -> str:
+    scan = subscriber(name).recv(timeout=seconds(span)).numpy()
+    length = min(int(scan["name"]["length"]), 8)
+    text = outlive.text(scan["name"])
+    return f"{length} {text if text.isascii() else '-'} {len(outlive.items(scan['ranges']))} {int(scan['is_last'])}"
+
+
+def config(name: str) -> str:
+    found = thing(name).config
+    flags = f"{int(found['stamps'])} {int(found['reliable'])} {found['durability']}"
+    most = f"{found['max_publishers']} {found['max_subscribers']} {found['max_samples']}"
+    return f"{found['depth']} {found['max_bytes']} {flags} {most} {found['mode']}"
+
+
+def slowest(found: tuple[int, int] | None) -> str:
+    return "none" if found is None else f"{found[0]} {found[1]}"
+
+
+# Of which only the number counts.
+crowd_publishers: list[Any] = []
+crowd_subscribers: list[Any] = []
+
+
+def crowd(name: str, publishers: str, subscribers: str) -> None:
+    for _ in range(int(publishers)):
+        crowd_publishers.append(thing(name).publisher())
+    for _ in range(int(subscribers)):
+        crowd_subscribers.append(thing(name).subscriber())
+
+
+def crowd_publish(name: str, size: str) -> None:
+    for one in crowd_publishers:
+        one.publish(pattern(int(size), 0))
+
+
+def crowd_recv(name: str) -> int:
+    count = 0
+    for one in crowd_subscribers:
+        while (sample := one.try_recv()) is not None:
+            check(sample)
+            count += 1
+    return count
+
+
+def age() -> str:
+    found = last["sample"].age
+    return "unknown" if found is None else "fresh" if found < 60 else "old"
+
+
 def publisher(name: str) -> Any:
     return thing(f"{name} publisher")
 
@@ -94,6 +154,7 @@ def subscribe(name: str, *options: str) -> None:
     things[f"{name} subscriber"] = thing(name).subscriber(
         reliable="reliable" in options,
         sessions="sessions" in options,
+        durability=next((kept for kept in ("volatile", "persistent") if kept in options), None),
         liveliness=next((seconds(option[6:]) for option in options if option.startswith("lease=")), None),
         max_age=next((seconds(option[4:]) for option in options if option.startswith("age=")), None),
         keys=[int(option[4:]) for option in options if option.startswith("key=")],
@@ -193,6 +254,7 @@ VERBS: Verbs = {
                 reliable=True if "reliable" in options else None,
                 payload=payload(options),
                 as_is="as-is" in options,
+                stamps=True if "stamps" in options else False if "no-stamps" in options else None,
                 durability=next((kept for kept in ("volatile", "persistent") if kept in options), None),
                 **named(options, depth="depth", max="max_bytes", publishers="max_publishers", subscribers="max_subscribers", samples="max_samples", mode="mode"),
             ),
@@ -214,6 +276,15 @@ VERBS: Verbs = {
         recv_track=recv_track,
         publish_cloud=publish_cloud,
         recv_cloud=recv_cloud,
+        publish_scan=publish_scan,
+        recv_scan=recv_scan,
+        publish_hex=lambda name, digits: publisher(name).publish(bytes.fromhex(digits)),
+        config=config,
+        slowest=lambda name: slowest(publisher(name).slowest()),
+        prefault=lambda name, held, size: publisher(name).prefault(int(held), int(size)),
+        crowd=crowd,
+        crowd_publish=crowd_publish,
+        crowd_recv=crowd_recv,
         recv_hex=lambda name, span: bytes(subscriber(name).recv(timeout=seconds(span))).hex(),
         recv=recv,
         latest=lambda name: taken(subscriber(name).latest()),
@@ -240,6 +311,7 @@ VERBS: Verbs = {
         stamp=lambda: last["sample"].stamp,
         publisher=lambda: last["sample"].publisher or 0,
         session=lambda: last["sample"].session,
+        age=age,
         alive=lambda: int(last["sample"].publisher_alive),
         drop=drop,
     ),

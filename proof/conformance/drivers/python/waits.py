@@ -6,7 +6,7 @@ from typing import Any
 
 import outlive
 from line import Verbs, family, folder, keep, last, peer, seconds, thing, truly
-from topics import subscriber
+from topics import publisher, slowest, subscriber
 
 
 def open_set(name: str) -> None:
@@ -34,5 +34,7 @@ VERBS: Verbs = family(
     add_listener=lambda name, listener: add(name, listener, thing(f"listener {listener}")),
     add_event=lambda name, event, bits: add(name, event, thing(event), bits=int(bits)),
     add_peer=lambda name, what, token: add(name, what, peer(token)),
+    add_publisher=lambda name, topic: add(name, topic, publisher(topic)),
+    slowest=lambda name, topic: slowest(thing(name).slowest(publisher(topic))),
     wait=wait,
 )

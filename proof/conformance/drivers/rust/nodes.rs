@@ -4,7 +4,7 @@ use outlive::config::Config;
 use outlive::node::{DomainContents, DomainWatch, Node};
 use outlive::sync::Event;
 use outlive::topic::{Publisher, Subscriber, Topic};
-use outlive::{Domain, TokenId};
+use outlive::{Attributes, Domain, TokenId};
 
 use crate::answer::{self, Answer, Refusal, done, said};
 
@@ -39,6 +39,20 @@ impl Nodes {
                 let node = domain.node_of(token)?;
                 let node = node.ok_or_else(|| Refusal::new("Usage", "it has no name"))?;
                 said(node.attributes.get(key).unwrap_or("none"))
+            }
+            ("node.all", [token]) => {
+                let token = TokenId::from_u32(answer::number(token)?);
+                let node = token.and_then(|token| domain.node_of(token).transpose()).transpose()?;
+                pairs(&node.ok_or_else(|| Refusal::new("Usage", "it has no name"))?.attributes)
+            }
+            ("node.all_of", [name]) => pairs(&domain.attributes(name)?),
+            ("node.prefault", [bytes]) => {
+                domain.prefault(answer::number(bytes)?)?;
+                done()
+            }
+            ("node.lock_memory", [bytes]) => {
+                domain.lock_memory(answer::number(bytes)?)?;
+                done()
             }
             ("node.make", [name, key, value]) => {
                 Event::open_or_create(&domain.with_attributes([(*key, *value)]), name)?;
@@ -107,6 +121,10 @@ impl Nodes {
             before.iter().filter(|one| !self.told.contains(one)).map(|one| format!("-{one}"));
         all(new.chain(gone).collect())
     }
+}
+
+fn pairs(attributes: &Attributes) -> Answer {
+    all(attributes.iter().map(|(key, value)| format!("{key}={value}")).collect())
 }
 
 /// Says all of them, sorted.

@@ -67,6 +67,11 @@ impl Pools {
                 }
                 done()
             }
+            ("prefault", [name, objects, size]) => {
+                let (objects, size) = (answer::number(objects)?, answer::number(size)?);
+                self.pool(name)?.prefault(objects, size)?;
+                done()
+            }
             ("gc", [name]) => {
                 self.pool(name)?.gc()?;
                 done()

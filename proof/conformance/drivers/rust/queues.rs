@@ -91,6 +91,11 @@ pub(crate) fn act(
             queues.insert((*name).to_owned(), queue);
             done()
         }
+        ("prefault", [name, messages, size]) => {
+            let (messages, size) = (answer::number(messages)?, answer::number(size)?);
+            find(queues, name)?.queue.prefault(messages, size)?;
+            done()
+        }
         ("typed", [name]) => {
             Core::<u32>::options().create_new(domain, name)?;
             done()

@@ -119,6 +119,21 @@ impl Services {
                 self.request = Some(request);
                 said(shown)
             }
+            ("client.prefault", [name, messages, size]) => {
+                let (messages, size) = (answer::number(messages)?, answer::number(size)?);
+                find(&mut self.clients, name)?.prefault(messages, size)?;
+                done()
+            }
+            ("server.prefault", [name, messages, size]) => {
+                let (messages, size) = (answer::number(messages)?, answer::number(size)?);
+                find(&mut self.servers, name)?.prefault(messages, size)?;
+                done()
+            }
+            ("server.watch_outside", [name, lease]) => {
+                let service = Service::<[u8], [u8]>::open_as_bytes(domain, name)?;
+                self.watch = Some(service.watch_clients(answer::span(lease)?)?);
+                done()
+            }
             ("server.watch", [name, lease]) => {
                 let server = find(&mut self.servers, name)?;
                 self.watch = Some(server.watch_clients(answer::span(lease)?)?);

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use outlive::describe::{Described, Description, Encoding, Tail, WithTail, WithTailBuf};
+use outlive::describe::{
+    Described, Description, Encoding, Flag, InlineString, InlineVec, Tail, WithTail, WithTailBuf,
+};
 use outlive::queue::Queue;
 use outlive::rpc::Service;
 use outlive::state::State;
-use outlive::topic::{Durability, Header, Loan, Publisher, Sample, Subscriber, Topic};
+use outlive::topic::{Durability, Header, Loan, Publisher, Sample, Subscriber, Topic, TopicConfig};
 use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use outlive::{Deadline, Domain, Payload};
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,8 @@ pub(crate) struct Topics {
     published: u64,
     loan: Option<Loan>,
     sample: Option<Sample>,
+    /// Publishers and subscribers of which only the number counts.
+    crowd: (Vec<Publisher>, Vec<Subscriber>),
 }
 
 /// What all languages describe.
@@ -50,6 +54,16 @@ struct Track {
 struct Cloud {
     stamp: u64,
     points: Tail<Point>,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[zerocopy(crate = "outlive::zerocopy")]
+#[repr(C)]
+struct Scan {
+    name: InlineString<8>,
+    is_last: Flag,
+    _unused: [u8; 3],
+    ranges: InlineVec<f32, 4>,
 }
 
 mod other {
@@ -101,6 +115,11 @@ impl Topics {
                 if let Some(most) = answer::option(options, "samples")? {
                     plan = plan.max_samples(most);
                 }
+                for (word, stamps) in [("stamps", true), ("no-stamps", false)] {
+                    if options.contains(&word) {
+                        plan = plan.stamps(stamps);
+                    }
+                }
                 if let Some(mode) = answer::option::<u32>(options, "mode")? {
                     plan = plan.mode(mode);
                 }
@@ -109,6 +128,9 @@ impl Topics {
                 }
                 if options.contains(&"cloud") {
                     plan = plan.description(WithTail::<Cloud>::description());
+                }
+                if options.contains(&"scan") {
+                    plan = plan.description(Description::of::<Scan>());
                 }
                 if options.contains(&"other") {
                     plan = plan.description(Description::of::<other::Track>());
@@ -135,6 +157,10 @@ impl Topics {
                 let of = match *of {
                     "track" => Description::of::<Track>(),
                     "other" => Description::of::<other::Track>(),
+                    "msgpack" => Description::encoded("Pose", Encoding::Msgpack)?,
+                    "protobuf" => Description::encoded("Pose", Encoding::Protobuf)?,
+                    "json" => Description::encoded("Pose", Encoding::Json)?,
+                    "bytes" => Description::encoded("Pose", Encoding::Bytes)?,
                     _ => Description::encoded("geometry_msgs/msg/Pose", Encoding::Cdr)?,
                 };
                 match *kind {
@@ -181,6 +207,11 @@ impl Topics {
                     .history(answer::option(options, "history")?.unwrap_or(0))
                     .keys(&keys)
                     .sessions(options.contains(&"sessions"));
+                for kept in [Durability::Volatile, Durability::Persistent] {
+                    if options.contains(&&*kept.to_string()) {
+                        how = how.durability(kept);
+                    }
+                }
                 if let Some(age) = answer::option(options, "age")? {
                     how = how.max_age(Duration::from_millis(age));
                 }
@@ -269,6 +300,90 @@ impl Topics {
                 let track = track.map_err(|_| Refusal::new("OtherType", "another length"))?;
                 said(format!("{} {}", track.kind, track.corners[3].y))
             }
+            ("publish_scan", [name, text, count]) => {
+                let count: usize = answer::number(count)?;
+                let ranges: Vec<f32> = (0..count).map(|at| at as f32).collect();
+                let no_room = || Refusal::new("Usage", "no room");
+                let scan = Scan {
+                    name: InlineString::new(text).ok_or_else(no_room)?,
+                    is_last: (count > 0).into(),
+                    _unused: [0; 3],
+                    ranges: InlineVec::from_slice(&ranges).ok_or_else(no_room)?,
+                };
+                said(self.publisher(name)?.publish(scan.as_bytes())?.sequence())
+            }
+            ("recv_scan", [name, span]) => {
+                let sample = self
+                    .subscriber(name)?
+                    .recv_timeout(answer::span(span)?)?
+                    .ok_or_else(nothing_came)?;
+                let scan = Scan::read_from_bytes(&sample);
+                let scan = scan.map_err(|_| Refusal::new("OtherType", "another length"))?;
+                let text = scan.name.to_str().unwrap_or("-");
+                let (length, count) = (scan.name.as_bytes().len(), scan.ranges.len());
+                said(format!("{length} {text} {count} {}", u8::from(bool::from(scan.is_last))))
+            }
+            ("publish_hex", [name, digits]) => {
+                let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16);
+                let bytes: Result<Vec<u8>, _> = (0..digits.len()).step_by(2).map(byte).collect();
+                let bytes = bytes.map_err(|_| Refusal::new("Usage", "no digits"))?;
+                said(self.publisher(name)?.publish(&*bytes)?.sequence())
+            }
+            ("config", [name]) => {
+                let TopicConfig {
+                    depth,
+                    max_bytes,
+                    stamps,
+                    reliable,
+                    durability,
+                    max_publishers,
+                    max_subscribers,
+                    max_samples,
+                    mode,
+                    ..
+                } = find(&mut self.topics, name)?.config();
+                let (stamps, reliable) = (u8::from(stamps), u8::from(reliable));
+                said(format!(
+                    "{depth} {max_bytes} {stamps} {reliable} {durability} {max_publishers} \
+                     {max_subscribers} {max_samples} {mode}"
+                ))
+            }
+            ("slowest", [name]) => match self.publisher(name)?.slowest() {
+                Some(slowest) => said(format!("{} {}", slowest.who.pid, slowest.lag)),
+                None => said("none"),
+            },
+            ("prefault", [name, held, size]) => {
+                let (held, size) = (answer::number(held)?, answer::number(size)?);
+                self.publisher(name)?.prefault(held, size)?;
+                done()
+            }
+            ("crowd", [name, publishers, subscribers]) => {
+                let topic = find(&mut self.topics, name)?;
+                for _ in 0..answer::number(publishers)? {
+                    self.crowd.0.push(topic.publisher()?);
+                }
+                for _ in 0..answer::number(subscribers)? {
+                    self.crowd.1.push(topic.subscriber()?);
+                }
+                done()
+            }
+            ("crowd_publish", [_, size]) => {
+                let message = answer::pattern(answer::number(size)?, 0);
+                for publisher in &self.crowd.0 {
+                    publisher.publish(&*message)?;
+                }
+                done()
+            }
+            ("crowd_recv", [_]) => {
+                let mut count = 0;
+                for subscriber in &mut self.crowd.1 {
+                    while let Some(sample) = subscriber.try_recv()? {
+                        check(&sample)?;
+                        count += 1;
+                    }
+                }
+                said(count)
+            }
             ("publish_cloud", [name, stamp, count]) => {
                 let (stamp, points) = (answer::number(stamp)?, Tail::new());
                 let count: u32 = answer::number(count)?;
@@ -354,6 +469,11 @@ impl Topics {
             ("key", []) => said(sample.header().key),
             ("frame", []) => said(sample.header().frame),
             ("stamp", []) => said(sample.header().stamp),
+            ("age", []) => said(match sample.age() {
+                Some(age) if age < Duration::from_secs(60) => "fresh",
+                Some(_) => "old",
+                None => "unknown",
+            }),
             ("session", []) => said(sample.session()),
             ("alive", []) => said(u8::from(sample.publisher_alive())),
             ("publisher", []) => said(sample.publisher().map_or(0, |token| token.as_u32())),
@@ -385,6 +505,10 @@ impl Topics {
 
     fn publisher(&mut self, name: &str) -> Result<&'static Publisher, Refusal> {
         find(&mut self.publishers, name).map(|publisher| *publisher)
+    }
+
+    pub(crate) fn publisher_of(&mut self, name: &str) -> Result<&'static Publisher, Refusal> {
+        self.publisher(name)
     }
 
     pub(crate) fn subscriber(&mut self, name: &str) -> Result<&mut Subscriber, Refusal> {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use outlive::topic::Writable;
 use outlive::wait::{Key, WaitSet};
 
 use crate::answer::{self, Answer, done, find, refused, said};
@@ -10,12 +11,17 @@ use crate::{Driver, Refusal};
 pub(crate) struct Set {
     set: WaitSet,
     names: HashMap<Key, String>,
+    rooms: HashMap<String, Writable>,
 }
 
 impl Driver {
     pub(crate) fn wait_sets(&mut self, verb: &str, args: &[&str]) -> Answer {
         if let ("open", [name]) = (verb, args) {
-            let set = Set { set: WaitSet::new(&self.domain), names: HashMap::new() };
+            let set = Set {
+                set: WaitSet::new(&self.domain),
+                names: HashMap::new(),
+                rooms: HashMap::new(),
+            };
             self.sets.insert((*name).to_owned(), set);
             return done();
         }
@@ -24,7 +30,7 @@ impl Driver {
             ("add_peer", [_, token]) => Some(self.peer(token)?),
             _ => None,
         };
-        let Set { set, names } = find(&mut self.sets, name)?;
+        let Set { set, names, rooms } = find(&mut self.sets, name)?;
         let (key, name) = match (verb, args) {
             ("add_queue", [queue]) => {
                 (set.add(&*find(&mut self.queues, queue)?.receiver()?)?, *queue)
@@ -39,6 +45,18 @@ impl Driver {
             ("add_peer", [name, _]) => {
                 let peer = peer.ok_or_else(|| Refusal::new("Usage", ""))?;
                 (set.add(&peer)?, *name)
+            }
+            ("add_publisher", [topic]) => {
+                let room = self.topics.publisher_of(topic)?.writable();
+                let key = set.add(&room)?;
+                rooms.insert((*topic).to_owned(), room);
+                (key, *topic)
+            }
+            ("slowest", [topic]) => {
+                return match find(rooms, topic)?.slowest() {
+                    Some(slowest) => said(format!("{} {}", slowest.who.pid, slowest.lag)),
+                    None => said("none"),
+                };
             }
             ("wait", [patience]) => {
                 let patience = answer::patience(patience)?;
