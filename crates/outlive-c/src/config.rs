@@ -113,6 +113,7 @@ pub unsafe extern "C" fn outlive_config_topic(
                     &mut options.reliable,
                     profile.reliable.filter(|wanted| *wanted).map(u32::from),
                 );
+                set(&mut options.mode, profile.mode);
                 set(&mut options.wait, profile.wait_strategy.map(wait_number));
             })
         }
@@ -136,13 +137,15 @@ pub unsafe extern "C" fn outlive_config_publisher(
             with_profile(config, topic, options, |options, profile| {
                 set(&mut options.max_blocking, profile.max_blocking.map(nanoseconds));
                 set(&mut options.lifespan, profile.lifespan.map(nanoseconds));
+                set(&mut options.period, profile.publisher_period.map(nanoseconds));
             })
         }
     })
 }
 
 /// Sets in `options` what the profile of the topic of that name says of subscribers, as
-/// `outlive_config_topic` does. Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT.
+/// `outlive_config_topic` does. Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT. `keys` then
+/// points into the configuration: make the subscriber before the configuration is freed.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]
@@ -162,6 +165,8 @@ pub unsafe extern "C" fn outlive_config_subscriber(
                 set(&mut options.period, profile.period.map(nanoseconds));
                 set(&mut options.sessions, profile.sessions.map(u32::from));
                 set(&mut options.max_age, profile.max_age.map(nanoseconds));
+                set(&mut options.keys, profile.keys.as_ref().map(|keys| keys.as_ptr()));
+                set(&mut options.key_count, profile.keys.as_ref().map(Vec::len));
                 set(&mut options.liveliness, profile.liveliness.map(nanoseconds));
             })
         }
@@ -211,7 +216,11 @@ fn set<T>(option: &mut T, said: Option<T>) {
     }
 }
 
-/// Returns a span as options have it, where 0 means that none is set: no time at all is 1.
+/// Returns a span as options have it, where 0 means that none is set, as for ever does: no time at all
+/// is 1.
 fn nanoseconds(span: Duration) -> u64 {
+    if span == Duration::MAX {
+        return 0;
+    }
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1)
 }

@@ -7,11 +7,11 @@
 //! | `job` | `put`, `work` (`work`), `aside`, `info`, `list` |
 //! | `state` | `get`, `set`, `watch`, `info`, `list` |
 //! | `notifier` | `notify`, `listen`, `info`, `list` |
-//! | `service` | `call` (`call`), `serve` (`serve`), `info`, `list` |
+//! | `service` | `call` (`call`), `serve` (`serve`), `clients`, `info`, `list` |
 //! | `lock` | `run` (`lock NAME CMD`), `info`, `list` |
 //! | `semaphore` | `run` (`sem`), `info`, `list` |
 //! | `pool` | `list` (`pools`), `info` |
-//! | `domain` | `create`, `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
+//! | `domain` | `create`, `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `watch`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
 //! | `node` | `list`, `info` |
 //! | `config` | `show`, `check` |
 //! | none | `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
@@ -260,8 +260,11 @@ pub enum Json {
 }
 
 const MESSAGE: &str = "sequence, publisher, stamp, session, publisher_alive, key, frame, bytes, [dtype], [shape], text or hex or value";
-const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
-    [figures], [holders], [receiver], [senders], [counters], [config], [publishers], [subscribers], [notifiers], [listeners], [attributes], [nodes], [commands], [deadlocks], [lock_orders]";
+const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [payload], [not_recoverable], [locks], \
+    [figures], [holders], [receiver], [senders], [counters], [config], [notifiers], [listeners], \
+    [attributes], [nodes], [commands], [deadlocks], [lock_orders], [depth], [durability], [mode], \
+    [reliable], [stamps], [max_publishers], [max_subscribers], [max_samples], [published], \
+    [publishers], [left_over], [subscribers]";
 const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
     owner_deaths, abandoned, redelivered, sent_again, grown, longest_stall_ms, lost, corrupted, \
     duplicates_not_marked, out_of_order, total_wrong, hung, [frames], [frame_bytes], [looks], \
@@ -273,8 +276,8 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 54] = [
-    ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
+pub const JSON: [(&str, Json); 56] = [
+    ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers, [missed]")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
     (
@@ -289,7 +292,7 @@ pub const JSON: [(&str, Json); 54] = [
         "topic info",
         Json::Line(
             "the topic",
-            "name, type, depth, durability, mode, reliable, bytes, max_bytes, max_publishers, max_subscribers, max_samples, published, messages_per_second, publishers, left_over, subscribers",
+            "name, type, [payload], bytes, max_bytes, messages_per_second, depth, durability, mode, reliable, stamps, max_publishers, max_subscribers, max_samples, published, publishers, left_over, subscribers",
         ),
     ),
     ("topic list", Json::Line("the domain", "domain, topics, [failed]")),
@@ -313,6 +316,10 @@ pub const JSON: [(&str, Json); 54] = [
     ("notifier list", LISTING),
     ("service call", Json::Line("each reply", "bytes, text or hex or value")),
     ("service serve", OF_COMMAND),
+    (
+        "service clients",
+        Json::Line("each client; with --watch each change of one", "state, pid, program"),
+    ),
     ("service info", ONE_ENTRY),
     ("service list", LISTING),
     ("lock run", OF_COMMAND),
@@ -334,6 +341,7 @@ pub const JSON: [(&str, Json); 54] = [
             "name, pid, tid, program, alive, waited_seconds, offset, holder, held_seconds",
         ),
     ),
+    ("domain watch", Json::Line("each thing and node", "event, name, kind, [pid]")),
     ("domain remove", Json::Line("the run, at its end", "removed")),
     (
         "domain gc",

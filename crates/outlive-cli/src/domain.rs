@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use outlive::config::Config;
-use outlive::{Domain, DomainOptions, Error};
+use outlive::{Domain, DomainOptions, Error, WaitStrategy};
 
 use crate::exit::{Code, Failure};
 
@@ -54,6 +54,9 @@ pub struct DomainArgs {
     /// What named the group.
     #[arg(skip)]
     pub group_source: Source,
+    /// How handles wait, by the configuration file of the default domain.
+    #[arg(skip)]
+    pub wait: Option<WaitStrategy>,
 }
 
 /// Returns what the environment says. What is no text is refused: without it, the verb would work
@@ -93,6 +96,7 @@ impl DomainArgs {
             return Ok(());
         }
         let config = Config::load()?;
+        self.wait = config.wait_strategy();
         if let Some(domain) = config.domain() {
             self.domain = Some(domain.to_owned());
             self.source = Source::File;
@@ -115,7 +119,7 @@ impl DomainArgs {
     pub fn named(domain: Option<String>, group: Option<String>) -> DomainArgs {
         let source = if domain.is_some() { Source::Option } else { Source::Default };
         let group_source = if group.is_some() { Source::Option } else { Source::Default };
-        DomainArgs { domain, group, no_create: true, source, group_source }
+        DomainArgs { domain, group, no_create: true, source, group_source, wait: None }
     }
 
     /// Opens the domain for a verb that makes things.
@@ -170,9 +174,11 @@ impl DomainArgs {
 
     fn options(&self) -> Result<DomainOptions, Error> {
         // An empty variable of the environment names none.
+        let options =
+            self.wait.map_or(Domain::options(), |wait| Domain::options().wait_strategy(wait));
         match self.group.as_deref().filter(|group| !group.is_empty()) {
-            Some(group) => Domain::options().group_named(group),
-            None => Ok(Domain::options()),
+            Some(group) => options.group_named(group),
+            None => Ok(options),
         }
     }
 

@@ -25,6 +25,23 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// Reads a time, or 'forever', the longest that there is.
+pub fn or_forever(text: &str) -> Result<Duration, String> {
+    match text {
+        "forever" => Ok(Duration::MAX),
+        text => seconds(text).map_err(|why| format!("{why}; or 'forever'")),
+    }
+}
+
+/// Reads a time, 'never', which is none, or 'forever'.
+pub fn never_or_forever(text: &str) -> Result<Duration, String> {
+    match text {
+        "never" => Ok(Duration::ZERO),
+        "forever" => Ok(Duration::MAX),
+        text => seconds(text).map_err(|why| format!("{why}; or 'never', or 'forever'")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +63,21 @@ mod tests {
         reads("0s", 0);
         for wrong in ["", "s", "2x", "2 s", "-1s", "ms250", ".s", "2S", "nans", "1e99h", "2s-1s"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn never_and_forever_are_times_where_they_mean_something() {
+        let (never, forever) = (Ok(Duration::ZERO), Ok(Duration::MAX));
+        assert_eq!((never_or_forever("never"), never_or_forever("forever")), (never, forever));
+        assert_eq!(or_forever("forever"), Ok(Duration::MAX));
+        assert_eq!((or_forever("2s"), never_or_forever("0")), (seconds("2s"), seconds("0")));
+        for (read, text) in [
+            (seconds as fn(&str) -> Result<Duration, String>, "forever"),
+            (or_forever, "never"),
+            (never_or_forever, "Never"),
+        ] {
+            assert!(read(text).is_err(), "{text}");
         }
     }
 

@@ -7,8 +7,8 @@ use outlive::Kind;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::verbs::{
-    bw, call, create, delay, echo, gc, hz, info, job, lock, ls, node, notifier, pools, publish,
-    recv, rm, sem, send, serve, state, topic, wait, waiters,
+    bw, call, clients, create, delay, domain_watch, echo, gc, hz, info, job, lock, ls, node,
+    notifier, pools, publish, recv, rm, sem, send, serve, state, topic, wait, waiters,
 };
 
 /// Publish and subscribe: messages for every subscriber
@@ -116,6 +116,7 @@ pub enum Notifier {
 pub enum Service {
     Call(call::CallArgs),
     Serve(serve::ServeArgs),
+    Clients(clients::ClientsArgs),
     /// Show all that is known about one service
     ///
     /// Its server, its clients with the calls of each that the server has begun, and counts: requests
@@ -227,6 +228,7 @@ pub enum Domain {
     Info(info::InfoArgs),
     Wait(wait::WaitArgs),
     Waiters(waiters::WaitersArgs),
+    Watch(domain_watch::WatchArgs),
     Remove(rm::RmArgs),
     #[command(visible_alias = "clean")]
     Gc(gc::GcArgs),
@@ -342,6 +344,7 @@ impl Service {
             Service::List(_) => ls::run_of(&[Kind::Service], common),
             Service::Call(args) => call::run(&args, common),
             Service::Serve(args) => serve::run(&args, common),
+            Service::Clients(args) => clients::run(&args, common),
         }
     }
 }
@@ -397,6 +400,7 @@ impl Domain {
             Domain::Info(args) => info::run(&args, common),
             Domain::Wait(args) => wait::run(&args, common),
             Domain::Waiters(args) => waiters::run(&args, common),
+            Domain::Watch(args) => domain_watch::run(&args, common),
             Domain::Remove(args) => rm::run(&args, common),
             Domain::Gc(args) => gc::run(&args, common),
         }

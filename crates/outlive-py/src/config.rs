@@ -46,7 +46,8 @@ impl<'py> Said<'py> {
     }
 
     fn span(self, name: &str, value: Option<Duration>) -> PyResult<Said<'py>> {
-        self.add(name, value.map(|span| span.as_secs_f64()))
+        let seconds = |span| if span == Duration::MAX { f64::INFINITY } else { span.as_secs_f64() };
+        self.add(name, value.map(seconds))
     }
 }
 
@@ -105,8 +106,8 @@ impl Config {
         self.0.budget()
     }
 
-    /// How handles of other languages wait, ``"adaptive"``, ``"spin"`` or ``"block"``; None if no
-    /// file says it. This package always waits adaptively.
+    /// How all handles wait in the domain that the file names, ``"adaptive"``, ``"spin"`` or
+    /// ``"block"``; None if no file says it. ``Domain()`` heeds it.
     #[getter]
     fn wait_strategy(&self) -> Option<&'static str> {
         Some(match self.0.wait_strategy()? {
@@ -134,14 +135,17 @@ impl Config {
                 // A profile is for both sides: where it wants subscribers to be reliable, the topic
                 // offers it.
                 .add("reliable", profile.reliable.filter(|wanted| *wanted))?
-                .add("durability", profile.durability.map(|durability| durability.to_string()))
+                .add("durability", profile.durability.map(|durability| durability.to_string()))?
+                .add("mode", profile.mode)
         })
     }
 
     /// Returns what the profile of that topic says of publishers: arguments of ``Topic.publisher``.
     fn publisher<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
         self.said(py, name, |said, profile| {
-            said.span("max_blocking", profile.max_blocking)?.span("lifespan", profile.lifespan)
+            said.span("max_blocking", profile.max_blocking)?
+                .span("lifespan", profile.lifespan)?
+                .span("period", profile.publisher_period)
         })
     }
 
@@ -152,6 +156,7 @@ impl Config {
             said.add("reliable", profile.reliable)?
                 .add("history", profile.history)?
                 .add("keep_last", profile.keep_last)?
+                .add("keys", profile.keys.clone())?
                 .span("period", profile.period)?
                 .add("sessions", profile.sessions)?
                 .span("max_age", profile.max_age)?

@@ -142,9 +142,12 @@ impl Topic {
     }
 }
 
-/// Reads a time in seconds.
+/// Reads a time in seconds; infinity is the longest.
 fn span(what: &str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
     let Some(seconds) = seconds else { return Ok(None) };
+    if seconds == f64::INFINITY {
+        return Ok(Some(Duration::MAX));
+    }
     Duration::try_from_secs_f64(seconds)
         .map(Some)
         .map_err(|_| PyValueError::new_err(format!("{what} is a number of seconds, not negative")))

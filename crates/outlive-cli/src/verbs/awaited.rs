@@ -44,6 +44,17 @@ impl Awaited {
         Awaited { maker, name: name.to_owned(), args: args.clone(), told: false }
     }
 
+    /// The domain itself is waited for.
+    pub fn domain(args: &DomainArgs) -> Awaited {
+        Awaited::new("a process", "", args)
+    }
+
+    /// Says that the wait for the domain was in vain.
+    pub fn no_domain(&self) -> Failure {
+        let text = format!("there is no domain {}", self.args.path().display());
+        Failure::new(Code::NotFound, text)
+    }
+
     /// Says that the wait was in vain: what was looked for, by its noun, is still not there.
     pub fn not_there(&self, noun: &str) -> Failure {
         let (name, path) = (self.name.escape_debug(), self.args.path());
@@ -116,6 +127,10 @@ impl Awaited {
             return;
         }
         let (maker, name, path) = (self.maker, self.name.escape_debug(), self.args.path());
+        if self.name.is_empty() {
+            talk(format_args!("waiting for {maker} to make the domain {}", path.display()));
+            return;
+        }
         let in_domain =
             if path.is_dir() { String::new() } else { format!(" in {}", path.display()) };
         let meant = self.meant(&path);

@@ -32,8 +32,12 @@ use crate::verbs::subscribing::{Came, Subscribing};
 /// msgpack as JSON where the topic's description names it, anything else as hexadecimal, its first
 /// 64 bytes. In a file to which standard output is redirected, text is a line, a message of a
 /// described type is JSON with all of its numbers, a line, and any other message is its bytes and
-/// nothing else. With --output or --raw every message is its bytes and
-/// nothing else.
+/// nothing else. With --output or --raw every message is its bytes and nothing else.
+///
+/// What --sessions, --period and --liveliness have echo say stands on standard error; with --json it
+/// is a line of standard output, in its place among the messages: an object whose member 'news' is
+/// new_session, missed, not_lively, lively or publisher_died, beside topic, session, seconds,
+/// publisher (its pid) and program.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive topic echo drive --msgpack\n  \
@@ -62,14 +66,18 @@ pub struct EchoArgs {
     /// if the topic does not offer that ('outlive topic pub --reliable' does)
     #[arg(long)]
     reliable: bool,
-    /// Skip messages that are older than this, by their stamps. Fails if the topic has no stamps
-    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    /// Skip messages that are older than this, by their stamps, and say how many there were. Fails if
+    /// the topic has no stamps [default: forever]
+    #[arg(long, value_name = "TIME", value_parser = duration::or_forever)]
     max_age: Option<Duration>,
-    /// Say on standard error whenever no message has come for this time
+    /// Say before the first message of each start of a publisher that it is one
+    #[arg(long)]
+    sessions: bool,
+    /// Say whenever no message has come for this time
     #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     period: Option<Duration>,
-    /// Say on standard error when a publisher lives and does nothing for this time, when it does
-    /// something again, and when one dies
+    /// Say when a publisher lives and does nothing for this time, when it does something again, and
+    /// when one dies
     #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     liveliness: Option<Duration>,
     /// Print only messages with this key, a number; may be given several times
@@ -183,8 +191,11 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
         ("--length-prefixed", length_prefixed),
         ("--output", args.output.is_file()),
     ])?;
-    let mut options =
-        Subscriber::options().reliable(args.reliable).history(args.history).keys(&args.key);
+    let mut options = Subscriber::options()
+        .reliable(args.reliable)
+        .history(args.history)
+        .keys(&args.key)
+        .sessions(args.sessions);
     if let Some(age) = args.max_age {
         options = options.max_age(age);
     }
@@ -223,6 +234,10 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
                 let json = common.json.then_some(publisher);
                 result = write(&sample, description, &form, &output, json);
             }
+            Ok(Came::News(news)) => {
+                news.tell(common)?;
+                continue;
+            }
             Ok(Came::Moment) => continue,
             Ok(Came::End) => break,
             Err(failure) => result = Err(failure),
@@ -232,7 +247,7 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
         }
         shown += 1;
     }
-    subscribing.tell_lost(true);
+    subscribing.tell_passed(true);
     result
 }
 

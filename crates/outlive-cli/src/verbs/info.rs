@@ -7,7 +7,7 @@ use clap::Args;
 use outlive::node::NodeInfo;
 use outlive::queue::OnReceiverDeath;
 use outlive::sync::{Holder, LockOrder};
-use outlive::topic::{SubscriberUsage, TopicUsage};
+use outlive::topic::TopicUsage;
 use outlive::{Detail, Domain, Entry, Kind, Waiter};
 use serde::Serialize;
 
@@ -19,6 +19,7 @@ use crate::process;
 use crate::verbs::doctor::locks::cycle;
 use crate::verbs::holding::{Command, type_for_people};
 use crate::verbs::topic::list;
+use crate::verbs::topic::shown::{self, Shown};
 use crate::verbs::{ls, node};
 
 /// Show all that is known about one thing
@@ -68,10 +69,9 @@ pub struct Described {
     counters: Option<Counters>,
     #[serde(skip_serializing_if = "Option::is_none")]
     config: Option<Config>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    publishers: Option<Vec<Owner>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subscribers: Option<Vec<Owner>>,
+    /// What there is of a topic, its publishers and subscribers among it.
+    #[serde(flatten)]
+    topic: Option<Shown>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notifiers: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -285,10 +285,7 @@ impl Described {
                 described.figures = Some(notifier_figures(usage).into_iter().collect());
             }
             Detail::Topic(usage) => {
-                let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
-                described.publishers = Some(publishers.map(Owner::new).collect());
-                described.subscribers =
-                    Some(usage.subscribers.iter().map(|one| Owner::new(&one.who)).collect());
+                described.topic = Some(Shown::new(usage, None));
                 described.figures = Some(topic_figures(usage).into_iter().collect());
             }
             _ => {}
@@ -481,16 +478,12 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             lines.extend(notifier_figures(usage).map(|(name, figure)| (name, count(figure))));
         }
         Detail::Topic(usage) => {
-            let publishers =
-                usage.rings.iter().filter_map(|ring| Some((ring, ring.publisher.as_ref()?)));
-            lines.extend(publishers.map(|(ring, one)| {
-                ("publisher", format!("{}, {} published", who(one), count(ring.published)))
-            }));
-            lines.extend(usage.subscribers.iter().map(|one| ("subscriber", subscribes(one))));
-            let reliability = if usage.reliable { "reliable" } else { "best effort" };
-            lines.push(("durability", usage.durability.to_string()));
-            lines.push(("reliability", reliability.to_owned()));
-            lines.extend(topic_figures(usage).map(|(name, figure)| (name, count(figure))));
+            let shown = Shown::new(usage, None);
+            lines.extend(shown::ends(usage));
+            lines.extend(shown.made_with(usage));
+            let figures = topic_figures(usage).into_iter().filter(|(name, _)| *name != "depth");
+            lines.extend(figures.map(|(name, figure)| (name, count(figure))));
+            lines.extend(shown.left_over());
         }
         _ => {}
     }
@@ -569,23 +562,6 @@ fn topic_figures(usage: &TopicUsage) -> [(&'static str, u64); 5] {
         ("lost", usage.subscribers.iter().map(|one| one.lost).fold(0, u64::saturating_add)),
         ("depth", u64::from(usage.depth)),
     ]
-}
-
-/// Returns a subscriber in a few words.
-pub fn subscribes(one: &SubscriberUsage) -> String {
-    let kind = match (one.leaving, one.lagging, one.reliable) {
-        (true, ..) => ", gone",
-        (_, true, _) => ", reliable, lagging",
-        (.., true) => ", reliable",
-        _ => "",
-    };
-    let figures = [(u64::from(one.held), "held"), (one.lost, "lost")];
-    let figures: String = figures
-        .iter()
-        .filter(|(figure, _)| *figure > 0)
-        .map(|(figure, word)| format!(", {} {word}", count(*figure)))
-        .collect();
-    format!("{}{kind}, {} to take{figures}", who(&one.who), count(one.lag))
 }
 
 /// Returns a holder of a lock, and what it runs.

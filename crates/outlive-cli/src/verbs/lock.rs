@@ -16,6 +16,7 @@ use super::under::{Under, UnderArgs, exit_as, failed};
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::is_watched;
+use crate::verbs::attributes::AttributeArgs;
 
 /// Run a command while holding a lock
 ///
@@ -50,6 +51,8 @@ pub struct LockArgs {
     exclusive: bool,
     #[command(flatten)]
     under: UnderArgs,
+    #[command(flatten)]
+    attributes: AttributeArgs,
 }
 
 /// How the lock is held, and the entry for this process's command.
@@ -77,7 +80,7 @@ impl Held<'_> {
 /// Runs the verb.
 pub fn run(args: &LockArgs, common: &Common) -> Result<(), Failure> {
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
-    let domain = common.domain.open().map_err(own)?;
+    let domain = args.attributes.on(common.domain.open().map_err(own)?);
     let lock = open(args, common, &domain).map_err(own)?;
     let mut under = Under::new(&args.name, &args.under);
     under.domain = Some(domain.clone());

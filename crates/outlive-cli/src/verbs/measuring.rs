@@ -62,6 +62,7 @@ pub fn run(args: &MeasureArgs, common: &Common, gauge: &mut impl Gauge) -> Resul
     while told < args.count.unwrap_or(u64::MAX) {
         match subscribing.next(Some(begun + args.interval))? {
             Came::Sample(sample) => gauge.take(&sample, Instant::now()),
+            Came::News(news) => news.tell(common)?,
             Came::End => break,
             // There is no publisher to measure yet.
             Came::Moment if subscribing.topic().is_none() => begun = Instant::now(),

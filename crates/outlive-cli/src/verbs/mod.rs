@@ -2,9 +2,11 @@
 //! and `measuring` what those that subscribe do, `awaited` what those that follow a name do, `role`
 //! what those that take a role do.
 
+mod attributes;
 mod awaited;
 pub mod bw;
 pub mod call;
+pub mod clients;
 pub mod completions;
 pub mod config;
 pub mod create;
@@ -12,6 +14,7 @@ pub mod delay;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod doctor;
+pub mod domain_watch;
 pub mod echo;
 pub mod exit_codes;
 pub mod gc;

@@ -2,14 +2,16 @@
 
 use std::fs::{self, File};
 use std::io::stdin;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use outlive::config::Config;
+use outlive::config::{Config, Profile};
 use outlive::describe::Description;
-use outlive::topic::{Durability, Header, LARGEST_PAYLOAD, Outgoing, Publisher, Topic};
+use outlive::topic::{
+    Durability, Header, LARGEST_PAYLOAD, Outgoing, Publisher, Topic, TopicOptions,
+};
 use outlive::{Deadline, Domain, Error, SendError};
 use serde::Serialize;
 
@@ -23,6 +25,10 @@ use crate::output::{self, talk};
 use crate::progress::Progress;
 use crate::signals::{SLICE, Signals, wait_readable};
 use crate::size;
+use crate::verbs::attributes::AttributeArgs;
+
+/// The heading of the options of which a new topic is made, and which one that is there must have.
+const TOPIC: &str = "Options of the topic, to make it or to insist on";
 
 /// Publish messages on a topic, for every subscriber
 ///
@@ -33,8 +39,12 @@ use crate::size;
 /// ('outlive topic echo --reliable'), of a topic that was made with --reliable, makes pub wait
 /// until it has taken them, or is killed.
 ///
-/// When pub has ended, its last messages stay in the topic, as many as the topic keeps of each
-/// publisher (--depth). 'outlive topic echo --history N' prints them.
+/// pub ends with its input, so a topic that it makes is persistent, unless --durability says
+/// otherwise: its last messages stay, as many as the topic keeps of each publisher (--depth), for
+/// programs that come later, too. 'outlive topic echo --history N' prints them.
+///
+/// A topic that is there already is used, if it was made with what the options here ask for; else pub
+/// ends with exit code 7, and says what differs. --as-is takes it whatever it is.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     ffmpeg -i cam.mp4 -f rawvideo - | outlive topic pub camera --frame 6220800\n  \
@@ -69,50 +79,54 @@ pub struct PublishArgs {
     /// --wait-for [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
-    /// Wait this long for a reliable subscriber with each message, then publish without it; 0: do
-    /// not wait [default: wait for ever]
-    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    /// Wait this long for a reliable subscriber with each message, then publish without it; 'never':
+    /// do not wait [default: forever, or what a profile of the configuration file says]
+    #[arg(long, value_name = "TIME", value_parser = duration::never_or_forever)]
     max_blocking: Option<Duration>,
     /// Messages count for this time, by their stamps: subscribers pass over older ones. Fails if the
-    /// topic has no stamps [default: for ever]
-    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    /// topic has no stamps [default: forever, or what a profile of the configuration file says]
+    #[arg(long, value_name = "TIME", value_parser = duration::or_forever)]
     lifespan: Option<Duration>,
-    /// Count each span of this length in which no message was published, and say how many at the end
+    /// Say on standard error when no message was published for this time, and at the end how often
     #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     period: Option<Duration>,
-    /// For a new topic: how many messages of each publisher it keeps [default: 16, or what a profile
-    /// of the configuration file says]
-    #[arg(long, value_name = "N")]
-    depth: Option<u32>,
-    /// For a new topic: what later subscribers get: nothing, what living publishers have published,
-    /// or also what pub leaves when it has ended [default: persistent, or what a profile of the
+    /// How many messages of each publisher the topic keeps [default: 16, or what a profile of the
     /// configuration file says]
-    #[arg(long, value_name = "WHAT", value_enum)]
+    #[arg(long, value_name = "N", help_heading = TOPIC)]
+    depth: Option<u32>,
+    /// What later subscribers get: nothing, what living publishers have published, or also what pub
+    /// leaves when it has ended [default: persistent, or what a profile of the configuration file
+    /// says]
+    #[arg(long, value_name = "WHAT", value_enum, help_heading = TOPIC)]
     durability: Option<Kept>,
-    /// The topic offers reliable delivery: its publishers wait for subscribers that ask for it.
-    /// Fails if the topic is there and does not
-    #[arg(long)]
+    /// The topic offers reliable delivery: its publishers wait for subscribers that ask for it
+    #[arg(long, help_heading = TOPIC)]
     reliable: bool,
-    /// For a new topic: the most memory it may take, as in 64M [default: a quarter of the file
-    /// system, 4G at most, or what a profile of the configuration file says]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    /// The most memory it may take, as in 64M [default: a quarter of the file system, 4G at most, or
+    /// what a profile of the configuration file says]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = TOPIC)]
     max_bytes: Option<u64>,
-    /// For a new topic: the most publishers at a time, up to 1024 [default: 62, or what a profile of
-    /// the configuration file says]
-    #[arg(long, value_name = "N")]
+    /// The most publishers at a time, up to 1024 [default: 62, or what a profile of the configuration
+    /// file says]
+    #[arg(long, value_name = "N", help_heading = TOPIC)]
     max_publishers: Option<u32>,
-    /// For a new topic: the most subscribers at a time, up to 1024 [default: 64, or what a profile of
-    /// the configuration file says]
-    #[arg(long, value_name = "N")]
+    /// The most subscribers at a time, up to 1024 [default: 64, or what a profile of the
+    /// configuration file says]
+    #[arg(long, value_name = "N", help_heading = TOPIC)]
     max_subscribers: Option<u32>,
-    /// For a new topic: the most longer messages that a subscriber holds at a time, up to 65536
-    /// [default: 256, or what a profile of the configuration file says]
-    #[arg(long, value_name = "N")]
+    /// The most longer messages that a subscriber holds at a time, up to 65536 [default: 256, or what
+    /// a profile of the configuration file says]
+    #[arg(long, value_name = "N", help_heading = TOPIC)]
     max_samples: Option<u32>,
-    /// For a new topic in a group's domain: 660, 640 (members other than this user subscribe alone) or
-    /// 600 (they cannot open it) [default: 660; in a domain of one user 600]
-    #[arg(long, value_name = "MODE", value_parser = octal)]
+    /// Of a topic in a group's domain: 660, 640 (members other than this user subscribe alone) or 600
+    /// (they cannot open it) [default: 660; in a domain of one user 600]
+    #[arg(long, value_name = "MODE", value_parser = octal, help_heading = TOPIC)]
     mode: Option<u32>,
+    /// Take a topic that is there as it is, whatever the options here ask for
+    #[arg(long, help_heading = TOPIC)]
+    as_is: bool,
+    #[command(flatten)]
+    attributes: AttributeArgs,
 }
 
 /// What a topic keeps for later subscribers. A publisher in a shell ends with its input, so here it is
@@ -204,15 +218,22 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
     let framing = args.form.framing()?;
     let signals = Signals::that_end()?;
     let domain = common.domain.open()?;
-    let topic = open(args, &domain, !common.domain.no_create)?;
+    let config = Config::load()?;
+    let profile = config.profile_for(&args.topic);
+    let topic = open(args, profile, &domain, !common.domain.no_create)?;
     let mut options = Publisher::options();
+    // The command line comes before the profile.
+    if let Some(profile) = profile {
+        options = options.profile(profile);
+    }
     if let Some(span) = args.max_blocking {
         options = options.max_blocking(span);
     }
     if let Some(lifespan) = args.lifespan {
         options = options.lifespan(lifespan);
     }
-    if let Some(period) = args.period {
+    let period = args.period.or(profile.and_then(|profile| profile.publisher_period));
+    if let Some(period) = period {
         options = options.period(period);
     }
     let publisher = topic.publisher_with(options)?;
@@ -221,11 +242,12 @@ pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
         Some(_) => None,
     };
     let sum = Sum::default();
+    let periods = period.map(Periods::new);
     let mut publishing =
-        Publishing { args, description, signals, publisher: &publisher, next: None, sum };
+        Publishing { args, description, signals, publisher: &publisher, next: None, periods, sum };
     let result = publishing.wait_for_subscribers(&topic).and_then(|()| publishing.all(framing));
     publishing.sum.subscribers = publisher.subscriber_count();
-    if args.period.is_some() {
+    if period.is_some() {
         // Also those since the last message.
         publisher.due().take();
         publishing.sum.missed = Some(publisher.missed());
@@ -260,21 +282,10 @@ fn octal(text: &str) -> Result<u32, String> {
     u32::from_str_radix(text, 8).map_err(|_| "a mode is an octal number, as 640".to_owned())
 }
 
-/// What is there is taken as it is: it says itself what its messages are.
-fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>, Failure> {
-    let mut options = Topic::options();
+/// Returns what the options ask of a topic, whether it is there or made.
+fn asked(args: &PublishArgs, mut options: TopicOptions<[u8]>) -> TopicOptions<[u8]> {
     if args.reliable {
         options = options.reliable(true);
-    }
-    let taken = options.clone();
-    match taken.clone().open_as_bytes(domain, &args.topic) {
-        Err(Error::NotFound { .. }) if create => {}
-        other => return Ok(other?),
-    }
-    options = options.durability(Durability::Persistent);
-    // Of the profile, what a topic is made with; the command line comes before it.
-    if let Some(profile) = Config::load()?.profile_for(&args.topic) {
-        options = options.profile(profile);
     }
     if let Some(kept) = args.durability {
         options = options.durability(kept.into());
@@ -297,9 +308,35 @@ fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>
     if let Some(mode) = args.mode {
         options = options.mode(mode);
     }
-    match options.create_new(domain, &args.topic) {
+    if args.as_is {
+        options = options.as_is();
+    }
+    options
+}
+
+/// Opens the topic, or makes it. One that is there says itself what its messages are, and needs to be
+/// only what the command line asks for: a profile is for the making.
+fn open(
+    args: &PublishArgs,
+    profile: Option<&Profile>,
+    domain: &Domain,
+    create: bool,
+) -> Result<Topic<[u8]>, Failure> {
+    let marked = args.attributes.on(domain.clone());
+    // With --as-is whatever attributes it has.
+    let there = if args.as_is { domain } else { &marked };
+    let taken = asked(args, Topic::options());
+    match taken.clone().open_as_bytes(there, &args.topic) {
+        Err(Error::NotFound { .. }) if create => {}
+        other => return Ok(other?),
+    }
+    let mut options = Topic::options().durability(Durability::Persistent);
+    if let Some(profile) = profile {
+        options = options.profile(profile);
+    }
+    match asked(args, options).create_new(&marked, &args.topic) {
         // Made by another process just now.
-        Err(Error::AlreadyExists { .. }) => Ok(taken.open_as_bytes(domain, &args.topic)?),
+        Err(Error::AlreadyExists { .. }) => Ok(taken.open_as_bytes(there, &args.topic)?),
         other => Ok(other?),
     }
 }
@@ -325,7 +362,73 @@ struct Publishing<'a> {
     publisher: &'a Publisher<[u8]>,
     /// When the next message is due, with --rate.
     next: Option<Instant>,
+    /// With --period.
+    periods: Option<Periods>,
     sum: Sum,
+}
+
+/// What has been said of periods without a message.
+struct Periods {
+    period: Duration,
+    /// When the last message was published, or pub began.
+    since: Instant,
+    /// By when the next one is expected.
+    due: Instant,
+    told: u64,
+}
+
+impl Periods {
+    fn new(period: Duration) -> Periods {
+        let now = Instant::now();
+        // A period of years is not missed.
+        let period = period.min(Duration::from_secs(1 << 30));
+        Periods { period, since: now, due: now + period, told: 0 }
+    }
+
+    /// A message was published.
+    fn published(&mut self) {
+        self.since = Instant::now();
+        self.due = self.since + self.period;
+    }
+
+    /// Says that no message has been published in time, if so.
+    fn look(&mut self, publisher: &Publisher<[u8]>) {
+        if Instant::now() < self.due {
+            return;
+        }
+        publisher.due().take();
+        let missed = publisher.missed();
+        if missed > self.told {
+            self.told = missed;
+            let since = self.since.elapsed().as_secs_f64();
+            talk(format_args!("no message was published for {since:.3} s"));
+        }
+        self.due = Instant::now() + self.period;
+    }
+}
+
+/// Sleeps until one of the descriptors can be read, or that moment; says meanwhile which periods pass
+/// without a message.
+fn wait(
+    fds: &[BorrowedFd<'_>],
+    until: Option<Instant>,
+    periods: &mut Option<Periods>,
+    publisher: &Publisher<[u8]>,
+) -> Result<Vec<bool>, Stop> {
+    loop {
+        let due = periods.as_ref().map(|periods| periods.due);
+        let moment = [until, due].into_iter().flatten().min();
+        let span = moment.map(|moment| moment.saturating_duration_since(Instant::now()));
+        let ready = wait_readable(fds, span)
+            .map_err(|error| Failure::system("wait for the input", &error))?;
+        if let Some(periods) = periods {
+            periods.look(publisher);
+        }
+        let is_time = until.is_some_and(|until| Instant::now() >= until);
+        if is_time || ready.contains(&true) {
+            return Ok(ready);
+        }
+    }
 }
 
 impl Publishing<'_> {
@@ -369,9 +472,8 @@ impl Publishing<'_> {
         let mut splitter = Splitter::new(framing);
         let mut places = Vec::new();
         loop {
-            let failed = |error| Failure::system("wait for the input", &error);
-            let ready =
-                wait_readable(&[self.signals.as_fd(), input.as_fd()], None).map_err(failed)?;
+            let fds = [self.signals.as_fd(), input.as_fd()];
+            let ready = wait(&fds, None, &mut self.periods, self.publisher)?;
             self.heed_signals(ready[0])?;
             if !ready[1] {
                 continue;
@@ -433,9 +535,15 @@ impl Publishing<'_> {
                 ));
             }
             self.heed_signals(true)?;
+            if let Some(periods) = &mut self.periods {
+                periods.look(self.publisher);
+            }
             if self.args.timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
                 return Err(Failure::from(error).into());
             }
+        }
+        if let Some(periods) = &mut self.periods {
+            periods.published();
         }
         self.sum.messages += 1;
         self.sum.bytes += message.len() as u64;
@@ -465,8 +573,8 @@ impl Publishing<'_> {
                 self.next = Some(if behind { now } else { due } + period);
                 return self.heed_signals(now_and_then);
             }
-            let failed = |error| Failure::system("wait", &error);
-            let ready = wait_readable(&[self.signals.as_fd()], Some(due - now)).map_err(failed)?;
+            let fds = [self.signals.as_fd()];
+            let ready = wait(&fds, Some(due), &mut self.periods, self.publisher)?;
             self.heed_signals(ready[0])?;
         }
     }

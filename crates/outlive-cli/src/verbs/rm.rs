@@ -1,5 +1,7 @@
 //! `outlive rm NAME…`: remove names. The life of a name is told in the verb's help.
 
+use std::os::unix::fs::MetadataExt;
+
 use clap::Args;
 use outlive::{Domain, Error};
 use serde::Serialize;
@@ -12,8 +14,9 @@ use crate::process;
 /// Remove names
 ///
 /// The life of a name: the first process that opens it makes it, and it stays until a process removes
-/// it, whichever process dies; nothing counts its users. Its owner, and every user who may write to
-/// the domain's folder, may remove it.
+/// it, whichever process dies; nothing counts its users. Every user who may write to it may remove
+/// it: its owner, and in a group's domain all members, unless the file's mode says otherwise (of a
+/// topic that was made with --mode 640 or 600 the owner alone).
 ///
 /// Processes that have the thing open go on using it together, unseen by others, and a process that
 /// opens the name afterwards makes a new one. So two programs can end up with two different things
@@ -67,6 +70,7 @@ fn remove(domain: &Domain, name: &str, force: bool) -> Result<(), Failure> {
             // No use to this version, or damaged: its users cannot be told, and it may go.
             Err(Error::OtherVersion { .. } | Error::Damaged { .. }) => Vec::new(),
             Err(Error::NotFound { .. }) => return Err(not_there(domain, name)),
+            Err(error @ Error::Permission { .. }) => return Err(not_allowed(domain, name, error)),
             Err(error) => return Err(error.into()),
         };
         if !users.is_empty() {
@@ -86,8 +90,22 @@ fn remove(domain: &Domain, name: &str, force: bool) -> Result<(), Failure> {
     }
     match domain.remove(name) {
         Err(Error::NotFound { .. }) => Err(not_there(domain, name)),
+        Err(error @ Error::Permission { .. }) => Err(not_allowed(domain, name, error)),
         removed => Ok(removed?),
     }
+}
+
+/// Says whose file it is, where its mode is what forbids it.
+fn not_allowed(domain: &Domain, name: &str, error: Error) -> Failure {
+    let facts = std::fs::symlink_metadata(domain.path().join(name));
+    let own = rustix::process::geteuid().as_raw();
+    let Some(facts) = facts.ok().filter(|facts| facts.uid() != own) else { return error.into() };
+    let (owner, mode) = (facts.uid(), facts.mode() & 0o7777);
+    let text = format!(
+        "'{}' belongs to user {owner}, and by its mode, {mode:04o}, no other user may remove it; have that user remove it, or root",
+        name.escape_debug()
+    );
+    Failure::new(Code::Permission, text)
 }
 
 fn not_there(domain: &Domain, name: &str) -> Failure {

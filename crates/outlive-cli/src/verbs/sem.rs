@@ -22,6 +22,7 @@ use super::under::{LeftOver, Under, UnderArgs, exit_as};
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{counted, is_watched};
+use crate::verbs::attributes::AttributeArgs;
 
 /// Run a command while holding one of several permits, or more of them
 ///
@@ -53,6 +54,8 @@ pub struct SemArgs {
     take: u32,
     #[command(flatten)]
     under: UnderArgs,
+    #[command(flatten)]
+    attributes: AttributeArgs,
 }
 
 /// So many permits the table has room for.
@@ -76,7 +79,7 @@ pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
         return too_few(args.permits.unwrap_or_default() as usize);
     }
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
-    let domain = common.domain.open().map_err(own)?;
+    let domain = args.attributes.on(common.domain.open().map_err(own)?);
     under.domain = Some(domain.clone());
     let semaphore = match args.permits {
         Some(permits) => made(args, permits, common, &domain).map_err(own)?,

@@ -23,6 +23,7 @@ use crate::framing::{Framing, FramingArgs, Splitter};
 use crate::output;
 use crate::progress::Progress;
 use crate::size;
+use crate::verbs::attributes::AttributeArgs;
 
 /// Send standard input into a queue, one message a line
 ///
@@ -52,6 +53,8 @@ pub struct SendArgs {
     /// Give up with exit code 5 when the queue has been full for this time [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    attributes: AttributeArgs,
 }
 
 /// How to make a queue that is not there.
@@ -174,7 +177,7 @@ struct Sent {
 
 /// Runs the verb.
 pub fn run(args: &SendArgs, common: &Common) -> Result<(), Failure> {
-    let domain = common.domain.open()?;
+    let domain = args.attributes.on(common.domain.open()?);
     let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
     let is_lines = args.framing.framing() == Framing::Lines && args.file.is_empty();
     let description = queue.description()?.filter(|one| is_lines && described::is_json(one));

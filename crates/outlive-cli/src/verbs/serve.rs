@@ -26,6 +26,7 @@ use crate::described;
 use crate::exit::{Code, Failure};
 use crate::output::talk;
 use crate::signals::{SLICE, Signals};
+use crate::verbs::attributes::AttributeArgs;
 use crate::verbs::role;
 
 /// Answer the requests of a service, running a command for each
@@ -39,10 +40,10 @@ use crate::verbs::role;
 /// process group of its own, so Ctrl-C on a terminal does not reach it.
 ///
 /// When serve is killed, its clients are told that the server died, and another server may take
-/// over; a command that serve had started is not killed with it. A service has one server at a
-/// time. While another process is the server, serve waits up to a second for it to end, then fails
-/// with exit code 12 and names it. With --standby it waits as long as that process serves, and takes
-/// over when it ends.
+/// over; a command that serve had started is not killed with it. A service has one server at a time,
+/// or as many as --servers said when it was made. While others are its servers, as many as may be,
+/// serve waits up to a second for one to end, then fails with exit code 12 and names one. With
+/// --standby it waits as long as they serve, and takes over when one ends.
 ///
 /// What follows the first word of the command belongs to the command, options too; options of serve
 /// come before it.
@@ -67,18 +68,20 @@ pub struct ServeArgs {
     /// times. A service that is there must be for as many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     servers: Option<u32>,
-    /// While another process is the server, wait until it leaves or dies, and then take over
+    /// While there are as many servers as may be, wait until one leaves or dies, and then take over
     #[arg(long)]
     standby: bool,
     /// The command that answers, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
+    #[command(flatten)]
+    attributes: AttributeArgs,
 }
 
 /// Runs the verb.
 pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
     let mut signals = Signals::that_end()?;
-    let domain = common.domain.open()?;
+    let domain = args.attributes.on(common.domain.open()?);
     // An existing service takes bytes, whatever types its Rust programs give them.
     let options = || match args.servers {
         Some(servers) => Service::<[u8], [u8]>::options().max_servers(servers),

@@ -4,17 +4,19 @@
 //! what its messages are. It leaves a topic that is removed, and waits for the next of that name.
 //! Publishers come, go and die; none of that ends the verb.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use outlive::describe::Description;
 use outlive::sync::Holder;
 use outlive::topic::{Durability, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain, Error, RecvError};
+use serde::Serialize;
 
 use super::awaited::{Awaited, Found};
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
-use crate::output::{counted, talk};
+use crate::output::{counted, print_json, talk};
 use crate::signals::{SLICE, Signals};
 
 /// A subscriber, and the signals that end it.
@@ -29,9 +31,19 @@ pub struct Subscribing {
     looked: Option<Instant>,
     /// When there was a message last.
     since: Instant,
-    /// Of subscribers that are gone, and what of it has been told.
-    lost_before: u64,
-    lost_told: (u64, Instant),
+    /// Of subscribers that are gone.
+    before: Passed,
+    /// What has been told, and when.
+    told: (Passed, Instant),
+}
+
+/// Messages that were published and did not come.
+#[derive(Clone, Copy, Default)]
+struct Passed {
+    /// Overwritten before they were taken.
+    lost: u64,
+    /// Older than they may be.
+    expired: u64,
 }
 
 /// The topic, while it is there, our end of it, and the description of its messages.
@@ -41,6 +53,8 @@ type Here = (Topic<[u8]>, Subscriber<[u8]>, Option<Description>);
 pub enum Came {
     /// A message.
     Sample(Sample<[u8]>),
+    /// What was asked for beside messages.
+    News(News),
     /// The moment that was to be waited for at most.
     Moment,
     /// A signal.
@@ -68,8 +82,8 @@ impl Subscribing {
             here,
             looked: None,
             since: now,
-            lost_before: 0,
-            lost_told: (0, now),
+            before: Passed::default(),
+            told: (Passed::default(), now),
         })
     }
 
@@ -83,7 +97,7 @@ impl Subscribing {
                 if self.signals.came()? {
                     return Ok(Came::End);
                 }
-                self.tell_lost(false);
+                self.tell_passed(false);
             }
             if until.is_some_and(|until| now >= until) {
                 return Ok(Came::Moment);
@@ -101,32 +115,34 @@ impl Subscribing {
                     return Ok(Came::Sample(sample));
                 }
                 Ok(None) if topic.is_removed() => {
-                    self.lost_before += subscriber.lost();
+                    self.before.lost += subscriber.lost();
+                    self.before.expired += subscriber.expired();
                     self.here = None;
                     self.awaited.removed();
                 }
                 Ok(None) => self.give_up_in_time()?,
-                Err(RecvError::Missed) => {
-                    self.tell_missed();
-                    self.give_up_in_time()?;
-                }
-                Err(RecvError::NotLively { publisher, .. }) => {
-                    tell_of(&publisher, "lives and does nothing");
-                }
-                Err(RecvError::Lively { publisher, .. }) => {
-                    tell_of(&publisher, "does something again");
-                }
-                Err(RecvError::PublisherDied { publisher, .. }) => tell_of(&publisher, "has died"),
                 // Among those that `tell_lost` counts.
                 Err(RecvError::Lagged { .. }) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    let news = self.news(error)?;
+                    if let News::Missed { .. } = news {
+                        self.give_up_in_time()?;
+                    }
+                    return Ok(Came::News(news));
+                }
             }
         }
     }
 
     /// Returns how many messages were overwritten before they were taken.
     pub fn lost(&self) -> u64 {
-        self.lost_before + self.here.as_ref().map_or(0, |(_, subscriber, _)| subscriber.lost())
+        self.passed().lost
+    }
+
+    fn passed(&self) -> Passed {
+        let Some((_, subscriber, _)) = &self.here else { return self.before };
+        let Passed { lost, expired } = self.before;
+        Passed { lost: lost + subscriber.lost(), expired: expired + subscriber.expired() }
     }
 
     /// Returns the topic, while it is there.
@@ -139,21 +155,48 @@ impl Subscribing {
         self.here.as_ref().and_then(|(.., description)| description.as_ref())
     }
 
-    /// Says what was lost, at most once a second unless it is the end.
-    pub fn tell_lost(&mut self, at_the_end: bool) {
-        let (told, when) = self.lost_told;
-        let lost = self.lost();
-        if lost > told && (at_the_end || when.elapsed() > Duration::from_secs(1)) {
+    /// Says what was lost and what had expired, at most once a second unless it is the end.
+    pub fn tell_passed(&mut self, at_the_end: bool) {
+        let (told, when) = self.told;
+        let passed = self.passed();
+        let (lost, expired) = (passed.lost - told.lost, passed.expired - told.expired);
+        if lost + expired == 0 || !at_the_end && when.elapsed() <= Duration::from_secs(1) {
+            return;
+        }
+        self.told = (passed, Instant::now());
+        if lost > 0 {
             let text = "overwritten before they were taken; see --reliable of pub and echo, --max-blocking of pub, or a larger --depth when the topic is made";
-            talk(format_args!("{} lost: {text}", counted(lost - told, "message")));
-            self.lost_told = (lost, Instant::now());
+            talk(format_args!("{} lost: {text}", counted(lost, "message")));
+        }
+        if expired > 0 {
+            let text = "older than --max-age, or than their publisher's lifespan";
+            talk(format_args!("{} passed over: {text}", counted(expired, "message")));
         }
     }
 
-    /// Says that no message has come in time.
-    fn tell_missed(&self) {
-        let since = self.since.elapsed().as_secs_f64();
-        talk(format_args!("no message on '{}' for {since:.3} s", self.name.escape_debug()));
+    /// Returns what a receive has told that is no failure.
+    fn news(&self, told: RecvError) -> Result<News, Failure> {
+        let topic = self.name.clone();
+        let of = |session, publisher: Holder| (session, publisher.pid, publisher.program);
+        Ok(match told {
+            RecvError::Missed => {
+                News::Missed { topic, seconds: self.since.elapsed().as_secs_f64() }
+            }
+            RecvError::NewSession { session } => News::NewSession { topic, session },
+            RecvError::NotLively { session, publisher } => {
+                let (session, publisher, program) = of(session, publisher);
+                News::NotLively { session, publisher, program }
+            }
+            RecvError::Lively { session, publisher } => {
+                let (session, publisher, program) = of(session, publisher);
+                News::Lively { session, publisher, program }
+            }
+            RecvError::PublisherDied { session, publisher } => {
+                let (session, publisher, program) = of(session, publisher);
+                News::PublisherDied { session, publisher, program }
+            }
+            error => return Err(error.into()),
+        })
     }
 
     /// Sleeps until the topic is there, or that moment has come. False: a signal came.
@@ -185,9 +228,71 @@ impl Subscribing {
     }
 }
 
-fn tell_of(publisher: &Holder, what: &str) {
-    let program = publisher.program.escape_debug();
-    talk(format_args!("the publisher with pid {} ({program}) {what}", publisher.pid));
+/// What is told of a topic between its messages, if it was asked for.
+#[derive(Serialize)]
+#[serde(tag = "news", rename_all = "snake_case")]
+pub enum News {
+    /// No message has come for a period.
+    Missed {
+        topic: String,
+        seconds: f64,
+    },
+    /// The next message is the first of a start of a publisher.
+    NewSession {
+        topic: String,
+        session: u32,
+    },
+    NotLively {
+        session: u32,
+        publisher: u32,
+        program: String,
+    },
+    Lively {
+        session: u32,
+        publisher: u32,
+        program: String,
+    },
+    PublisherDied {
+        session: u32,
+        publisher: u32,
+        program: String,
+    },
+}
+
+impl fmt::Display for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut of = |publisher: &u32, program: &str, what| {
+            write!(f, "the publisher with pid {publisher} ({}) {what}", program.escape_debug())
+        };
+        match self {
+            News::NotLively { publisher, program, .. } => {
+                of(publisher, program, "lives and does nothing")
+            }
+            News::Lively { publisher, program, .. } => {
+                of(publisher, program, "does something again")
+            }
+            News::PublisherDied { publisher, program, .. } => of(publisher, program, "has died"),
+            News::Missed { topic, seconds } => {
+                write!(f, "no message on '{}' for {seconds:.3} s", topic.escape_debug())
+            }
+            News::NewSession { topic, session } => write!(
+                f,
+                "session {session} of '{}': a publisher has started, and its first message is next",
+                topic.escape_debug()
+            ),
+        }
+    }
+}
+
+impl News {
+    /// Tells it: as a line of JSON among those of messages, or to the person.
+    pub fn tell(&self, common: &Common) -> Result<(), Failure> {
+        if common.json {
+            return print_json(self);
+        }
+        talk(self);
+        Ok(())
+    }
 }
 
 /// Returns what opens a topic and our end of it, with all that was published before or without.

@@ -227,3 +227,53 @@ fn a_server_that_stands_by_takes_over() {
     assert_eq!(answer.expect(0).text(), "next\n");
     drop(next);
 }
+
+#[test]
+fn clients_that_do_nothing_are_told_and_those_that_come_and_go() {
+    use outlive::rpc::Service;
+    let stage = Stage::new();
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("opens");
+    let service = Service::<[u8]>::open_or_create(&domain, "arm").expect("made");
+    let _server = service.server().expect("the first");
+    let none = stage.run(&["service", "clients", "arm", "--lease", "5ms"]).expect(0);
+    assert!(none.out.is_empty());
+    let client = service.client().expect("made");
+    let listed = stage.run(&["service", "clients", "arm", "--lease", "20ms", "--json"]).expect(0);
+    let listed = listed.json();
+    let this = std::process::id();
+    assert_eq!((&listed["state"], &listed["pid"]), (&"not_lively".into(), &this.into()));
+    // With a lease that is not over it is not idle.
+    let text = stage.run(&["service", "clients", "arm", "--lease", "1s"]);
+    assert!(text.expect(0).text().starts_with("not_lively  "));
+
+    let mut command =
+        stage.command(["service", "clients", "arm", "--watch", "--lease", "30ms", "--json"]);
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+    let mut watch = Running::with_own_streams(command);
+    let mut out = std::io::BufReader::new(watch.child.stdout.take().expect("piped"));
+    let mut next = || {
+        let told: serde_json::Value =
+            serde_json::from_str(&crate::stage::line(&mut out)).expect("JSON");
+        (
+            told["state"].as_str().expect("text").to_owned(),
+            told["pid"].as_u64().expect("a pid") as u32,
+        )
+    };
+    assert_eq!(next(), ("came".to_owned(), this));
+    assert_eq!(next(), ("not_lively".to_owned(), this));
+    client.assert_liveliness();
+    assert_eq!(next(), ("lively".to_owned(), this));
+    drop(client);
+    // It may be idle for a moment before it is gone.
+    until("it has left", || next() == ("left".to_owned(), this));
+    let caller = stage.start(&["call", "arm", "x"]);
+    until("it came", || next() == ("came".to_owned(), caller.pid()));
+    caller.kill();
+    until("it died", || next() == ("died".to_owned(), caller.pid()));
+    caller.end().expect(-9);
+    let dead = stage.run(&["service", "clients", "arm", "--lease", "1ms"]).expect(0).text();
+    assert!(dead.is_empty() || dead.starts_with("dead"), "{dead}");
+    watch.signal(2);
+    watch.end().expect(0);
+    stage.run(&["service", "clients", "none"]).expect(6);
+}

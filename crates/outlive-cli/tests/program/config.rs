@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::stage::{Running, Stage};
+use crate::stage::{Running, Stage, until};
 
 /// A stage whose user has a configuration file, and no other.
 struct Configured {
@@ -73,6 +73,9 @@ fn the_file_says_which_domain_is_the_default_one() {
     let info = stage.run(&["topic", "info", "camera.back", "--json"]).expect(0).json();
     assert_eq!((&info["depth"], &info["durability"]), (&4.into(), &"persistent".into()));
     stage.run(&["rm", "camera.back"]).expect(0);
+    // What is there need not be as the profile says, but as the options say.
+    configured.run(&["pub", "camera.front", "--depth", "4"]).expect(0);
+    configured.run(&["pub", "camera.front", "--depth", "8"]).expect(7);
     // What an option or a variable names comes first, even if the file has a fault.
     fs::write(configured.users(), "domian = 'x'").expect("written");
     let place = stage.domain().display().to_string();
@@ -82,6 +85,40 @@ fn the_file_says_which_domain_is_the_default_one() {
     Running::new(command).end().expect(0);
     let refused = configured.run(&["info", "mode"]).expect(16);
     assert!(refused.err.contains("outlive.toml:1:1: 'domian' is no key here; is 'domain' meant?"));
+}
+
+#[test]
+fn a_profile_says_how_pub_publishes() {
+    let configured = Configured::new("");
+    let profile = "[[profile]]\nname = \"c\"\ntopics = [\"c*\"]\nmax_blocking = \"never\"\nlifespan = \"1h\"\npublisher_period = \"10ms\"\n";
+    let text = format!("domain = {:?}\n{profile}", configured.stage.domain());
+    fs::write(configured.users(), text).expect("written");
+    let told = |args: &[&str]| {
+        let mut publisher = Running::new(configured.command(args));
+        let info = ["topic", "info", "c", "--json", "--look", "0"];
+        let mut told = serde_json::Value::Null;
+        until("it publishes", || {
+            let report = configured.run(&info);
+            told = if report.code() == 0 { report.json() } else { serde_json::Value::Null };
+            told["publishers"][0]["session"].is_u64() && told["publishers"][0]["alive"] == true
+        });
+        publisher.write(b"x\n");
+        let sum = publisher.end().expect(0).json();
+        (told["publishers"][0].clone(), sum)
+    };
+    let (publisher, sum) = told(&["pub", "c", "--json"]);
+    assert_eq!(
+        (&publisher["max_blocking_seconds"], &publisher["lifespan_seconds"]),
+        (&0.0.into(), &3600.0.into())
+    );
+    assert!(sum["missed"].is_u64());
+    // The command line comes before the profile.
+    let args = ["pub", "c", "--json", "--max-blocking", "forever", "--lifespan", "forever"];
+    let (publisher, _) = told(&args);
+    assert_eq!(
+        (&publisher["max_blocking_seconds"], &publisher["lifespan_seconds"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
 }
 
 #[test]

@@ -80,6 +80,31 @@ fn members_of_a_group_share_a_domain_and_others_are_kept_out() {
     stranger.expect(9).says("no permission");
 }
 
+/// A topic whose mode keeps other members from writing is its owner's to remove.
+#[test]
+fn another_members_topic_is_not_removed_and_it_is_said_why() {
+    let stage = Stage::new();
+    let Some(program) = for_every_user(&stage) else { return };
+    let group = GROUP.to_string();
+    let folder = stage.path("robot").display().to_string();
+    let shared = ["--domain", &folder, "--group", &group];
+    stage.run(&[&["domain", "create"][..], &shared].concat()).expect(0);
+    let of = |user: u32, args: &[&str]| run_as(&program, user, &[GROUP], &[&shared, args].concat());
+    for mode in ["640", "600"] {
+        let name = format!("t{mode}");
+        of(MEMBER, &["pub", &name, "--mode", mode]).expect(0);
+        for force in [&[][..], &["--force"]] {
+            let why =
+                format!("'{name}' belongs to user {MEMBER}, and by its mode, 0{mode}, no other");
+            of(STRANGER, &[&["rm", &name], force].concat()).expect(9).says(&why);
+        }
+        assert!(Path::new(&folder).join(&name).exists());
+        of(MEMBER, &["rm", &name]).expect(0);
+    }
+    of(MEMBER, &["pub", "t660"]).expect(0);
+    of(STRANGER, &["rm", "t660"]).expect(0);
+}
+
 #[test]
 fn a_group_has_a_number_or_a_name() {
     let stage = Stage::new();

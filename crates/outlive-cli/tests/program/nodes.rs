@@ -1,8 +1,12 @@
-//! Processes that have a name, and attributes of things, as the program shows them.
+//! Processes that have a name, attributes of things, and what comes and goes, as the program shows
+//! them.
 
 use outlive::sync::Semaphore;
 
-use crate::stage::Stage;
+use std::io::BufReader;
+use std::process::{ChildStdout, Stdio};
+
+use crate::stage::{Running, Stage, line, until};
 
 #[test]
 fn nodes_are_listed_and_named_where_they_are_in_the_way() {
@@ -49,4 +53,96 @@ fn attributes_are_shown() {
     let told = stage.run(&["info", "speed"]).expect(0).text();
     assert!(told.contains("unit = m/s"), "{told}");
     assert_eq!(stage.entry("speed").expect("there")["attributes"]["unit"], "m/s");
+}
+
+#[test]
+fn what_a_verb_makes_carries_attributes() {
+    let stage = Stage::new();
+    let mark = ["--attribute", "part=arm", "--attribute", "note=a=b"];
+    let makes: [(&str, &[&str]); 7] = [
+        ("t", &["topic", "pub", "t"]),
+        ("q", &["queue", "send", "q"]),
+        ("j", &["job", "put", "j", "x"]),
+        ("s", &["state", "set", "s", "x"]),
+        ("n", &["notifier", "notify", "n", "1"]),
+        ("L", &["lock", "run", "L", "true"]),
+        ("S", &["semaphore", "run", "--permits", "1", "S", "true"]),
+    ];
+    for (name, make) in makes {
+        // Behind a command, options would be the command's.
+        let call = [&make[..2], &mark[..], &make[2..]].concat();
+        stage.run(&call).expect(0);
+        let entry = stage.entry(name).expect("made");
+        assert_eq!(
+            (&entry["attributes"]["part"], &entry["attributes"]["note"]),
+            (&"arm".into(), &"a=b".into()),
+            "{name}"
+        );
+        // It is there, and is what was asked for; another is not.
+        stage.run(&call).expect(0);
+        let other = [&make[..2], &["--attribute", "part=leg"][..], &make[2..]].concat();
+        let refused = stage.run(&other);
+        assert!(
+            [7, 125].contains(&refused.code()) && refused.err.contains("attribute"),
+            "{name}: {}",
+            refused.err
+        );
+    }
+    stage.run(&["topic", "pub", "t", "--attribute", "part=leg", "--as-is"]).expect(0);
+    stage.run(&["topic", "pub", "t", "--attribute", "part"]).expect(2);
+    let mut server = stage.start(&["service", "serve", "--attribute", "part=arm", "v", "cat"]);
+    until("it serves", || {
+        stage.entry("v").is_some_and(|entry| entry["attributes"]["part"] == "arm")
+    });
+    assert!(server.is_running());
+}
+
+/// Starts a verb whose lines of JSON the test reads.
+fn follow(stage: &Stage, args: &[&str]) -> (Running, BufReader<ChildStdout>) {
+    let mut command = stage.command(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::with_own_streams(command);
+    let out = BufReader::new(running.child.stdout.take().expect("piped"));
+    (running, out)
+}
+
+fn told(out: &mut BufReader<ChildStdout>) -> serde_json::Value {
+    serde_json::from_str(&line(out)).expect("JSON")
+}
+
+#[test]
+fn what_appears_in_a_domain_and_vanishes_is_told() {
+    let stage = Stage::new();
+    // It waits for the domain, too.
+    let (mut early, mut out) = follow(&stage, &["domain", "watch", "--json", "--count", "1"]);
+    until("it waits", || early.is_waiting());
+    stage.run(&["state", "set", "s", "x"]).expect(0);
+    assert_eq!(told(&mut out)["name"], "s");
+    until("it has ended", || !early.is_running());
+    early.end().expect(0).says("to make the domain");
+
+    let (watch, mut out) = follow(&stage, &["domain", "watch", "--json"]);
+    let mut next = || {
+        let told = told(&mut out);
+        let text = |member: &str| told[member].as_str().expect("text").to_owned();
+        ([text("event"), text("name"), text("kind")], told["pid"].as_u64())
+    };
+    let of = |event: &str, name: &str, kind: &str| [event, name, kind].map(str::to_owned);
+    assert_eq!(next(), (of("there", "s", "state"), None));
+    stage.run(&["notifier", "notify", "doors", "1"]).expect(0);
+    assert_eq!(next(), (of("appeared", "doors", "notifier"), None));
+    stage.run(&["rm", "doors"]).expect(0);
+    assert_eq!(next(), (of("vanished", "doors", "notifier"), None));
+    let domain = outlive::Domain::open_at(stage.domain()).expect("opens");
+    let node = domain.node("planner").register().expect("registered");
+    let pid = Some(u64::from(std::process::id()));
+    assert_eq!(next(), (of("appeared", "planner", "node"), pid));
+    drop(node);
+    assert_eq!(next(), (of("vanished", "planner", "node"), pid));
+    watch.signal(2);
+    watch.end().expect(0);
+
+    let there = stage.run(&["domain", "watch", "--until-idle", "0"]).expect(0).text();
+    assert_eq!(there, "there  s  state\n");
+    stage.run(&["domain", "watch", "--no-create", "-d", "/nowhere/x"]).expect(6);
 }

@@ -325,6 +325,7 @@ fn json_is_lines_of_the_form_that_the_help_names() {
         (2, &["domain", "info", "t"]),
         (2, &["domain", "wait", "4194305"]),
         (2, &["domain", "waiters"]),
+        (2, &["domain", "watch", "--until-idle", "0"]),
         (2, &["domain", "gc", "--dry-run"]),
         (2, &["domain", "remove", "m"]),
         (1, &["doctor"]),

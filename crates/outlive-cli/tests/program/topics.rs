@@ -299,6 +299,192 @@ fn rates_widths_and_ages_are_told() {
 }
 
 #[test]
+fn a_topic_that_is_there_is_what_was_asked_for_or_taken_as_it_is() {
+    let stage = Stage::new();
+    stage.feed(&["pub", "t", "--depth", "4"], b"one\n").expect(0);
+    let asked = ["pub", "t", "--depth", "8", "--durability", "volatile", "--max-samples", "9"];
+    stage.feed(&asked, b"two\n").expect(7).says("depth").says("durability").says("max_samples");
+    // What agrees is no difference, and what is not asked for neither.
+    stage.feed(&["pub", "t", "--depth", "4", "--durability", "persistent"], b"two\n").expect(0);
+    stage.feed(&["pub", "t"], b"three\n").expect(0);
+    stage.feed(&[&asked[..], &["--as-is"]].concat(), b"four\n").expect(0);
+    // And for a new topic the options are what it is made of, with or without.
+    stage.feed(&["pub", "u", "--as-is", "--depth", "2"], b"one\n").expect(0);
+    stage.feed(&["pub", "u", "--depth", "2"], b"two\n").expect(0);
+    let shown = stage.run(&["echo", "t", "--history", "4", "-n", "4"]).expect(0).text();
+    assert_eq!(shown.lines().count(), 4, "{shown}");
+}
+
+#[test]
+fn a_new_start_of_a_publisher_is_told_and_not_the_end() {
+    let stage = Stage::new();
+    stage.feed(&["pub", "t"], b"one\n").expect(0);
+    stage.feed(&["pub", "t"], b"two\nthree\n").expect(0);
+    let history = ["echo", "t", "--sessions", "--history", "9", "--count", "3"];
+    let echo = stage.run(&history).expect(0).says("session 1 of 't'").says("session 2 of 't'");
+    assert_eq!(echo.text(), "one\ntwo\nthree\n");
+    let lines = json_lines(&stage.run(&[&history[..], &["--json"]].concat()).expect(0).text());
+    let told: Vec<String> = lines
+        .iter()
+        .map(|line| match line["news"].as_str() {
+            Some(news) => format!("{news} {}", line["session"]),
+            None => format!("{} {}", line["text"].as_str().expect("text"), line["session"]),
+        })
+        .collect();
+    assert_eq!(told, ["new_session 1", "one 1", "new_session 2", "two 2", "three 2"]);
+}
+
+#[test]
+fn news_of_a_publisher_is_json_among_the_messages() {
+    let stage = Stage::new();
+    let mut publisher = stage.start(&["pub", "t", "--wait-for", "1"]);
+    let (echo, mut out) =
+        reader(&stage, &["echo", "t", "--json", "--liveliness", "50ms", "--period", "50ms"]);
+    publisher.write(b"one\n");
+    let mut next = || serde_json::from_str::<Value>(&line(&mut out)).expect("JSON");
+    let mut seen = std::collections::BTreeMap::new();
+    until("all of it was told", || {
+        let told = next();
+        let what = told["news"].as_str().unwrap_or("message").to_owned();
+        if what == "message" && !seen.contains_key("message") {
+            assert_eq!(told["text"], "one");
+        }
+        if what == "not_lively" && !seen.contains_key("not_lively") {
+            assert_eq!(told["publisher"], publisher.pid());
+            publisher.write(b"two\n");
+        }
+        if what == "lively" {
+            publisher.kill();
+        }
+        seen.insert(what, told);
+        ["message", "missed", "not_lively", "lively", "publisher_died"]
+            .iter()
+            .all(|what| seen.contains_key(*what))
+    });
+    assert_eq!(seen["missed"]["topic"], "t");
+    assert!(seen["missed"]["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
+    assert_eq!(seen["publisher_died"]["publisher"], publisher.pid());
+    echo.signal(2);
+    echo.end().expect(0);
+}
+
+#[test]
+fn messages_that_are_too_old_are_counted() {
+    use outlive::topic::{Header, Outgoing, Topic};
+    let stage = Stage::new();
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("opens");
+    let topic = Topic::<[u8]>::open_or_create(&domain, "t").expect("made");
+    let publisher = topic.publisher().expect("made");
+    let of_1970 = Header { stamp: 1, ..Header::default() };
+    for _ in 0..2 {
+        publisher.publish(Outgoing::new(b"old").header(of_1970)).expect("published");
+    }
+    publisher.publish(b"new").expect("published");
+    let shown = ["echo", "t", "--history", "9", "--count", "1", "--max-age"];
+    let echo = stage.run(&[&shown[..], &["1h"]].concat()).expect(0);
+    let echo = echo.says("2 messages passed over: older than --max-age");
+    assert_eq!(echo.text(), "new\n");
+    let all = stage.run(&[&shown[..], &["forever"]].concat()).expect(0);
+    assert_eq!((all.text().as_str(), all.err.contains("passed over")), ("old\n", false));
+}
+
+#[test]
+fn periods_without_a_message_are_told_as_they_pass() {
+    let stage = Stage::new();
+    let said = stage.path("said");
+    let mut command = stage.command(["pub", "t", "--period", "20ms", "--json"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stderr(fs::File::create(&said).expect("made"));
+    let mut publisher = command.spawn().expect("starts");
+    // Its input is open: nothing has ended.
+    let told = || fs::read_to_string(&said).expect("read");
+    until("it says so", || told().contains("no message was published for"));
+    drop(publisher.stdin.take());
+    let ended = publisher.wait_with_output().expect("ends");
+    let sum: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert!(sum["missed"].as_u64().is_some_and(|missed| missed >= 1), "{sum}");
+    assert!(told().contains("passed without a message"));
+}
+
+/// Both verbs say the same: JSON by one set of members, and text by one set of words.
+#[test]
+fn what_a_publisher_offers_and_how_a_subscriber_lags_is_told() {
+    use outlive::topic::{Durability, Publisher, Subscriber, Topic};
+    use std::time::Duration;
+    let stage = Stage::new();
+    let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("opens");
+    let topic = Topic::<u64>::options().depth(2).reliable(true).durability(Durability::Volatile);
+    let topic = topic.open_or_create(&domain, "t").expect("made");
+    drop(topic.publisher().expect("session 1"));
+    let options =
+        Publisher::options().max_blocking(Duration::ZERO).lifespan(Duration::from_secs(5));
+    let publisher = topic.publisher_with(options).expect("session 2");
+    let mut slow = topic.subscriber_with(Subscriber::options().reliable(true)).expect("subscribes");
+    let send = |numbers: std::ops::Range<u64>| {
+        numbers.for_each(|number| {
+            publisher.publish(&number).expect("published");
+        });
+    };
+    send(0..3);
+    publisher.assert_liveliness();
+    let told = |args: &[&str]| stage.run(args).expect(0).json();
+    let both =
+        || [told(&["topic", "info", "t", "--json", "--look", "0"]), told(&["info", "t", "--json"])];
+    for report in both() {
+        let wanted: [(&str, Value); 3] =
+            [("durability", "volatile".into()), ("reliable", true.into()), ("stamps", true.into())];
+        for (member, value) in wanted {
+            assert_eq!(report[member], value, "{report}");
+        }
+        let publisher = &report["publishers"][0];
+        assert_eq!(publisher["session"], 2);
+        assert_eq!(
+            (&publisher["lifespan_seconds"], &publisher["max_blocking_seconds"]),
+            (&5.0.into(), &0.0.into())
+        );
+        assert_eq!(
+            (&publisher["stopped_waiting"], &publisher["assertions"]),
+            (&1.into(), &1.into())
+        );
+        let subscriber = &report["subscribers"][0];
+        assert_eq!((&subscriber["lagging"], &subscriber["lagged"]), (&true.into(), &0.into()));
+    }
+    let both_texts = || {
+        [&["topic", "info", "t", "--look", "0"][..], &["info", "t"]]
+            .map(|args| stage.run(args).expect(0).text())
+    };
+    let both_say = |words: &str| {
+        for text in both_texts() {
+            assert!(text.contains(words), "{words} is not in\n{text}");
+        }
+    };
+    both_say(
+        "never waits for subscribers, stopped waiting once, messages count for 5s, asserted its liveliness once",
+    );
+    both_say("reliable, lagging: publishers do not wait");
+    both_say("stamps       yes");
+    both_say("durability   volatile");
+    assert!(matches!(slow.recv(), Err(outlive::RecvError::Lagged { .. })));
+    both_say("reliable, has lagged once");
+    let text = stage.run(&["info", "t"]).expect(0).text();
+    assert!(text.contains(", session 2, 3 published; never"), "{text}");
+    drop((slow, publisher));
+    // A publisher that waits for ever has nothing unusual about it.
+    let _usual = topic.publisher().expect("session 3");
+    for report in both() {
+        let publisher = &report["publishers"][0];
+        assert_eq!(
+            (
+                &publisher["session"],
+                &publisher["max_blocking_seconds"],
+                &publisher["lifespan_seconds"]
+            ),
+            (&3.into(), &Value::Null, &Value::Null)
+        );
+    }
+}
+
+#[test]
 fn both_ends_are_told_and_the_dead_among_them() {
     let stage = Stage::new();
     fs::write(stage.path("frame"), vec![7; 5000]).expect("written");
@@ -353,7 +539,9 @@ fn both_ends_are_told_and_the_dead_among_them() {
             .run(&["info", "cam"])
             .expect(0)
             .text()
-            .contains(&format!("subscriber   {} (outlive), reliable", echo.pid()))
+            .lines()
+            .any(|line| line.starts_with(&format!("subscriber   {} (outlive), ", echo.pid()))
+                && line.ends_with("; reliable"))
     );
 
     publisher.kill();

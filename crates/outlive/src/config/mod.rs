@@ -124,19 +124,27 @@ pub struct Profile {
     pub durability: Option<Durability>,
     /// Whether a subscriber asks publishers to wait for it; where it does, a new topic offers that.
     pub reliable: Option<bool>,
-    /// How long a reliable subscriber may be in a publisher's way.
+    /// How long a reliable subscriber may be in a publisher's way: [`Duration::ZERO`] for `never`,
+    /// [`Duration::MAX`] for `forever`.
     pub max_blocking: Option<Duration>,
-    /// How long a publisher's message counts, by its stamp.
+    /// How long a publisher's message counts, by its stamp: [`Duration::MAX`] for `forever`.
     pub lifespan: Option<Duration>,
     /// How many earlier messages of each publisher a subscriber receives.
     pub history: Option<u32>,
     /// A subscriber's maximum lag.
     pub keep_last: Option<u32>,
+    /// The mode of the topic's files: which members of its group may publish, and which subscribe.
+    pub mode: Option<u32>,
+    /// How often a publisher means to publish.
+    pub publisher_period: Option<Duration>,
+    /// Which messages a subscriber receives: those with one of these keys.
+    pub keys: Option<Vec<u64>>,
     /// How often a subscriber expects a message.
     pub period: Option<Duration>,
     /// Whether a subscriber is told of each session.
     pub sessions: Option<bool>,
-    /// How old a message may be that a subscriber receives, by its stamp.
+    /// How old a message may be that a subscriber receives, by its stamp: [`Duration::MAX`] for
+    /// `forever`.
     pub max_age: Option<Duration>,
     /// How long a publisher may live and do nothing before a subscriber is told.
     pub liveliness: Option<Duration>,

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
+use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -267,15 +268,18 @@ impl Reader<'_> {
             "wait_strategy" => made.wait_strategy = self.take(full, value, STRATEGY, strategy),
             "reliable" => made.reliable = self.take(full, value, BOOL, boolean),
             "durability" => made.durability = self.take(full, value, KEPT, durability),
-            "max_blocking" => made.max_blocking = self.take(full, value, TIME, time),
-            "lifespan" => made.lifespan = self.take(full, value, TIME, time),
+            "max_blocking" => made.max_blocking = self.take(full, value, BLOCKING, blocking),
+            "lifespan" => made.lifespan = self.take(full, value, SPAN, span),
+            "publisher_period" => made.publisher_period = self.take(full, value, TIME, time),
+            "mode" => made.mode = self.take(full, value, MODE, mode),
+            "keys" => made.keys = self.take(full, value, KEYS, keys),
             "history" => made.history = self.take(full, value, WHOLE, |value| number(value, ANY)),
             "keep_last" => {
                 made.keep_last = self.take(full, value, WHOLE, |value| number(value, 1..=u32::MAX));
             }
             "period" => made.period = self.take(full, value, TIME, time),
             "sessions" => made.sessions = self.take(full, value, BOOL, boolean),
-            "max_age" => made.max_age = self.take(full, value, TIME, time),
+            "max_age" => made.max_age = self.take(full, value, SPAN, span),
             "liveliness" => made.liveliness = self.take(full, value, TIME, time),
             _ => self.unknown(key, PROFILE_KEYS),
         }
@@ -296,6 +300,9 @@ const PROFILE_KEYS: &[&str] = &[
     "reliable",
     "max_blocking",
     "lifespan",
+    "publisher_period",
+    "mode",
+    "keys",
     "history",
     "keep_last",
     "period",
@@ -313,6 +320,11 @@ const SAMPLES: &str = "a whole number from 8 to 65,536";
 const SIZE: &str = "a number of bytes, as in 4096 or \"64M\"";
 const MAX_BYTES: &str = "a number of bytes from \"64K\" to \"6G\"";
 const TIME: &str = "a time with its unit, as in \"250ms\" or \"2s\"";
+const SPAN: &str = "a time with its unit, as in \"250ms\" or \"2s\", or \"forever\"";
+const BLOCKING: &str =
+    "a time with its unit, as in \"250ms\" or \"2s\", or \"never\", or \"forever\"";
+const MODE: &str = "\"0600\", \"0640\" or \"0660\"";
+const KEYS: &str = "whole numbers, as in [1, 2]";
 const KEPT: &str = "\"volatile\", \"transient_local\" or \"persistent\"";
 const STRATEGY: &str = "\"adaptive\", \"spin\" or \"block\"";
 
@@ -334,8 +346,33 @@ fn size(value: &DeValue<'_>, allowed: RangeInclusive<u64>) -> Option<u64> {
     allowed.contains(&bytes).then_some(bytes)
 }
 
-fn time(value: &DeValue<'_>) -> Option<std::time::Duration> {
+fn time(value: &DeValue<'_>) -> Option<Duration> {
     value::time(value.as_str()?)
+}
+
+fn span(value: &DeValue<'_>) -> Option<Duration> {
+    match value.as_str()? {
+        "forever" => Some(Duration::MAX),
+        text => value::time(text),
+    }
+}
+
+fn blocking(value: &DeValue<'_>) -> Option<Duration> {
+    match value.as_str()? {
+        "never" => Some(Duration::ZERO),
+        _ => span(value),
+    }
+}
+
+/// Reads a mode: as chmod writes it, or a number of TOML, as in `0o640`.
+fn mode(value: &DeValue<'_>) -> Option<u32> {
+    let of_text = |text: &str| u32::from_str_radix(text, 8).ok();
+    let mode = value.as_str().and_then(of_text).or_else(|| whole(value)?.try_into().ok())?;
+    [0o600, 0o640, 0o660].contains(&mode).then_some(mode)
+}
+
+fn keys(value: &DeValue<'_>) -> Option<Vec<u64>> {
+    value.as_array()?.iter().map(|one| whole(one.get_ref())).collect()
 }
 
 fn durability(value: &DeValue<'_>) -> Option<Durability> {

@@ -47,6 +47,9 @@ durability = "volatile"
 reliable = true
 max_blocking = "2s"
 lifespan = "1h"
+publisher_period = "20ms"
+mode = "0640"
+keys = [1, 0x10]
 history = 0
 keep_last = 2
 period = "100ms"
@@ -57,6 +60,13 @@ liveliness = "50ms"
 name = "all"
 topics = ["*"]
 max_bytes = 65_536
+max_blocking = "never"
+lifespan = "forever"
+max_age = "forever"
+mode = 0o600
+[[profile]]
+name = "waits"
+max_blocking = "forever"
 "#;
 
 #[test]
@@ -81,6 +91,9 @@ fn all_that_a_file_may_say_is_read() {
         reliable: Some(true),
         max_blocking: Some(Duration::from_secs(2)),
         lifespan: Some(Duration::from_secs(3600)),
+        publisher_period: Some(Duration::from_millis(20)),
+        mode: Some(0o640),
+        keys: Some(vec![1, 16]),
         history: Some(0),
         keep_last: Some(2),
         period: Some(Duration::from_millis(100)),
@@ -90,6 +103,11 @@ fn all_that_a_file_may_say_is_read() {
     };
     assert_eq!(*camera, wanted);
     assert_eq!(config.profile_for("lidar").map(|profile| &*profile.name), Some("all"));
+    let all = config.profile("all").expect("there");
+    assert_eq!((all.max_blocking, all.mode), (Some(Duration::ZERO), Some(0o600)));
+    assert_eq!((all.lifespan, all.max_age), (Some(Duration::MAX), Some(Duration::MAX)));
+    let waits = config.profile("waits").expect("there");
+    assert_eq!(waits.max_blocking, Some(Duration::MAX));
     let at = |key: &str| {
         let found = config.settings().iter().find(|one| one.key == key);
         found.map(|one| (&*one.value, one.line))
@@ -112,6 +130,11 @@ const FAULTS: &[(&str, (u32, u32), &str)] = &[
     ("[[profile]]\nname = 'a'\nmax_samples = 7", (3, 15), "from 8 to 65,536"),
     ("[[profile]]\nname = 'a'\ndurability = 'for ever'", (3, 14), "\"transient_local\""),
     ("[[profile]]\nname = 'a'\ntopics = 'a'", (3, 10), "patterns"),
+    ("[[profile]]\nname = 'a'\nmax_blocking = 'always'", (3, 16), "\"never\", or \"forever\""),
+    ("[[profile]]\nname = 'a'\nlifespan = 'never'", (3, 12), "or \"forever\""),
+    ("[[profile]]\nname = 'a'\nmode = 640", (3, 8), "\"0640\""),
+    ("[[profile]]\nname = 'a'\nmode = '0777'", (3, 8), "\"0640\""),
+    ("[[profile]]\nname = 'a'\nkeys = [-1]", (3, 8), "as in [1, 2]"),
     ("[[profile]]\ndepth = 3", (1, 1), "needs a name"),
     ("[[profile]]\nname='a'\n[[profile]]\nname='a'", (4, 6), "already"),
     ("[profile]\nname = 'a'", (1, 1), "[[profile]]"),

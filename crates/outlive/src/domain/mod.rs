@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::liveness::{Me, Peer, REGISTRY_FILE, Registry, TokenId, TokenInfo};
 use crate::segment::{Attributes, DEFAULT_DOMAIN, Folder, Opening, Segment, Spec, check_name};
 use crate::sys::file::Rights;
-use crate::wake::WaitError;
+use crate::wake::{WaitError, WaitStrategy};
 use crate::{Deadline, Error};
 
 pub use attributes::WithAttributes;
@@ -72,6 +72,7 @@ pub struct DomainOptions {
     group: Option<u32>,
     recheck: Option<Option<Duration>>,
     lock_order: Option<bool>,
+    wait: Option<WaitStrategy>,
 }
 
 /// Holds figures about a domain as a whole.
@@ -164,6 +165,15 @@ impl DomainOptions {
     /// alone sleeps until that changes.
     pub fn recheck(mut self, span: Option<Duration>) -> DomainOptions {
         self.recheck = Some(span);
+        self
+    }
+
+    /// Sets how all handles wait that this process makes in this domain from now on, and that are told
+    /// nothing else by an option of their own. It holds for the domain in the whole process. Default:
+    /// what the configuration file says, for the domain that it names
+    /// ([`Domain::open_default`]); else [`WaitStrategy::Adaptive`].
+    pub fn wait_strategy(mut self, wait: WaitStrategy) -> DomainOptions {
+        self.wait = Some(wait);
         self
     }
 
@@ -271,11 +281,13 @@ impl DomainOptions {
     #[cfg(feature = "config")]
     fn configured_place(self) -> Result<(DomainOptions, String), Error> {
         let config = crate::config::Config::load()?;
+        let wait = self.wait.or(config.wait_strategy());
+        let options = DomainOptions { wait, ..self };
         let options = match config.group() {
-            Some(group) if self.group.is_none() => {
-                self.group_named(group).map_err(|error| of_file(&config, error))?
+            Some(group) if options.group.is_none() => {
+                options.group_named(group).map_err(|error| of_file(&config, error))?
             }
-            _ => self,
+            _ => options,
         };
         Ok((options, config.domain().unwrap_or(DEFAULT_DOMAIN).to_owned()))
     }
@@ -307,6 +319,9 @@ impl DomainOptions {
         if let Some(span) = self.recheck {
             registry.set_recheck(span);
         }
+        if let Some(wait) = self.wait {
+            registry.set_wait_strategy(wait);
+        }
         if self
             .lock_order
             .unwrap_or_else(|| std::env::var_os("OUTLIVE_LOCK_ORDER").is_some_and(|on| on == "1"))
@@ -320,7 +335,14 @@ impl DomainOptions {
 impl Domain {
     /// Returns the options for opening a domain otherwise than by default.
     pub fn options() -> DomainOptions {
-        DomainOptions { group: None, recheck: None, lock_order: None }
+        DomainOptions { group: None, recheck: None, lock_order: None, wait: None }
+    }
+
+    /// Returns how handles wait that this process makes in this domain, unless an option of their own
+    /// says otherwise: see [`DomainOptions::wait_strategy`].
+    #[must_use]
+    pub fn wait_strategy(&self) -> WaitStrategy {
+        self.registry().wait_strategy()
     }
 
     /// Opens the domain of that name below the user's own folder, and makes it if it does not

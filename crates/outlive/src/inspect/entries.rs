@@ -202,7 +202,7 @@ impl Domain {
             }
             Kind::Queue => {
                 entry.waiters = waiters(&segment, &[]);
-                let queue = Queue::finish(segment, self.registry(), crate::WaitStrategy::Adaptive)?;
+                let queue = Queue::finish(segment, self.registry())?;
                 let (receiver, senders) = (queue.current_receiver(), queue.senders());
                 let me = self.me()?;
                 let (claims, found) =

@@ -12,7 +12,7 @@ use crate::segment::{Folder, Segment, control_file};
 use crate::state::State;
 use crate::sync::primitives;
 use crate::sys::file::{self, Rights};
-use crate::{Domain, Error, Kind, TokenId, WaitStrategy};
+use crate::{Domain, Error, Kind, TokenId};
 
 /// Says what a sweep found and, unless it was a dry run, cleaned up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Domain {
         }
         match kind {
             Kind::Queue => {
-                let queue = Queue::finish(segment, self.registry(), WaitStrategy::Adaptive)?;
+                let queue = Queue::finish(segment, self.registry())?;
                 let before = queue.segment().facts()?.allocated;
                 let (claims, found) = crate::queue::sweep(queue.inner(), me, dry_run, kept)?;
                 report.claims += claims;

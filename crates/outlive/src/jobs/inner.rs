@@ -78,7 +78,7 @@ impl Inner {
             words: words(WORDS_AT),
             ids: words(places.ids_at()),
             registry,
-            spin_wait: SpinWait::new(),
+            spin_wait: registry.spin_wait(),
             places,
             max_attempts,
             is_fixed,

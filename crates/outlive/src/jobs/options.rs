@@ -50,7 +50,7 @@ struct Asked {
     max_jobs: Option<u32>,
     job_bytes: Option<u32>,
     max_attempts: Option<u32>,
-    wait: WaitStrategy,
+    wait: Option<WaitStrategy>,
 }
 
 /// What a job queue was made with.
@@ -98,7 +98,7 @@ impl<M: Payload + ?Sized> JobQueueOptions<M> {
 
     /// Sets how this handle and its clones wait.
     pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
-        self.asked.wait = wait;
+        self.asked.wait = Some(wait);
         self
     }
 
@@ -175,7 +175,9 @@ impl Asked {
         agree(segment, "max_jobs", found.max_jobs, self.max_jobs)?;
         agree(segment, "job_bytes", found.job_bytes, self.job_bytes)?;
         agree(segment, "max_attempts", found.max_attempts, self.max_attempts)?;
-        queue.set_wait_strategy(self.wait);
+        if let Some(wait) = self.wait {
+            queue.set_wait_strategy(wait);
+        }
         Ok(queue)
     }
 }

@@ -79,6 +79,8 @@ pub struct Registry {
     known_slots: std::sync::atomic::AtomicU32,
     /// Nanoseconds; 0 is off.
     recheck: StdAtomicU64,
+    /// How new handles wait, as `wake` numbers it.
+    wait_strategy: std::sync::atomic::AtomicU32,
     /// Set when a claimer met many quarantined slots; the next thread that has a token sweeps.
     sweep_wanted: std::sync::atomic::AtomicBool,
     /// The process token, claimed at first use: see `process_token`.
@@ -137,6 +139,7 @@ impl Registry {
             layout,
             known_slots: std::sync::atomic::AtomicU32::new(FIRST_SLOTS),
             recheck: StdAtomicU64::new(DEFAULT_RECHECK.as_nanos() as u64),
+            wait_strategy: std::sync::atomic::AtomicU32::new(0),
             sweep_wanted: std::sync::atomic::AtomicBool::new(false),
             process: super::process_token::Cell::new(),
             _folder: folder.fd()?.try_clone_to_owned().map_err(|e| {
@@ -312,6 +315,14 @@ impl Registry {
     pub(crate) fn set_recheck(&self, span: Option<Duration>) {
         let nanos = span.map_or(0, |s| u64::try_from(s.as_nanos()).unwrap_or(u64::MAX).max(1));
         self.recheck.store(nanos, Ordering::Relaxed);
+    }
+
+    pub(crate) fn wait_strategy_number(&self) -> u32 {
+        self.wait_strategy.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_wait_strategy_number(&self, number: u32) {
+        self.wait_strategy.store(number, Ordering::Relaxed);
     }
 
     /// Makes every lock of this domain that this process takes from now on go by the slow path,

@@ -36,7 +36,7 @@ impl Inner {
         segment.exists(INITIAL)?;
         let head = NonNull::from(segment.at::<NotifierHead>(HEAD_AT)?);
         let file_id = segment.facts()?.identity();
-        Ok(Inner { head, registry, spin_wait: SpinWait::new(), file_id, segment })
+        Ok(Inner { head, registry, spin_wait: registry.spin_wait(), file_id, segment })
     }
 
     pub(super) fn head(&self) -> &NotifierHead {

@@ -20,7 +20,6 @@ use crate::payload::Recorded;
 use crate::pool::Heap;
 use crate::segment::{Opening, Segment, Spec, note_opened};
 use crate::shim::Ordering;
-use crate::wake::SpinWait;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 
 /// A queue, open in this process; makes its senders and its receiver.
@@ -86,7 +85,7 @@ pub struct QueueOptions<M: Payload + ?Sized = [u8]> {
     slot_bytes: Option<u32>,
     need_receiver: Option<bool>,
     on_receiver_death: Option<OnReceiverDeath>,
-    wait: WaitStrategy,
+    wait: Option<WaitStrategy>,
     description: Option<Description>,
     _message: PhantomData<fn(&M)>,
 }
@@ -196,7 +195,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
 
     /// Sets how this process's handles wait.
     pub fn wait_strategy(mut self, wait: WaitStrategy) -> Self {
-        self.wait = wait;
+        self.wait = Some(wait);
         self
     }
 
@@ -317,6 +316,12 @@ impl QueueOptions {
         self
     }
 
+    /// Sets how another layer's handles wait, if that was said.
+    pub(crate) fn maybe_wait(mut self, wait: Option<WaitStrategy>) -> Self {
+        self.wait = wait;
+        self
+    }
+
     /// Sets the description of another layer's file.
     pub(crate) fn maybe_description(mut self, description: Option<Description>) -> Self {
         self.description = description;
@@ -366,7 +371,7 @@ impl<M: Payload + ?Sized> Queue<M> {
             slot_bytes: None,
             need_receiver: None,
             on_receiver_death: None,
-            wait: WaitStrategy::Adaptive,
+            wait: None,
             description: None,
             _message: PhantomData,
         }
@@ -392,7 +397,7 @@ impl<M: Payload + ?Sized> Queue<M> {
     pub(crate) fn finish_as(
         segment: Segment,
         registry: &'static Registry,
-        wait: WaitStrategy,
+        wait: Option<WaitStrategy>,
         kind: Kind,
     ) -> Result<Queue<M>, Error> {
         segment.expect(kind)?;
@@ -400,8 +405,10 @@ impl<M: Payload + ?Sized> Queue<M> {
         let options = ring.head().options.load(Ordering::Relaxed);
         let need_receiver = options & REFUSE_WITHOUT_RECEIVER != 0;
         let keeps = options & KEEP_FOR_NEXT_RECEIVER != 0;
-        let spin_wait = SpinWait::new();
-        spin_wait.set(wait);
+        let spin_wait = registry.spin_wait();
+        if let Some(wait) = wait {
+            spin_wait.set(wait);
+        }
         let annex_bytes = OnceLock::new();
         let spare = Spare::default();
         let inner =
@@ -535,12 +542,8 @@ impl Queue {
     }
 
     /// Opens a queue of messages of any type, for inspection.
-    pub(crate) fn finish(
-        segment: Segment,
-        registry: &'static Registry,
-        wait: WaitStrategy,
-    ) -> Result<Queue, Error> {
-        Queue::finish_as(segment, registry, wait, Kind::Queue)
+    pub(crate) fn finish(segment: Segment, registry: &'static Registry) -> Result<Queue, Error> {
+        Queue::finish_as(segment, registry, None, Kind::Queue)
     }
 }
 

@@ -373,6 +373,14 @@ impl ClientWatch {
         self.0.registry()
     }
 
+    /// Returns the living clients that the last look found; none in a forked child. Each of the calls
+    /// above looks, unless it has something to tell already.
+    #[must_use]
+    pub fn clients(&self) -> Vec<Holder> {
+        let Ok(looked) = self.0.looked() else { return Vec::new() };
+        looked.clients.iter().filter(|seen| !seen.is_over).map(|seen| seen.who.clone()).collect()
+    }
+
     /// Returns how often a client's lease has passed; 0 in a forked child.
     #[must_use]
     pub fn lapses(&self) -> u64 {

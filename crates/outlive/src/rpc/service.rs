@@ -123,12 +123,11 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ServiceOptions<Q, R> {
         name: &str,
         opening: Opening,
     ) -> Result<Service<Q, R>, Error> {
-        let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
         check_range("max_servers", self.max_servers, 1..=MOST_SERVERS, "1 to 64")?;
         let annex = Annex { word: self.max_servers.unwrap_or(1), ..ANNEX };
         // Requests lie in their clients' slots.
         let mut options =
-            Queue::options().slots(4).slot_bytes(64).wait_strategy(wait).need_receiver(true);
+            Queue::options().slots(4).slot_bytes(64).maybe_wait(self.wait).need_receiver(true);
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
         }
@@ -168,8 +167,7 @@ impl ServiceOptions {
     /// # Errors
     /// As [`ServiceOptions::open`], without [`Error::OtherType`].
     pub fn open_as_bytes(self, domain: &Domain, name: &str) -> Result<Service, Error> {
-        let mut options =
-            Queue::options().wait_strategy(self.wait.unwrap_or(WaitStrategy::Adaptive));
+        let mut options = Queue::options().maybe_wait(self.wait);
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
         }

@@ -6,7 +6,7 @@ use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::queue::{Counters, Queue};
 use crate::segment::Segment;
-use crate::{Error, Kind, WaitStrategy};
+use crate::{Error, Kind};
 
 /// An overview of a service: its server, its clients and its requests.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Swept {
 }
 
 fn open(segment: Segment, registry: &'static Registry) -> Result<ServiceFile, Error> {
-    ServiceFile::new(Queue::finish_as(segment, registry, WaitStrategy::Adaptive, Kind::Service)?)
+    ServiceFile::new(Queue::finish_as(segment, registry, None, Kind::Service)?)
 }
 
 /// Returns an overview of a service, and what a sweep would find.

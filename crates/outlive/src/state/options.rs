@@ -17,7 +17,6 @@ use crate::liveness::Registry;
 use crate::payload::AnyLength;
 use crate::segment::{Opening, Segment, Spec, note_opened};
 use crate::shim::{AtomicU64, Ordering};
-use crate::wake::SpinWait;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
 
 /// The largest value of a new state that was not told any.
@@ -388,7 +387,7 @@ impl<M: Payload + ?Sized> State<M> {
     pub(crate) fn finish(segment: Segment, registry: &'static Registry) -> Result<State<M>, Error> {
         segment.expect(Kind::State)?;
         let buffers = Buffers::new(segment)?;
-        let inner = Inner { buffers, registry, spin_wait: SpinWait::new() };
+        let inner = Inner { buffers, registry, spin_wait: registry.spin_wait() };
         let inner = Arc::new(inner);
         note_opened(registry.index, &inner);
         Ok(State { inner, _value: PhantomData })

@@ -14,7 +14,6 @@ use crate::domain::three_openings;
 use crate::liveness::{Me, Peer, Registry};
 use crate::segment::{Header, Opening};
 use crate::sys::robust::WakeRelay;
-use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// Lets threads of any process wait, without the mutex meanwhile, until another thread has changed
@@ -186,7 +185,9 @@ impl Condvar {
     }
 
     fn at(handle: Handle<RawCondvar>) -> Condvar {
-        Condvar { handle, spin_waits: SpinWaits { notify: SpinWait::new(), lock: SpinWait::new() } }
+        let registry = handle.site().registry;
+        let (notify, lock) = (registry.spin_wait(), registry.spin_wait());
+        Condvar { handle, spin_waits: SpinWaits { notify, lock } }
     }
 
     /// Sets how this handle waits.

@@ -41,7 +41,7 @@ pub struct Site {
 
 impl Site {
     fn new(registry: &'static Registry, segment: Arc<Segment>) -> Site {
-        Site { registry, segment, spin_wait: SpinWait::new() }
+        Site { registry, segment, spin_wait: registry.spin_wait() }
     }
 
     /// Returns that of a file that was just opened.

@@ -9,8 +9,11 @@
 //! | `session_from` = `published`, `session` = {number, its token} | it vouches for what it publishes from now on | its token is dead: no process vouches |
 //! | it leaves: `session` = 0, then `owner` = 0 | no process vouches | the same |
 
+use std::time::Duration;
+
 use super::layout::{NO_STAMPS, RingWords};
 use super::mapping::Inner;
+use super::publisher_options::PublisherOptions;
 use crate::TokenId;
 use crate::durability::Durability;
 use crate::shim::Ordering;
@@ -40,16 +43,52 @@ impl Durability {
 /// Bits of a session's number: as many as a slot has for it.
 const NUMBER_BITS: u32 = 29;
 
+/// What a publisher's session tells other processes of its options, as the ring's words have it.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
+    /// How long its messages count, in nanoseconds; 0: for ever.
+    pub(super) lifespan: u64,
+    /// For how long it waits for a reliable subscriber: nanoseconds + 1; 0: for ever.
+    pub(super) max_blocking: u64,
+}
+
+impl Terms {
+    pub(super) fn of(options: &PublisherOptions) -> Terms {
+        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        Terms {
+            lifespan: options.lifespan.map_or(0, |span| nanos(span).max(1)),
+            max_blocking: options.max_blocking.map_or(0, |span| nanos(span).saturating_add(1)),
+        }
+    }
+}
+
+impl RingWords {
+    /// Returns the number of the session in which that process publishes.
+    pub(super) fn session_of(&self, publisher: TokenId) -> Option<u32> {
+        // Relaxed: a figure for people; no other word is read by it.
+        let session = self.session.load(Ordering::Relaxed);
+        (TokenId::from_word(session as u32) == Some(publisher)).then_some((session >> 32) as u32)
+    }
+
+    /// Returns for how long the owner's messages count, and for how long it waits for a reliable
+    /// subscriber; `None`: for ever.
+    pub(super) fn terms(&self) -> (Option<Duration>, Option<Duration>) {
+        // Relaxed: figures for people, of whichever owner wrote them.
+        let (lifespan, blocking) =
+            (self.lifespan.load(Ordering::Relaxed), self.max_blocking.load(Ordering::Relaxed));
+        let lifespan = Some(lifespan).filter(|span| *span != 0);
+        (lifespan.map(Duration::from_nanos), blocking.checked_sub(1).map(Duration::from_nanos))
+    }
+}
+
 /// Begins a session of the ring's owner, whose next message is `from`: returns its number, from 1
 /// on, and the word that says so. After 2^29 sessions the numbers begin again.
-///
-/// Its messages count for `lifespan` nanoseconds; 0: for ever.
 pub(super) fn begin(
     inner: &Inner,
     words: &RingWords,
     process: TokenId,
     from: u64,
-    lifespan: u64,
+    terms: Terms,
 ) -> (u32, u64) {
     // Relaxed: a number that no other session has. If this process died just after, none has it.
     let number = || inner.head().sessions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -64,7 +103,10 @@ pub(super) fn begin(
     // Release pairs with `lifespan_of`: a subscriber that sees it sees the word before.
     words.session_from.store(from, Ordering::Release);
     // Release: a subscriber that sees it sees `session_from`.
-    words.lifespan.store(lifespan, Ordering::Release);
+    words.lifespan.store(terms.lifespan, Ordering::Release);
+    // Relaxed: no process decides by it. If this process died just before, the word is the last
+    // owner's; just after, the ring has an owner that is dead.
+    words.max_blocking.store(terms.max_blocking, Ordering::Relaxed);
     let word = u64::from(number) << 32 | u64::from(process.as_u32());
     // Release pairs with `vouched_from`: where it begins. If this process died just before, no
     // process vouches for the ring; just after, its token is dead.

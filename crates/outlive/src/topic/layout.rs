@@ -146,7 +146,10 @@ pub(super) struct RingWords {
     pub(super) order: AtomicU64,
     /// How often it has stopped waiting for a reliable subscriber.
     pub(super) marked: AtomicU64,
-    reserved_3: [AtomicU64; 5],
+    /// For how long the owner waits for a reliable subscriber: nanoseconds + 1; 0: for ever. Only
+    /// looked at from outside.
+    pub(super) max_blocking: AtomicU64,
+    reserved_3: [AtomicU64; 4],
 }
 
 impl RingWords {

@@ -80,7 +80,7 @@ impl Inner {
 
     pub(super) fn new(segment: Segment, map: Map, registry: &'static Registry) -> Inner {
         let Map { control, reading, plan, heap, file_id, mode } = map;
-        let (publishing, spin_wait) = (OnceLock::new(), SpinWait::new());
+        let (publishing, spin_wait) = (OnceLock::new(), registry.spin_wait());
         let segment = reading.unwrap_or(segment);
         Inner { control, segment, publishing, plan, heap, registry, spin_wait, file_id, mode }
     }

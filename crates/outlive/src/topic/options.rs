@@ -290,6 +290,7 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
         if profile.reliable == Some(true) {
             self.asked.reliable = Some(true);
         }
+        self.asked.mode = profile.mode.map(Mode).or(self.asked.mode);
         self.asked.wait = profile.wait_strategy.or(self.asked.wait);
         self
     }
@@ -490,8 +491,7 @@ impl Asked {
         map: Map,
         domain: &Domain,
     ) -> Result<Topic<M>, Error> {
-        let wait = self.wait.unwrap_or(WaitStrategy::Adaptive);
-        let topic = Topic::finish(segment, map, domain.registry(), wait);
+        let topic = Topic::finish(segment, map, domain.registry(), self.wait);
         if !self.as_is {
             self.agree(&topic.inner.segment, &topic.config())?;
         }

@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use super::back_pressure::Slow;
 use super::due::{Due, Expected};
+use super::durability::Terms;
 use super::header::Header;
 use super::loan::{Left, LenderOfPublisher};
 use super::mapping::Inner;
@@ -146,10 +147,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
                 wanted: "true (without stamps no message has an age)".into(),
             });
         }
-        let lifespan = options
-            .lifespan
-            .map_or(0, |span| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1));
-        let mut ring = ring::take(&inner, me, process, lifespan)?;
+        let mut ring = ring::take(&inner, me, process, Terms::of(&options))?;
         let expected = options.period.map(|period| Arc::new(Expected::new(period)));
         ring.others.expect(expected.clone());
         let slots = core::ptr::from_ref(inner.slots(ring.index)?);

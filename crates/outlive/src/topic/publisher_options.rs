@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+/// Returns that span, or `None` for the longest: for ever.
+pub(super) fn limited(span: Duration) -> Option<Duration> {
+    (span != Duration::MAX).then_some(span)
+}
+
 /// Options for a publisher; [`Topic::publisher_with`](super::Topic::publisher_with) makes one with
 /// them. They begin with [`Publisher::options`](super::Publisher::options).
 ///
@@ -35,7 +40,7 @@ pub struct PublisherOptions {
 impl PublisherOptions {
     /// Sets how long a reliable subscriber may be in the way of a message, counted from the first
     /// call that found it there: then publishing goes on without it. [`Duration::ZERO`]: the
-    /// publisher never waits. Default: it waits for ever, as the topic's maker has
+    /// publisher never waits; [`Duration::MAX`], and the default: it waits for ever, as the topic's maker has
     /// [agreed to](super::TopicOptions::reliable).
     ///
     /// In the way are also messages that the subscriber has not taken, if there is no memory for
@@ -52,7 +57,7 @@ impl PublisherOptions {
     /// If the publisher's process dies before it has overwritten anything, the subscriber has lost
     /// nothing.
     pub fn max_blocking(mut self, span: Duration) -> PublisherOptions {
-        self.max_blocking = Some(span);
+        self.max_blocking = limited(span);
         self
     }
 
@@ -72,7 +77,8 @@ impl PublisherOptions {
     /// Sets how long a message of this publisher counts, by its header's stamp and the time of day:
     /// subscribers pass over an older one, count it as [expired](super::Subscriber::expired), and
     /// are not given it as history or [latest](super::Subscriber::latest). A subscriber may want
-    /// less ([`max_age`](super::SubscriberOptions::max_age)). Default: for ever.
+    /// less ([`max_age`](super::SubscriberOptions::max_age)). [`Duration::MAX`], and the default: for
+    /// ever.
     ///
     /// A topic without [stamps](super::TopicOptions::stamps) refuses it: making the publisher
     /// returns [`Error::OtherOptions`](crate::Error::OtherOptions). A message without a stamp of its
@@ -100,7 +106,7 @@ impl PublisherOptions {
     /// several publishers came one after the other, each before all of the last one's messages were
     /// overwritten, the shortest lifespan of those that had one counts for what they have left.
     pub fn lifespan(mut self, span: Duration) -> PublisherOptions {
-        self.lifespan = Some(span);
+        self.lifespan = limited(span);
         self
     }
 
@@ -108,8 +114,9 @@ impl PublisherOptions {
     /// is; what is set later wins.
     #[cfg(feature = "config")]
     pub fn profile(mut self, profile: &crate::config::Profile) -> PublisherOptions {
-        self.max_blocking = profile.max_blocking.or(self.max_blocking);
-        self.lifespan = profile.lifespan.or(self.lifespan);
+        self.max_blocking = profile.max_blocking.map_or(self.max_blocking, limited);
+        self.lifespan = profile.lifespan.map_or(self.lifespan, limited);
+        self.period = profile.publisher_period.or(self.period);
         self
     }
 }

@@ -10,7 +10,7 @@
 //! back (`hazard.rs`).
 
 use super::back_pressure;
-use super::durability;
+use super::durability::{self, Terms};
 use super::free_list::FreeList;
 use super::layout::RingWords;
 use super::mapping::Inner;
@@ -68,14 +68,14 @@ fn is_free(words: &RingWords, owner: u32, ends: &Ends) -> bool {
 /// whose publisher is dead already, or that another process is cleaning: that process is about to
 /// finish, or may have died, too.
 ///
-/// The publisher's messages count for `lifespan` nanoseconds; 0: for ever.
-pub(super) fn take(inner: &Inner, me: Me, process: TokenId, lifespan: u64) -> Result<Ring, Error> {
+/// The publisher's session tells `terms`.
+pub(super) fn take(inner: &Inner, me: Me, process: TokenId, terms: Terms) -> Result<Ring, Error> {
     let deadline = Deadline::after(LONGEST_CARE);
     loop {
         let ends = inner.ends();
         match take_best(inner, process, &ends)? {
             Taking::Taken(mut ring) => {
-                ring.begin_session(inner, lifespan);
+                ring.begin_session(inner, terms);
                 inner.note_publisher_change();
                 return Ok(*ring);
             }
@@ -286,12 +286,11 @@ impl Ring {
     }
 
     /// Begins a session: from here on the ring's messages are this publisher's.
-    fn begin_session(&mut self, inner: &Inner, lifespan: u64) {
+    fn begin_session(&mut self, inner: &Inner, terms: Terms) {
         let words = inner.ring(self.index);
-        let (number, word) =
-            durability::begin(inner, words, self.process, self.published, lifespan);
+        let (number, word) = durability::begin(inner, words, self.process, self.published, terms);
         (self.session, self.origin) =
-            (word, Origin::new(self.process.as_u32(), number, lifespan != 0));
+            (word, Origin::new(self.process.as_u32(), number, terms.lifespan != 0));
     }
 
     /// Gives up its oldest messages, one after the other, until `wanted` succeeds: never one that a

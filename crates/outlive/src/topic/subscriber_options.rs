@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::publisher_options::limited;
+
 use crate::durability::Durability;
 
 /// Options for a subscriber; [`Topic::subscriber_with`](super::Topic::subscriber_with) makes one
@@ -98,7 +100,7 @@ impl SubscriberOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn max_age(mut self, age: Duration) -> SubscriberOptions {
-        self.max_age = Some(age);
+        self.max_age = limited(age);
         self
     }
 
@@ -188,7 +190,10 @@ impl SubscriberOptions {
         self.keep_last = profile.keep_last.or(self.keep_last);
         self.period = profile.period.or(self.period);
         self.sessions = profile.sessions.unwrap_or(self.sessions);
-        self.max_age = profile.max_age.or(self.max_age);
+        self.max_age = profile.max_age.map_or(self.max_age, limited);
+        if let Some(keys) = &profile.keys {
+            self.keys.clone_from(keys);
+        }
         self.liveliness = profile.liveliness.or(self.liveliness);
         self
     }

@@ -57,10 +57,12 @@ impl<M: Payload + ?Sized> Topic<M> {
         segment: Segment,
         map: Map,
         registry: &'static Registry,
-        wait: WaitStrategy,
+        wait: Option<WaitStrategy>,
     ) -> Topic<M> {
         let inner = Inner::new(segment, map, registry);
-        inner.spin_wait.set(wait);
+        if let Some(wait) = wait {
+            inner.spin_wait.set(wait);
+        }
         let inner = Arc::new(inner);
         note_opened(registry.index, &inner);
         Topic { inner, _message: PhantomData }

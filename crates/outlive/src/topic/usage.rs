@@ -1,6 +1,8 @@
 //! A topic seen from outside: its publishers and subscribers, how far they are, and what the dead
 //! have left.
 
+use std::time::Duration;
+
 use super::layout::{Claim, State};
 use super::mapping::Inner;
 use super::{ring, ring_owner, subscriber_slot};
@@ -35,6 +37,8 @@ pub struct TopicUsage {
     pub mode: u32,
     /// Whether it offers reliable delivery.
     pub reliable: bool,
+    /// Whether publishers stamp headers that have no stamp.
+    pub stamps: bool,
     /// Bytes that the topic takes now.
     pub bytes: u64,
     /// The most bytes that it may take.
@@ -42,6 +46,9 @@ pub struct TopicUsage {
 }
 
 /// One publisher, or what a former one has left.
+///
+/// A publisher's period and how many of these it has missed are known to its process alone:
+/// [`Publisher::missed`](super::Publisher::missed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RingUsage {
@@ -57,9 +64,24 @@ pub struct RingUsage {
     pub bytes: u64,
     /// How often its publishers have stopped waiting for a reliable subscriber.
     pub stopped_waiting: u64,
+    /// The number of the publisher's session: which start of a publisher it is, counted for the
+    /// topic. `None`: it has none, or is about to begin it.
+    pub session: Option<u32>,
+    /// How long the publisher's messages count; `None`: for ever.
+    pub lifespan: Option<Duration>,
+    /// For how long the publisher waits for a reliable subscriber at most; `None`: for ever.
+    pub max_blocking: Option<Duration>,
+    /// How often the ring's publishers have
+    /// [asserted their liveliness](super::Publisher::assert_liveliness).
+    pub assertions: u32,
 }
 
 /// One subscriber.
+///
+/// What its process alone knows is not here: periods without a message
+/// ([`Subscriber::missed`](super::Subscriber::missed)), publishers' lapsed leases
+/// ([`Subscriber::lapses`](super::Subscriber::lapses)), and messages that had expired
+/// ([`Subscriber::expired`](super::Subscriber::expired)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriberUsage {
@@ -105,6 +127,7 @@ pub(crate) fn usage(
         durability: inner.durability(),
         mode: inner.mode,
         reliable: inner.offers_reliable(),
+        stamps: inner.has_stamps(),
         bytes: inner.bytes()?,
         max_bytes: inner.segment.header().max_bytes(),
         ..TopicUsage::default()
@@ -124,14 +147,19 @@ pub(crate) fn usage(
             bytes += block.capacity;
         })?;
         let stopped_waiting = words.marked.load(Ordering::Relaxed);
-        let publisher = ring_owner::publisher(words.owner.load(Ordering::Acquire)).map(holder);
+        let publisher = ring_owner::publisher(words.owner.load(Ordering::Acquire));
+        let (lifespan, max_blocking) = publisher.map_or((None, None), |_| words.terms());
         usage.rings.push(RingUsage {
-            publisher,
+            publisher: publisher.map(holder),
             published,
             kept: kept as u32,
             objects,
             bytes,
             stopped_waiting,
+            session: publisher.and_then(|id| words.session_of(id)),
+            lifespan,
+            max_blocking,
+            assertions: words.asserted.load(Ordering::Relaxed),
         });
     }
     for words in inner.subscriber_slots() {

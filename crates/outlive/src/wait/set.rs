@@ -128,7 +128,7 @@ impl WaitSet {
             source_list: SourceList::new(),
             sections: None,
             refused_at: None,
-            spin_wait: SpinWait::new(),
+            spin_wait: domain.registry().spin_wait(),
             next: 0,
             found: VecDeque::new(),
             descriptor: None,

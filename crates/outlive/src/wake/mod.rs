@@ -10,6 +10,7 @@
 //!
 //! doc/protocols/token.md and doc/protocols/event_count.md have the arguments.
 
+mod default_strategy;
 mod error;
 mod event_count;
 mod readiness;

@@ -65,6 +65,12 @@ impl SpinWait {
         self.wait.store(wait as u32, StdOrdering::Relaxed);
     }
 
+    /// Returns whether that is the strategy.
+    #[cfg(test)]
+    pub(crate) fn is(&self, wait: WaitStrategy) -> bool {
+        self.wait.load(StdOrdering::Relaxed) == wait as u32
+    }
+
     /// Spins until `done` returns true. Returns false if it did not: then sleep.
     #[cold]
     pub(crate) fn spin(&self, mut done: impl FnMut() -> bool) -> bool {

@@ -18,6 +18,7 @@ use crate::duration;
 use crate::exit::Failure;
 use crate::framing::{FramingArgs, Splitter};
 use crate::output;
+use crate::verbs::attributes::AttributeArgs;
 
 /// Put jobs into a job queue: those named, or one for each line of standard input
 ///
@@ -41,6 +42,8 @@ pub struct PutArgs {
     /// Give up with exit code 5 when the queue has been full for this time [default: wait for ever]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    attributes: AttributeArgs,
 }
 
 /// What was put.
@@ -52,7 +55,7 @@ struct Put {
 
 /// Runs the verb.
 pub fn run(args: &PutArgs, common: &Common) -> Result<(), Failure> {
-    let domain = common.domain.open()?;
+    let domain = args.attributes.on(common.domain.open()?);
     let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
     let mut put = Put::default();
     let result = if args.jobs.is_empty() {

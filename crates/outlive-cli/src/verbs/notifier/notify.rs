@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output;
+use crate::verbs::attributes::AttributeArgs;
 
 /// Notify all listeners
 ///
@@ -22,6 +23,8 @@ pub struct NotifyArgs {
     /// The numbers, 0 to 63
     #[arg(required = true, value_name = "NUMBER", value_parser = number)]
     numbers: Vec<u32>,
+    #[command(flatten)]
+    attributes: AttributeArgs,
 }
 
 /// Reads a notice's number.
@@ -39,7 +42,7 @@ struct Told {
 
 /// Runs it.
 pub fn run(args: &NotifyArgs, common: &Common) -> Result<(), Failure> {
-    let domain = common.domain.open()?;
+    let domain = args.attributes.on(common.domain.open()?);
     let notifier = match common.domain.no_create {
         true => Notifier::open(&domain, &args.name)?,
         false => Notifier::open_or_create(&domain, &args.name)?,

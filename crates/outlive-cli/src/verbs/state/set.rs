@@ -16,6 +16,7 @@ use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::size;
+use crate::verbs::attributes::AttributeArgs;
 use crate::verbs::role;
 
 /// Set the value
@@ -49,6 +50,8 @@ pub struct SetArgs {
     /// Wait this long for another writer to leave or to end [default: 1s]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    attributes: AttributeArgs,
 }
 
 /// What was set, with --json.
@@ -64,7 +67,7 @@ const USUAL_SIZE: u64 = 4096;
 
 /// Runs it.
 pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
-    let domain = common.domain.open()?;
+    let domain = args.attributes.on(common.domain.open()?);
     let value = match &args.value {
         Some(value) => value.as_bytes().to_vec(),
         None => {
