@@ -7,10 +7,13 @@
 
 mod holder;
 mod role;
+mod stand_by;
 mod transfer;
 mod word;
 
 pub use holder::Holder;
 pub(crate) use role::{HeldRole, Role, RoleState, RoleWords, Standing, unless_taken};
+pub(crate) use stand_by::HasRole;
+pub use stand_by::StandBy;
 pub use transfer::{RecvError, SendError};
 pub(crate) use word::{Claimed, DIED, Heed, Unclaimed, Word};

@@ -365,6 +365,11 @@ impl Role<'_> {
         }
     }
 
+    /// Returns the value of `holder`, to sleep on.
+    pub(super) fn word(self) -> u32 {
+        self.holder.load(Ordering::Acquire)
+    }
+
     /// Returns the holder, dead or alive.
     pub(crate) fn holder(self) -> Option<TokenId> {
         TokenId::from_word(self.holder.load(Ordering::Acquire))

@@ -10,7 +10,7 @@ use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::{Resident, Segment};
 use crate::sys::resident::Residency;
-use crate::wake::{RungEventCount, SpinWait};
+use crate::wake::{EventCount, RungEventCount, SpinWait};
 use crate::{Deadline, Error, SendError, WaitStrategy};
 
 /// In tags: the number that stands for no region, but for objects of another layer.
@@ -55,6 +55,11 @@ impl Queue {
     /// Returns the eventcount that clients notify, for wait sets.
     pub(crate) fn messages(&self) -> &RungEventCount {
         &self.inner.ring.head().messages
+    }
+
+    /// Returns the eventcount that a thread notifies that frees memory, for wait sets.
+    pub(crate) fn room(&self) -> &EventCount {
+        &self.inner.ring.head().room
     }
 
     /// Checks that a process serves that can be asked.

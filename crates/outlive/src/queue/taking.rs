@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Queue;
 use super::handles::Receiver;
-use crate::claim::{Holder, unless_taken};
+use super::{Inner, Queue};
+use crate::claim::{HasRole, Holder, Role, StandBy, unless_taken};
 use crate::{Deadline, Error, Payload};
 
 impl<M: Payload + ?Sized> Queue<M> {
@@ -105,8 +105,20 @@ impl<M: Payload + ?Sized> Queue<M> {
         role.wait_to_take(path, deadline, || self.receiver_by(deadline))
     }
 
+    /// Returns what a wait set waits for that stands by: it is ready while no process receives.
+    #[must_use]
+    pub fn stand_by(&self) -> StandBy {
+        StandBy::of_role(Arc::clone(&self.inner))
+    }
+
     /// Returns the process that receives, dead or alive.
     pub fn current_receiver(&self) -> Option<Holder> {
         self.inner.role().holder().map(|token| Holder::of(self.inner.registry, token))
+    }
+}
+
+impl HasRole for Arc<Inner> {
+    fn role(&self) -> Role<'_> {
+        Inner::role(self)
     }
 }

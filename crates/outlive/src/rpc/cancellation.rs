@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::time::Duration;
 
-use super::call::{Ready, State};
+use super::call::{CallWords, Ready, State};
 use super::layout::ServiceFile;
 use super::request::{RawRequest, Request};
 use super::stream::Stream;
@@ -179,10 +179,15 @@ impl Cancellation {
         self.service.queue.registry()
     }
 
-    fn space(&self) -> Option<&EventCount> {
+    /// Returns the call's words, if it is not answered.
+    pub(super) fn words(&self) -> Option<&CallWords> {
         // If it is answered, the slot may be another call's.
         let answered = self.answered.load(StdOrdering::Relaxed);
-        self.service.call(self.slot).ok().filter(|_| !answered).map(|call| &call.words.space)
+        self.service.call(self.slot).ok().filter(|_| !answered).map(|call| call.words)
+    }
+
+    fn space(&self) -> Option<&EventCount> {
+        self.words().map(|words| &words.space)
     }
 }
 

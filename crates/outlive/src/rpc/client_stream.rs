@@ -25,6 +25,7 @@ use super::client_call::Call;
 use super::client_wait::Next;
 use super::error::CallError;
 use super::layout::{INLINE_REQUEST, RING};
+use super::readiness::PartRoom;
 use super::reply::Reply;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
@@ -392,6 +393,15 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     #[doc(hidden)]
     pub unsafe fn call_mut(&mut self) -> &mut Call<'c, R> {
         &mut self.call
+    }
+
+    /// Returns what says that there is room for another part; `None` when there is already.
+    pub(crate) fn room_readiness(&self) -> Result<Option<PartRoom>, CallError> {
+        Ok((!self.has_room()?).then(|| PartRoom::new(self.call.readiness(), self.sent)))
+    }
+
+    pub(crate) fn client(&self) -> &'c Client<Q, R> {
+        self.client
     }
 
     /// Returns whether fewer than eight parts lie there.

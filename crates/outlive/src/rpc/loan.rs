@@ -314,6 +314,20 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestLoan<'c, Q, R> {
     }
 }
 
+impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestLoan<'c, Q, R> {
+    pub(crate) fn client(&self) -> &'c Client<Q, R> {
+        self.client
+    }
+
+    /// Returns the call of this loan with what it borrows from.
+    pub(crate) fn hand_on(self, call: Call<'c, R>) -> Call<'c, R> {
+        match self.keep {
+            Some(keep) => call.keeping(keep),
+            None => call,
+        }
+    }
+}
+
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Deref for RequestLoan<'_, Q, R> {
     type Target = Q;
 

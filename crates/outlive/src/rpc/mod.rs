@@ -23,6 +23,7 @@
 
 mod accept;
 mod asked;
+mod begin_readiness;
 mod call;
 mod cancellation;
 mod client;
@@ -47,6 +48,7 @@ mod resident;
 mod server;
 mod service;
 mod stream;
+mod stream_readiness;
 mod turns;
 mod usage;
 

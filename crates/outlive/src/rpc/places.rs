@@ -27,7 +27,7 @@ use crate::claim::{HeldRole, Role, RoleState, Standing, unless_taken};
 use crate::liveness::{Me, TokenId};
 use crate::shim::Ordering;
 use crate::sys::clock::monotonic_nanos;
-use crate::sys::futex::{self, Watch};
+use crate::sys::futex;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error, RecvError, SendError};
@@ -330,10 +330,9 @@ impl ServiceFile {
         let registry = self.queue.registry();
         let me = registry.me()?;
         let relay = WakeRelay::begin(me.list());
-        let serving = &self.head().serving;
         loop {
-            // Acquire pairs with a server that leaves: that it has left is seen below.
-            let left = Watch { word: serving, expected: serving.load(Ordering::Acquire) };
+            // That a server has left by now is seen below.
+            let left = self.serving();
             let living = |place: Role<'_>| match place.standing().state {
                 RoleState::Living(owner) => Some(owner),
                 RoleState::Nobody | RoleState::Dead => None,

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
-use super::call::{CallWords, Claim, Ready, State, next};
-use super::layout::ServiceFile;
+use super::call::{After, CallWords, Claim, Ready, State, next};
+use super::layout::{RING, ServiceFile};
 use super::places::Others;
 use crate::liveness::{Registry, TokenId};
 use crate::shim::{AtomicU32, Ordering};
@@ -60,19 +60,16 @@ impl CallReadiness {
     }
 }
 
-impl Waited for CallReadiness {
-    fn look(&self) -> SourceState {
+impl CallReadiness {
+    /// Looks whether `is_there` finds something, and else what the call waits behind.
+    fn look_for(&self, what: Readiness, is_there: impl FnOnce(&CallWords) -> bool) -> SourceState {
         let Some(words) = self.words() else { return SourceState::Waiting };
         // The claim first: a server that reads dead here had written all of its replies by then.
         let seen = words.claim();
         let server = self.service.server();
         let owner = seen.owner().filter(|&owner| self.registry().is_alive(owner));
-        let ready = words.ready();
-        // Acquire as in stream.rs; of another call: no reply of this one has been taken.
-        let taken = Ready(words.taken.load(Ordering::Acquire));
-        let taken = if taken.number() == self.number { taken.count() } else { 0 };
-        if ready.number() == self.number && (ready.beyond(taken) > 0 || ready.is_end()) {
-            return SourceState::Ready(Readiness::Readable);
+        if is_there(words) {
+            return SourceState::Ready(what);
         }
         if !self.is_begun(seen) {
             return match server {
@@ -94,6 +91,18 @@ impl Waited for CallReadiness {
             // Set by a sweep, or by a dead server: a try tells which.
             _ => SourceState::Ready(Readiness::Ended),
         }
+    }
+}
+
+impl Waited for CallReadiness {
+    fn look(&self) -> SourceState {
+        self.look_for(Readiness::Readable, |words| {
+            let ready = words.ready();
+            // Acquire as in stream.rs; of another call: no reply of this one has been taken.
+            let taken = Ready(words.taken.load(Ordering::Acquire));
+            let taken = if taken.number() == self.number { taken.count() } else { 0 };
+            ready.number() == self.number && (ready.beyond(taken) > 0 || ready.is_end())
+        })
     }
 
     fn owners(&self, into: &mut Vec<TokenId>) {
@@ -131,6 +140,55 @@ impl Waited for CallReadiness {
 
     fn woken(&self, prepared: &PreparedWait) {
         prepared.asked.into_iter().for_each(|asked| self.service.queue.server_role().woken(asked));
+    }
+}
+
+/// A call of several parts, as a task sees it that sends them: is there room for the next one? It
+/// sleeps on the same as one that waits for a reply.
+pub(crate) struct PartRoom {
+    call: CallReadiness,
+    sent: u32,
+}
+
+impl PartRoom {
+    pub(super) fn new(call: CallReadiness, sent: u32) -> PartRoom {
+        PartRoom { call, sent }
+    }
+
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.call.registry()
+    }
+}
+
+impl Waited for PartRoom {
+    fn look(&self) -> SourceState {
+        let number = self.call.number;
+        self.call.look_for(Readiness::Writable, |words| {
+            let ready = words.ready();
+            let is_answered = ready.number() == number && ready.is_end();
+            let sent = Ready::new(number, self.sent, After::More);
+            is_answered || sent.beyond(words.parts_taken(number)) < RING
+        })
+    }
+
+    fn owners(&self, into: &mut Vec<TokenId>) {
+        self.call.owners(into);
+    }
+
+    fn event_count(&self) -> Option<&EventCount> {
+        self.call.event_count()
+    }
+
+    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        self.call.add_words(prepared, words);
+    }
+
+    fn needs_recheck(&self, prepared: &PreparedWait) -> bool {
+        self.call.needs_recheck(prepared)
+    }
+
+    fn woken(&self, prepared: &PreparedWait) {
+        self.call.woken(prepared);
     }
 }
 

@@ -7,9 +7,10 @@
 
 use std::time::Duration;
 
-use super::call::{After, Claim, Ready};
+use super::call::{After, CallWords, Claim, Ready};
 use super::layout::RING;
 use super::request::Request;
+use crate::liveness::TokenId;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
@@ -28,7 +29,7 @@ use crate::{Deadline, Error, Payload, SendError};
 #[must_use = "a stream that is dropped is cut off"]
 pub struct Stream<Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     pub(super) request: Request<Q, R>,
-    written: u32,
+    pub(super) written: u32,
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
@@ -126,19 +127,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
     }
 
     fn has_space(&self) -> Result<bool, SendError> {
-        let call = self.request.raw.call()?;
-        if call.words.claim() != Claim::taken(self.request.raw.number, self.request.raw.process) {
-            return Err(SendError::Cancelled);
-        }
-        // Acquire pairs with the client's store: it has read the reply there. Of another call: it
-        // has taken none of this one yet.
-        let taken = Ready(call.words.taken.load(Ordering::Acquire));
-        let is_ours = taken.number() == self.request.raw.number;
-        if is_ours && taken.is_end() {
-            return Err(SendError::Cancelled);
-        }
-        let count = if is_ours { taken.count() } else { 0 };
-        Ok(Ready::new(0, self.written, After::More).beyond(count) < RING)
+        let raw = &self.request.raw;
+        has_space(raw.call()?.words, raw.number, raw.process, self.written)
     }
 
     #[cold]
@@ -181,6 +171,28 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
             out_of_time = deadline.has_passed();
         }
     }
+}
+
+/// Returns whether there is room for the reply of that number `written` to a call that the process has
+/// taken; fails if the client wants none any more.
+pub(super) fn has_space(
+    words: &CallWords,
+    call: u64,
+    process: TokenId,
+    written: u32,
+) -> Result<bool, SendError> {
+    if words.claim() != Claim::taken(call, process) {
+        return Err(SendError::Cancelled);
+    }
+    // Acquire pairs with the client's store: it has read the reply there. Of another call: it has
+    // taken none of this one yet.
+    let taken = Ready(words.taken.load(Ordering::Acquire));
+    let is_ours = taken.number() == call;
+    if is_ours && taken.is_end() {
+        return Err(SendError::Cancelled);
+    }
+    let count = if is_ours { taken.count() } else { 0 };
+    Ok(Ready::new(0, written, After::More).beyond(count) < RING)
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Stream<Q, R> {

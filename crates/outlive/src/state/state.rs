@@ -9,7 +9,7 @@ use super::inner::Inner;
 use super::wait::{Change, Told};
 use super::watch::{Followed, Watch};
 use super::write::RawWriter;
-use crate::claim::{Holder, unless_taken};
+use crate::claim::{HasRole, Holder, Role, StandBy, unless_taken};
 use crate::shim::Ordering;
 use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 
@@ -216,6 +216,12 @@ impl<M: Payload + ?Sized> State<M> {
         self.inner.role().wait_to_take(path, deadline, || self.writer_by(deadline))
     }
 
+    /// Returns what a wait set waits for that stands by: it is ready while no process writes.
+    #[must_use]
+    pub fn stand_by(&self) -> StandBy {
+        StandBy::of_role(Arc::clone(&self.inner))
+    }
+
     /// Waits until the value has another version than this one, or its writer is dead.
     ///
     /// While no writer lives, and none died, it waits for a writer to come and set a value.
@@ -402,5 +408,11 @@ impl<M: Payload + ?Sized> Writer<M> {
             return Err(SendError::OtherLength { len, wanted });
         }
         self.raw.set(bytes)
+    }
+}
+
+impl HasRole for Arc<Inner> {
+    fn role(&self) -> Role<'_> {
+        Inner::role(self)
     }
 }

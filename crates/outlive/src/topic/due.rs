@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::Error;
+use crate::liveness::Registry;
 use crate::sys::clock::{self, Deadline};
 use crate::wake::{Readiness, Source, SourceState, Waited, Watched};
 
@@ -119,19 +120,31 @@ impl Expected {
 /// It is ready from the end of a period until a message is published, or until
 /// [`Due::take`]. It belongs to this process alone; clones are the same.
 #[derive(Clone)]
-pub struct Due(pub(super) Option<Arc<Expected>>);
+pub struct Due {
+    expected: Option<Arc<Expected>>,
+    registry: &'static Registry,
+}
 
 impl Due {
+    pub(super) fn new(expected: Option<Arc<Expected>>, registry: &'static Registry) -> Due {
+        Due { expected, registry }
+    }
+
+    /// Returns the registry whose reactor waits for a task.
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.registry
+    }
+
     /// Returns how many periods have passed without a message since the last message, or the last
     /// call. After that it is not ready before the next period's end.
     pub fn take(&self) -> u64 {
-        self.0.as_ref().map_or(0, |expected| expected.take())
+        self.expected.as_ref().map_or(0, |expected| expected.take())
     }
 }
 
 impl Waited for Due {
     fn look(&self) -> SourceState {
-        self.0.as_ref().map_or(SourceState::Waiting, |expected| expected.look())
+        self.expected.as_ref().map_or(SourceState::Waiting, |expected| expected.look())
     }
 }
 

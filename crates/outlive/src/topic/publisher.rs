@@ -363,7 +363,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     /// ```
     #[must_use]
     pub fn due(&self) -> Due {
-        Due(self.expected.clone())
+        Due::new(self.expected.clone(), self.inner.registry)
     }
 
     /// Says that this publisher is there, although it has nothing to publish: to subscribers that

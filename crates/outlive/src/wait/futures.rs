@@ -1,5 +1,5 @@
 //! Futures, for any executor: each thing that a set can wait for can be awaited. Only this file of
-//! the layer knows each kind by name.
+//! the layer, and rpc_futures.rs for services, know each kind by name.
 //!
 //! Each future looks; if it finds nothing, it registers with the reactor, which looks again by
 //! itself and wakes the task once. A future that is dropped before that leaves the list and has
@@ -16,27 +16,31 @@ use super::timer::Timer;
 use crate::liveness::Registry;
 use crate::node::{DomainContents, DomainWatch};
 use crate::notify::{Listener, Notices};
-use crate::queue::Receiver;
-use crate::rpc::{Call, CallError, ClientEvent, ClientWatch, Reply, Request, Server};
-use crate::state::{Change, Watch};
+use crate::queue::{Queue, Receiver};
+use crate::state::{Change, State, Watch, Writer};
 use crate::sync::{Event, Latch};
-use crate::topic::{Participants, Presence, Publishable, Published, Publisher, Sample, Subscriber};
+use crate::topic::{
+    Due, Participants, Presence, Publishable, Published, Publisher, Sample, Subscriber,
+};
 use crate::wake::{Source, SourceState, Waited};
 use crate::{Error, Payload, Peer, RecvError, WaitError};
 
 /// Ready when one of some sources is.
-struct UntilReady {
+pub(super) struct UntilReady {
     registry: &'static Registry,
     sources: Vec<Arc<dyn Waited>>,
     registration: Option<Registration>,
 }
 
 impl UntilReady {
-    fn of(registry: &'static Registry, sources: Vec<Arc<dyn Waited>>) -> UntilReady {
+    pub(super) fn of(registry: &'static Registry, sources: Vec<Arc<dyn Waited>>) -> UntilReady {
         UntilReady { registry, sources, registration: None }
     }
 
-    fn of_one(source: &impl Source, registry: &'static Registry) -> Result<UntilReady, Error> {
+    pub(super) fn of_one(
+        source: &impl Source,
+        registry: &'static Registry,
+    ) -> Result<UntilReady, Error> {
         Ok(UntilReady::of(registry, vec![source.watched()?.waited]))
     }
 }
@@ -165,70 +169,34 @@ impl Latch {
 }
 
 /// Waits until an event or a latch is worth another try.
-async fn opened(source: &impl Source) -> Result<(), WaitError> {
-    let watched = source.watched().map_err(WaitError::System)?;
+pub(super) async fn opened(source: &impl Source) -> Result<(), WaitError> {
+    worth_a_try(source).await.map_err(WaitError::System)
+}
+
+/// Waits until a source that knows its registry is worth another try.
+pub(super) async fn worth_a_try(source: &impl Source) -> Result<(), Error> {
+    let watched = source.watched()?;
     match watched.registry {
-        Some(registry) => {
-            UntilReady::of(registry, vec![watched.waited]).await.map_err(WaitError::System)
-        }
+        Some(registry) => UntilReady::of(registry, vec![watched.waited]).await,
         None => Ok(()),
     }
 }
 
-impl<Q: Payload + ?Sized, R: Payload + ?Sized> Server<Q, R> {
-    /// Receives a request like [`Server::next`], for `async`: see
-    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
-    ///
-    /// # Errors
-    /// As [`Server::next`]; [`RecvError::System`](crate::RecvError::System) also when no thread can
-    /// be started.
-    ///
-    /// # If a process dies
-    /// As with [`Server::next`].
-    pub async fn next_async(&mut self) -> Result<Request<Q, R>, crate::RecvError> {
-        loop {
-            if let Some(request) = self.try_next()? {
-                return Ok(request);
-            }
-            UntilReady::of_one(self, self.readiness().registry())?.await?;
-        }
-    }
-}
-
-impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
-    /// Waits like [`Request::wait_cancelled`], for `async`: see
-    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). Beside the work on a request,
-    /// it ends that work when no client wants it any more.
-    ///
-    /// # Errors
-    /// As [`Request::wait_cancelled`], also when no thread can be started.
-    ///
-    /// # If a process dies
-    /// As with [`Request::wait_cancelled`].
-    pub async fn wait_cancelled_async(&self) -> Result<(), WaitError> {
-        while !self.is_cancelled() {
-            opened(self).await?;
-        }
-        Ok(())
-    }
-}
-
-impl<R: Payload + ?Sized> Call<'_, R> {
-    /// Receives a reply like [`Call::next`], for `async`: see
-    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). A future that is dropped
-    /// before it is ready has taken nothing, and the call goes on.
+impl<M: Payload + ?Sized> Queue<M> {
+    /// Makes this process the receiver like [`Queue::wait_to_receive`], for `async`: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). A future that is dropped before
+    /// it is ready has taken nothing, and stands by no more.
     ///
     /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-async-{}", std::process::id()));
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-stand-by-async-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
     /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    /// let service = outlive::rpc::Service::<[u8], [u8]>::open_or_create(&domain, "double")?;
-    /// let mut server = service.server()?;
-    /// std::thread::spawn(move || server.next().unwrap().reply(b"4"));
-    /// let client = service.client()?;
+    /// let queue = outlive::queue::Queue::<[u8]>::open_or_create(&domain, "log")?;
+    /// let receiver = queue.receiver()?;                   // in another process, as a rule
+    /// std::thread::spawn(move || drop(receiver));
     /// # runtime.block_on(async {
-    /// let mut call = client.begin(b"2")?;
-    /// assert_eq!(*call.next_async().await?.unwrap(), *b"4");
+    /// let mut next = queue.wait_to_receive_async().await?;
+    /// assert!(next.try_recv()?.is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # std::fs::remove_dir_all(&folder).ok();
@@ -236,29 +204,71 @@ impl<R: Payload + ?Sized> Call<'_, R> {
     /// ```
     ///
     /// # Errors
-    /// As [`Call::next`]; [`CallError::System`] also when no thread can be started.
+    /// The errors of [`Queue::wait_to_receive`], also when no thread can be started.
     ///
     /// # If a process dies
-    /// As with [`Call::next`].
-    pub async fn next_async(&mut self) -> Result<Option<Reply<R>>, CallError> {
+    /// The same as with [`Queue::wait_to_receive`].
+    pub async fn wait_to_receive_async(&self) -> Result<Receiver<M>, Error> {
         loop {
-            if let Poll::Ready(found) = self.try_next()? {
-                return Ok(found);
+            if let Some(receiver) = self.try_wait_to_receive()? {
+                return Ok(receiver);
             }
-            UntilReady::of_one(self, self.readiness().registry())?.await?;
+            worth_a_try(&self.stand_by()).await?;
         }
     }
+}
 
-    /// Waits for the reply like [`Call::wait`], for `async`: see [`Call::next_async`]. A future that
-    /// is dropped before it is ready cancels the call.
+impl<M: Payload + ?Sized> State<M> {
+    /// Makes this process the writer like [`State::wait_to_write`], for `async`: see
+    /// [`Queue::wait_to_receive_async`].
     ///
     /// # Errors
-    /// As [`Call::wait`]; [`CallError::System`] also when no thread can be started.
+    /// The errors of [`State::wait_to_write`], also when no thread can be started.
     ///
     /// # If a process dies
-    /// As with [`Call::wait`].
-    pub async fn wait_async(mut self) -> Result<Reply<R>, CallError> {
-        self.next_async().await?.ok_or(CallError::Dropped)
+    /// The same as with [`State::wait_to_write`].
+    pub async fn wait_to_write_async(&self) -> Result<Writer<M>, Error> {
+        loop {
+            if let Some(writer) = self.try_wait_to_write()? {
+                return Ok(writer);
+            }
+            worth_a_try(&self.stand_by()).await?;
+        }
+    }
+}
+
+impl Due {
+    /// Waits until the publisher has published nothing for its period, for `async`, and returns how
+    /// many periods have passed, as [`Due::take`] does. Never ready for a publisher without a period.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-due-async-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// use outlive::topic::{Publisher, Topic};
+    /// use std::time::Duration;
+    /// let topic = Topic::<u64>::open_or_create(&domain, "steps")?;
+    /// let often = Publisher::options().period(Duration::from_millis(2));
+    /// let publisher = topic.publisher_with(often)?;
+    /// # runtime.block_on(async {
+    /// assert!(publisher.due().wait_async().await? >= 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`WaitError::System`].
+    pub async fn wait_async(&self) -> Result<u64, WaitError> {
+        loop {
+            let periods = self.take();
+            if periods > 0 {
+                return Ok(periods);
+            }
+            let until = UntilReady::of_one(self, self.registry()).map_err(WaitError::System)?;
+            until.await.map_err(WaitError::System)?;
+        }
     }
 }
 
@@ -347,25 +357,6 @@ impl DomainWatch {
         loop {
             if let Some(now) = self.try_changed()? {
                 return Ok(now);
-            }
-            UntilReady::of_one(self, self.registry())?.await?;
-        }
-    }
-}
-
-impl ClientWatch {
-    /// Waits like [`ClientWatch::next`], for `async`: see
-    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
-    ///
-    /// # Errors
-    /// The errors of [`ClientWatch::next`], also when no thread can be started.
-    ///
-    /// # If a process dies
-    /// The same as with [`ClientWatch::next`].
-    pub async fn next_async(&mut self) -> Result<ClientEvent, Error> {
-        loop {
-            if let Some(event) = self.try_next()? {
-                return Ok(event);
             }
             UntilReady::of_one(self, self.registry())?.await?;
         }

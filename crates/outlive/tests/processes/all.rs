@@ -87,6 +87,7 @@ mod rpc_failures;
 mod rpc_in_place;
 mod rpc_parts;
 mod rpc_servers;
+mod rpc_tasks;
 mod rpc_values;
 mod runner;
 mod rw_lock;
@@ -197,6 +198,7 @@ const ALL: &[&[runner::Check]] = &[
     rpc_in_place::CHECKS,
     rpc_parts::CHECKS,
     rpc_servers::CHECKS,
+    rpc_tasks::CHECKS,
     rpc_values::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,

@@ -4,6 +4,8 @@ use std::fs;
 
 use crate::child::wait_until;
 
+const LOCK_PI2: i32 = 13;
+
 /// Waits until the main thread of that process is asleep on a futex.
 pub fn wait_asleep(pid: i32) {
     wait_thread_asleep(pid, pid);
@@ -15,6 +17,16 @@ pub fn wait_thread_asleep(pid: i32, tid: i32) {
 }
 
 fn is_asleep(pid: i32, tid: i32) -> bool {
+    match sleeping_call(pid, tid) {
+        (Some(libc::SYS_futex_waitv), _) => true,
+        // A call that wakes is no sleep, though a tracer may have stopped the thread in it.
+        (Some(libc::SYS_futex), operation) => operation.is_some_and(is_sleep),
+        _ => false,
+    }
+}
+
+/// The system call that the thread sleeps in, and its second argument: of a futex call the operation.
+fn sleeping_call(pid: i32, tid: i32) -> (Option<libc::c_long>, Option<i32>) {
     let path = format!("/proc/{pid}/task/{tid}/syscall");
     let call = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut words = call.split_whitespace();
@@ -22,17 +34,33 @@ fn is_asleep(pid: i32, tid: i32) -> bool {
     let number = words.next().and_then(|number| number.parse::<libc::c_long>().ok());
     let operation = words.nth(1).and_then(|word| word.strip_prefix("0x"));
     let operation = operation.and_then(|word| i64::from_str_radix(word, 16).ok());
-    match number {
-        Some(libc::SYS_futex_waitv) => true,
-        // A call that wakes is no sleep, though a tracer may have stopped the thread in it.
-        Some(libc::SYS_futex) => operation.is_some_and(|operation| is_sleep(operation as i32)),
+    (number, operation.map(|operation| operation as i32))
+}
+
+/// Returns whether the main thread of that process sleeps in the queue of a mutex with priority
+/// inheritance.
+pub fn queues_for_pi_mutex(pid: i32) -> bool {
+    match sleeping_call(pid, pid) {
+        (Some(libc::SYS_futex), Some(operation)) => {
+            matches!(operation & libc::FUTEX_CMD_MASK, libc::FUTEX_LOCK_PI | LOCK_PI2)
+        }
         _ => false,
     }
 }
 
+/// Waits until the main threads of these processes sleep on futexes, none of them in the queue of a
+/// mutex with priority inheritance. Two looks find so: before the first, one may have woken another.
+pub fn wait_all_asleep_outside(pids: &[i32]) {
+    let mut looks = 0;
+    wait_until("all sleep, and none for a mutex", || {
+        let asleep = pids.iter().all(|&pid| is_asleep(pid, pid) && !queues_for_pi_mutex(pid));
+        looks = if asleep { looks + 1 } else { 0 };
+        looks == 2
+    });
+}
+
 /// Returns whether a call of `futex` with that operation sleeps on its word.
 pub fn is_sleep(operation: i32) -> bool {
-    const LOCK_PI2: i32 = 13;
     let sleeping = [
         libc::FUTEX_WAIT,
         libc::FUTEX_WAIT_BITSET,

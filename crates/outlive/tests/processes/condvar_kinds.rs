@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use outlive::Domain;
 use outlive::sync::{AcquireError, CeilingMutex, Condvar, LockError, Mutex, PiMutex};
 
-use crate::asleep::{sleeps_of, wait_asleep};
+use crate::asleep::{queues_for_pi_mutex, sleeps_of, wait_all_asleep_outside, wait_asleep};
 use crate::board::Board;
-use crate::child::Child;
+use crate::child::{Child, wait_until};
 use crate::realtime::{HIGH, LOW, MIDDLE, become_fifo, own_schedule, skip_without_right};
 use crate::runner::World;
 
@@ -518,12 +518,15 @@ fn the_first_conditions_next_waiter_is_told_too(world: &World) {
     assert_eq!(domain.stats().rescues, 0);
 }
 
+/// A woken waiter wakes the next one before it locks: if it died there, that one would go on in its
+/// place. So two are awake, and the first one to get the mutex uses the notification. With the mutex
+/// held meanwhile, both queue for it, and the kernel hands it to the more urgent one.
 fn the_most_urgent_waiter_is_woken_first(world: &World) {
     skip_without_right(world);
     let domain = world.domain();
     let (valve, changed) = opened(&domain);
     let board = Board::new();
-    let children: Vec<Child> = [LOW, HIGH, MIDDLE]
+    let mut waiting: Vec<(i32, Child)> = [LOW, HIGH, MIDDLE]
         .into_iter()
         .map(|priority| {
             let child = Child::start(|| {
@@ -534,14 +537,22 @@ fn the_most_urgent_waiter_is_woken_first(world: &World) {
                 drop(guard);
             });
             wait_asleep(child.pid());
-            child
+            (priority, child)
         })
         .collect();
-    for n in 1..=3 {
+    for urgent in [HIGH, MIDDLE, LOW] {
+        // The waiter that was woken in vain sleeps again: before that, `notify_one` would wake a less
+        // urgent one that sleeps.
+        let pids: Vec<i32> = waiting.iter().map(|(_, child)| child.pid()).collect();
+        wait_all_asleep_outside(&pids);
+        let at = waiting.iter().position(|(priority, _)| *priority == urgent).expect("waits");
+        let (_, child) = waiting.remove(at);
+        let guard = valve.lock().expect("free");
         changed.notify_one();
-        board.reach(0, n);
+        wait_until("the most urgent one is woken", || queues_for_pi_mutex(child.pid()));
+        drop(guard);
+        child.finish();
     }
-    children.into_iter().for_each(Child::finish);
     assert_eq!([1, 2, 3].map(|at| board.get(at)), [HIGH, MIDDLE, LOW].map(|one| one as u64));
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use outlive::queue::Queue;
 use outlive::rpc::Service;
+use outlive::state::State;
+use outlive::wait::{Readiness, WaitSet};
 use outlive::{Deadline, Domain, Error};
 
 use crate::asleep::wait_asleep;
@@ -19,6 +21,10 @@ crate::checks!(
     receivers_take_over_one_after_the_other,
     a_stopped_server_stays_the_server,
     a_standby_that_is_killed_holds_up_no_other,
+    tasks_take_over_one_after_the_other: 60,
+    tasks_stand_by_for_a_place_of_several: 60,
+    tasks_stand_by_as_receivers_and_writers,
+    a_wait_set_tells_that_a_role_is_free,
 );
 
 /// How many processes stand by.
@@ -140,4 +146,149 @@ fn a_standby_that_is_killed_holds_up_no_other(world: &World) {
     drop(server);
     wait_until("the other takes over", || board.get(1) == 1);
     assert_eq!(board.get(0), 0);
+}
+
+/// Serves as a task once it can, echoes, and ends with the process. A second task of the process shows
+/// that the first one blocks no thread.
+fn stand_by_as_task(domain: &Domain, board: &'static Board, who: usize) -> Child {
+    let domain = domain.clone();
+    Child::start(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("built").block_on(async {
+            let task = tokio::spawn(async move {
+                let service = Service::<[u8]>::open(&domain, "s").expect("there");
+                let mut server = service.wait_to_serve_async().await.expect("my turn");
+                board.add(who, 1);
+                loop {
+                    let request = server.next_async().await.expect("served");
+                    let payload = request.to_vec();
+                    let _ = request.reply(&payload);
+                }
+            });
+            // Asked once before this.
+            tokio::task::yield_now().await;
+            board.set(STANDING_BY + who, 1);
+            task.await.expect("no panic");
+        });
+    })
+}
+
+fn tasks_take_over_one_after_the_other(world: &World) {
+    let domain = world.domain();
+    let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+    let board: &'static Board = Box::leak(Box::new(Board::new()));
+    let server = service.server().expect("none yet");
+    let mut standing: Vec<Child> =
+        (0..STANDING_BY).map(|who| stand_by_as_task(&domain, board, who)).collect();
+    (0..STANDING_BY).for_each(|who| _ = board.reach(STANDING_BY + who, 1));
+    drop(server);
+    let client = waiting_client_of(&domain, "s");
+    let mut former = Vec::new();
+    for turn in 0..STANDING_BY {
+        let now = which_serves(board, &former);
+        let asked = message(0, turn as u64, 100);
+        let reply = client.call_timeout(&asked, PATIENCE).expect("served");
+        assert_eq!(read_message(&reply), read_message(&asked));
+        standing[now].kill();
+        former.push(now);
+    }
+    assert_eq!(domain.stats().rescues, 0, "each was woken, and found nothing at a recheck");
+}
+
+fn tasks_stand_by_for_a_place_of_several(world: &World) {
+    let domain = world.domain();
+    let options = Service::<[u8]>::options().max_servers(2);
+    let service = options.create_new(&domain, "s").expect("made");
+    let board: &'static Board = Box::leak(Box::new(Board::new()));
+    let mut standing: Vec<Child> =
+        (0..STANDING_BY).map(|who| stand_by_as_task(&domain, board, who)).collect();
+    (0..STANDING_BY).for_each(|who| _ = board.reach(STANDING_BY + who, 1));
+    let serving = || (0..STANDING_BY).filter(|&who| board.get(who) == 1).collect::<Vec<_>>();
+    wait_until("two serve", || serving().len() == 2);
+    let two = serving();
+    assert!(service.try_wait_to_serve().expect("looks").is_none());
+    standing[two[0]].kill();
+    wait_until("the third serves", || serving().len() == 3);
+    let client = waiting_client_of(&domain, "s");
+    client.call_timeout(b"asked", PATIENCE).expect("served");
+}
+
+fn tasks_stand_by_as_receivers_and_writers(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
+    let level = State::<u64>::open_or_create(&domain, "level").expect("made");
+    let board: &'static Board = Box::leak(Box::new(Board::new()));
+    let mut holder = Child::start(|| {
+        let _receiver = queue.receiver().expect("none yet");
+        let _writer = level.writer().expect("none yet");
+        board.set(0, 1);
+        std::thread::sleep(PATIENCE);
+    });
+    board.reach(0, 1);
+    let stays = Child::start(|| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+        let runtime = runtime.expect("built");
+        let (queue, level) =
+            (Queue::<[u8]>::open(&domain, "q"), State::<u64>::open(&domain, "level"));
+        let (queue, level) = (queue.expect("there"), level.expect("there"));
+        let receiving = runtime.spawn(async move {
+            let mut receiver = queue.wait_to_receive_async().await.expect("my turn");
+            receiver.recv_async().await.expect("one")
+        });
+        let writing = runtime.spawn(async move {
+            level.wait_to_write_async().await.expect("my turn").set(&7).expect("set")
+        });
+        board.set(1, 1);
+        runtime.block_on(async {
+            assert_eq!(receiving.await.expect("no panic"), b"one");
+            writing.await.expect("no panic");
+        });
+    });
+    board.reach(1, 1);
+    wait_asleep(stays.pid());
+    holder.kill();
+    queue.sender().expect("one").send(b"one").expect("kept for the next receiver");
+    stays.finish();
+    assert_eq!(level.get().expect("whole"), 7);
+}
+
+fn a_wait_set_tells_that_a_role_is_free(world: &World) {
+    let domain = world.domain();
+    let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+    let shared =
+        Service::<[u8]>::options().max_servers(2).create_new(&domain, "two").expect("made");
+    let board: &'static Board = Box::leak(Box::new(Board::new()));
+    let mut holder = Child::start(|| {
+        let _server = service.server().expect("none yet");
+        let _one = shared.server().expect("a place");
+        let _two = shared.server().expect("a place");
+        board.set(0, 1);
+        std::thread::sleep(PATIENCE);
+    });
+    board.reach(0, 1);
+    let waiter = Child::start(|| {
+        let mut set = WaitSet::new(&domain);
+        let keys = [
+            set.add(&service.stand_by()).expect("added"),
+            set.add(&shared.stand_by()).expect("added"),
+        ];
+        assert_eq!(set.try_wait().expect("looks").count(), 0);
+        board.set(1, 1);
+        let mut left = keys.to_vec();
+        while !left.is_empty() {
+            let ready: Vec<_> = set.wait_timeout(PATIENCE).expect("waits").collect();
+            assert!(ready.iter().all(|(_, what)| *what == Readiness::Ended) && !ready.is_empty());
+            for (key, _) in ready {
+                set.remove(key);
+                left.retain(|known| *known != key);
+            }
+        }
+        assert!(service.try_wait_to_serve().expect("free").is_some());
+        assert!(shared.try_wait_to_serve().expect("free").is_some());
+    });
+    board.reach(1, 1);
+    wait_asleep(waiter.pid());
+    holder.kill();
+    waiter.finish();
+    assert_eq!(domain.stats().rescues, 0);
 }
