@@ -137,10 +137,10 @@ struct Many {
         f7, f8, f9, g0, g1, g2, g3, g4, g5, g6, g7, g8, g9;
 };
 struct Scan {
-    outlive::inline_string<8> name;
-    outlive::inline_string<4> unit;
-    outlive::inline_vec<float, 6> ranges;
-    outlive::inline_vec<Point, 2> corners;
+    outlive::inline_string<8> name{};
+    outlive::inline_string<4> unit{};
+    outlive::inline_vec<float, 6> ranges{};
+    outlive::inline_vec<Point, 2> corners{};
 };
 } // namespace plant
 OUTLIVE_DESCRIBE(plant::Many, "Many", a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, c0, c1,
