@@ -194,7 +194,7 @@ async def cancelled(request: Request) -> bool:
         if request._is_answered():
             break
         try:
-            # An answer, which another task gives, wakes nobody.
+            # An answer, which another task gives, wakes no waiter.
             await asyncio.wait_for(_readable(source), _ANSWERED)
         except asyncio.TimeoutError:
             pass
