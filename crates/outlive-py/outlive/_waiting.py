@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from .errors import CallTimeout, SendersGone, Timeout
+from .errors import CallTimeout, Dropped, SendersGone, Timeout
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from ._outlive import Call, Client, Stream
+    from ._outlive import Call, Client, Reply, Request, RequestLoan, WaitSet
 
 T = TypeVar("T")
+
+#: How long a task waits, in seconds, for a thread that is inside of what it needs.
+_INSIDE = 0.005
+#: How often a task that waits for a cancellation looks whether the request was answered.
+_ANSWERED = 0.5
 
 
 #: Descriptors that a task waits for: a loop calls one reader for each.
@@ -83,9 +88,53 @@ async def _told(call: Call, ask: Callable[[float], T]) -> T:
             await _readable(call)
 
 
+async def told(ask: Callable[..., T], source: Callable[[], _Ready | None], *given: object) -> T:
+    """Returns the result of ``ask``, called with a timeout of 0, once it does not raise ``Timeout``.
+
+    ``source`` makes what the task waits for. It tells of all that changes after it was made: so the task
+    asks once more before it waits. None: a thread is inside the object, and has to leave it.
+    """
+    made: _Ready | None = None
+    while True:
+        try:
+            return ask(*given, timeout=0)
+        except Timeout:
+            pass
+        if made is not None:
+            await _readable(made)
+            made = None
+            continue
+        made = source()
+        if made is None:
+            await asyncio.sleep(_INSIDE)
+
+
+async def told_within(
+    timeout: float | None, ask: Callable[..., T], source: Callable[[], _Ready | None], *given: object
+) -> T:
+    """Does as ``told``; raises ``CallTimeout`` after so many seconds."""
+    telling = told(ask, source, *given)
+    if timeout is None:
+        return await telling
+    try:
+        return await asyncio.wait_for(telling, timeout)
+    except asyncio.TimeoutError:
+        raise CallTimeout("the request could not be sent until the deadline passed", False) from None
+
+
+async def role(source: _Ready, ask: Callable[..., bool]) -> None:
+    """Returns once ``ask``, called with a timeout of 0, has said that this process has the role."""
+    await take(source, lambda: ask(timeout=0) or None)
+
+
 async def answer_of(call: Call) -> bytes:
     """Implements ``await call``."""
     return await _told(call, call.result)
+
+
+async def reply_in_place(call: Call) -> Reply | None:
+    """Implements ``Call.reply_async``."""
+    return await _told(call, call.reply)
 
 
 async def reply_of(call: Call) -> bytes:
@@ -96,30 +145,82 @@ async def reply_of(call: Call) -> bytes:
     return reply
 
 
-async def call(client: Client, request: Buffer, timeout: float | None) -> bytes:
-    """Implements ``Client.call_async``.
+async def _only_reply_of(call: Call) -> Reply:
+    """Returns the one reply of a call, where it lies."""
+    reply = await reply_in_place(call)
+    if reply is None:
+        raise Dropped("the server let go of the request without an answer")
+    return reply
 
-    A request that has to wait for memory, or for a server, waits in a thread.
-    """
-    until = None if timeout is None else time.monotonic() + timeout
-    try:
-        begun = client.begin(request, timeout=0)
-    except CallTimeout:
-        begun = await asyncio.to_thread(client.begin, request, timeout)
-    # The call is cancelled at the end, also when the task is cancelled.
+
+async def _end_of(begun: Call, answer: Coroutine[Any, Any, T], until: float | None) -> T:
+    """Returns the answer of a call, which is cancelled at the end, also when the task is cancelled."""
     with begun:
         if until is None:
-            return await answer_of(begun)
+            return await answer
         try:
-            return await asyncio.wait_for(answer_of(begun), until - time.monotonic())
+            return await asyncio.wait_for(answer, until - time.monotonic())
         except asyncio.TimeoutError:
             was_begun = not begun.cancel()
             raise CallTimeout("no answer came until the deadline passed", was_begun) from None
 
 
-async def send(stream: Stream, data: Buffer) -> None:
-    """Implements ``Stream.send_async``."""
-    try:
-        stream.send(data, timeout=0)
-    except Timeout:
-        await asyncio.to_thread(stream.send, data)
+def _until(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+async def call(client: Client, request: Buffer, timeout: float | None, copy: bool) -> bytes | Reply:
+    """Implements ``Client.call_async``."""
+    until = _until(timeout)
+    begun = await told_within(timeout, client.begin, client._begin_source, request)
+    if copy:
+        return await _end_of(begun, answer_of(begun), until)
+    return await _end_of(begun, _only_reply_of(begun), until)
+
+
+async def call_by_loan(loan: RequestLoan[Any], timeout: float | None) -> Reply:
+    """Implements ``RequestLoan.call_async``."""
+    until = _until(timeout)
+    begun = await told_within(timeout, loan.begin, loan._begin_source)
+    return await _end_of(begun, _only_reply_of(begun), until)
+
+
+async def cancelled(request: Request) -> bool:
+    """Implements ``Request.wait_cancelled_async``."""
+    source = request._cancelled_source()
+    while source is not None:
+        if source.is_ready():
+            return True
+        if request._is_answered():
+            break
+        try:
+            # An answer, which another task gives, wakes no waiter.
+            await asyncio.wait_for(_readable(source), _ANSWERED)
+        except asyncio.TimeoutError:
+            pass
+    return False
+
+
+class _Looked:
+    """A set that has just been looked at, by the look that its task needs."""
+
+    def __init__(self, waiting: WaitSet) -> None:
+        self.fileno = waiting.fileno
+
+    def is_ready(self) -> bool:
+        return False
+
+
+async def ready_of(waiting: WaitSet, timeout: float | None) -> list[Any]:
+    """Implements ``WaitSet.wait_async``."""
+    until = _until(timeout)
+    looked = _Looked(waiting)
+    while True:
+        ready = waiting.try_wait()
+        left = None if until is None else until - time.monotonic()
+        if ready or left is not None and left <= 0:
+            return ready
+        try:
+            await asyncio.wait_for(_readable(looked), left)
+        except asyncio.TimeoutError:
+            return waiting.try_wait()

@@ -25,7 +25,7 @@ use crate::lender;
 use crate::named::Named;
 use crate::open::Left;
 use crate::reply::Reply;
-use crate::wait_set::{descriptor, has_news};
+use crate::wait_set::{Awaited, descriptor, has_news};
 use crate::waiting::{Until, detached, passed, wait};
 
 /// A client of the core's, with its calls.
@@ -370,6 +370,29 @@ impl Call {
             py.check_signals()?;
             self.begun.let_others_in(py);
         }
+    }
+
+    /// Sends a part of the request, for ``asyncio``, as ``send``.
+    fn send_async<'py>(
+        slf: &Bound<'py, Self>,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (ask, source) = (slf.getattr("send")?, slf.getattr("_room_source")?);
+        slf.py().import("outlive._waiting")?.call_method1("told", (ask, source, data))
+    }
+
+    fn _room_source(&self, py: Python<'_>) -> PyResult<Option<Awaited>> {
+        let Some(mut begun) = self.begun.lock_until(py, Until::now())? else { return Ok(None) };
+        let inside = begun.as_mut();
+        let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
+        let Pending::Parts(parts) = &inside.pending else { return Err(no_parts()) };
+        Awaited::of(py, &self.of.domain, &parts.room_source().raised(py)?).map(Some)
+    }
+
+    /// Waits for the next reply, for ``asyncio``, and returns it where it lies, as ``reply``; None after
+    /// the last.
+    fn reply_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("reply_in_place", (slf,))
     }
 
     /// Says that no more parts of the request come: for a call that ``Client.stream`` returned. A server

@@ -17,6 +17,7 @@ use crate::loan::Loan;
 use crate::msgpack;
 use crate::named::{Named, counted};
 use crate::open::{Left, closed};
+use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached};
 use crate::writable::Shape;
 
@@ -280,6 +281,20 @@ impl Publisher {
     #[getter]
     fn missed(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.handle.lock(py)?.missed())
+    }
+
+    /// Waits until the publisher has published nothing for its period, for ``asyncio``, and returns how
+    /// many periods have passed. Of a publisher without a ``period`` it waits for ever.
+    fn due_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let this = slf.get();
+        let source = Awaited::of(py, &this.of.domain, &this.due(py)?)?;
+        let ask = slf.getattr("_take_due")?;
+        py.import("outlive._waiting")?.call_method1("take", (source, ask))
+    }
+
+    fn _take_due(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        Ok(Some(self.due(py)?.take()).filter(|&periods| periods > 0))
     }
 
     /// Closes the publisher: its place is free for another one, and using it raises ``ValueError``.

@@ -18,6 +18,7 @@ use crate::named::{GivenDomain, Named, Reduced, counted};
 use crate::open::Left;
 use crate::peeked::Peeked;
 use crate::queue_ends::{End, Ends};
+use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached};
 
 /// A queue between processes, growing in shared memory, whose messages outlive their senders.
@@ -423,6 +424,17 @@ impl Queue {
     #[pyo3(signature = (timeout=None))]
     fn wait_to_receive(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         self.ends.wait_to_receive(py, Until::timeout(timeout)?)
+    }
+
+    /// Makes this process the queue's one receiver, for ``asyncio``, once no other process receives: so a
+    /// process stands by while its tasks go on.
+    fn wait_to_receive_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let ends = &slf.get().ends;
+        ends.check()?;
+        let source = Awaited::of(py, &ends.named.domain, &ends.queue.stand_by())?;
+        let ask = slf.getattr("wait_to_receive")?;
+        py.import("outlive._waiting")?.call_method1("role", (source, ask))
     }
 
     /// Receives bytes, as the queue's one receiver; raises ``Empty`` when none came for so many

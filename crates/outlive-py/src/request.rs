@@ -22,6 +22,7 @@ use crate::open::{Left, why};
 use crate::rpc_loan::{LONG, LentPart, ReplyLoan};
 use crate::sample::shown_as_array;
 use crate::stream::{Replies, Stream};
+use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached, passed, wait};
 use crate::writable::Shape;
 
@@ -240,6 +241,17 @@ impl Request {
         })
     }
 
+    /// Waits for the next part of the request, for ``asyncio``: returns None after the last.
+    fn next_part_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (ask, source) = (slf.getattr("next_part")?, slf.getattr("_part_source")?);
+        slf.py().import("outlive._waiting")?.call_method1("told", (ask, source))
+    }
+
+    fn _part_source(&self, py: Python<'_>) -> PyResult<Awaited> {
+        let source = self.lock().as_ref().map(|request| request.part_source());
+        Awaited::of(py, &self.of.domain, &source.ok_or_else(answered)?)
+    }
+
     fn __len__(&self) -> usize {
         self.layout.len().unwrap_or(0)
     }
@@ -348,6 +360,20 @@ impl Request {
             Err(error) => Some(Err(error)),
         })?;
         told.unwrap_or(Ok(false)).raised(py)
+    }
+
+    /// Waits as ``wait_cancelled``, for ``asyncio``: returns False when the request was answered.
+    fn wait_cancelled_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("cancelled", (slf,))
+    }
+
+    fn _cancelled_source(&self, py: Python<'_>) -> PyResult<Option<Awaited>> {
+        let request = self.lock();
+        request.as_ref().map(|request| Awaited::of(py, &self.of.domain, request)).transpose()
+    }
+
+    fn _is_answered(&self) -> bool {
+        self.is_answered()
     }
 
     fn __repr__(&self) -> String {

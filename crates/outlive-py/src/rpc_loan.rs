@@ -19,6 +19,8 @@ use crate::layout::Layout;
 use crate::named::Named;
 use crate::open::{Left, why};
 use crate::reply::Reply;
+use crate::service::begin_source;
+use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached, wait};
 use crate::writable::{Shape, Writable};
 
@@ -158,6 +160,32 @@ impl RequestLoan {
     fn call(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Reply> {
         let until = Until::timeout(timeout)?;
         self.send(py, until)?.reply_or_cancel(py, until)
+    }
+
+    /// Sends the request and returns a call, for ``asyncio``, as ``begin``: with ``wait_for_server`` it
+    /// waits for a server.
+    #[pyo3(signature = (timeout=None))]
+    fn begin_async<'py>(
+        slf: &Bound<'py, Self>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (ask, source) = (slf.getattr("begin")?, slf.getattr("_begin_source")?);
+        let begin = slf.py().import("outlive._waiting")?;
+        begin.call_method1("told_within", (timeout, ask, source))
+    }
+
+    /// Sends the request and waits for the reply, for ``asyncio``: ``reply = await loan.call_async()``.
+    /// The ``Reply`` is read where it lies. When its task is cancelled, so is the call.
+    #[pyo3(signature = (timeout=None))]
+    fn call_async<'py>(
+        slf: &Bound<'py, Self>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("call_by_loan", (slf, timeout))
+    }
+
+    fn _begin_source(&self, py: Python<'_>) -> PyResult<Option<Awaited>> {
+        begin_source(py, &self.lender, &self.of)
     }
 
     /// Gives the memory back unsent.

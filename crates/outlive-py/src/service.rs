@@ -21,7 +21,7 @@ use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open, closed, why};
 use crate::request::Request;
 use crate::rpc_loan::RequestLoan;
-use crate::wait_set::{descriptor, has_news};
+use crate::wait_set::{Awaited, descriptor, has_news};
 use crate::waiting::{Until, detached, passed, wait};
 use crate::writable::Shape;
 
@@ -74,6 +74,18 @@ fn options(
         None => options,
         Some(bytes) => options.max_bytes(bytes),
     }
+}
+
+/// Returns what a begin waits for that found no memory, or no server; `None` while a thread of this
+/// client is inside.
+pub(crate) fn begin_source(
+    py: Python<'_>,
+    lender: &Arc<Lender>,
+    of: &Named,
+) -> PyResult<Option<Awaited>> {
+    let Some(inside) = lender.lock_until(py, Until::now())? else { return Ok(None) };
+    let source = inside.begin_source().raised(py)?;
+    Awaited::of(py, &of.domain, &source).map(Some)
 }
 
 impl Client {
@@ -262,14 +274,60 @@ impl Client {
     }
 
     /// Sends a request and waits for the reply, for ``asyncio``: ``await client.call_async(b"...",
-    /// timeout=1.0)``. Any number may be in flight; when its task is cancelled, so is the call.
-    #[pyo3(signature = (request, timeout=None))]
+    /// timeout=1.0)``. Any number may be in flight; when its task is cancelled, so is the call. With
+    /// ``copy=False`` the reply is a ``Reply``, read where it lies, in place of ``bytes``.
+    #[pyo3(signature = (request, timeout=None, *, copy=true))]
     fn call_async<'py>(
         slf: &Bound<'py, Self>,
         request: &Bound<'py, PyAny>,
         timeout: Option<f64>,
+        copy: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("outlive._waiting")?.call_method1("call", (slf, request, timeout))
+        slf.py().import("outlive._waiting")?.call_method1("call", (slf, request, timeout, copy))
+    }
+
+    /// Sends a request and returns a call, for ``asyncio``, as ``begin``: waits for memory, and with
+    /// ``wait_for_server`` for a server.
+    #[pyo3(signature = (request, timeout=None))]
+    fn begin_async<'py>(
+        slf: &Bound<'py, Self>,
+        request: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (ask, source) = (slf.getattr("begin")?, slf.getattr("_begin_source")?);
+        let begin = slf.py().import("outlive._waiting")?;
+        begin.call_method1("told_within", (timeout, ask, source, request))
+    }
+
+    /// Sends a request of which further parts follow, for ``asyncio``, as ``stream``.
+    #[pyo3(signature = (request, timeout=None))]
+    fn stream_async<'py>(
+        slf: &Bound<'py, Self>,
+        request: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (ask, source) = (slf.getattr("stream")?, slf.getattr("_begin_source")?);
+        let begin = slf.py().import("outlive._waiting")?;
+        begin.call_method1("told_within", (timeout, ask, source, request))
+    }
+
+    /// Lends memory for a request, for ``asyncio``, as ``loan``: waits while the service's memory is in
+    /// use.
+    #[pyo3(signature = (shape, dtype=None, *, timeout=None))]
+    fn loan_async<'py>(
+        slf: &Bound<'py, Self>,
+        shape: &Bound<'py, PyAny>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (ask, source) = (slf.getattr("loan")?, slf.getattr("_begin_source")?);
+        let begin = slf.py().import("outlive._waiting")?;
+        begin.call_method1("told_within", (timeout, ask, source, shape, dtype))
+    }
+
+    /// None: a thread is inside.
+    fn _begin_source(&self, py: Python<'_>) -> PyResult<Option<Awaited>> {
+        begin_source(py, &self.lender.get()?, &self.named)
     }
 
     /// Returns the value that a reply is, by the service's description: a record or a number of
@@ -367,7 +425,14 @@ impl Server {
             // In the end the error names the process that serves.
             in_turn.unwrap_or_else(|| service.server_by(passed()))
         };
-        let server = server.raised(py)?;
+        Server::made(py, (service, named), server.raised(py)?)
+    }
+
+    fn made(
+        py: Python<'_>,
+        (service, named): (rpc::Service, Named),
+        server: rpc::Server,
+    ) -> PyResult<Server> {
         let types = Both::new(service.description().raised(py)?);
         let (handle, set) = (HandleMutex::new(server), HandleMutex::new(None));
         Ok(Server { handle, service, set, named, types })
@@ -383,6 +448,21 @@ impl Server {
             Some(request) => Ok(Request::new(py, request.raised(py)?, &self.named, &self.types)),
             None => Err(raise(py, "Timeout", LATE)),
         }
+    }
+}
+
+/// A process that stands by to serve, for `_waiting.py`.
+#[pyclass(module = "outlive._outlive", frozen)]
+struct StandingBy(Mutex<Option<(rpc::Service, Named)>>);
+
+#[pymethods]
+impl StandingBy {
+    /// Returns the server; None while another process serves.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Server>> {
+        let mut standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((service, _)) = &*standing else { return Ok(None) };
+        let Some(server) = service.try_wait_to_serve().raised(py)? else { return Ok(None) };
+        standing.take().map(|parts| Server::made(py, parts, server)).transpose()
     }
 }
 
@@ -407,6 +487,32 @@ impl Server {
             options(max_bytes, max_servers, types).open_or_create(d, n)
         };
         Server::of(py, Named::make(py, name, domain, service)?, timeout)
+    }
+
+    /// Becomes the server as the constructor does, for ``asyncio``, once no living process serves:
+    /// ``server = await Server.wait_to_serve_async("orders")``. So a process stands by while its tasks go
+    /// on. A task that is cancelled before has taken nothing.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, max_servers=None, request=None, reply=None))]
+    fn wait_to_serve_async<'py>(
+        py: Python<'py>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        max_bytes: Option<u64>,
+        max_servers: Option<u32>,
+        request: Option<&Bound<'_, PyAny>>,
+        reply: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let types = described::given_pair(request, reply)?;
+        let service = |d: &_, n: &_| {
+            ready(d)?;
+            options(max_bytes, max_servers, types).open_or_create(d, n)
+        };
+        let (service, named) = Named::make(py, name, domain, service)?;
+        let source = Awaited::of(py, &named.domain, &service.stand_by())?;
+        let standing = Bound::new(py, StandingBy(Mutex::new(Some((service, named)))))?;
+        let ask = standing.getattr("take")?;
+        py.import("outlive._waiting")?.call_method1("take", (source, ask))
     }
 
     /// Becomes the server of the existing service of that name; raises ``NotFound`` if there is

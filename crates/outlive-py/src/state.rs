@@ -12,6 +12,7 @@ use crate::errors::{Raised, raise};
 use crate::handle_mutex::{HandleMutex, process};
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open};
+use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached, wait};
 
 /// The latest value under a name: bytes, at most ``capacity`` of them. Reading never waits, also
@@ -203,6 +204,16 @@ impl State {
         let Some(writer) = taken.transpose().raised(py)? else { return Ok(false) };
         *inside = Some((process(), writer));
         Ok(true)
+    }
+
+    /// Makes this process the state's one writer, for ``asyncio``, once no other process writes: so a
+    /// process stands by while its tasks go on.
+    fn wait_to_write_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let this = slf.get();
+        let source = Awaited::of(py, &this.named.domain, &this.state.get()?.stand_by())?;
+        let ask = slf.getattr("wait_to_write")?;
+        py.import("outlive._waiting")?.call_method1("role", (source, ask))
     }
 
     /// Waits until the value has another version than this one, and returns that; None when the

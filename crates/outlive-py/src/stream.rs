@@ -16,6 +16,7 @@ use crate::handle_mutex::HandleMutex;
 use crate::named::Named;
 use crate::open::{Left, why};
 use crate::request::part_of;
+use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached, wait};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
@@ -74,6 +75,18 @@ impl Replies {
     }
 }
 
+impl Stream {
+    fn source(
+        &self,
+        py: Python<'_>,
+        of: impl FnOnce(&rpc::Stream) -> outlive::wait::Watched,
+    ) -> PyResult<Option<Awaited>> {
+        let Some(inside) = self.replies.0.lock_until(py, Until::now())? else { return Ok(None) };
+        let source = of(inside.as_ref().ok_or_else(over)?);
+        Awaited::of(py, &self.of.domain, &source).map(Some)
+    }
+}
+
 #[pymethods]
 impl Stream {
     /// Sends a reply. Raises ``Timeout`` when eight were under way for so many seconds;
@@ -117,12 +130,28 @@ impl Stream {
         })
     }
 
-    /// Sends a reply, for ``asyncio``: in a thread of the loop's executor if it has to wait.
+    /// Sends a reply, for ``asyncio``: waits while eight are under way.
     fn send_async<'py>(
         slf: &Bound<'py, Self>,
         data: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("outlive._waiting")?.call_method1("send", (slf, data))
+        let (ask, source) = (slf.getattr("send")?, slf.getattr("_room_source")?);
+        slf.py().import("outlive._waiting")?.call_method1("told", (ask, source, data))
+    }
+
+    /// Waits for the next part of the request, for ``asyncio``, as ``Request.next_part_async``.
+    fn next_part_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (ask, source) = (slf.getattr("next_part")?, slf.getattr("_part_source")?);
+        slf.py().import("outlive._waiting")?.call_method1("told", (ask, source))
+    }
+
+    /// None: a thread is inside.
+    fn _room_source(&self, py: Python<'_>) -> PyResult<Option<Awaited>> {
+        self.source(py, |stream| stream.room_source())
+    }
+
+    fn _part_source(&self, py: Python<'_>) -> PyResult<Option<Awaited>> {
+        self.source(py, |stream| stream.request().part_source())
     }
 
     /// Ends the stream: no more replies come.

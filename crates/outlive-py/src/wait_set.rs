@@ -222,6 +222,15 @@ impl WaitSet {
         self.names(py, &found)
     }
 
+    /// Waits as ``wait``, for ``asyncio``.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_async<'py>(
+        slf: &Bound<'py, Self>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("ready_of", (slf, timeout))
+    }
+
     /// Closes the set: it forgets its sources, which stay open, and using it raises ``ValueError``.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let set = self.handle.close(py)?;
@@ -302,6 +311,37 @@ impl WaitSet {
             }
         };
         Ok(sources.into_iter().map(name).collect())
+    }
+}
+
+/// One source that a task waits for, as `_waiting.py` does: made for one wait.
+#[pyclass(module = "outlive._outlive", frozen)]
+pub(crate) struct Awaited {
+    set: HandleMutex<Option<Core>>,
+    domain: outlive::Domain,
+}
+
+impl Awaited {
+    pub(crate) fn of(
+        py: Python<'_>,
+        domain: &outlive::Domain,
+        source: &impl outlive::wait::Source,
+    ) -> PyResult<Awaited> {
+        let mut set = Core::new(domain);
+        set.add(source).raised(py)?;
+        Ok(Awaited { set: HandleMutex::new(Some(set)), domain: domain.clone() })
+    }
+}
+
+#[pymethods]
+impl Awaited {
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        let none = |_: &mut Core| Err(closed());
+        descriptor(py, &mut *self.set.lock(py)?, &self.domain, none)
+    }
+
+    fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        has_news(py, &mut *self.set.lock(py)?)
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `lock` | the next to lock | the holder of the lock (Shadesmar's case) |
 //! | `queue` | a sender, for room in a full queue | the reader |
 //! | `server` | a client, for its reply | the server, which has the request |
+//! | `stand-by` | a client, for its reply, which waits for any server | the server, which has not taken the request; a third process stands by and answers |
 //!
 //! The time is from just before the kill until the waiting call has returned: with an error that
 //! tells of the death, or with what it wanted. A process that waits longer than the deadline is
@@ -151,6 +152,7 @@ pub(crate) fn run(args: &DeathArgs) -> Result<ExitCode, Error> {
     field.locks()?;
     field.queues()?;
     field.servers()?;
+    field.standing_by()?;
     let Field { rows, absent, .. } = &field;
     if args.json {
         let document = Document { bench: "death", deadline_ms: args.deadline_ms, rows, absent };
@@ -340,6 +342,85 @@ impl Field<'_> {
                 || Ok(()),
             )
         })
+    }
+}
+
+impl Field<'_> {
+    /// From the kill of a server until the reply of the one that takes over. No other library has a
+    /// process that stands by; the sleep of the client ends once more than in the row above.
+    fn standing_by(&mut self) -> Result<(), Error> {
+        const CASE: &str = "stand-by";
+        for (name, by_task) in [("outlive", false), ("outlive, by a task", true)] {
+            self.row(CASE, name, |stage, deadline| {
+                let scratch = stage.scratch.inner("there")?;
+                let open = || {
+                    let domain = Domain::open_or_create_at(scratch.path());
+                    domain
+                        .and_then(|domain| {
+                            ::outlive::rpc::Service::<[u8]>::options()
+                                .wait_strategy(::outlive::WaitStrategy::Block)
+                                .open_or_create(&domain, "service")
+                        })
+                        .map_err(|error| Error::told("opening a service", error))
+                };
+                kill(
+                    deadline,
+                    |ready| {
+                        let _server = open()?
+                            .server()
+                            .map_err(|error| Error::told("becoming the server", error))?;
+                        ready();
+                        stay()
+                    },
+                    |waiter| {
+                        let client = open()?
+                            .client()
+                            .map_err(|error| Error::told("becoming a client", error))?;
+                        client.set_wait_for_server(true);
+                        waiter.step();
+                        let reply = client.call(&1_u64.to_ne_bytes());
+                        let end = if reply.is_ok() { End::WentOn } else { End::Told };
+                        waiter.released(end);
+                        Ok(())
+                    },
+                    || {
+                        let service = open()?;
+                        let server = match by_task {
+                            false => service.wait_to_serve(),
+                            true => block_on(service.wait_to_serve_async()),
+                        };
+                        let mut server =
+                            server.map_err(|error| Error::told("standing by", error))?;
+                        let request =
+                            server.next().map_err(|error| Error::told("serving", error))?;
+                        request
+                            .reply(&1_u64.to_ne_bytes())
+                            .map_err(|error| Error::told("answering", error))?;
+                        stay()
+                    },
+                )
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a future to its end in this thread.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::task::Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let std::task::Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return done;
+        }
+        thread::park();
     }
 }
 

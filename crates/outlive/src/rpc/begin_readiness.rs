@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Client;
+use super::client_stream::RequestStream;
 use super::error::CallError;
 use super::layout::ServiceFile;
 use super::service::Service;
@@ -18,7 +19,9 @@ use crate::claim::{HasRole, Role, RoleState, StandBy};
 use crate::liveness::{Registry, TokenId};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
-use crate::wake::{EventCount, PreparedWait, Readiness, SourceState, Ticket, WaitWords, Waited};
+use crate::wake::{
+    EventCount, PreparedWait, Readiness, SourceState, Ticket, WaitWords, Waited, Watched,
+};
 use crate::{Deadline, Payload, SendError};
 
 /// After so long a task that waits for memory looks again: as a sender (queue/room.rs).
@@ -57,6 +60,28 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         // Nothing cancels this wait: the next one that frees memory makes an empty wake.
         let ticket = service.queue.room().prepare_wait();
         Arc::new(MemoryReadiness { service, ticket, look_at: Deadline::after(BRIEF_LOOK) })
+    }
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
+    /// Returns what a begin waits for that would have had to wait, for the bindings' wait sets. It tells
+    /// of all that changes after this call: the caller tries once more before it waits.
+    #[doc(hidden)]
+    pub fn begin_source(&self) -> Result<Watched, CallError> {
+        Ok(Watched { waited: self.begin_readiness()?, registry: Some(self.registry()) })
+    }
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'_, Q, R> {
+    /// Returns what a send of a part waits for, as [`Client::begin_source`] does for a begin.
+    #[doc(hidden)]
+    pub fn room_source(&self) -> Result<Watched, CallError> {
+        let client = self.client();
+        let waited = match self.room_readiness()? {
+            Some(room) => Arc::new(room),
+            None => client.memory_readiness(),
+        };
+        Ok(Watched { waited, registry: Some(client.registry()) })
     }
 }
 

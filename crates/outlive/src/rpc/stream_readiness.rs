@@ -8,7 +8,7 @@ use super::request::{RawRequest, Request};
 use super::stream::{Stream, has_space};
 use crate::Payload;
 use crate::liveness::{Registry, TokenId};
-use crate::wake::{EventCount, PreparedWait, Readiness, SourceState, WaitWords, Waited};
+use crate::wake::{EventCount, PreparedWait, Readiness, SourceState, WaitWords, Waited, Watched};
 
 /// A change of `space` that a server waits for.
 pub(crate) struct SpaceReadiness {
@@ -38,6 +38,26 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
     pub(crate) fn room_readiness(&self) -> SpaceReadiness {
         let raw = &self.request.raw;
         SpaceReadiness::of(raw, Wanted::Room { written: self.written, process: raw.process })
+    }
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
+    /// Returns what says that the next part is there, for the bindings' wait sets.
+    #[doc(hidden)]
+    pub fn part_source(&self) -> Watched {
+        let there = self.part_readiness();
+        let registry = there.registry();
+        Watched::of(there, registry)
+    }
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
+    /// Returns what says that there is room for another reply, for the bindings' wait sets.
+    #[doc(hidden)]
+    pub fn room_source(&self) -> Watched {
+        let room = self.room_readiness();
+        let registry = room.registry();
+        Watched::of(room, registry)
     }
 }
 

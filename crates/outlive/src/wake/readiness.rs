@@ -32,6 +32,13 @@ pub struct Watched {
     pub(crate) registry: Option<&'static Registry>,
 }
 
+/// For bindings, which add what they were given.
+impl Source for Watched {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(self.clone())
+    }
+}
+
 impl Watched {
     pub(crate) fn of(waited: impl Waited + 'static, registry: &'static Registry) -> Watched {
         Watched { waited: Arc::new(waited), registry: Some(registry) }
@@ -44,7 +51,8 @@ impl Watched {
 pub enum Readiness {
     /// A receive is worth a try.
     Readable,
-    /// The peer, all senders of a queue, or the writer of a state have ended.
+    /// The peer, all senders of a queue, or the writer of a state have ended; no client waits for a
+    /// reply; no living process has the role that this one stands by for.
     Ended,
     /// The state has another value; the topic has other publishers or subscribers, or one of them is
     /// not lively, is so again, or has died.

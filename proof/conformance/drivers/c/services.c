@@ -95,7 +95,9 @@ static void client_failure(void) { printf("ok %s\n", outlive_last_error()); }
 static void server_open(void) {
     outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
     outlive_server_t *server = NULL;
+    uint64_t within = 0;
     option(2, "servers", &options.max_servers);
+    if (option(2, "within", &within)) options.serve_by = outlive_after_ms(within);
     TRY(outlive_server_open(domain, words[1], OUTLIVE_OPEN_OR_CREATE, &options, &server));
     it()->out = server;
     OK();

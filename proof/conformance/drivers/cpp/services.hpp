@@ -19,6 +19,7 @@ public:
         if (verb == "open") {
             outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
             options.max_servers = option(args, "servers", 0);
+            if (uint64_t within = option(args, "within", 0)) options.serve_by = outlive_after_ms(within);
             servers_.insert_or_assign(args.at(0), outlive::Server::open_or_create(domain_, args.at(0), options).value());
             return ok();
         }

@@ -103,6 +103,12 @@ def drop() -> None:
     del last["request"]
 
 
+def server_open(name: str, *options: str) -> None:
+    within = named(options, within="within").get("within", 0)
+    server = outlive.Server(name, folder, timeout=within / 1000, **named(options, servers="max_servers"))
+    keep(f"{name} server", server)
+
+
 VERBS: Verbs = {
     **family(
         "client",
@@ -123,9 +129,7 @@ VERBS: Verbs = {
     ),
     **family(
         "server",
-        open=lambda name, *options: keep(
-            f"{name} server", outlive.Server(name, folder, **named(options, servers="max_servers"))
-        ),
+        open=server_open,
         next=next_request,
         watch=watch,
         event=event,

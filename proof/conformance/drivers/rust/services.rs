@@ -104,7 +104,15 @@ impl Services {
                     service = service.max_servers(most);
                 }
                 let service = service.open_or_create(domain, name)?;
-                self.servers.insert((*name).to_owned(), service.server()?);
+                let in_turn = match answer::option(options, "within")? {
+                    Some(within) => {
+                        service.wait_to_serve_timeout(std::time::Duration::from_millis(within))?
+                    }
+                    None => None,
+                };
+                // In the end the error names the process that serves.
+                let server = in_turn.map_or_else(|| service.server(), Ok)?;
+                self.servers.insert((*name).to_owned(), server);
                 done()
             }
             ("server.next", [name, patience]) => {

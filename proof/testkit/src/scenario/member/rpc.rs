@@ -40,13 +40,17 @@ pub fn client(domain: &Domain, name: &str) -> Result<Client, String> {
         .map_err(|error| error.to_string())
 }
 
-/// A server that sleeps at once.
-pub fn server(domain: &Domain, name: &str) -> Result<Server, Error> {
+/// A service whose ends sleep at once.
+pub fn service(domain: &Domain, name: &str) -> Result<Service, Error> {
     Service::<[u8], [u8]>::options()
         .max_bytes(MAX_BYTES)
         .wait_strategy(WaitStrategy::Block)
         .open_or_create(domain, name)
-        .and_then(|service| service.server())
+}
+
+/// A server that sleeps at once.
+pub fn server(domain: &Domain, name: &str) -> Result<Server, Error> {
+    service(domain, name).and_then(|service| service.server())
 }
 
 /// One of two servers, which sleeps at once. It takes the service as it is, if there is one.
@@ -124,6 +128,20 @@ pub fn wait_in_set(domain: &Domain, call: &mut Call<'_>) -> Result<String, Strin
     }
 }
 
+/// Answers everything that is there, with so many bytes; returns the stamps.
+fn answer_all(server: &mut Server, len: usize) -> Result<String, String> {
+    let mut stamps = Vec::new();
+    while let Some(request) = server.try_next().map_err(|error| error.to_string())? {
+        stamps.push(show(&request)?);
+        let answer = answer_to(&request, len)?;
+        match request.reply(&answer) {
+            Ok(()) | Err(SendError::Cancelled | SendError::ReceiverDied) => {}
+            Err(other) => return Err(other.to_string()),
+        }
+    }
+    Ok(stamps.join(" "))
+}
+
 impl Open {
     fn client(&mut self, domain: &Domain, name: &str) -> Result<&'static Client, String> {
         if self.client.is_none() {
@@ -191,23 +209,12 @@ impl Services {
             ("join", []) => open.client(domain, name).map(|_| String::new()),
             // Answers everything that is there, with LENGTH bytes. Answers the stamps.
             ("answer", [len]) => {
-                let len = number(len)?;
-                let server = open.server.as_mut().ok_or("not the server")?;
-                let mut stamps = Vec::new();
-                loop {
-                    match server.try_next() {
-                        Ok(Some(request)) => {
-                            stamps.push(show(&request)?);
-                            let answer = answer_to(&request, len)?;
-                            match request.reply(&answer) {
-                                Ok(()) | Err(SendError::Cancelled | SendError::ReceiverDied) => {}
-                                Err(other) => return Err(other.to_string()),
-                            }
-                        }
-                        Ok(None) => return Ok(stamps.join(" ")),
-                        Err(other) => return Err(other.to_string()),
-                    }
-                }
+                answer_all(open.server.as_mut().ok_or("not the server")?, number(len)?)
+            }
+            // Waits until it can serve, does as `answer`, and leaves.
+            ("stand-by", [len]) => {
+                let server = service(domain, name).and_then(|service| service.wait_to_serve());
+                answer_all(&mut server.map_err(|error| error.to_string())?, number(len)?)
             }
             // Begins a call and keeps it unanswered. Answers its stamp.
             ("take", []) => {

@@ -9,6 +9,7 @@ mod join;
 mod let_go;
 mod parts;
 mod reply;
+mod stand_by;
 mod takeover;
 
 use super::Scenario;
@@ -32,6 +33,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(parts::Parts::Send),
         Box::new(parts::Parts::Take),
         Box::new(takeover::Takeover),
+        Box::new(stand_by::StandBy::Plain),
+        Box::new(stand_by::StandBy::InSet),
         Box::new(beside::Beside),
         Box::new(join::Join),
     ]
