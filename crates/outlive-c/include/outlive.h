@@ -267,7 +267,8 @@ static inline bool outlive_string_set(uint32_t *length, char *bytes, size_t room
 #define OUTLIVE_ABI_VERSION 1
 
 /**
- * Spin as long as that has paid recently, then sleep. The default.
+ * Spin as long as that has paid recently, then sleep. The default; in options it is as the
+ * configuration file says that the domain was opened by (`wait.strategy`), if it says so.
  */
 #define OUTLIVE_WAIT_ADAPTIVE 0
 
@@ -3603,7 +3604,8 @@ int outlive_config_publisher(const struct outlive_config_t *config,
 
 /**
  * Sets in `options` what the profile of the topic of that name says of subscribers, as
- * `outlive_config_topic` does. Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT.
+ * `outlive_config_topic` does. Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT. `keys` then
+ * points into the configuration: make the subscriber before the configuration is closed.
  *
  * Errors: EINVAL.
  */

@@ -145,7 +145,7 @@ pub unsafe extern "C" fn outlive_config_publisher(
 
 /// Sets in `options` what the profile of the topic of that name says of subscribers, as
 /// `outlive_config_topic` does. Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT. `keys` then
-/// points into the configuration: make the subscriber before the configuration is freed.
+/// points into the configuration: make the subscriber before the configuration is closed.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]

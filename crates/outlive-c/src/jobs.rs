@@ -10,7 +10,7 @@ use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{in_time, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
 use crate::opening::{naming, open_as_bytes, outlive_opening_t};
-use crate::wait::wait;
+use crate::wait::wait_option;
 
 /// A job queue, open in this process. All threads may use it at once.
 pub struct outlive_job_queue_t(pub(crate) JobQueue);
@@ -103,7 +103,10 @@ pub unsafe extern "C" fn outlive_job_queue_open(
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers.
         let given = unsafe { self::options(options, default) }?;
-        let mut options = JobQueue::options().wait_strategy(wait(given.wait)?);
+        let mut options = JobQueue::options();
+        if let Some(wait) = wait_option(given.wait)? {
+            options = options.wait_strategy(wait);
+        }
         if given.max_jobs > 0 {
             options = options.max_jobs(given.max_jobs);
         }

@@ -10,7 +10,7 @@ use crate::code::{Failure, entry};
 use crate::deadline::{in_time, moment, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
 use crate::opening::{naming, open_as, outlive_opening_t};
-use crate::wait::wait;
+use crate::wait::wait_option;
 
 /// Tells all listeners of a name that something has happened. All threads may use it at once.
 pub struct outlive_notifier_t(Notifier);
@@ -81,7 +81,9 @@ unsafe fn given<E: NotifierEnd>(
     };
     // SAFETY: the caller guarantees it; all fields are integers.
     let given = unsafe { self::options(given, default) }?;
-    options = options.wait_strategy(wait(given.wait)?);
+    if let Some(wait) = wait_option(given.wait)? {
+        options = options.wait_strategy(wait);
+    }
     if let Some(id) = number(given.on_created)? {
         options = options.on_created(id);
     }

@@ -12,7 +12,7 @@ use crate::domain::{close, outlive_domain_t};
 use crate::opening::{naming, open_as_bytes, outlive_opening_t};
 use crate::owned::outlasting;
 use crate::payload::{description, outlive_payload_t};
-use crate::wait::wait;
+use crate::wait::wait_option;
 
 /// A queue, open in this process; its senders and its receiver are made from it. All threads may
 /// use it at once.
@@ -144,7 +144,10 @@ pub unsafe extern "C" fn outlive_queue_open(
         // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
         // integers or a pointer.
         let given = unsafe { self::options(options, default) }?;
-        let mut options = Queue::<[u8]>::options().wait_strategy(wait(given.wait)?);
+        let mut options = Queue::<[u8]>::options();
+        if let Some(wait) = wait_option(given.wait)? {
+            options = options.wait_strategy(wait);
+        }
         if given.need_receiver != 0 {
             options = options.need_receiver(true);
         }

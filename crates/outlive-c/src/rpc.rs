@@ -14,7 +14,7 @@ use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
 use crate::opening::{Naming, naming, open_as_bytes, outlive_opening_t};
 use crate::payload::{description, outlive_payload_t};
-use crate::wait::wait;
+use crate::wait::wait_option;
 
 /// Calls a service. All threads may use it at once.
 pub struct outlive_client_t(pub(crate) Arc<Client>);
@@ -77,7 +77,10 @@ pub(crate) unsafe fn service<T>(
     // SAFETY: the C caller passes NULL, or options of the size that they say; all fields are
     // integers or pointers.
     let given = unsafe { options(given, default) }?;
-    let mut options = Service::<[u8], [u8]>::options().wait_strategy(wait(given.wait)?);
+    let mut options = Service::<[u8], [u8]>::options();
+    if let Some(wait) = wait_option(given.wait)? {
+        options = options.wait_strategy(wait);
+    }
     if given.max_bytes > 0 {
         options = options.max_bytes(given.max_bytes);
     }

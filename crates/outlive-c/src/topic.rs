@@ -23,7 +23,7 @@ use crate::opening::{naming, open_as_bytes, outlive_opening_t};
 use crate::payload::{description, outlive_payload_t};
 use crate::sample::outlive_header_t;
 use crate::subscriber::outlive_subscriber_t;
-use crate::wait::wait;
+use crate::wait::wait_option;
 
 /// What a topic keeps for subscribers that come later: not said.
 pub const OUTLIVE_DURABILITY_ANY: u32 = 0;
@@ -279,7 +279,10 @@ pub(crate) unsafe fn topic_options<M: Payload + ?Sized>(
     // SAFETY: the C caller passes NULL or options of the size that they say; all fields are
     // integers or a pointer.
     let given = unsafe { options(given, default) }?;
-    let mut options = Topic::<M>::options().wait_strategy(wait(given.wait)?);
+    let mut options = Topic::<M>::options();
+    if let Some(wait) = wait_option(given.wait)? {
+        options = options.wait_strategy(wait);
+    }
     if given.no_stamps != 0 && given.stamps != 0 {
         return Err(Failure::new(libc::EINVAL, "options that want stamps and no stamps"));
     }

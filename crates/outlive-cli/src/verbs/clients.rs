@@ -153,7 +153,7 @@ fn follow(
             }
             Some(_) => {}
             None => {
-                // With nothing to tell: who is gone now has left in order.
+                // Nothing is to be told: a client that is gone now has left in order.
                 let is_there = |one: &Holder| there.iter().any(|client| client.token == one.token);
                 for client in known.iter().filter(|one| !is_there(one)) {
                     Line::of("left", client).print(common)?;

@@ -127,14 +127,20 @@ fn opens_the_default_domain() {
     let Ok(expected) = std::env::var("EXPECTED") else { return };
     let domain = outlive::Domain::open_default().expect("opens");
     assert_eq!(domain.path().to_str(), Some(&*expected));
+    // As the file says; a domain that is named waits as it always does.
+    assert_eq!(domain.wait_strategy(), outlive::WaitStrategy::Block);
+    let other = format!("{expected}-other");
+    let other = outlive::Domain::open_or_create_at(other).expect("opens");
+    assert_eq!(other.wait_strategy(), outlive::WaitStrategy::Adaptive);
 }
 
-/// The library's default domain is the program's.
+/// The library's default domain is the program's, and waits as the file says.
 #[test]
 fn the_library_opens_the_same_domain() {
     let configured = Configured::new("");
     let place = configured.stage.domain().display().to_string();
-    fs::write(configured.users(), format!("domain = {place:?}")).expect("written");
+    let text = format!("domain = {place:?}\n[wait]\nstrategy = \"block\"\n");
+    fs::write(configured.users(), text).expect("written");
     let mut command = Command::new(std::env::current_exe().expect("known"));
     command.args(["--exact", "config::opens_the_default_domain", "--ignored"]);
     configured.only_configured(&mut command);
