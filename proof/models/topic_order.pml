@@ -8,9 +8,9 @@
  *
  * publish  order of each other ring; mine: one more than the highest; so := mine; order := mine;
  *          ready := p + 1; published := p + 1
- * take     look at all rings, each: is its next message there, and which order has it; something
- *          is: once more; the lowest of the second look is taken, of two alike the one of the lower
- *          ring
+ * take     look at the rings in turn, from any one on: is its next message there, and which order
+ *          has it; once something is: at all others once more, and the lowest of these and of that
+ *          one is taken, of two alike the one of the lower ring
  * latest   (-DLATEST: before each take, or not) look at all rings, each: published, then the slot
  *          behind it: there, it is the ring's newest, else the one before. The highest of all is
  *          returned, of two alike the one of the higher ring; then each other ring once more: back
@@ -28,7 +28,8 @@
  *              the others.
  * Mutations, each must be caught:
  *   ORDERLATE  publish: order after ready
- *   ONELOOK    take: what the first look has found
+ *   ONELOOK    take: the rings that were looked at before something was found are not looked at again
+ *   FIRSTFOUND take: what was found first, whatever the others have
  *   UNSEEN     take: a ring of which `published` tells at a ready that was not there counts as the
  *              lowest
  *   STEPOVER   latest: in each other ring one further than its newest was, if `published` says by
@@ -92,21 +93,37 @@ proctype Pub(byte me) {
 }
 
 inline look() {
-	atomic { low=NONE; found=NONE; r=0 };
+	atomic {
+		low=NONE; found=NONE; n=0; r=0;
+		do :: r<N-1 -> r++ :: break od		/* from any ring on */
+	};
 	do
-	:: r<N ->
-		if
-		:: taken[r]<M ->
-			atomic { v=ready[r]; if :: v>taken[r] && so[AT(r,taken[r])]<low -> low=so[AT(r,taken[r])]; found=r :: else fi };
-#ifdef UNSEEN
-			if :: v<=taken[r] && published[r]>taken[r] && low>0 -> low=0; found=r :: else fi
+	:: n<N ->
+		atomic {
+			v=ready[r];
+			if
+			:: taken[r]<M && v>taken[r] ->
+#ifndef ONELOOK
+				if :: found==NONE -> n=0 :: else fi;
 #endif
-		:: else
-		fi;
-		atomic { v=0; r++ }
+#ifdef FIRSTFOUND
+				if :: found==NONE -> low=so[AT(r,taken[r])]; found=r :: else fi
+#else
+				if
+				:: so[AT(r,taken[r])]<low || (so[AT(r,taken[r])]==low && r<found) -> low=so[AT(r,taken[r])]; found=r
+				:: else
+				fi
+#endif
+			:: else
+			fi
+		};
+#ifdef UNSEEN
+		if :: taken[r]<M && v<=taken[r] && published[r]>taken[r] && low>0 -> low=0; found=r :: else fi;
+#endif
+		atomic { v=0; n++; r=(r+1)%N }
 	:: else -> break
 	od;
-	r=0
+	atomic { n=0; r=0 }
 }
 
 #ifdef LATEST
@@ -187,7 +204,7 @@ inline latest() {
 #endif
 
 proctype Sub() {
-	byte r, v, low, found; bool end;
+	byte r, v, n, low, found; bool end;
 	do
 	:: !end ->
 #ifdef LATEST
@@ -196,9 +213,6 @@ proctype Sub() {
 #endif
 		end=(ended==N);
 		look();
-#ifndef ONELOOK
-		if :: found!=NONE -> look() :: else fi;
-#endif
 		if
 		:: found!=NONE ->
 #ifdef WAITORDER

@@ -152,7 +152,7 @@ mod loom_tests {
     unsafe impl Send for World {}
 
     fn metadata(order: u64, object: Option<u32>) -> Metadata {
-        Metadata { order, origin: Origin::default(), len: 16, object, has_header: false }
+        Metadata { order, origin: Origin::default(), len: 16, object, stamp: 0, has_header: false }
     }
 
     impl World {

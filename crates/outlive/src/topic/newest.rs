@@ -39,7 +39,7 @@ fn order_of(rings: &impl Rings, ring: usize, position: u64) -> Option<u64> {
     if slot.look(position) != MessageState::There {
         return None;
     }
-    let order = slot.metadata().order;
+    let order = slot.order();
     // Overwritten meanwhile, that was another message's order.
     slot.is_still(position).then_some(order)
 }
@@ -134,6 +134,7 @@ mod loom_tests {
                 origin: Origin::default(),
                 len: 0,
                 object: None,
+                stamp: 0,
                 has_header: false,
             });
             self.orders[ring].store(order, Ordering::Relaxed);

@@ -80,11 +80,11 @@ impl<M: Payload + ?Sized> Publishable<M> for Loan<M> {
             // Its memory is another publisher's, which may be gone.
             return Err(SendError::NotOwner);
         }
-        let header = publisher.header(self.header());
+        let header = self.header();
         match self.take_object() {
             Some((block, len)) => publisher.put(me, len, Some(block), header.as_ref(), |_| {}),
             // Short: it lies in the loan.
-            None => publisher.write(me, self.bytes(), header)?,
+            None => publisher.write(me, self.bytes(), header.as_ref())?,
         }
         self.end_published();
         Ok(())
@@ -100,7 +100,7 @@ impl<M: Payload + ?Sized, B: Borrow<M> + ?Sized> Publishable<M> for Outgoing<'_,
         room: impl Fn() -> Result<Entered, SendError>,
     ) -> Result<(), SendError> {
         let Entered(me) = room()?;
-        publisher.write(me, self.message.borrow().bytes(), publisher.header(self.header))
+        publisher.write(me, self.message.borrow().bytes(), self.header.as_ref())
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Instant;
 use super::back_pressure::Slow;
 use super::due::{Due, Expected};
 use super::durability::Terms;
-use super::header::Header;
+use super::header::{Header, stamp};
 use super::loan::{Left, LenderOfPublisher};
 use super::mapping::Inner;
 use super::publisher_options::PublisherOptions;
@@ -242,15 +242,14 @@ impl<M: Payload + ?Sized> Publisher<M> {
         subscriber_slot::count(&self.inner)
     }
 
-    /// Returns the header that goes with a message, stamped if the topic's messages are.
+    /// Returns the stamp that goes with a message: its header's, or the time if the topic's messages
+    /// are stamped; 0: none.
     #[inline]
-    pub(super) fn header(&self, given: Option<Header>) -> Option<Header> {
-        match given {
-            Some(header) if header.stamp == 0 && self.stamps => {
-                Some(Header { stamp: Header::now().stamp, ..header })
-            }
-            None if self.stamps => Some(Header::now()),
-            given => given,
+    fn stamp(&self, header: Option<&Header>) -> u64 {
+        match header {
+            Some(header) if header.stamp != 0 => header.stamp,
+            _ if self.stamps => stamp(),
+            _ => 0,
         }
     }
 
@@ -260,21 +259,21 @@ impl<M: Payload + ?Sized> Publisher<M> {
         &self,
         me: Me,
         bytes: &[u8],
-        header: Option<Header>,
+        header: Option<&Header>,
     ) -> Result<(), SendError> {
         if bytes.len() <= self.inline_most {
-            self.put(me, bytes.len(), None, header.as_ref(), |slot| slot.write(bytes));
+            self.put(me, bytes.len(), None, header, |slot| slot.write(bytes));
             return Ok(());
         }
         self.write_long(me, bytes, header)
     }
 
     #[inline(never)]
-    fn write_long(&self, me: Me, bytes: &[u8], header: Option<Header>) -> Result<(), SendError> {
+    fn write_long(&self, me: Me, bytes: &[u8], header: Option<&Header>) -> Result<(), SendError> {
         let (block, at) = self.take_object(me, bytes.len())?;
         // SAFETY: the loan has at least `bytes.len()` bytes and is this publisher's alone.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
-        self.put(me, bytes.len(), Some(block), header.as_ref(), |_| {});
+        self.put(me, bytes.len(), Some(block), header, |_| {});
         Ok(())
     }
 
@@ -301,6 +300,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
             true => ring.order.wrapping_add(1),
             false => next_order(inner, ring),
         };
+        let stamp = self.stamp(header);
         let relay = WakeRelay::begin(me.list());
         relay.to(notifications.relay());
         slot.begin();
@@ -309,11 +309,12 @@ impl<M: Payload + ?Sized> Publisher<M> {
             origin: ring.origin,
             len: len as u32,
             object: object.map(|block| block.reference),
+            stamp,
             has_header: header.is_some(),
         });
         fill(slot);
         if let Some(header) = header {
-            slot.write_header(&header.to_words());
+            slot.write_header(&header.words());
         }
         let words = inner.ring(ring.index);
         // Before the message: a publisher that sees this message, and publishes next, sees its

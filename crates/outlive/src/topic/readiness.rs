@@ -51,7 +51,7 @@ impl Inner {
     pub(super) fn peek(&self, ring: u32, slot: &Slot, position: u64) -> Option<u64> {
         match slot.look(position) {
             MessageState::There => {
-                let order = slot.metadata().order;
+                let order = slot.order();
                 // If it was overwritten meanwhile, the order was another message's. A damaged order
                 // may be 0, and is not gone.
                 Some(if slot.is_still(position) { order.max(GONE + 1) } else { GONE })
@@ -164,11 +164,11 @@ impl SubscriberReadiness {
             let seen = self.inner.publisher_changes();
             watched.choose(&self.inner, seen, self.inner.rings(), is_there);
         }
-        let found = watched.rings.iter().any(|&ring| is_there(ring));
+        let found = watched.rings.iter().position(|&ring| is_there(ring));
         if watched.rings.len() > 1 {
             watched.note_look(found);
         }
-        found
+        found.is_some()
     }
 
     fn notifications(&self) -> &RelayedEventCount {

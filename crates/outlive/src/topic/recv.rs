@@ -166,16 +166,46 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         if self.watched.is_old() {
             self.choose_rings();
         }
+        let found = self.lowest();
+        self.watched.note_look(found.map(|(_, _, at)| at));
+        found.map(|(order, ring, _)| (order, ring))
+    }
+
+    /// Returns what has the lowest order among several rings, or is gone, and its ring's place among
+    /// those watched.
+    #[inline]
+    fn lowest(&self) -> Option<(u64, usize, usize)> {
         let rings = &self.watched.rings;
-        let look = || {
-            let rings = rings.iter().map(|&ring| ring as usize);
-            rings.filter_map(|ring| Some((self.peek(ring)?, ring))).min()
+        let look = |at: usize| {
+            let ring = rings[at] as usize;
+            Some((self.peek(ring)?, ring, at))
         };
-        // Looks once more when there is one: this look sees all that was published before that
-        // message.
-        let found = look().and_then(|_| look());
-        self.watched.note_look(found.is_some());
-        found
+        let behind = |at: usize| if at + 1 < rings.len() { at + 1 } else { 0 };
+        // From where something was last: its publisher is likely to have published again.
+        let first = self.watched.found_at();
+        let mut at = first;
+        let mut lowest = loop {
+            match rings.get(at).and_then(|_| look(at)) {
+                Some(found) => break found,
+                None => at = behind(at),
+            }
+            if at == first {
+                return None;
+            }
+        };
+        // This message has been seen: what was published before it is in sight from here on, and so
+        // is what was published before any message of the same order or a lower one, whose publisher
+        // began before it could see this one's. So the other rings are looked at once more, and only
+        // those that were looked at before are looked at twice. What is gone is passed over in any
+        // case.
+        let mut other = behind(at);
+        while other != at && lowest.0 != GONE {
+            if let Some(found) = look(other) {
+                lowest = lowest.min(found);
+            }
+            other = behind(other);
+        }
+        Some(lowest)
     }
 
     /// Decides anew at which of the rings that it has met it looks.

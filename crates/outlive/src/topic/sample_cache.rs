@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use std::time::{Duration, SystemTime};
 
 use super::hazard::{self, NEAR};
-use super::header::Header;
+use super::header::{Header, time_of};
 use super::slot::{CopiedWords, HEADER_WORDS, INLINE_WORDS, Metadata};
 use crate::TokenId;
 use crate::liveness::Registry;
@@ -42,6 +42,7 @@ pub(super) struct Taken {
     pub(super) position: u64,
     pub(super) publisher: u32,
     pub(super) session: u32,
+    stamp: u64,
     pub(super) header: CopiedWords<HEADER_WORDS>,
     pub(super) inline: CopiedWords<INLINE_WORDS>,
 }
@@ -60,6 +61,7 @@ impl Taken {
             position: 0,
             publisher: 0,
             session: 0,
+            stamp: 0,
             header: [MaybeUninit::uninit(); HEADER_WORDS],
             inline: [MaybeUninit::uninit(); INLINE_WORDS],
         }
@@ -76,6 +78,7 @@ impl Taken {
         self.position = position;
         self.publisher = metadata.origin.publisher();
         self.session = metadata.origin.session();
+        self.stamp = metadata.stamp;
     }
 
     /// Returns whether the process that published it is alive.
@@ -86,7 +89,7 @@ impl Taken {
 
     /// Returns how long ago it was published, by its stamp; `None` without a stamp.
     pub(super) fn age(&self) -> Option<Duration> {
-        let published = self.header().time()?;
+        let published = time_of(self.stamp)?;
         Some(SystemTime::now().duration_since(published).unwrap_or_default())
     }
 
@@ -104,10 +107,10 @@ impl Taken {
 
     pub(super) fn header(&self) -> Header {
         if !self.has_header {
-            return Header::default();
+            return Header { stamp: self.stamp, ..Header::default() };
         }
         // SAFETY: `has_header` says that all its words were read from the slot.
-        Header::of_words(self.header.map(|word| unsafe { word.assume_init() }))
+        Header::of(self.stamp, self.header.map(|word| unsafe { word.assume_init() }))
     }
 }
 

@@ -17,8 +17,8 @@ use crate::shim::{AtomicU64, Ordering, fence};
 pub(super) const INLINE_WORDS: usize = if cfg!(loom) { 2 } else { 21 };
 /// Payloads of up to so many bytes lie in the slot itself.
 pub(super) const INLINE: usize = INLINE_WORDS * 8;
-/// Words of a user's header.
-pub(super) const HEADER_WORDS: usize = if cfg!(loom) { 1 } else { 7 };
+/// Words of a user's header, besides the stamp.
+pub(super) const HEADER_WORDS: usize = if cfg!(loom) { 1 } else { 6 };
 
 /// See the head of this file.
 #[repr(C)]
@@ -29,19 +29,21 @@ pub(super) struct Slot {
     what: AtomicU64,
     /// {the session's number, form, the object's reference}
     form: AtomicU64,
+    /// 0: none. In the first line, which each message needs.
+    stamp: AtomicU64,
     inline: [AtomicU64; INLINE_WORDS],
     header: [AtomicU64; HEADER_WORDS],
 }
 
 pub(super) const SLOT: u64 = size_of::<Slot>() as u64;
-crate::shim::assert_layout!(SLOT == 256 && core::mem::offset_of!(Slot, inline) == 32);
+crate::shim::assert_layout!(SLOT == 256 && core::mem::offset_of!(Slot, inline) == 40);
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl crate::segment::SharedLayout for Slot {}
 
 /// The payload lies in an object.
 const OBJECT: u32 = 1;
-/// The message has a user's header.
+/// The message has a user's header: more than a stamp.
 const HEADER: u32 = 2;
 
 /// The message counts for its publisher's lifespan only.
@@ -95,6 +97,8 @@ pub(super) struct Metadata {
     pub(super) len: u32,
     /// The reference of a payload that does not lie in the slot.
     pub(super) object: Option<u32>,
+    /// 0: none.
+    pub(super) stamp: u64,
     pub(super) has_header: bool,
 }
 
@@ -132,6 +136,7 @@ impl Slot {
             metadata.origin.form | u64::from(form) << 32 | u64::from(metadata.object.unwrap_or(0)),
             Ordering::Relaxed,
         );
+        self.stamp.store(metadata.stamp, Ordering::Relaxed);
     }
 
     /// Writes the payload, between `begin` and `publish`; of more bytes than fit, as many as fit.
@@ -190,19 +195,26 @@ impl Slot {
         self.ready.load(Ordering::Acquire).checked_sub(1)
     }
 
+    /// Returns the message's order; valid only if `is_still` says so afterwards.
+    #[inline]
+    pub(super) fn order(&self) -> u64 {
+        self.order.load(Ordering::Relaxed)
+    }
+
     /// Returns the metadata; valid only if `is_still` says so afterwards.
     #[inline]
     pub(super) fn metadata(&self) -> Metadata {
         let (what, form) = (self.what.load(Ordering::Relaxed), self.form.load(Ordering::Relaxed));
         let flags = (form >> 32) as u32;
         Metadata {
-            order: self.order.load(Ordering::Relaxed),
+            order: self.order(),
             origin: Origin {
                 what: what & !u64::from(u32::MAX),
                 form: form >> ORIGIN_AT << ORIGIN_AT,
             },
             len: what as u32,
             object: (flags & OBJECT != 0).then_some(form as u32),
+            stamp: self.stamp.load(Ordering::Relaxed),
             has_header: flags & HEADER != 0,
         }
     }
@@ -262,6 +274,7 @@ impl Slot {
             order: zero(),
             what: zero(),
             form: zero(),
+            stamp: zero(),
             inline: core::array::from_fn(|_| zero()),
             header: core::array::from_fn(|_| zero()),
         }
@@ -284,6 +297,7 @@ mod tests {
                 origin: Origin::new(8, position as u32, len % 3 == 0),
                 len: len as u32,
                 object: None,
+                stamp: u64::MAX - position,
                 has_header: len % 2 == 0,
             };
             assert_eq!(slot.look(position), MessageState::NotThere);
@@ -308,6 +322,7 @@ mod tests {
             origin: Origin::new(u32::MAX, (1 << 29) - 1, true),
             len: 1 << 30,
             object: Some((1 << 29) - 1),
+            stamp: 0,
             has_header: false,
         };
         slot.describe(metadata);

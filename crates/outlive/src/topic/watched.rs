@@ -34,6 +34,8 @@ pub(super) struct Watched {
     pub(super) rings: Vec<u32>,
     gone: Gone,
     age: u32,
+    /// The place among `rings` where something was found last.
+    found_at: usize,
 }
 
 /// By ring: the owner that is known to have exited, or 0.
@@ -91,7 +93,7 @@ impl Watched {
         rings: u32,
         has_something: impl Fn(u32) -> bool,
     ) {
-        self.age = 0;
+        (self.age, self.found_at) = (0, 0);
         let ends = inner.ends();
         let gone = &mut self.gone;
         self.rings.clear();
@@ -102,9 +104,17 @@ impl Watched {
         self.seen = Some(seen);
     }
 
-    /// Notes a look at several rings.
-    pub(super) fn note_look(&mut self, found: bool) {
-        self.age = self.age.saturating_add(if found { 1 } else { OLD / 64 });
+    /// Notes a look at several rings, and at which place it found something.
+    #[inline]
+    pub(super) fn note_look(&mut self, found_at: Option<usize>) {
+        self.age = self.age.saturating_add(if found_at.is_some() { 1 } else { OLD / 64 });
+        self.found_at = found_at.unwrap_or(self.found_at);
+    }
+
+    /// Returns the place where something was found last, or the first.
+    #[inline]
+    pub(super) fn found_at(&self) -> usize {
+        self.found_at
     }
 
     /// Returns whether it is time to choose again, before the next look. Not between a look and the

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use outlive::topic::{
-    Durability, Header, LARGEST_PAYLOAD, Outgoing, Subscriber, SubscriberOptions, Topic,
+    Durability, Header, LARGEST_PAYLOAD, Outgoing, Publisher, Subscriber, SubscriberOptions, Topic,
     TopicOptions, TopicUsage,
 };
 use outlive::{Detail, Domain, RecvError, SendError, WaitStrategy};
@@ -15,6 +15,7 @@ use crate::child::{Child, PATIENCE};
 use crate::counted::{counted, sleeps_of};
 use crate::large::free_bytes;
 use crate::order::{message, read_message};
+use crate::random::Random;
 use crate::runner::World;
 
 crate::checks!(
@@ -28,6 +29,7 @@ crate::checks!(
     chosen_by_keys,
     a_period_without_a_message_is_told,
     answers_come_after_what_they_answer: 60,
+    what_was_published_first_comes_first,
     publishers_come_in_any_order_and_all_arrives: 60,
     only_the_slowest_wakes_its_publisher,
 );
@@ -451,6 +453,40 @@ fn answers_come_after_what_they_answer(world: &World) {
     board.reach(2, 2);
     board.set(3, 1);
     [answers, asks].into_iter().chain(watchers).for_each(Child::finish);
+}
+
+/// Whichever ring a take begins at: with the last one's messages there, or an earlier one's.
+fn what_was_published_first_comes_first(world: &World) {
+    const PUBLISHERS: usize = 5;
+    let domain = world.domain();
+    let topic = open(&domain, 64);
+    let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
+    let publishers: [Publisher; PUBLISHERS] =
+        core::array::from_fn(|_| topic.publisher().expect("a ring"));
+    let mut random = Random::new();
+    let (mut published, mut taken) = (0, 0);
+    for _ in 0..2_000 {
+        for _ in 0..random.below(8) {
+            let at = random.below(PUBLISHERS as u64);
+            let publisher = &publishers[at as usize];
+            publisher.publish(&message(at, published, 40)).expect("taken");
+            published += 1;
+        }
+        for _ in 0..random.below(9) {
+            let Some(sample) = subscriber.try_recv().expect("ours") else { break };
+            assert_eq!(read_message(&sample).1, taken);
+            taken += 1;
+        }
+        // No ring is ever full: nothing waits.
+        if published - taken > 40 {
+            for _ in taken..published {
+                let sample = subscriber.try_recv().expect("ours").expect("published");
+                assert_eq!(read_message(&sample).1, taken);
+                taken += 1;
+            }
+        }
+    }
+    assert_eq!(subscriber.lost(), 0);
 }
 
 fn publishers_come_in_any_order_and_all_arrives(world: &World) {

@@ -32,6 +32,7 @@ fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
             origin: Origin::default(),
             len: 0,
             object: None,
+            stamp: 0,
             has_header: false,
         });
         slot.publish(0);
@@ -77,6 +78,7 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
                     origin: Origin::new(1, 0, false),
                     len: 0,
                     object: None,
+                    stamp: 0,
                     has_header: false,
                 });
                 slot.publish(0);
@@ -109,6 +111,7 @@ fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
             origin: Origin::default(),
             len: 0,
             object: None,
+            stamp: 0,
             has_header: false,
         };
         world.0.describe(metadata(1));
@@ -209,6 +212,7 @@ impl World {
             origin: Origin::default(),
             len: 16,
             object: Some(object),
+            stamp: 0,
             has_header: false,
         });
         self.slot.publish(position);
