@@ -83,8 +83,8 @@ impl Scenario for Prefault {
         match self {
             Prefault::Topic | Prefault::Lock => topics::two_ends(world, &name),
             Prefault::Queue => {
-                world.ask("receiver", &format!("queue become-receiver {name}"))?;
-                world.ask("second", &format!("queue enter-sender {name}")).map(drop)
+                world.ask("second", &format!("queue create {name}"))?;
+                world.ask("receiver", &format!("queue become-receiver {name}")).map(drop)
             }
             Prefault::State => world.ask("next", &format!("state set {name} 1")).map(drop),
             Prefault::Jobs => world.ask("another", &format!("jobs open {name}")).map(drop),

@@ -28,9 +28,10 @@ pub const ALL: [Liveliness; 2] = [Liveliness::Asserts, Liveliness::ComesAndGoes]
 
 const READER: &str = "watcher";
 
-/// Shorter than what it takes to lead a victim to most points, and so told at some, and not at
-/// others.
-const LEASE: &str = "3";
+/// In milliseconds: what it takes to lead a victim to a point, more or less, so that a lapse is told at
+/// some points, and not at others. With a shorter one, watchers that look change words so often that
+/// each instruction seems to be one at which something differs.
+const LEASE: &str = "20";
 
 /// The mark of a round in which the stopped victim will still do something before its operation
 /// ends.
