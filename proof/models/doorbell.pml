@@ -22,6 +22,7 @@
  *
  * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged.
  * Switches: -DD=deaths, of notifiers, and with TWO of set 0   -DTWO   -DSHORT: 3 sends to 1 alone
+ *   SETDIES     Deaths are of set 0 alone (TWO).
  *   ONE         Queue 0 alone, to which both notifiers send; with SHORT, 2 alone.
  *   DENIED      The kernel denies the fence: a notifier may read num before its message is in sight.
  *               A set looks at all sources that it has prepared once more, after 10 ms: its timer.
@@ -262,8 +263,10 @@ active proctype killer() {
 #endif
 	}
 	do
+#ifndef SETDIES
 	:: atomic { budget>0 && !killed[2] && done<2 -> killed[2]=1; budget-- }
 	:: atomic { budget>0 && !killed[3] && done<2 -> killed[3]=1; budget-- }
+#endif
 #ifdef TWO
 	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
 #endif

@@ -28,7 +28,7 @@
  * or because its publisher had left, when the joining began. Beside a publisher that has begun and
  * lives, and no other process at work, it gets all of that session.
  * LIFE: processes 1 and 2 have lifespans, or have none, in each session. A message with a lifespan is
- * never taken for one that counts longer, whoever has the ring by then, at whichever step of whose
+ * never taken for one that counts longer, whichever process has the ring by then, at whichever step of a
  * start: neither for ever nor for the longer one.
  * Switches: -DS=starts -DL=messages -DD=deaths -DLIFE
  * Mutations, each must be caught:

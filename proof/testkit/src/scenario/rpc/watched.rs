@@ -1,6 +1,6 @@
-//! Clients that are watched: watchers with a lease are told of the victim's death, at once and once;
-//! while it stands still, that it is not lively; when it goes on, that it is again; and nothing of
-//! one that leaves in order.
+//! Clients that are watched: watchers with a lease are told that the victim has died, at once and
+//! once; that it is not lively, while it stands still; that it is lively again, when it goes on; and
+//! nothing of a client that leaves in order.
 
 use outlive::rpc::Client;
 

@@ -1,5 +1,5 @@
-//! Publishers that are watched: readers with a lease are told of the victim's death, at once and
-//! once; while it stands still, that it is not lively; and when it goes on, that it is again.
+//! Publishers that are watched: readers with a lease are told that the victim has died, at once and
+//! once; that it is not lively, while it stands still; and that it is lively again, when it goes on.
 
 use outlive::topic::Publisher;
 
