@@ -22,6 +22,10 @@
  *
  * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged.
  * Switches: -DD=deaths, of notifiers, and with TWO of set 0   -DTWO   -DSHORT: 3 sends to 1 alone
+ *   SETDIES     Deaths are of set 0 alone (TWO).
+ *   ONE         Queue 0 alone, to which both notifiers send; with SHORT, 2 alone.
+ *   DENIED      The kernel denies the fence: a notifier may read num before its message is in sight.
+ *               A set looks at all sources that it has prepared once more, after 10 ms: its timer.
  *   STOP        One process, a notifier or a set, may stop for ever. A set makes the recheck. Then no
  *               set that runs sleeps beside a message, acknowledged or not.
  * Mutations, each must be caught:
@@ -33,7 +37,8 @@
  *   CLEARFIRST  the notifier clears num before the bit (and is killed in between; another, live,
  *               then finds it even)
  *   STEAL       (TWO) the second set registers in place of a living one
- *   NOTIMER     (STOP) a set makes no recheck
+ *   NOTIMER     (STOP, DENIED) a set makes no recheck, and has no timer
+ *   FORGETNEW   (DENIED) a source that was prepared without a fence is not new after the sleep
  */
 #ifndef D
 #define D 1
@@ -65,8 +70,17 @@ inline wakebell(d) {
 }
 #define CLEAR(q,n) atomic { if :: num[q]==n -> num[q]=n+1 :: else fi }
 
-inline notify(q) {
+/* publishes, and notifies */
+inline notify(q,mark) {
+#ifdef DENIED
+	if
+	:: n = num[q]; msg[q]=msg[q]|mark
+	:: msg[q]=msg[q]|mark; n = num[q]
+	fi;
+#else
+	msg[q]=msg[q]|mark;
 	n = num[q];
+#endif
 	if
 	:: n&1 ->
 		d = reg[q];
@@ -95,12 +109,13 @@ inline notify(q) {
 proctype R(byte me) {
 	byte n, d;
 	{
-		if :: me==3 -> msg[1]=1; notify(1); acked[1]=1 :: else fi;
+#ifndef ONE
+		if :: me==3 -> notify(1,1); acked[1]=1 :: else fi;
+#endif
 #ifdef SHORT
-		if :: me==2 -> msg[0]=1; notify(0); acked[0]=1 :: else fi;
+		if :: me==2 -> notify(0,1); acked[0]=1 :: else fi;
 #else
-		msg[0]=msg[0]|(me-1);
-		notify(0);
+		notify(0,(me-1));
 		acked[0]=acked[0]|(me-1);
 #endif
 		atomic { n=0; d=0; done++ }
@@ -118,6 +133,18 @@ end_stop:	killed[me];
 #define NEW(q,w) (msg[q] & (7-told[2*w+q]))
 #define NEWS(w) (NEW(0,w) || NEW(1,w))
 #define SEES(w) (((new&1) && NEW(0,w)) || ((new&2) && NEW(1,w)))
+#ifdef ONE
+#define ALL 1
+#define REG1 skip
+#else
+#define ALL 3
+#define REG1 register(1)
+#endif
+#if defined(DENIED) && !defined(FORGETNEW)
+#define STILLNEW ALL
+#else
+#define STILLNEW 0
+#endif
 #define KEPT(q,w) ((acked[q] & (7-told[2*w+q]))==0)
 
 inline register(q) {
@@ -152,9 +179,11 @@ proctype W(byte me) {
 	{
 #ifndef REGLATE
 	register(0);
+#ifndef ONE
 	register(1);
 #endif
-	new=3; first=1;
+#endif
+	new=ALL; first=1;
 	do
 	::
 #ifdef LATECOUNT
@@ -169,26 +198,32 @@ proctype W(byte me) {
 			if :: (new&2) -> told[2*me+1]=told[2*me+1]|msg[1] :: else fi
 		};
 		prepare(0,s0);
+#ifndef ONE
 		prepare(1,s1);
+#endif
 #ifdef REGLATE
-		if :: first -> register(0); register(1) :: else fi;
+		if :: first -> register(0); REG1 :: else fi;
 #endif
 		first=0;
 		ok=1;
-		atomic { if :: SEES(me) -> goto again :: else -> new=0 fi };
+		atomic { if :: SEES(me) -> goto again :: else -> new=STILLNEW fi };
 		atomic { if :: count[me]==c -> qC[me]=1 :: else -> ok=0 fi };
 		if
 		:: ok && !(mode&1) -> atomic { if :: seq[0]==s0 -> qS[2*me]=1 :: else -> ok=0 fi }
 		:: else
 		fi;
+#ifndef ONE
 		if
 		:: ok && !(mode&2) -> atomic { if :: seq[1]==s1 -> qS[2*me+1]=1 :: else -> ok=0 fi }
 		:: else
 		fi;
+#endif
 		if
 		:: ok -> asleep[me]=1;
 #if defined(STOP) && !defined(NOTIMER)
-end_asleep:		atomic { (woken[me] || NEWS(me)) -> if :: !woken[me] -> new=3 :: else fi;
+end_asleep:		atomic { (woken[me] || NEWS(me)) -> if :: !woken[me] -> new=ALL :: else fi;
+#elif defined(DENIED) && !defined(NOTIMER)
+end_asleep:		atomic { (woken[me] || SEES(me)) ->
 #else
 end_asleep:		atomic { woken[me] ->
 #endif
@@ -196,7 +231,9 @@ end_asleep:		atomic { woken[me] ->
 		:: else -> atomic { woken[me]=0; qC[me]=0; qS[2*me]=0; qS[2*me+1]=0 }
 		fi;
 		atomic { if :: !(mode&1) && seq[0]!=s0 -> new=new|1 :: else fi };
+#ifndef ONE
 		atomic { if :: !(mode&2) && seq[1]!=s1 -> new=new|2 :: else fi };
+#endif
 again:		ok=0; c=0
 	od
 #ifdef STOP
@@ -226,8 +263,10 @@ active proctype killer() {
 #endif
 	}
 	do
+#ifndef SETDIES
 	:: atomic { budget>0 && !killed[2] && done<2 -> killed[2]=1; budget-- }
 	:: atomic { budget>0 && !killed[3] && done<2 -> killed[3]=1; budget-- }
+#endif
 #ifdef TWO
 	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
 #endif
@@ -241,6 +280,8 @@ active proctype killer() {
 		assert(!NEWS(1));
 #endif
 		break }
+#elif defined(DENIED)
+	:: atomic { timeout -> assert(KEPT(0,0) && KEPT(1,0)); break }
 #else
 	:: atomic { done==2 && (killed[0] || (asleep[0] && !woken[0])) && (SETS==1 || (asleep[1] && !woken[1])) ->
 		assert(killed[0] || (KEPT(0,0) && KEPT(1,0)));

@@ -40,8 +40,8 @@
  *   FAIL      a send of the first sender may fail with its slot claimed; it sends nothing more then
  *   KEEP      a sender goes on while the receiver is dead (on_receiver_death). Beside a dead receiver
  *             that has no successor, a sender may sleep at the end, if its slot has not been given
- *             back. How a taker wakes those that sleep on rcv, and dies before that, is in
- *             state_wait.pml: here they see that rcv has changed
+ *             back. A taker wakes those that sleep on rcv, in its own step: state_wait.pml has what
+ *             happens if it dies between the two
  *   LATE      a receiver's token reads dead before its thread stops; a successor waits for that
  *   BOUND     the queue is bounded to so many messages: its one region is a ring of so many slots
  *             (NREG=1, CAP0=BOUND). Checked: no more than so many are unread at any moment
@@ -166,6 +166,18 @@ inline wake_receiver() {                      /* x is a local of the caller */
 #endif
 }
 
+#ifdef KEEP
+bool onrcv[NP];                               /* asleep on rcv, too */
+#ifdef NOHOLDER
+#define ONRCV !kd
+#else
+#define ONRCV 1
+#endif
+#define WAKETAKEN for (i : 0 .. NS-1) { if :: onrcv[i] -> onrcv[i]=0; asleep[i]=0 :: else fi }; i=0
+#else
+#define WAKETAKEN skip
+#endif
+
 proctype S(byte me) {
 	byte k=1, r, t, x, s, rc; short v; bool failed;
 #ifdef KEEP
@@ -243,15 +255,13 @@ end_s:			atomic { (LAP(slot[IX(r,t)])>=LP(r,t) || tokdead[rc]) -> asleep[me]=0; 
 			atomic { rc=rcv; kd=GONE(rc) };
 #endif
 			atomic { if :: sseq!=s || rcv!=rc || (!kd && GONE(rc)) -> goto L0
-				:: else -> asleep[me]=1; wfor[me]=rc+1; wix[me]=IX(r,t); wlap[me]=LP(r,t) fi };
-#ifdef NOHOLDER
-end_s:			(!asleep[me] || (!kd && (GONE(rc) || rcv!=rc)));
-#elif defined(STOP) && !defined(NOTIMER)
+				:: else -> asleep[me]=1; onrcv[me]=ONRCV; wfor[me]=rc+1; wix[me]=IX(r,t); wlap[me]=LP(r,t) fi };
+#if defined(STOP) && !defined(NOTIMER)
 end_s:			(!asleep[me] || (!kd && GONE(rc)) || rcv!=rc || LAP(slot[IX(r,t)])>=LP(r,t));
 #else
-end_s:			(!asleep[me] || (!kd && GONE(rc)) || rcv!=rc);
+end_s:			(!asleep[me] || (!kd && GONE(rc)));
 #endif
-			atomic { asleep[me]=0; wfor[me]=0; wix[me]=0; wlap[me]=0; goto L0 }
+			atomic { asleep[me]=0; onrcv[me]=0; wfor[me]=0; wix[me]=0; wlap[me]=0; goto L0 }
 #else
 			atomic { if :: sseq!=s -> goto L0 :: else -> asleep[me]=1; wfor[me]=rc+1 fi };
 #if defined(STOP) && !defined(NOTIMER)
@@ -287,9 +297,9 @@ proctype R(byte me) {
 	:: me==NS -> skip
 	:: else -> 
 #ifdef LATE
-end_t:		atomic { tokdead[rcv] && dead[rcv] && rcv==me-1 -> rcv=me }
+end_t:		atomic { tokdead[rcv] && dead[rcv] && rcv==me-1 -> rcv=me; WAKETAKEN }
 #else
-end_t:		atomic { tokdead[rcv] && rcv==me-1 -> rcv=me }   /* take over: CAS dead -> me */
+end_t:		atomic { tokdead[rcv] && rcv==me-1 -> rcv=me; WAKETAKEN }   /* take over: CAS dead -> me */
 #endif
 	fi;
 	atomic { r=rreg; h=head[r] };

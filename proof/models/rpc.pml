@@ -83,6 +83,7 @@
  *   NOASKERLOOK  no second look after a dead client's bit was cleared
  *   NOCANCELWAKE  a client that lets go of a call wakes no server (CANCELLED)
  *   NOCANCELLOOK  no second look before that sleep (CANCELLED)
+ *   NOCOME     a server that comes wakes no client (PATIENT)
  *   NOTIMER    a client makes no recheck (STOP)
  *   NOTIMERS   a server makes none (STOP; K or CANCELLED)
  *   (PLACEPROC with two clients and two calls: its trail lies deep, and pan finds it at once when
@@ -170,6 +171,18 @@ byte fp[NSL], texts[NSL];
 #define SAME_WORD (cn[s]==seen_n && cs[s]==seen_s && co[s]==seen_o)
 #endif
 
+#define MARKS atomic { if :: sl[s]%2==0 -> sl[s]=sl[s]+1 :: else -> sl[s]=(sl[s]+2)%6 fi; m=sl[s]; twice=1 }
+
+#ifdef PATIENT
+bool qp[NC];                                      /* asleep until a server comes */
+/* when all has come to rest, no client waits for a server that is there */
+active proctype Rest() {
+	byte w;
+	timeout;
+	d_step { for (w : 0 .. NC-1) { assert(!(qp[w] && !RD_DEAD && !tdc[w])) } }
+}
+#endif
+
 /* wake the process that sleeps on the slot */
 inline wake(v) {
 	atomic { f=sl[v] };
@@ -216,7 +229,10 @@ again:
 	if
 	:: RD_DEAD ->
 #ifdef PATIENT
-end_wait:	!RD_DEAD
+		/* asleep on the service's word: the kernel compares it once, then a server that comes wakes */
+		atomic { if :: RD_DEAD -> qp[me]=1; woken[me]=0 :: else -> woken[me]=1 fi };
+end_wait:	atomic { woken[me] -> woken[me]=0 };
+		n--; k--; goto again
 #else
 		n--; goto again
 #endif
@@ -253,7 +269,15 @@ look:
 		if
 		:: who==0 || pds[who-1] ->
 #ifdef PATIENT
-			end_wait2:	if :: !RD_DEAD -> goto look :: cn[s]==n -> goto look fi
+			if
+			:: !twice -> MARKS; goto look
+			:: else
+			fi;
+			/* asleep as in 6, behind no server */
+			atomic { woken[me]=0; if :: sl[s]==m && RD_DEAD && SAME_WORD -> asleep[me]=1; at[me]=s; qp[me]=1 :: else -> woken[me]=1 fi };
+end_wait2:		atomic { woken[me] -> woken[me]=0; asleep[me]=0; at[me]=0; qp[me]=0; twice=0;
+				if :: sl[s]==m -> sl[s]=(m+1)%6 :: else fi };
+			goto look
 #else
 #ifdef TOLDFIRST
 			nobegin[id]=1; goto again
@@ -302,7 +326,7 @@ look:
 	/* 6 */
 	if
 	:: !twice ->
-		atomic { if :: sl[s]%2==0 -> sl[s]=sl[s]+1 :: else -> sl[s]=(sl[s]+2)%6 fi; m=sl[s]; twice=1 };
+		MARKS;
 #ifndef NOLOOK
 		goto look
 #endif
@@ -370,6 +394,9 @@ end_come:
 	do :: s<NSL -> bm[s]=1; s++ :: else -> break od;
 #endif
 	s=0;
+#if defined(PATIENT) && !defined(NOCOME)
+	d_step { for (w : 0 .. NC-1) { if :: qp[w] -> qp[w]=0; woken[w]=1 :: else fi }; w=0 };
+#endif
 next:
 	do
 #ifdef LEAVE
@@ -483,13 +510,13 @@ room:
 				fi;
 				/* asleep: the process that takes or cancels wakes it, or the client's death */
 #if defined(STOP) && !defined(NOTIMERS)
-				(!sp[s] || own[s]==0 || pdc[own[s]-1] || stc[own[s]-1] || (tn[s]==n && tk[s]==k) || cn[s]!=n || cs[s]!=TAKEN) ->
+				(!sp[s] || (own[s]!=0 && (pdc[own[s]-1] || stc[own[s]-1])) || (tn[s]==n && tk[s]==k) || cn[s]!=n || cs[s]!=TAKEN) ->
 				if :: own[s]==0 || pdc[own[s]-1] -> goto over :: stc[own[s]-1] -> goto over :: else -> goto room fi
 #elif defined(STOP)
-				(!sp[s] || own[s]==0 || pdc[own[s]-1] || (stc[own[s]-1] && !(tn[s]==n && tk[s]==k))) ->
+				(!sp[s] || (own[s]!=0 && pdc[own[s]-1]) || (own[s]!=0 && stc[own[s]-1] && !(tn[s]==n && tk[s]==k))) ->
 				if :: own[s]==0 || pdc[own[s]-1] -> goto over :: stc[own[s]-1] -> goto over :: else -> goto room fi
 #else
-				(!sp[s] || own[s]==0 || pdc[own[s]-1]) ->
+				(!sp[s] || (own[s]!=0 && pdc[own[s]-1])) ->
 				if :: own[s]==0 || pdc[own[s]-1] -> goto over :: else -> goto room fi
 #endif
 			:: else

@@ -3,7 +3,8 @@
  *
  *   claim   of the call: NOT (not begun), WRITING (a thread of the server), TAKEN (the server), CANC
  *   ready   `ready` says that the reply is there
- *   tag     of each of the two objects: FREE, OWNED (who), REQ and REP (queued: the slot's)
+ *   tag     of each of the two objects: FREE, OWNED (who), CACHED (who), REQ and REP (queued: the
+ *           slot's)
  *   holds   ghost: which side's bytes are in an object; 0: what a third process wrote there
  *
  * client  1. an object -> OWNED(client), write the request; -> REQ; asked
@@ -17,6 +18,9 @@
  *         4. claim TAKEN -> WRITING; OWNED(server) -> REP; ready. Not TAKEN: the object is freed
  * other   takes a free object and writes there, frees it; and frees what the dead owned (collect), as
  *         soon as the process has ended; settles the slot of a dead client
+ * SPARE   a side that has read keeps the object instead of freeing it: OWNED -> CACHED(me). It writes
+ *         its next message there after CACHED(me) -> OWNED(me), or frees it by the same exchange. Any
+ *         process that finds no memory: CACHED -> FREE, its process dead or alive
  *
  * A process dies in two moments: its token reads dead, and a while later its last thread stops; until
  * then it goes on.
@@ -25,15 +29,17 @@
  * that are read are whole and this call's; a reply that the client takes was made from an undamaged
  * request; in the end, when both processes are gone and all has been collected and settled, both
  * objects are free.
- * Switches: -DREUSE -DLETGO (the client may let go of the call)
+ * Switches: -DREUSE -DLETGO (the client may let go of the call) -DSPARE
  * Mutations, each must be caught:
  *   BYTOKEN   collect frees what a process owned when its token reads dead
  *   LEFTREQ   the server reads a request that is still the slot's
  *   READQ     the client reads a reply that is still the slot's
  *   EARLYFREE the client frees the objects in the slot before the claim is CANC
  *   TAGLATE   `ready` before the object's tag
+ *   SPAREMINE (SPARE) the next message is written without the exchange: a kept object is still mine
+ *   SPAREDEAD (SPARE) only its own process frees what is kept
  */
-mtype = { NOT, WRITING, TAKEN, CANC, FREE, OWNED, REQ, REP };
+mtype = { NOT, WRITING, TAKEN, CANC, FREE, OWNED, CACHED, REQ, REP };
 #define CLIENT 1
 #define SERVER 2
 #define OTHER 3
@@ -49,6 +55,25 @@ bool done, given;                                /* given: the client has taken 
 #define BEGIN(me,o) atomic { assert(inside[o]==0); inside[o]++; at[me]=o }
 #define END(me,o) inside[o]--; at[me]=2
 #define MINE(o,me) (tag[o]==OWNED && owner[o]==me)
+
+/* keeps what it has read, and writes the next message there, which is freed on the other side */
+#define KEPT(o,me) (tag[o]==CACHED && owner[o]==me)
+inline keep(o,me) {
+	atomic { if :: MINE(o,me) -> tag[o]=CACHED :: else fi };
+	if
+#ifdef SPAREMINE
+	:: atomic { tag[o]=OWNED; owner[o]=me };
+#else
+	:: atomic { KEPT(o,me) -> tag[o]=OWNED };
+#endif
+		BEGIN(me,o);
+		atomic { holds[o]=0; END(me,o) };
+		atomic { assert(MINE(o,me)); tag[o]=FREE }
+	:: atomic { KEPT(o,me) -> tag[o]=FREE }
+	/* it stays as it is, or another process has it by now */
+	:: true
+	fi
+}
 
 /* frees what the slot has: by the tag alone */
 inline free_slot() {
@@ -77,7 +102,11 @@ proctype Client() {
 		given=1;
 		BEGIN(CLIENT,o);
 		atomic { assert(holds[o]==SERVER && whole); END(CLIENT,o) };
+#ifdef SPARE
+		keep(o,CLIENT);
+#else
 		atomic { if :: MINE(o,CLIENT) || tag[o]==REP -> tag[o]=FREE :: else assert(false) fi };
+#endif
 		break
 	:: !ready && (pd[SERVER]
 #ifdef LETGO
@@ -140,7 +169,11 @@ proctype Server() {
 	fi;
 #ifndef REUSE
 give_up:
+#ifdef SPARE
+	keep(o,SERVER);
+#else
 	atomic { if :: MINE(o,SERVER) -> tag[o]=FREE :: else fi };
+#endif
 #endif
 over:
 	skip
@@ -151,6 +184,12 @@ over:
 #define GONE(p) pd[p]
 #else
 #define GONE(p) td[p]
+#endif
+
+#ifdef SPAREDEAD
+#define NONEKEPT true
+#else
+#define NONEKEPT (tag[0]!=CACHED && tag[1]!=CACHED)
 #endif
 
 proctype Other() {
@@ -169,13 +208,18 @@ proctype Other() {
 		fi
 	/* another thread of the client lets go of the next call in the slot, while the reply is read */
 	:: given && !td[CLIENT] -> given=0; free_slot()
+#if defined(SPARE) && !defined(SPAREDEAD)
+	/* it finds no memory; and so does a sweep with what the dead have kept */
+	:: atomic { tag[0]==CACHED -> tag[0]=FREE }
+	:: atomic { tag[1]==CACHED -> tag[1]=FREE }
+#endif
 	/* collect */
 	:: atomic { tag[0]==OWNED && owner[0]<3 && GONE(owner[0]) -> tag[0]=FREE }
 	:: atomic { tag[1]==OWNED && owner[1]<3 && GONE(owner[1]) -> tag[1]=FREE }
 	/* a dead client's slot is settled, in WRITING by a thread that runs later */
 	:: atomic { td[CLIENT] && !done && (claim!=WRITING || td[SERVER] || ready) -> claim=CANC; done=1 }; free_slot()
 	/* the end */
-	:: atomic { td[CLIENT] && td[SERVER] && done && tag[0]!=OWNED && tag[1]!=OWNED ->
+	:: atomic { td[CLIENT] && td[SERVER] && done && tag[0]!=OWNED && tag[1]!=OWNED && NONEKEPT ->
 		assert(tag[0]==FREE && tag[1]==FREE) }; break
 	od
 }

@@ -33,6 +33,10 @@ use crate::shim::Ordering;
 use crate::sys::clock::{self, Deadline};
 use crate::{RecvError, TokenId};
 
+/// Below this, in nanoseconds, the lease does not say how often a sleeper looks whether a publisher
+/// is lively again.
+const SHORTEST: u64 = 1_000_000;
+
 /// Of which publishers a subscriber is told. Shared with its wait sets.
 #[derive(Clone)]
 pub(super) struct Lives(Arc<Mutex<Looked>>);
@@ -119,7 +123,8 @@ impl Looked {
                 && !registry.is_alive(publisher)
             {
                 // Another process has taken its ring, or swept it.
-                self.tell_death(inner, ring, seen.published, seen.number(), publisher);
+                let behind = end_of_sessions(inner, ring as u32, session);
+                self.tell_death(inner, ring, behind, seen.number(), publisher);
             }
             self.rings[ring] = begin(inner, words, session);
             self.tell_of_a_short_life(inner, ring, session);
@@ -182,12 +187,15 @@ impl Looked {
         self.news.push_back(News { ring, behind, told });
     }
 
-    /// Returns when a lease may have passed next.
+    /// Returns when a lease may have passed next, or a publisher may be lively again.
     fn moment(&self) -> Deadline {
-        let waited =
-            self.rings.iter().filter(|seen| seen.publisher().is_some() && !seen.has_lapsed);
-        let first = waited.map(|seen| seen.since.saturating_add(self.lease)).min();
-        first.map_or(Deadline::NEVER, Deadline::at_nanos)
+        let living = self.rings.iter().filter(|seen| seen.publisher().is_some());
+        let next = |seen: &Seen| match seen.has_lapsed {
+            false => seen.since.saturating_add(self.lease),
+            // A publisher that asserts that it is there wakes no process.
+            true => clock::monotonic_nanos().saturating_add(self.lease.max(SHORTEST) / 2),
+        };
+        living.map(next).min().map_or(Deadline::NEVER, Deadline::at_nanos)
     }
 }
 
@@ -195,6 +203,26 @@ impl Looked {
 fn done(inner: &Inner, words: &RingWords, ring: usize) -> (u64, u32) {
     // Relaxed: a count, nothing comes with it.
     (inner.published(ring as u32), words.asserted.load(Ordering::Relaxed))
+}
+
+/// Returns before which message of a ring all sessions have ended that it had before this one; 0: it
+/// has none.
+fn end_of_sessions(inner: &Inner, ring: u32, mut session: u64) -> u64 {
+    let words = inner.ring(ring);
+    // A few times: a session that begins and ends meanwhile has messages of its own.
+    for _ in 0..8 {
+        if session != 0 {
+            break;
+        }
+        let published = inner.all_published(ring);
+        session = words.session.load(Ordering::Acquire);
+        if session == 0 {
+            return published;
+        }
+    }
+    // Relaxed: written before `session`, which was loaded with Acquire. Of a later session it is
+    // more: the death is told later.
+    words.session_from.load(Ordering::Relaxed)
 }
 
 /// Begins to watch a session, if its publisher is the ring's owner: see `durability::vouched_from`.

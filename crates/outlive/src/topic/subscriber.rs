@@ -294,8 +294,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         // `back_pressure::slowest`. A publisher that has not seen this subscriber has published all
         // that it may overwrite without waiting for it; this subscriber receives what comes after.
         fence(Ordering::SeqCst);
-        // Also of a ring that has come since the cursors were written.
-        let joined_at = (0..inner.rings()).map(|ring| inner.published(ring)).collect();
+        // Also of a ring that has come since the cursors were written; and one message more where its
+        // publisher stands before it counts it: others may have received that one.
+        let joined_at = (0..inner.rings()).map(|ring| inner.all_published(ring)).collect();
         options.keys.sort_unstable();
         let expected = options.period.map(|period| Arc::new(Expected::new(period)));
         let lives = options.liveliness.map(Lives::new);

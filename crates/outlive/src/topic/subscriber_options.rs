@@ -171,7 +171,8 @@ impl SubscriberOptions {
     /// The subscriber tells it at its first look after the lease, by what two looks of its own have
     /// seen: never of a publisher that did something within the lease, and of one that did nothing
     /// before two leases have passed, as long as it looks, or waits in a receive, a wait set or a
-    /// future. Publishers pay nothing for it.
+    /// future. While a publisher is told as not lively, a waiting subscriber looks each half of the
+    /// lease whether it asserts that it is there. Publishers pay nothing for it.
     ///
     /// # If a process dies
     /// A publisher's death wakes a waiting subscriber at once. A stopped publisher is alive, and is

@@ -19,6 +19,8 @@ crate::checks!(
     a_publisher_that_does_nothing_is_told_in_every_form,
     one_that_does_something_in_time_is_lively,
     one_that_leaves_has_not_died,
+    a_death_is_told_behind_its_messages_and_before_a_successors,
+    a_sleeper_is_told_that_one_is_lively_again,
     a_message_counts_for_its_lifespan,
     a_lifespan_in_a_ring_that_is_taken_again_is_kept,
     a_reader_of_the_newest_is_told,
@@ -348,6 +350,89 @@ fn one_that_leaves_has_not_died(world: &World) {
         }
         assert_eq!((got, died), (vec![2], i32::from(dies)));
     }
+}
+
+/// The topic has one ring: a publisher that comes after a dead one is in it before the subscriber has
+/// looked.
+fn a_death_is_told_behind_its_messages_and_before_a_successors(world: &World) {
+    let domain = world.domain();
+    let options = Topic::options().depth(64).max_publishers(1);
+    let topic: Topic<u64> = options.open_or_create(&domain, "alone").expect("made");
+    let lease = Duration::from_millis(1);
+    let mut subscriber =
+        topic.subscriber_with(Subscriber::options().liveliness(lease)).expect("a slot");
+    let board = Board::new();
+    for has_begun in [true, false] {
+        let mut child = Child::start(|| {
+            let publisher = topic.publisher().expect("the ring");
+            publisher.publish(&0).expect("published");
+            board.set(0, 1);
+            board.reach(1, 1);
+            for number in 1..4 {
+                publisher.publish(&number).expect("published");
+            }
+            board.set(0, 2);
+            board.reach(1, 2);
+        });
+        board.reach(0, 1);
+        while subscriber.try_recv().ok().flatten().is_none_or(|sample| *sample != 0) {}
+        board.set(1, 1);
+        board.reach(0, 2);
+        child.kill();
+        let next = if has_begun {
+            let next = topic.publisher().expect("the dead one's ring");
+            next.publish(&4).expect("published");
+            Some(next)
+        } else {
+            domain.sweep(false).expect("swept");
+            None
+        };
+        std::thread::sleep(2 * lease);
+        let mut got = Vec::new();
+        loop {
+            match subscriber.try_recv() {
+                Ok(Some(sample)) => got.push(sample.to_string()),
+                Ok(None) => break,
+                Err(RecvError::PublisherDied { .. }) => got.push("died".to_owned()),
+                Err(RecvError::NotLively { .. } | RecvError::Lively { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+        }
+        let wanted = ["1", "2", "3", "died", "4"];
+        assert_eq!(got, wanted[..if has_begun { 5 } else { 4 }]);
+        drop(next);
+        board.set(0, 0);
+        board.set(1, 0);
+    }
+}
+
+/// In each form, although a publisher that asserts that it is there wakes no process, and this domain
+/// has no recheck.
+fn a_sleeper_is_told_that_one_is_lively_again(world: &World) {
+    let domain = world.domain();
+    let topic = made(&domain);
+    let board = Board::new();
+    let child = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for turn in 1.. {
+            board.reach(0, turn);
+            // The subscriber has gone to sleep by then, more often than not.
+            std::thread::sleep(Duration::from_millis(20));
+            publisher.assert_liveliness();
+        }
+    });
+    for (turn, form) in (1..).zip(all_forms()) {
+        let options = Subscriber::options().liveliness(Duration::from_millis(4));
+        let mut subscriber = topic.subscriber_with(options).expect("a slot");
+        let mut set = WaitSet::new(&domain);
+        set.add(&subscriber).expect("added");
+        let told = form(&mut subscriber, &mut set);
+        assert!(matches!(told, Err(RecvError::NotLively { .. })), "{told:?}");
+        board.set(0, turn);
+        let told = form(&mut subscriber, &mut set);
+        assert!(matches!(told, Err(RecvError::Lively { .. })), "{told:?}");
+    }
+    drop(child);
 }
 
 /// Whether its publisher lives, has died, or has a successor without one; also for a subscriber that

@@ -21,6 +21,7 @@ mod mutex;
 mod notifier;
 mod once;
 mod pool;
+mod prefault;
 mod pthread;
 mod queue;
 mod realtime;
@@ -28,6 +29,7 @@ mod rpc;
 mod rw_lock;
 mod semaphore;
 mod state;
+mod told;
 mod token;
 mod topic;
 mod toy;
@@ -368,6 +370,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(notifier::all());
     all.extend(rpc::all());
     all.extend(topic::all());
+    all.extend(prefault::all());
     all
 }
 

@@ -1,9 +1,10 @@
-//! The domain as a whole: made, swept, things in it removed.
+//! The domain as a whole: made, swept, things in it removed; followed.
 
 mod create;
 mod name;
 mod remove;
 mod sweep;
+mod watched;
 
 use super::Scenario;
 
@@ -15,5 +16,6 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(name::Name),
         Box::new(remove::Remove),
         Box::new(sweep::Sweep),
+        Box::new(watched::Watched),
     ]
 }

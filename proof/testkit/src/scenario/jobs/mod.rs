@@ -69,7 +69,7 @@ fn drain<const N: usize>(
 }
 
 /// All jobs are done: as many can be put as there is room for, and taken, and nothing is left.
-fn still_works(world: &mut World, name: &str) -> Result<(), Failure> {
+pub(super) fn still_works(world: &mut World, name: &str) -> Result<(), Failure> {
     for number in [1, 2] {
         world.ask("another", &format!("jobs put {name} {number}"))?;
     }

@@ -16,6 +16,7 @@ pub(super) mod once;
 pub(super) mod pool;
 mod presence;
 pub(super) mod queue;
+pub(super) mod reader;
 pub(super) mod realtime;
 pub(super) mod rpc;
 pub(super) mod rw_lock;
@@ -23,6 +24,7 @@ pub(super) mod semaphore;
 pub(super) mod state;
 mod token;
 pub(super) mod topic;
+mod watches;
 
 use std::path::PathBuf;
 
@@ -52,6 +54,8 @@ pub struct Member {
     services: rpc::Services,
     topics: topic::Topics,
     followers: presence::Followers,
+    readers: reader::Readers,
+    watches: watches::Watches,
 }
 
 impl Member {
@@ -77,6 +81,8 @@ impl Member {
             services: rpc::Services::default(),
             topics: topic::Topics::default(),
             followers: presence::Followers::default(),
+            readers: reader::Readers::default(),
+            watches: watches::Watches::default(),
         }
     }
 
@@ -114,6 +120,8 @@ impl Obeys for Member {
             ["rpc", order @ ..] => self.services.obey(&domain, order),
             ["topic", order @ ..] => self.topics.obey(&domain, order),
             ["presence", order @ ..] => self.followers.obey(&domain, order),
+            ["reader", order @ ..] => self.readers.obey(&domain, order),
+            ["watches", order @ ..] => self.watches.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
             _ => Err("unknown order".to_owned()),

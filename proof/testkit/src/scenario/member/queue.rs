@@ -146,6 +146,12 @@ impl Queues {
                 }
                 Ok("sent".to_owned())
             }
+            // Makes memory for COUNT messages of LENGTH bytes.
+            ["prefault", name, count, length] => {
+                let queue = &self.named(domain, name)?.queue;
+                let done = queue.prefault(number(count)?, number(length)?);
+                done.map(|()| String::new()).map_err(|error| error.to_string())
+            }
             ["enter-sender", name] => self.named(domain, name)?.sender().map(|_| String::new()),
             ["leave-sender", name] => {
                 self.named(domain, name)?.sender = None;

@@ -18,17 +18,27 @@ const SMALL: u64 = 128 << 10;
 /// See [`small_topic`].
 pub const LARGE: usize = 9_000;
 
-/// The topic of that name, as all scenarios have it.
+/// What the names of topics begin with that are not persistent, and of those with stamps.
+pub const VOLATILE: &str = "volatile";
+pub const LIVING: &str = "living";
+pub const STAMPED: &str = "stamped";
+
+/// The topic of that name, as all scenarios have it. By their names, some are not persistent.
 ///
 /// # Errors
 /// What opening says.
 pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
+    let durability = match name {
+        name if name.starts_with(VOLATILE) => Durability::Volatile,
+        name if name.starts_with(LIVING) => Durability::TransientLocal,
+        _ => Durability::Persistent,
+    };
     let options = Topic::options()
         .depth(DEPTH as u32)
         .max_bytes(1 << 20)
-        .stamps(false)
+        .stamps(name.starts_with(STAMPED))
         .reliable(true)
-        .durability(Durability::Persistent)
+        .durability(durability)
         .wait_strategy(WaitStrategy::Block);
     options.open_or_create(domain, name).map_err(|error| error.to_string())
 }

@@ -1,5 +1,5 @@
-//! Calls: made, in several parts, answered (short, long, streamed, by a failure), cancelled, taken over, and places of dead clients
-//! taken.
+//! Calls: made, in several parts, answered (short, long, streamed, by a failure), cancelled, taken
+//! over, and places of dead clients taken; clients that are watched.
 //!
 //! Senders are 1 the victim, 2 and 3 the surviving clients.
 
@@ -11,6 +11,7 @@ mod parts;
 mod reply;
 mod stand_by;
 mod takeover;
+mod watched;
 
 use super::Scenario;
 use crate::failure::Failure;
@@ -37,6 +38,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(stand_by::StandBy::InSet),
         Box::new(beside::Beside),
         Box::new(join::Join),
+        Box::new(watched::Watched::Asserts),
+        Box::new(watched::Watched::ComesAndGoes),
     ]
 }
 

@@ -8,11 +8,14 @@
 
 mod full;
 mod give_up;
+mod lifespan;
+mod liveliness;
 mod presence;
 mod publish;
 mod publish_waiting;
 mod receive;
 mod rings;
+mod sessions;
 mod subscriber_slots;
 
 use super::{HOLDS_NOTHING, Scenario};
@@ -39,12 +42,20 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         .chain(rings)
         .chain(full)
         .chain(presence)
+        .chain(sessions::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>))
+        .chain(liveliness::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>))
+        .chain(lifespan::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>))
         .collect()
+}
+
+/// The order that answers what a topic's readers were told.
+fn log_of(name: &str) -> String {
+    format!("reader log {name}")
 }
 
 /// Bytes of a message that lies in its slot, and of one that does not.
 const IN_SLOT: usize = 48;
-const OBJECT: usize = 5000;
+pub(super) const OBJECT: usize = 5000;
 
 /// Every process has opened the domain and has a token. A process that claims its token later may
 /// get the slot of one that has died, and can ask that one nothing for a second.
@@ -56,7 +67,7 @@ fn all_are_there(world: &mut World) -> Result<(), Failure> {
 }
 
 /// Every process is there, `second` publishes, and `keeper` subscribes reliably.
-fn two_ends(world: &mut World, name: &str) -> Result<(), Failure> {
+pub(super) fn two_ends(world: &mut World, name: &str) -> Result<(), Failure> {
     all_are_there(world)?;
     world.ask("second", &format!("topic publisher {name}"))?;
     world.ask("keeper", &format!("topic subscriber {name} reliable 0")).map(drop)
@@ -240,7 +251,7 @@ fn all_take_what_is_there(world: &mut World, name: &str) -> Result<(), Failure> 
 /// After the death, all that has happened so far taken by the keeper: a late joiner finds whole
 /// messages; an heir takes a dead publisher's ring, if there is one, and all goes on; at the end
 /// there is nothing but what is in place.
-fn still_works(
+pub(super) fn still_works(
     world: &mut World,
     name: &str,
     second: u64,
