@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ sessions = true
 max_age = "500ms"
 liveliness = "30s"
 period = "20s"
+publisher_period = "40s"
+mode = "0600"
+keys = [0, 7]
+[[profile]]
+name = "slow"
+topics = ["slow"]
+max_blocking = "forever"
+lifespan = "forever"
+max_age = "forever"
 [[profile]]
 name = "rest"
 topics = ["*"]
@@ -50,7 +60,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_profile_gives_arguments(folder: str, file: Path) -> None:
     config = Config.load(file)
-    assert config.files == [file] and repr(config) == "<Config of 1 file: 2 profiles>"
+    assert config.files == [file] and repr(config) == "<Config of 1 file: 3 profiles>"
     assert (config.domain, config.group, config.budget, config.wait_strategy) == ("robot", "2000", 2 << 30, "spin")
     name = "camera.front"
     assert (config.profile(name), config.profile("lidar")) == ("camera", "rest")
@@ -59,9 +69,9 @@ def test_a_profile_gives_arguments(folder: str, file: Path) -> None:
         "depth": 4, "max_bytes": 1 << 20, "stamps": True, "reliable": True, "durability": "persistent",
         "max_publishers": 3, "max_subscribers": 5, "max_samples": 8, "mode": 0o600,
     }
-    assert config.publisher(name) == {"max_blocking": 0.0, "lifespan": 3600.0}
+    assert config.publisher(name) == {"max_blocking": 0.0, "lifespan": 3600.0, "period": 40.0}
     assert config.subscriber(name) == {
-        "reliable": True, "history": 2, "keep_last": 3, "period": 20.0, "sessions": True, "max_age": 0.5, "liveliness": 30.0,
+        "reliable": True, "history": 2, "keep_last": 3, "keys": [0, 7], "period": 20.0, "sessions": True, "max_age": 0.5, "liveliness": 30.0,
     }
     publisher = topic.publisher(**config.publisher(name))
     subscriber = topic.subscriber(**config.subscriber(name))
@@ -70,6 +80,13 @@ def test_a_profile_gives_arguments(folder: str, file: Path) -> None:
     # It is reliable, and no publisher waits for it; it is told of sessions.
     with pytest.raises((NewSession, Lagged)):
         subscriber.recv(timeout=5)
+    # For ever is a time, too.
+    assert config.publisher("slow") == {"max_blocking": math.inf, "lifespan": math.inf}
+    assert config.subscriber("slow") == {"max_age": math.inf}
+    slow = Topic("slow", folder)
+    waits, takes = slow.publisher(**config.publisher("slow")), slow.subscriber(**config.subscriber("slow"))
+    waits.publish(b"x")
+    assert bytes(takes.recv(timeout=5)) == b"x"
     # What the caller sets wins.
     assert Topic("camera.back", folder, **{**config.topic("camera.back"), "depth": 8}).config["depth"] == 8
     assert (config.topic("lidar"), config.publisher("lidar"), config.subscriber("lidar")) == ({}, {}, {"reliable": False})

@@ -13,7 +13,8 @@ static void write_file(const char *text) {
     "[wait]\nstrategy = \"block\"\n[[profile]]\nname = \"camera\"\ntopics = [\"camera.*\"]\ndepth = 4\n"            \
     "max_bytes = \"1M\"\nmax_publishers = 3\nmax_subscribers = 5\nmax_samples = 8\nstamps = false\n"              \
     "wait_strategy = \"spin\"\ndurability = \"persistent\"\nreliable = true\nmax_blocking = \"0s\"\nlifespan = \"1s\"\n" \
-    "history = 2\nkeep_last = 3\nperiod = \"2ms\"\nsessions = true\nmax_age = \"3us\"\nliveliness = \"4ns\"\n"
+    "history = 2\nkeep_last = 3\nperiod = \"2ms\"\nsessions = true\nmax_age = \"3us\"\nliveliness = \"4ns\"\n" \
+    "mode = \"0600\"\nkeys = [5, 6]\n"
 
 static void profiles(void) {
     outlive_config_t *config = NULL;
@@ -31,7 +32,7 @@ static void profiles(void) {
     CHECK(options.size == sizeof options && options.depth == 4 && options.max_bytes == 1 << 20 && options.as_is == 1);
     CHECK(options.max_publishers == 3 && options.max_subscribers == 5 && options.max_samples == 8);
     CHECK(options.no_stamps == 1 && options.wait == OUTLIVE_WAIT_SPIN && options.reliable == 1);
-    CHECK(options.durability == OUTLIVE_PERSISTENT);
+    CHECK(options.durability == OUTLIVE_PERSISTENT && options.mode == 0600);
     outlive_publisher_options_t publishing = OUTLIVE_PUBLISHER_OPTIONS_INIT;
     publishing.period = 7;
     OK(outlive_config_publisher(config, "camera.front", &publishing));
@@ -40,7 +41,8 @@ static void profiles(void) {
     OK(outlive_config_subscriber(config, "camera.front", &subscribing));
     CHECK(subscribing.reliable == 1 && subscribing.history == 2 && subscribing.keep_last == 3);
     CHECK(subscribing.period == 2000000 && subscribing.sessions == 1 && subscribing.max_age == 3000);
-    CHECK(subscribing.liveliness == 4 && subscribing.keys == NULL && subscribing.durability == 0);
+    CHECK(subscribing.liveliness == 4 && subscribing.durability == 0);
+    CHECK(subscribing.key_count == 2 && subscribing.keys[0] == 5 && subscribing.keys[1] == 6);
     /* They make a topic and a publisher. */
     outlive_topic_t *topic = NULL;
     OK(outlive_topic_open(domain, "camera.front", OUTLIVE_CREATE_NEW, &options, &topic));

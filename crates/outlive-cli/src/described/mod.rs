@@ -13,7 +13,7 @@ mod read;
 mod shown;
 mod told;
 
-use outlive::describe::{Description, Encoding};
+use outlive::describe::{Description, Encoding, Struct};
 
 pub use read::{message, parsed};
 pub use shown::{Shown, line};
@@ -33,9 +33,14 @@ pub fn is_json(description: &Description) -> bool {
     has_fields(description) || description.encoding() == Encoding::Msgpack
 }
 
+/// Returns how many bytes a text has room for, or items a list.
+fn room_of(shape: &Struct) -> u32 {
+    shape.fields.get(1).and_then(|field| field.extents.first()).copied().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
-    use outlive::describe::{Field, Item, Number, Struct};
+    use outlive::describe::{Field, Item, Number};
     use serde_json::Value;
 
     use super::read::of_json;

@@ -3,6 +3,7 @@
 use outlive::describe::{Description, Encoding, Field, Item, Number, Struct};
 use serde_json::Value;
 
+use super::room_of;
 use crate::exit::{Code, Failure};
 use crate::msgpack;
 
@@ -94,11 +95,6 @@ fn write_struct(path: &str, shape: &Struct, value: &Value, to: &mut [u8]) -> Res
         write_field(&path, field, value, to)?;
     }
     Ok(())
-}
-
-/// Returns how many bytes a text has room for, or items a list.
-fn room_of(shape: &Struct) -> u32 {
-    shape.fields.get(1).and_then(|field| field.extents.first()).copied().unwrap_or(0)
 }
 
 /// Writes a field into the bytes of the type that it belongs to.

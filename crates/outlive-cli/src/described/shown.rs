@@ -7,8 +7,9 @@ use serde::ser::{Error as _, SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::has_fields;
+use super::{has_fields, room_of};
 use crate::msgpack;
+use crate::output;
 
 /// A message as JSON.
 pub struct Shown<'a>(Message<'a>);
