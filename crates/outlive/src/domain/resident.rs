@@ -7,6 +7,7 @@
 use super::Domain;
 use crate::Error;
 use crate::segment::{lock_error, make_opened_resident};
+use crate::sys::Errno;
 use crate::sys::resident::{self, Failure, Residency};
 
 impl Domain {
@@ -81,7 +82,13 @@ impl Domain {
         registry.make_resident(residency)?;
         make_opened_resident(registry.index, residency)?;
         resident::prefault_code();
-        let failed = |errno| Error::from_errno("prefault a stack for", self.path(), errno);
+        // Not by what the errno means of a file: it is not the domain that does not exist, if the C
+        // library finds no stack where there is no `/proc`.
+        let failed = |errno: Errno| Error::System {
+            doing: "prefault a stack for",
+            path: self.path().to_path_buf(),
+            errno: errno.raw_os_error(),
+        };
         if !resident::prefault_stack(stack_bytes).map_err(failed)? {
             return Err(Error::InvalidOption {
                 what: "the bytes of stack",

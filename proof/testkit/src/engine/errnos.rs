@@ -126,6 +126,9 @@ pub fn tells_of(errno: c_int, error: &str) -> bool {
             "no address space for ",
             "NoAddressSpace {",
             "start a thread: Resource temporarily unavailable",
+            // Memory for a file's pages, or its name: the file system is memory.
+            "no room for ",
+            "NoSpace {",
         ],
         ENOSPC | EFBIG => &["no room for ", "NoSpace {"],
         _ => &[],

@@ -247,6 +247,10 @@ impl Scenario for Liveliness {
         Ok(HOLDS_NOTHING)
     }
 
+    fn lasting_mappings(&self) -> usize {
+        usize::from(*self == Liveliness::ComesAndGoes)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().and_then(|_| domain.process_token()).map_err(|error| error.to_string())?;
