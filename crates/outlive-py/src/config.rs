@@ -46,7 +46,10 @@ impl<'py> Said<'py> {
     }
 
     fn span(self, name: &str, value: Option<Duration>) -> PyResult<Said<'py>> {
-        let seconds = |span: Duration| if span == Duration::MAX { f64::INFINITY } else { span.as_secs_f64() };
+        let seconds = |span: Duration| match span {
+            Duration::MAX => f64::INFINITY,
+            span => span.as_secs_f64(),
+        };
         self.add(name, value.map(seconds))
     }
 }
