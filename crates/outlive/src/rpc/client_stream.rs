@@ -28,14 +28,11 @@ use super::layout::{INLINE_REQUEST, RING};
 use super::reply::Reply;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
+use crate::queue::Counterpart;
+use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Ticket};
 use crate::{Deadline, Payload};
-
-/// How often a send that waits for memory looks at its call: what fills the memory may be its own parts,
-/// which a server that is dead, or has replied, never takes.
-const LOOK_AT_CALL: Duration = Duration::from_millis(20);
-/// How long a send that waits for memory lets pass while no server is there.
-const MOMENT: Duration = Duration::from_millis(2);
 
 /// Sends the parts of a request, one after the other, made by [`Client::stream`]. The server takes them
 /// by [`Request::next_part`](super::Request::next_part). Dropping it cancels the call.
@@ -68,8 +65,8 @@ const MOMENT: Duration = Duration::from_millis(2);
 /// ```
 ///
 /// # If a process dies
-/// If the server dies, a waiting send fails with [`CallError::ServerDied`]: at once, or, while it waits
-/// for memory, within some 20 ms. If this client dies, the server takes the parts that are there or is told at once, as when the client lets go of the call.
+/// If the server dies, a waiting send fails at once with [`CallError::ServerDied`]. If this client dies,
+/// the server takes the parts that are there or is told at once, as when the client lets go of the call.
 #[must_use = "a stream that is dropped cancels its call"]
 pub struct RequestStream<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     call: Call<'c, R>,
@@ -251,8 +248,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     /// errors of [`Call::next`].
     ///
     /// # If a process dies
-    /// If the server dies, this fails with [`CallError::ServerDied`]: at once, or, while it waits for
-    /// memory, within some 20 ms.
+    /// If the server dies, this fails at once with [`CallError::ServerDied`].
     pub fn send(&mut self, part: &Q) -> Result<(), CallError> {
         self.send_until(part, Deadline::NEVER)
     }
@@ -433,23 +429,15 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
 
     /// Takes an object that holds a part, waiting for memory as long as the call goes on.
     fn copied(&mut self, me: Me, bytes: &[u8], deadline: Deadline) -> Result<ObjectRef, CallError> {
-        loop {
-            let soon = deadline.earlier(Deadline::after(LOOK_AT_CALL));
-            match self.client.copied(me, bytes, soon) {
-                Err(CallError::TimedOut { .. }) => {}
-                // The call's own words say whether it is begun. A call that waits for a server does so
-                // here.
-                Err(CallError::NoServer | CallError::ServerDied { .. }) => {
-                    std::thread::sleep(MOMENT);
-                }
-                other => return other,
-            }
+        let client = self.client;
+        let copied = client.copied(me, bytes, deadline, &mut Sending { stream: self, me, seen: None });
+        if let Err(CallError::TimedOut { .. }) = copied {
+            // What ends the call comes before what the caller may try again.
             self.has_room()?;
             self.check(me)?;
-            if deadline.has_passed() {
-                return Err(CallError::TimedOut { begun: self.call.is_begun() });
-            }
+            return Err(CallError::TimedOut { begun: self.call.is_begun() });
         }
+        copied
     }
 
     /// Returns the claim that the call has, and what a wait for its server sleeps on; fails when no
@@ -492,7 +480,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         let mut out_of_time = deadline.is_none();
         let deadline = deadline.unwrap_or(Deadline::NEVER);
         loop {
-            let ticket = words.replies.prepare_wait();
+            let ticket = self.call.prepare_wait();
             let slept = (|| {
                 if self.has_room()? {
                     return Ok(true);
@@ -501,7 +489,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
                 if out_of_time {
                     return Err(CallError::TimedOut { begun: self.call.is_begun() });
                 }
-                self.call.sleep(&relay, ticket, seen, next, deadline)?;
+                self.call.sleep(&relay, None, ticket, seen, next, deadline)?;
                 Ok(false)
             })();
             words.replies.cancel_wait(ticket);
@@ -510,6 +498,41 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
             }
             out_of_time = deadline.has_passed();
         }
+    }
+}
+
+/// What makes room for a part: the call's server. What fills the memory may be the call's own parts, which
+/// a server that is dead, or has replied, never takes: the wait ends when the call does.
+struct Sending<'s, 'c, Q: Payload + ?Sized, R: Payload + ?Sized> {
+    stream: &'s mut RequestStream<'c, Q, R>,
+    me: Me,
+    /// The wait that is prepared on `replies`, and what the sleep is behind.
+    seen: Option<(Ticket, Claim, Next)>,
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Counterpart for Sending<'_, '_, Q, R> {
+    type Error = CallError;
+
+    fn judge(&mut self) -> Result<bool, CallError> {
+        let ticket = self.stream.call.prepare_wait();
+        self.stream.has_room()?;
+        let (seen, next) = self.stream.check(self.me)?;
+        self.seen = Some((ticket, seen, next));
+        // What a dead server has left is looked for once a second.
+        Ok(false)
+    }
+
+    fn sleep(
+        &mut self,
+        relay: &WakeRelay,
+        room: Watch<'_>,
+        deadline: Deadline,
+    ) -> Result<Asleep, CallError> {
+        let Some((ticket, seen, next)) = self.seen.take() else { return Ok(Asleep::LookAgain) };
+        let call = &self.stream.call;
+        let slept = call.sleep(relay, Some(room), ticket, seen, next, deadline);
+        call.slot.words.replies.cancel_wait(ticket);
+        slept
     }
 }
 

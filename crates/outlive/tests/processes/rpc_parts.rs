@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlive::rpc::{CallError, Client, Part, Request, Service};
 use outlive::{Domain, RecvError, SendError};
 
-use crate::asleep::wait_asleep;
+use crate::asleep::{wait_asleep, wait_thread_asleep};
 use crate::board::Board;
 use crate::child::{Child, End, PATIENCE, wait_until};
 use crate::order::{message, read_message};
@@ -407,9 +407,13 @@ fn a_send_that_waits_for_memory_is_told_what_its_server_does(world: &World) {
         while stream.try_send(&[1; LEN]).is_ok() {}
         let error = std::thread::scope(|scope| {
             let sender = scope.spawn(|| {
+                // SAFETY: `gettid` has no arguments, and does not fail.
+                board.set(2, unsafe { libc::gettid() } as u64);
                 let error = stream.send_timeout(&[1; LEN], PATIENCE).expect_err("no memory");
                 (error, stream)
             });
+            let sleeper = board.reach(2, 1) as i32;
+            wait_thread_asleep(std::process::id() as i32, sleeper);
             board.set(1, 1);
             if dies {
                 server.kill();
@@ -417,6 +421,7 @@ fn a_send_that_waits_for_memory_is_told_what_its_server_does(world: &World) {
             sender.join().expect("no panic")
         });
         let (error, mut stream) = error;
+        assert_eq!(domain.stats().rescues, 0, "it was woken");
         if dies {
             let died = CallError::ServerDied { begun: true };
             assert_eq!(error, died);
