@@ -120,7 +120,10 @@ pub(super) fn wait_for_memory<C: Counterpart>(
         }
         looks.look(me)
     })?;
-    looks.object.take().ok_or_else(|| SendError::from(inner.ring.segment.damaged("the pool")).into())
+    looks
+        .object
+        .take()
+        .ok_or_else(|| SendError::from(inner.ring.segment.damaged("the pool")).into())
 }
 
 /// A waiting sender's search for memory, and what it remembers from one look to the next.

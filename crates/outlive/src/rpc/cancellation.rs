@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::time::Duration;
 
-use super::call::{Ready, State};
+use super::call::{CallWords, Ready, State};
 use super::layout::ServiceFile;
 use super::request::{RawRequest, Request};
 use super::stream::Stream;
@@ -179,10 +179,22 @@ impl Cancellation {
         self.service.queue.registry()
     }
 
-    fn space(&self) -> Option<&EventCount> {
-        // If it is answered, the slot may be another call's.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered.load(StdOrdering::Acquire)
+    }
+
+    /// Returns the call's words. If the request is answered, the slot may be another call's.
+    pub(super) fn words(&self) -> Option<&CallWords> {
         let answered = self.answered.load(StdOrdering::Relaxed);
-        self.service.call(self.slot).ok().filter(|_| !answered).map(|call| &call.words.space)
+        self.service.call(self.slot).ok().filter(|_| !answered).map(|call| call.words)
+    }
+
+    fn space(&self) -> Option<&EventCount> {
+        self.words().map(|words| &words.space)
     }
 }
 
@@ -190,7 +202,7 @@ impl Waited for Cancellation {
     fn look(&self) -> SourceState {
         let cancelled = is_cancelled(&self.service, self.slot, self.number, self.client);
         // Asked afterwards: an answer changes what was looked at.
-        if self.answered.load(StdOrdering::Acquire) {
+        if self.is_answered() {
             return SourceState::Waiting;
         }
         match cancelled {

@@ -2,13 +2,13 @@
 //!
 //! 1. `parts` = {n, 0}, before the call is asked: so the server knows that parts come.
 //! 2. Fewer than eight parts lie there; else a wait, as for a reply, on `replies` and the call's owner.
-//! 3. An object of the pool, held(this thread), and the bytes.
+//! 3. An object of the pool, held(this thread), and the bytes; a loan is owned(this process).
 //! 4. In a turn: the part's place, the object's tag → the slot's, `parts` = {n, count + 1}.
 //! 5. `space` is notified. After the last part: `parts` says END, and the same.
 //!
 //! | died after | the server | the object |
 //! | --- | --- | --- |
-//! | 3 | is told that the client died | held(dead): `collect` |
+//! | 3 | is told that the client died | held(dead) or owned(dead): `collect` |
 //! | 4, the tag | the same | the slot's: freed by the process that settles the slot |
 //! | 4, `parts` | takes the part first, unless the slot has been settled | the slot's, or the server's |
 //!
@@ -24,6 +24,7 @@ use super::client::Client;
 use super::client_call::Call;
 use super::client_wait::Next;
 use super::error::CallError;
+use super::in_place::InPlace;
 use super::layout::{INLINE_REQUEST, RING};
 use super::reply::Reply;
 use crate::liveness::Me;
@@ -31,8 +32,8 @@ use crate::pool::ObjectRef;
 use crate::queue::Counterpart;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Ticket};
-use crate::{Deadline, Payload};
+use crate::wake::{Asleep, Source, Ticket, Watched};
+use crate::{Deadline, Error, Payload};
 
 /// Sends the parts of a request, one after the other, made by [`Client::stream`]. The server takes them
 /// by [`Request::next_part`](super::Request::next_part). Dropping it cancels the call.
@@ -262,9 +263,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     /// # If a process dies
     /// The same as with [`RequestStream::send`].
     pub fn try_send(&mut self, part: &Q) -> Result<(), CallError> {
-        if !self.has_room()? {
-            self.wait_for_room(None)?;
-        }
+        self.make_room(None)?;
         self.send_next(part, Deadline::at_nanos(0))
     }
 
@@ -288,9 +287,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     /// # If a process dies
     /// The same as with [`RequestStream::send`].
     pub fn send_until(&mut self, part: &Q, deadline: Deadline) -> Result<(), CallError> {
-        if !self.has_room()? {
-            self.wait_for_room(Some(deadline))?;
-        }
+        self.make_room(Some(deadline))?;
         self.send_next(part, deadline)
     }
 
@@ -376,7 +373,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         self.call.next_until(deadline)
     }
 
-    /// Returns the call: a wait set takes it for its replies.
+    /// Returns the call: a wait set takes it, or this stream, for its replies.
     pub fn call(&self) -> &Call<'c, R> {
         &self.call
     }
@@ -404,11 +401,17 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         Ok(sent.beyond(words.parts_taken(number)) < RING)
     }
 
+    /// Waits until fewer than eight parts lie there. Without a deadline it does not wait.
+    fn make_room(&mut self, deadline: Option<Deadline>) -> Result<(), CallError> {
+        if self.has_room()? { Ok(()) } else { self.wait_for_room(deadline) }
+    }
+
     /// Does steps 3 to 5.
     fn send_next(&mut self, part: &Q, deadline: Deadline) -> Result<(), CallError> {
         let bytes = part.bytes();
         let me = self.call.client.me_of_owner()?;
-        let object = self.copied(me, bytes, deadline)?;
+        let object =
+            self.with_memory(me, |client, server| client.copied(me, bytes, deadline, server))?;
         let call = &self.call;
         let queue = &call.client.service.queue;
         let put = call.client.inside(call.slot.slot).and_then(|_turn| {
@@ -427,17 +430,60 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         Ok(())
     }
 
-    /// Takes an object that holds a part, waiting for memory as long as the call goes on.
-    fn copied(&mut self, me: Me, bytes: &[u8], deadline: Deadline) -> Result<ObjectRef, CallError> {
+    /// Takes memory for a part that is written in place.
+    pub(super) fn lend_object(
+        &mut self,
+        len: usize,
+        deadline: Option<Deadline>,
+    ) -> Result<InPlace, CallError> {
+        self.make_room(deadline)?;
+        let deadline = deadline.unwrap_or(Deadline::at_nanos(0));
+        let me = self.call.client.me_of_owner()?;
+        let (service, process) = (&self.call.client.service, self.call.client.process);
+        if let Some(spare) = InPlace::again(service, len, process) {
+            return Ok(spare);
+        }
+        let object =
+            self.with_memory(me, |client, server| client.allocate(me, len, deadline, server))?;
+        // A death just before: held(dead).
+        Ok(InPlace::own(service, me, object, len, process)?)
+    }
+
+    /// Does steps 4 and 5 for a part that has been written in place; then [`InPlace::sent`] must be
+    /// called.
+    pub(super) fn send_object(&mut self, object: &InPlace) -> Result<(), CallError> {
+        // Since it was lent the server may have replied, and, of bindings' loans, other parts have gone.
+        self.make_room(None)?;
+        let call = &self.call;
+        object.check_of(&call.client.service)?;
+        call.client.me_of_owner()?;
+        call.client.inside(call.slot.slot).and_then(|_turn| {
+            call.slot.write_part(self.sent, object.object(), object.len());
+            object.put(call.slot.part_position(self.sent))?;
+            let sent = Ready::new(call.number, self.sent.wrapping_add(1), After::More);
+            call.slot.words.set_parts(sent);
+            Ok(())
+        })?;
+        self.sent = self.sent.wrapping_add(1);
+        call.slot.words.wake_server();
+        Ok(())
+    }
+
+    /// Takes memory by `take`, which waits for it as long as the call goes on.
+    fn with_memory(
+        &mut self,
+        me: Me,
+        take: impl FnOnce(&Client<Q, R>, &mut Sending<'_, 'c, Q, R>) -> Result<ObjectRef, CallError>,
+    ) -> Result<ObjectRef, CallError> {
         let client = self.client;
-        let copied = client.copied(me, bytes, deadline, &mut Sending { stream: self, me, seen: None });
-        if let Err(CallError::TimedOut { .. }) = copied {
+        let taken = take(client, &mut Sending { stream: self, me, seen: None });
+        if let Err(CallError::TimedOut { .. }) = taken {
             // What ends the call comes before what the caller may try again.
             self.has_room()?;
             self.check(me)?;
             return Err(CallError::TimedOut { begun: self.call.is_begun() });
         }
-        copied
+        taken
     }
 
     /// Returns the claim that the call has, and what a wait for its server sleeps on; fails when no
@@ -498,6 +544,13 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
             }
             out_of_time = deadline.has_passed();
         }
+    }
+}
+
+/// Ready when [`RequestStream::try_next_reply`] has something to return, as a [`Call`] is.
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for RequestStream<'_, Q, R> {
+    fn watched(&self) -> Result<Watched, Error> {
+        self.call.watched()
     }
 }
 

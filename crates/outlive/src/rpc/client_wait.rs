@@ -149,9 +149,7 @@ impl<R: Payload + ?Sized> Call<'_, R> {
                     false => Sleep::on(queue.registry(), set).behind(relay, owners).until(slice),
                 }
             }
-            Next::WaitForServer(seen) => {
-                queue.server_role().sleep(relay, both, seen, slice)
-            }
+            Next::WaitForServer(seen) => queue.server_role().sleep(relay, both, seen, slice),
             Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
         };
         slept.map_err(|errno| self.client.refused(errno))

@@ -264,7 +264,8 @@ fn a_client_that_waits_for_memory_sleeps_behind_all_servers(world: &World) {
                 client.set_wait_for_server(waits);
                 board.set(0, 1);
                 match client.begin(&[1; LEN]) {
-                    Err(CallError::NoServer | CallError::ServerDied { begun: false }) if !waits => {}
+                    Err(CallError::NoServer | CallError::ServerDied { begun: false }) if !waits => {
+                    }
                     Ok(call) if waits => assert_eq!(*call.wait().expect("answered"), *b"b"),
                     other => panic!("{:?}", other.map(drop)),
                 }
