@@ -11,7 +11,8 @@
  *
  * client  1. parts = {n, 0}; asked = n; wake the server
  *         2. room: parts - parts_taken < 1, else sleep {`replies`, the server}; the call over: 5
- *         3. an object -> HELD, its bytes; ref; HELD -> SLOT; parts + 1; wake the server. All sent:
+ *         3. an object -> HELD, its bytes; ref; HELD -> SLOT; parts + 1; wake the server. No object
+ *            is free: sleep {`room`, `replies`, the server}; the call over: 5. All sent:
  *            parts END; wake
  *         4. the reply, or the server dead: claim -> CANC (in WRITING by a living thread: later)
  *         5. free what the slot has (SLOT). LETGO: at any moment in 2 and 4 claim -> CANC, wake, 5
@@ -29,13 +30,18 @@
  * Checked: each part is taken once, whole, in order, and is this call's; a part that is read is the
  * server's alone; no process waits for ever while the other one is dead, or lives and goes on; in
  * the end, when all has been collected and settled, each object is free.
- * Switches: -DR=calls -DK=parts each -DD=deaths -DSTOP -DLETGO -DEARLY
+ * Switches: -DR=calls -DK=parts each -DD=deaths -DNO=objects -DSTOP -DLETGO -DEARLY
+ * With -DNO=1 what the client waits for is freed by the server that reads it, or is its own part, which
+ * a server that has replied does not take. OTHERS: another process has that object, and keeps it.
  * Mutations, each must be caught:
  *   PARTLATE    `parts` before the object's tag      NOPARTLOOK  no second look before the server sleeps
  *   NOPARTSPACE the server wakes no client           NOROOMLOOK  the same of the client
  *   NOPARTWAKE  the client wakes no server           LEFTPARTS   5 leaves the parts where they are
  *   TAKEDIRECT  2 of the server without WRITING      NOTIMER     no recheck (STOP)
  *   NOPARTROOM  2 of the client waits for no room    NOOLD       1 leaves `parts` as it was
+ *   NOMEMWAKE   who frees an object wakes no client  NOMEMLOOK   no second look for an object
+ *   MEMALONE    3 sleeps on `room` and the server, not on `replies` (OTHERS)
+ *   MEMDEAF     3 sleeps on {`room`, `replies`}, not behind the server (OTHERS)
  */
 #ifndef R
 #define R 2
@@ -46,17 +52,19 @@
 #ifndef D
 #define D 1
 #endif
+#ifndef NO
 #define NO 3
+#endif
 #define NONE 7
 #define OVER 0
 #define TAKEN 1
 #define WRITING 2
 #define CANC 3
-mtype = { FREE, HELD, SLOT, OWN };
+mtype = { FREE, HELD, SLOT, OWN, LENT };
 mtype tag[NO] = FREE;
 byte pay[NO], reading[NO];
 byte cn, cs, asked, pn, pc, qn, qc, rdy, ref = NONE;
-bool pe, sw, sx, cw, cx;                          /* sx, cx: woken */
+bool pe, sw, sx, cw, cx, mw, mx;                  /* sx, cx, mx: woken; mw: the client sleeps on `room` */
 bool pdc, tdc, stc, pds, tds, sts, fin;
 
 #define THEIRS (cs==WRITING && rdy!=cn && !tds)   /* a living thread of the server writes there */
@@ -64,8 +72,26 @@ bool pdc, tdc, stc, pds, tds, sts, fin;
 #define Q (qn==n -> qc : 0)
 inline wakes() { atomic { if :: sw -> sx=1 :: else fi } }
 inline wakec() { atomic { if :: cw -> cx=1 :: else fi } }
+#ifdef NOMEMWAKE
+#define wakem() skip
+#else
+inline wakem() { atomic { if :: mw -> mx=1 :: else fi } }
+#endif
 /* frees what the slot has: by the tag alone */
-inline free_slot() { atomic { if :: ref<NO && tag[ref]==SLOT -> assert(reading[ref]==0); tag[ref]=FREE; pay[ref]=0 :: else fi } }
+inline free_slot() { atomic { if :: ref<NO && tag[ref]==SLOT -> assert(reading[ref]==0); tag[ref]=FREE; pay[ref]=0 :: else fi }; wakem() }
+#define ANYFREE (tag[0]==FREE || tag[NO-1]==FREE || tag[NO/2]==FREE)
+/* what ends the wait for memory, but for a free object */
+#define ENDED (rdy==n || GONE_S)
+#ifdef MEMALONE
+#define WOKEN (mx)
+#else
+#define WOKEN (mx || cx)
+#endif
+#ifdef MEMDEAF
+#define TOLD false
+#else
+#define TOLD GONE_S
+#endif
 #ifdef STOP
 #ifdef NOTIMER
 #define RECHECK(x) false
@@ -134,14 +160,35 @@ again:		/* 2, 4 */
 send:		/* 3 */
 		atomic {
 			if
-			:: tag[0]==FREE -> o=0
-			:: tag[0]!=FREE && tag[1]==FREE -> o=1
-			:: tag[0]!=FREE && tag[1]!=FREE && tag[2]==FREE -> o=2
-#ifdef STOP
-			:: sts -> goto stop
+			:: tag[0]==FREE -> o=0; tag[o]=HELD; pay[o]=0; goto held
+			:: tag[0]!=FREE && tag[NO/2]==FREE -> o=NO/2; tag[o]=HELD; pay[o]=0; goto held
+			:: tag[0]!=FREE && tag[NO/2]!=FREE && tag[NO-1]==FREE -> o=NO-1; tag[o]=HELD; pay[o]=0; goto held
+			:: !ANYFREE
+			fi };
+		/* none: both waits are prepared, then what ends them is looked at, then the objects again */
+		atomic { cw=1; cx=0 };
+		atomic { mw=1; mx=0 };
+		if
+		:: ENDED -> atomic { cw=0; mw=0 }; goto again
+		:: !ENDED
+		fi;
+#ifndef NOMEMLOOK
+		if
+		:: ANYFREE -> atomic { cw=0; mw=0 }; goto send
+		:: !ANYFREE
+		fi;
 #endif
-			fi; tag[o]=HELD; pay[o]=0 };
-		pay[o]=n*8+k+1;
+#ifdef STOP
+		if :: atomic { (WOKEN || TOLD || RECHECK(ENDED || ANYFREE)) -> cw=0; mw=0 }
+		:: atomic { sts && !ENDED && !ANYFREE -> cw=0; mw=0; goto stop } fi;
+#else
+#ifdef OTHERS
+end_mem:	/* for ever, while the server lives and says nothing: Other looks at the end */
+#endif
+		atomic { (WOKEN || TOLD) -> cw=0; mw=0 };
+#endif
+		goto send;
+held:		pay[o]=n*8+k+1;
 #ifdef PARTLATE
 		pc=k+1;
 #endif
@@ -204,6 +251,7 @@ next:
 #endif
 			atomic { assert(tag[o]==OWN && pay[o]==n*8+k+1); reading[o]++ };
 			atomic { reading[o]--; tag[o]=FREE; pay[o]=0 };
+			wakem();
 			k++;
 			goto next
 		:: cn==n && cs==TAKEN && pn==n && pe && pc==k -> assert(k==K); goto reply
@@ -223,6 +271,9 @@ next:
 			if :: atomic { (sx || pdc || RECHECK(!(cn==n && cs==TAKEN) || (pn==n && (pc>k || pe)))) -> sw=0 }
 			:: atomic { stc && !(!(cn==n && cs==TAKEN) || (pn==n && (pc>k || pe))) -> sw=0; goto over } fi
 #else
+#ifdef OTHERS
+end_part:
+#endif
 			atomic { (sx || pdc) -> sw=0 }
 #endif
 		fi;
@@ -248,7 +299,7 @@ proctype Death() {
 		if
 		:: skip
 		:: pdc=1; tdc=1
-		:: pds=1; atomic { tds=1; reading[0]=0; reading[1]=0; reading[2]=0 }
+		:: pds=1; atomic { tds=1; reading[0]=0; reading[NO/2]=0; reading[NO-1]=0 }
 		fi
 	od
 }
@@ -261,10 +312,18 @@ proctype Other() {
 	:: atomic { tdc && !THEIRS -> cn=cn+1; cs=CANC }; wakes(); free_slot()
 	:: fin
 	:: stc || (sts && !fin)
+#ifdef OTHERS
+	:: true
+#endif
 	fi;
 end:	timeout;
 	d_step {
-		if :: fin || stc || sts || tdc -> skip :: else -> assert(false) fi;
+#ifdef OTHERS
+#define KEPT (!pds && rdy!=asked)
+#else
+#define KEPT false
+#endif
+		if :: fin || stc || sts || tdc || KEPT -> skip :: else -> assert(false) fi;
 		if
 		:: stc || sts -> skip
 		:: else ->
@@ -272,6 +331,7 @@ end:	timeout;
 				if
 				:: tag[i]==HELD && tdc -> tag[i]=FREE
 				:: tag[i]==OWN && tds -> tag[i]=FREE
+				:: tag[i]==LENT -> tag[i]=FREE
 				:: else
 				fi;
 				assert(tag[i]==FREE)
@@ -280,4 +340,8 @@ end:	timeout;
 	}
 }
 
-init { atomic { run Client(); run Server(); run Death(); run Other() } }
+init { atomic {
+#ifdef OTHERS
+	tag[0]=LENT;
+#endif
+	run Client(); run Server(); run Death(); run Other() } }

@@ -12,6 +12,8 @@
  *            Begun by a dead server -> CANC(n), told "begun"
  *         4. sl = 1, look again, sleep: not begun: behind all that live; begun: behind the one of
  *            the claim
+ *         MEM: it waits for memory instead, which does not come: `serving`; no living place -> told;
+ *            sleep on `serving` behind all that live
  * server  1. its place; every bit = 1; wake all clients
  *         2. a bit is set: claim not aq - 1 -> clear the bit, look again; asked by now -> set it, wake
  *            all servers that sleep
@@ -20,7 +22,7 @@
  *            done it: every bit = 1
  *         8. announce the sleep, 2 and 7 again, sleep, behind all servers that hold places. A recheck:
  *            every bit = 1
- *         leaving: the place, then wake all clients
+ *         leaving: the place, then `serving` + 1, and wake all clients
  *
  * A process dies in two moments: its token (pd), its thread (td).
  * STOP: one server is stopped for ever, at any step: what it has begun waits for it. TIMEOUT: a client
@@ -30,6 +32,7 @@
  * stopped or dead server has begun is carried out by another one that lives.
  * BUSY: server 0 has begun a call, and never looks again. LEAVE: then it leaves; server 1 may
  * leave at any time.
+ * In the end no client waits for memory while no server lives.
  * Switches: -DNC=clients -DNS=servers -DR=calls each -DD=deaths -DSTOP -DTIMEOUT -DLEAVE -DBUSY
  * Mutations, each must be caught:
  *   CLEARLATE   4 after 5 (TIMEOUT)
@@ -43,7 +46,8 @@
  *   NORELOOK    2 without the second look
  *   NOTELL      2 sets the bit again and wakes none (LEAVE, BUSY)
  *   NOCOME      1 wakes no client
- *   NOLEAVE     a server that leaves wakes no client (LEAVE)
+ *   NOLEAVE     a server that leaves wakes no client (LEAVE); with MEM, one that waits for memory
+ *   MEMLATE     MEM: `serving` is read behind the look at the places (LEAVE)
  */
 #ifdef ONEWATCHED
 #define OTHER_ENDED	false
@@ -69,6 +73,7 @@
 bool pl[NS], pd[NS], td[NS], st[NS], asl[NS], wk[NS];
 byte cn[NC], cs[NC], co[NC], aq[NC], rn[NC];
 bool bm[NC], sl[NC], woken[NC];
+byte serving;
 byte done[8], ids = 1, idof[NC]; bool nobegin[8];
 
 #define LIVES(v) (pl[v] && !pd[v])
@@ -101,6 +106,35 @@ again:
 		:: k<R && !ANY_LIVES -> k++; goto again
 		:: else -> k++; n++; id=ids; ids++; idof[me]=id
 		fi };
+#ifdef MEM
+mem:
+#ifndef MEMLATE
+	k=serving;
+#endif
+	/* the places one after the other, until they are as they were */
+	atomic {
+		if
+		:: LIVES(0) -> who=0
+		:: !LIVES(0) && LIVES(NS-1) -> who=NS-1
+		:: !ANY_LIVES -> goto stop
+		fi;
+		if
+		:: NS>1 && LIVES(NS-1-who) -> both=1
+		:: NS>1 && pl[NS-1-who] && pd[NS-1-who] && !td[NS-1-who] -> both=2
+		:: else -> both=0
+		fi };
+#ifdef MEMLATE
+	k=serving;
+#endif
+	/* the kernel compares the word */
+	if
+	:: atomic { serving!=k -> goto mem }
+	:: atomic { serving==k -> sl[me]=1; woken[me]=0 }
+	fi;
+end_mem:
+	atomic { (woken[me] || pd[who] || OTHER_ENDED) -> sl[me]=0; both=0 };
+	goto mem;
+#endif
 	/* 2 */
 	aq[me]=n;
 	bm[me]=1;
@@ -200,12 +234,17 @@ proctype Server(byte me) {
 	atomic { seen = (pl[other] && DEAD(other)); set_all() };
 #ifndef NOCOME
 	/* those that sleep do not sleep behind this one yet */
+	serving++;
 	d_step { for (w : 0 .. NC-1) { if :: sl[w] -> woken[w]=1 :: else fi }; w=0 };
 #endif
 next:
 	do
 #ifdef LEAVE
+#ifdef MEM
+	:: goto leave
+#else
 	:: c>=1 || me==1 -> goto leave
+#endif
 #endif
 #ifdef BUSY
 	:: c>=1 && me==0 -> goto busy
@@ -294,6 +333,7 @@ end_busy:
 leave:
 	pl[me]=0;
 #ifndef NOLEAVE
+	serving++;
 	d_step { for (w : 0 .. NC-1) { if :: sl[w] -> woken[w]=1 :: else fi }; w=0 }
 #endif
 #endif
@@ -323,4 +363,8 @@ init {
 		for (i : 0 .. NS-1) { run Server(i) };
 		run Death()
 	}
+#ifdef MEM
+end:	timeout;
+	assert(!(sl[0] && !ANY_LIVES))
+#endif
 }

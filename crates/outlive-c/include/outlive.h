@@ -665,6 +665,11 @@ typedef struct outlive_node_t outlive_node_t;
 typedef struct outlive_notifier_t outlive_notifier_t;
 
 /**
+ * Memory for a part of a request, to be written in place. One thread at a time may use it.
+ */
+typedef struct outlive_part_loan_t outlive_part_loan_t;
+
+/**
  * A part of a request that the server has taken. All threads may use it at once.
  */
 typedef struct outlive_part_t outlive_part_t;
@@ -749,6 +754,11 @@ typedef struct outlive_state_t outlive_state_t;
  * Sets the values of a state. One thread at a time may use it.
  */
 typedef struct outlive_state_writer_t outlive_state_writer_t;
+
+/**
+ * Memory for a reply of a stream, to be written in place. One thread at a time may use it.
+ */
+typedef struct outlive_stream_loan_t outlive_stream_loan_t;
 
 /**
  * Several replies to one request.
@@ -4431,6 +4441,82 @@ size_t outlive_part_size(const struct outlive_part_t *part);
 void outlive_part_release(struct outlive_part_t *part);
 
 /**
+ * Lends memory for a part of a request, `size` bytes, to be written in place: the server reads it there,
+ * and no byte is copied. Its contents are arbitrary. Waits until the deadline while eight parts are under
+ * way, or while the service's memory is in use.
+ *
+ * Owner: `*loan` is the caller's, until `outlive_request_stream_send_loan` or
+ * `outlive_part_loan_release`.
+ *
+ * Errors: as `outlive_request_stream_send`.
+ *
+ * If the process dies, the service has the memory back once its last thread has ended.
+ */
+int outlive_request_stream_loan(struct outlive_request_stream_t *stream,
+                                size_t size,
+                                outlive_deadline_t deadline,
+                                struct outlive_part_loan_t **loan);
+
+/**
+ * Returns where the part is written: aligned to 64 bytes, as many as were asked for. NULL for NULL.
+ * Owner: the loan.
+ */
+void *outlive_part_loan_data(struct outlive_part_loan_t *loan);
+
+/**
+ * Sends a part that `outlive_request_stream_loan` of this stream has lent. Never waits.
+ *
+ * Owner: the loan is consumed, also by a call that fails.
+ *
+ * Errors: as `outlive_request_stream_send`.
+ */
+int outlive_request_stream_send_loan(struct outlive_request_stream_t *stream, struct outlive_part_loan_t *loan);
+
+/**
+ * Gives a loan back unsent; the stream goes on. Passing NULL has no effect.
+ */
+void outlive_part_loan_release(struct outlive_part_loan_t *loan);
+
+/**
+ * Lends memory for a reply of a stream, `size` bytes, to be written in place: the client reads it there,
+ * and no byte of a long one is copied. Its contents are arbitrary. Waits until the deadline while eight
+ * replies are under way.
+ *
+ * Owner: `*loan` is the caller's, until `outlive_stream_send_loan` or `outlive_stream_loan_release`.
+ *
+ * Errors: as `outlive_stream_send`.
+ *
+ * If the process dies before the reply is sent, the client is told; the service has the memory back
+ * once the last thread of this process has ended.
+ */
+int outlive_stream_loan(struct outlive_stream_t *stream,
+                        size_t size,
+                        outlive_deadline_t deadline,
+                        struct outlive_stream_loan_t **loan);
+
+/**
+ * Returns where the reply is written: aligned to 8 bytes, as many as were asked for. NULL for NULL.
+ * Owner: the loan.
+ */
+void *outlive_stream_loan_data(struct outlive_stream_loan_t *loan);
+
+/**
+ * Sends a reply that `outlive_stream_loan` of this stream has lent. Never waits.
+ *
+ * Owner: the loan is consumed, also by a call that fails.
+ *
+ * Errors: as `outlive_stream_send`.
+ *
+ * If the process dies: after a return of 0 the client has the reply, even if this process dies.
+ */
+int outlive_stream_send_loan(struct outlive_stream_t *stream, struct outlive_stream_loan_t *loan);
+
+/**
+ * Gives a loan back unsent; the stream goes on. Passing NULL has no effect.
+ */
+void outlive_stream_loan_release(struct outlive_stream_loan_t *loan);
+
+/**
  * Opens the pool of that name, or makes it. `options` NULL: none is set.
  *
  * Owner: `*pool` is the caller's, until `outlive_pool_close`.
@@ -4719,6 +4805,34 @@ int outlive_wait_set_add_request(struct outlive_wait_set_t *set,
  * Errors: EXDEV, EINVAL.
  */
 int outlive_wait_set_add_stream(struct outlive_wait_set_t *set, const struct outlive_stream_t *stream, uint64_t *key);
+
+ * Adds the parts of a request that the server has: OUTLIVE_READABLE when
+ * `outlive_request_next_part` has a part, or says that there are no more; OUTLIVE_ENDED when no client
+ * waits for a reply any more. Once it is answered, it is not ready again.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_parts(struct outlive_wait_set_t *set, const struct outlive_request_t *request, uint64_t *key);
+
+/**
+ * Adds the parts of the request to which a stream replies, as `outlive_wait_set_add_parts`, for
+ * `outlive_stream_next_part`.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_stream_parts(struct outlive_wait_set_t *set,
+                                      const struct outlive_stream_t *stream,
+                                      uint64_t *key);
+
+/**
+ * Adds the replies to a request whose parts are sent, as `outlive_wait_set_add_call`, for
+ * `outlive_request_stream_next`; also the replies that come after `outlive_request_stream_finish`.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_request_stream(struct outlive_wait_set_t *set,
+                                        const struct outlive_request_stream_t *stream,
+                                        uint64_t *key);
 
 /**
  * Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way;

@@ -53,6 +53,7 @@ mod sample;
 mod semaphore;
 mod server;
 mod state;
+mod stream_loan;
 mod subscriber;
 mod topic;
 mod wait;

@@ -13,7 +13,7 @@ use crate::rpc::{next_reply, outlive_call_t, outlive_client_t, outlive_reply_t};
 use crate::server::{outlive_request_t, outlive_stream_t};
 
 /// A request whose parts are sent one after the other. One thread at a time may use it.
-pub struct outlive_request_stream_t(RequestStream<'static>);
+pub struct outlive_request_stream_t(pub(crate) RequestStream<'static>);
 
 /// A part of a request that the server has taken. All threads may use it at once.
 pub struct outlive_part_t(Part);

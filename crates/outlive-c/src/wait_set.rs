@@ -17,6 +17,7 @@ use crate::domain::{outlive_domain_t, peer};
 use crate::event::{EventHandle, LatchHandle, outlive_event_t, outlive_latch_t};
 use crate::jobs::outlive_job_queue_t;
 use crate::notifier::outlive_listener_t;
+use crate::parts::outlive_request_stream_t;
 use crate::place::find;
 use crate::queue::outlive_receiver_t;
 use crate::rpc::outlive_call_t;
@@ -369,6 +370,61 @@ pub unsafe extern "C" fn outlive_wait_set_add_request(
 pub unsafe extern "C" fn outlive_wait_set_add_stream(
     set: *mut outlive_wait_set_t,
     stream: *const outlive_stream_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live stream.
+        let stream = unsafe { borrow(stream, "a stream") }?;
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
+        unsafe { add(set, &stream.0, key) }.map(drop)
+    })
+}
+
+/// Adds the parts of a request that the server has: OUTLIVE_READABLE when
+/// `outlive_request_next_part` has a part, or says that there are no more; OUTLIVE_ENDED when no client
+/// waits for a reply any more. Once it is answered, it is not ready again.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_parts(
+    set: *mut outlive_wait_set_t,
+    request: *const outlive_request_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live request.
+        let request = unsafe { borrow(request, "a request") }?;
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
+        unsafe { add(set, &request.0.parts(), key) }.map(drop)
+    })
+}
+
+/// Adds the parts of the request to which a stream replies, as `outlive_wait_set_add_parts`, for
+/// `outlive_stream_next_part`.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_stream_parts(
+    set: *mut outlive_wait_set_t,
+    stream: *const outlive_stream_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: the C caller passes a live stream.
+        let stream = unsafe { borrow(stream, "a stream") }?;
+        // SAFETY: the C caller passes a live set that no other thread uses, and a place for `key`.
+        unsafe { add(set, &stream.0.parts(), key) }.map(drop)
+    })
+}
+
+/// Adds the replies to a request whose parts are sent, as `outlive_wait_set_add_call`, for
+/// `outlive_request_stream_next`; also the replies that come after `outlive_request_stream_finish`.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_request_stream(
+    set: *mut outlive_wait_set_t,
+    stream: *const outlive_request_stream_t,
     key: *mut u64,
 ) -> c_int {
     entry(|| {

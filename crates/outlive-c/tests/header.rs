@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 33] = [
+const SOURCES: [&str; 34] = [
     "code",
     "opening",
     "deadline",
@@ -38,6 +38,7 @@ const SOURCES: [&str; 33] = [
     "server",
     "client_watch",
     "parts",
+    "stream_loan",
     "pool",
     "wait_set",
     "pi_mutex",

@@ -31,7 +31,7 @@ share the object::
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``), ``payload`` |
 | how often something has happened, to many | ``Notifier``, ``Listener`` |
 | the latest value | ``State`` |
-| requests and replies | ``Server`` (``Request``, ``ReplyLoan``, ``Stream``, ``ClientWatch``), ``Client`` (``RequestLoan``, ``Call``, ``Reply``) |
+| requests and replies | ``Server`` (``Request``, ``ReplyLoan``, ``Stream``, ``StreamLoan``, ``ClientWatch``), ``Client`` (``RequestLoan``, ``Call``, ``PartLoan``, ``Reply``) |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
 | waiting for several of them | ``WaitSet`` |
 | arrays in a GPU's memory | ``Topic.loan_gpu``, ``Sample.gpu``, ``DeviceTopic``, ``GpuArray`` |
@@ -88,6 +88,7 @@ from ._outlive import (
     Node as Node,
     NodeInfo as NodeInfo,
     Notifier as Notifier,
+    PartLoan as PartLoan,
     Peeked as Peeked,
     Peer as Peer,
     Pool as Pool,
@@ -107,6 +108,7 @@ from ._outlive import (
     SharedObject as SharedObject,
     State as State,
     Stream as Stream,
+    StreamLoan as StreamLoan,
     Subscriber as Subscriber,
     Topic as Topic,
     WaitSet as WaitSet,

@@ -25,6 +25,7 @@ use crate::lender;
 use crate::named::Named;
 use crate::open::Left;
 use crate::reply::Reply;
+use crate::stream_loan::{self, PartLoan};
 use crate::wait_set::{Awaited, descriptor, has_news};
 use crate::waiting::{Until, detached, passed, wait};
 
@@ -288,6 +289,48 @@ impl Call {
         Ok(found.map(|reply| reply.map(made)))
     }
 
+    pub(crate) fn of(&self) -> &Named {
+        &self.of
+    }
+
+    /// Sends a part that was written in place.
+    pub(crate) fn send_lent(&self, py: Python<'_>, part: rpc::LentPart) -> PyResult<()> {
+        let mut part = Some(part);
+        self.with_parts(py, Until::NEVER, |parts, _| {
+            match part.take().and_then(|part| parts.send_lent(part)) {
+                None => Ok(()),
+                Some((error, _)) => Err(error),
+            }
+        })
+    }
+
+    /// Calls `once` with the stream of parts until it returns something else than that the deadline that
+    /// it got has passed, or `until` has.
+    fn with_parts<T: Send>(
+        &self,
+        py: Python<'_>,
+        until: Until,
+        mut once: impl FnMut(&mut rpc::RequestStream<'static>, Deadline) -> Result<T, CallError>,
+    ) -> PyResult<T> {
+        loop {
+            let Some(mut begun) = self.begun.lock_until(py, until)? else {
+                return Err(CallError::TimedOut { begun: false }.raise(py));
+            };
+            let inside = begun.as_mut();
+            let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
+            let Pending::Parts(parts) = &mut inside.pending else { return Err(no_parts()) };
+            let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
+            match detached(py, || once(parts, slice)) {
+                Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
+                other => return other.raised(py),
+            }
+            // Outside: a handler may cancel the call.
+            drop(begun);
+            py.check_signals()?;
+            self.begun.let_others_in(py);
+        }
+    }
+
     /// Adds the call to a set.
     pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Key> {
         let mut begun = self.begun.lock_until(py, Until::NEVER)?;
@@ -352,24 +395,25 @@ impl Call {
         let data = self.types.request.sent(data)?;
         let data = Given::of(&data)?;
         let bytes = data.row(py)?;
-        loop {
-            let Some(mut begun) = self.begun.lock_until(py, until)? else {
-                // Other threads had the client all the time, a moment each.
-                return Err(self.late(py));
-            };
-            let inside = begun.as_mut();
-            let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
-            let Pending::Parts(parts) = &mut inside.pending else { return Err(no_parts()) };
-            let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
-            match detached(py, || parts.send_until(&bytes, slice)) {
-                Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
-                other => return other.raised(py),
-            }
-            // Outside: a handler may cancel the call.
-            drop(begun);
-            py.check_signals()?;
-            self.begun.let_others_in(py);
-        }
+        self.with_parts(py, until, |parts, deadline| parts.send_until(&bytes, deadline))
+    }
+
+    /// Lends memory for a part of the request, to be written in place, for ``with``: the part is sent at
+    /// the end of its block. With a ``dtype`` the block gets a numpy array of that ``shape``; without, a
+    /// ``memoryview`` of so many bytes. Its contents are arbitrary. Waits, and raises, as ``send``.
+    #[pyo3(signature = (shape, dtype=None, *, timeout=None))]
+    fn loan(
+        slf: &Bound<'_, Self>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<PartLoan> {
+        let (py, this) = (slf.py(), slf.get());
+        let (shape, len, until) = stream_loan::asked(py, shape, dtype, timeout)?;
+        this.types.request.check(len)?;
+        let part =
+            this.with_parts(py, until, |parts, deadline| parts.lend_part(len, Some(deadline)))?;
+        Ok(PartLoan::new(slf, part, shape))
     }
 
     /// Sends a part of the request, for ``asyncio``, as ``send``.

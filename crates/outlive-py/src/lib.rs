@@ -66,6 +66,7 @@ mod semaphore;
 mod service;
 mod state;
 mod stream;
+mod stream_loan;
 mod subscriber;
 mod topic;
 mod wait_set;
@@ -148,6 +149,8 @@ mod _outlive {
     use crate::state::State;
     #[pymodule_export]
     use crate::stream::Stream;
+    #[pymodule_export]
+    use crate::stream_loan::{PartLoan, StreamLoan};
     #[pymodule_export]
     use crate::subscriber::Subscriber;
     #[pymodule_export]

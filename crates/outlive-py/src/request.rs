@@ -3,10 +3,9 @@
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Poll;
-use std::time::Duration;
 
 use outlive::wait::{Key, WaitSet};
-use outlive::{Deadline, RecvError, rpc};
+use outlive::{RecvError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,6 +15,7 @@ use pyo3::types::PyBytes;
 use crate::bytes::Given;
 use crate::described::Both;
 use crate::errors::{Raised, raise, reply_failed};
+use crate::handle_mutex::HandleMutex;
 use crate::layout::Layout;
 use crate::named::Named;
 use crate::open::{Left, why};
@@ -23,7 +23,7 @@ use crate::rpc_loan::{LONG, LentPart, ReplyLoan};
 use crate::sample::shown_as_array;
 use crate::stream::{Replies, Stream};
 use crate::wait_set::Awaited;
-use crate::waiting::{Until, detached, passed, wait};
+use crate::waiting::{Until, wait};
 use crate::writable::Shape;
 
 /// A request that the server has begun. Its client waits until it is answered: by ``reply``,
@@ -51,8 +51,10 @@ pub(crate) struct Request {
     /// The bytes where they lie, once a view was asked for, or the request was answered.
     bytes: OnceLock<rpc::Reply>,
     layout: Layout,
-    /// Locked for a moment; by a wait for a part for [`MOMENT`] at a time. It has the bytes as long as `bytes` has not.
+    /// Locked for a moment. It has the bytes as long as `bytes` has not.
     request: Mutex<Option<rpc::Request>>,
+    /// In which a thread waits for a part, outside of the request.
+    arriving: Arriving,
     /// What `stream` returned: when a `with` block of the request's raises, that ends, too.
     stream: OnceLock<Weak<Replies>>,
     /// What `loan` returned, in the same way.
@@ -116,6 +118,25 @@ impl Request {
         self.lock().is_none()
     }
 
+    /// Waits for the next part.
+    fn take_part(&self, py: Python<'_>, until: Until) -> PyResult<Option<rpc::Part>> {
+        let look = || {
+            let found = self.lock().as_mut().map(rpc::Request::try_next_part);
+            found.ok_or_else(answered)
+        };
+        let watch = |set: &mut WaitSet| match self.watch_parts(py, set)? {
+            Some(_) => Ok(()),
+            None => Err(answered()),
+        };
+        self.arriving.next(py, until, &self.of.domain, look, watch, || self.is_answered())
+    }
+
+    /// Adds its parts to a set; None when the request is answered.
+    pub(crate) fn watch_parts(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Option<Key>> {
+        let request = self.lock();
+        request.as_ref().map(|request| set.add(&request.parts()).raised(py)).transpose()
+    }
+
     /// Adds it to a set, which is ready when no client waits for the reply; None when the request is
     /// answered.
     pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Option<Key>> {
@@ -139,6 +160,7 @@ impl Request {
             layout: Layout::bytes(request.len()),
             loan: OnceLock::new(),
             request: Mutex::new(Some(request)),
+            arriving: Arriving::new(),
             stream: OnceLock::new(),
             of: of.clone(),
             types: Arc::clone(types),
@@ -150,25 +172,49 @@ fn answered() -> PyErr {
     PyRuntimeError::new_err("the request was answered already")
 }
 
-/// How long a wait for a part keeps its request from other threads.
-const MOMENT: Duration = Duration::from_millis(10);
+/// The set in which a thread waits for parts, made by the first that has to wait.
+pub(crate) struct Arriving(HandleMutex<Option<WaitSet>>);
 
-/// Returns the next part as bytes, or None after the last. `look` waits until the deadline that it
-/// gets, detached from the interpreter; between two looks signal handlers run, which may use what
-/// `look` has locked.
-pub(crate) fn part_of<'py>(
-    py: Python<'py>,
-    until: Until,
-    mut look: impl FnMut(Deadline) -> PyResult<Result<Poll<Option<rpc::Part>>, RecvError>>,
-) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    loop {
-        let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
-        match look(slice)?.raised(py)? {
-            Poll::Ready(part) => return Ok(part.map(|part| PyBytes::new(py, &part))),
-            Poll::Pending if until.has_passed() => {
-                return Err(raise(py, "Timeout", "no part came until the deadline passed"));
+impl Arriving {
+    pub(crate) fn new() -> Arriving {
+        Arriving(HandleMutex::new(None))
+    }
+
+    /// Returns the next part, or None after the last. `look` never waits; `watch` adds the parts to a
+    /// set; `is_over` says that the request is answered, which makes no set ready. A thread that waits
+    /// has nothing locked but the set: others use the request meanwhile, and so do signal handlers.
+    pub(crate) fn next(
+        &self,
+        py: Python<'_>,
+        until: Until,
+        domain: &outlive::Domain,
+        mut look: impl FnMut() -> PyResult<Result<Poll<Option<rpc::Part>>, RecvError>>,
+        watch: impl Fn(&mut WaitSet) -> PyResult<()>,
+        is_over: impl Fn() -> bool,
+    ) -> PyResult<Option<rpc::Part>> {
+        let late = || raise(py, "Timeout", "no part came until the deadline passed");
+        loop {
+            if let Poll::Ready(part) = look()?.raised(py)? {
+                return Ok(part);
             }
-            Poll::Pending => py.check_signals()?,
+            if until.has_passed() {
+                return Err(late());
+            }
+            let Some(mut set) = self.0.lock_until(py, until)? else { return Err(late()) };
+            let set = match &mut *set {
+                Some(set) => set,
+                none => {
+                    let mut made = WaitSet::new(domain);
+                    watch(&mut made)?;
+                    none.insert(made)
+                }
+            };
+            let woken = wait(py, until, |deadline| match set.wait_until(deadline) {
+                Ok(ready) if ready.len() > 0 || is_over() => Some(Ok(())),
+                Ok(_) => None,
+                Err(error) => Some(Err(error)),
+            })?;
+            woken.unwrap_or(Ok(())).raised(py)?;
         }
     }
 }
@@ -232,13 +278,8 @@ impl Request {
         py: Python<'py>,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        // The lock is taken and given up while the thread is detached.
-        part_of(py, Until::timeout(timeout)?, |deadline| {
-            let found = detached(py, || {
-                self.lock().as_mut().map(|request| request.next_part_until(deadline))
-            });
-            found.ok_or_else(answered)
-        })
+        let part = self.take_part(py, Until::timeout(timeout)?)?;
+        Ok(part.map(|part| PyBytes::new(py, &part)))
     }
 
     /// Waits for the next part of the request, for ``asyncio``: returns None after the last.
@@ -301,7 +342,8 @@ impl Request {
     fn stream(&self, py: Python<'_>) -> PyResult<Stream> {
         let replies = Arc::new(Replies::new(self.take(py)?.stream()));
         self.stream.get_or_init(|| Arc::downgrade(&replies));
-        Ok(Stream { replies, of: self.of.clone(), types: Arc::clone(&self.types) })
+        let (of, types) = (self.of.clone(), Arc::clone(&self.types));
+        Ok(Stream { replies, arriving: Arriving::new(), of, types })
     }
 
     /// Tells the client why what it asked for could not be done: it gets a ``ServiceError`` with this

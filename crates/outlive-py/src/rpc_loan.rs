@@ -32,7 +32,7 @@ fn over() -> PyErr {
 }
 
 /// Returns the memory of a short loan: as words, for its alignment.
-fn short(len: usize) -> Box<[u64]> {
+pub(crate) fn short(len: usize) -> Box<[u64]> {
     vec![0; len.div_ceil(8)].into_boxed_slice()
 }
 
@@ -141,7 +141,7 @@ impl RequestLoan {
 }
 
 /// Returns how many bytes a loan of that layout has.
-fn length(py: Python<'_>, layout: &Layout) -> PyResult<usize> {
+pub(crate) fn length(py: Python<'_>, layout: &Layout) -> PyResult<usize> {
     layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))
 }
 

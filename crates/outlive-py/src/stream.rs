@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use outlive::wait::{Key, WaitSet};
-use outlive::{SendError, rpc};
+use outlive::{Deadline, SendError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -15,9 +15,11 @@ use crate::errors::{Raised, reply_failed};
 use crate::handle_mutex::HandleMutex;
 use crate::named::Named;
 use crate::open::{Left, why};
-use crate::request::part_of;
+use crate::request::Arriving;
+use crate::rpc_loan::LONG;
+use crate::stream_loan::{self, StreamLoan};
 use crate::wait_set::Awaited;
-use crate::waiting::{Until, detached, wait};
+use crate::waiting::{Until, wait};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
 /// end of the block ends the stream; if the block raises, the client gets a ``ServiceError`` after
@@ -37,6 +39,7 @@ use crate::waiting::{Until, detached, wait};
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct Stream {
     pub(crate) replies: Arc<Replies>,
+    pub(crate) arriving: Arriving,
     pub(crate) of: Named,
     pub(crate) types: Arc<Both>,
 }
@@ -59,6 +62,11 @@ impl Replies {
     /// stream is finished.
     pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Option<Key>> {
         self.0.lock(py)?.as_ref().map(|stream| set.add(stream).raised(py)).transpose()
+    }
+
+    /// Adds the parts of its request to a set; `None` when the stream is finished.
+    pub(crate) fn watch_parts(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<Option<Key>> {
+        self.0.lock(py)?.as_ref().map(|stream| set.add(&stream.parts()).raised(py)).transpose()
     }
 
     /// Ends the stream at the end of a block, if it has not been finished: well, or by a failure.
@@ -85,6 +93,59 @@ impl Stream {
         let source = of(inside.as_ref().ok_or_else(over)?);
         Awaited::of(py, &self.of.domain, &source).map(Some)
     }
+
+    /// Calls `once` with the stream until it returns something else than that the deadline that it got
+    /// has passed, or `until` has.
+    fn with_stream<T>(
+        &self,
+        py: Python<'_>,
+        until: Until,
+        mut once: impl FnMut(&mut rpc::Stream, Deadline) -> Result<T, SendError>,
+    ) -> PyResult<T> {
+        let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
+            return Err(reply_failed(py, LATE));
+        };
+        let stream = inside.as_mut().ok_or_else(over)?;
+        let done = wait(py, until, |deadline| match once(stream, deadline) {
+            Err(SendError::TimedOut { .. }) => None,
+            other => Some(other),
+        })?;
+        done.unwrap_or(Err(LATE)).map_err(|error| reply_failed(py, error))
+    }
+
+    /// Sends a reply that was written in place, or, if it is short, is copied from there.
+    pub(crate) fn send_lent(
+        &self,
+        py: Python<'_>,
+        reply: stream_loan::Reply,
+        bytes: &[u8],
+    ) -> PyResult<()> {
+        let mut long = match reply {
+            stream_loan::Reply::Short => None,
+            stream_loan::Reply::Long(reply) => Some(*reply),
+        };
+        let is_short = long.is_none();
+        self.with_stream(py, Until::NEVER, |stream, deadline| match long.take() {
+            Some(reply) => stream.send_lent(reply).map_or(Ok(()), |(error, _)| Err(error)),
+            None if is_short => stream.send_until(bytes, deadline),
+            None => Ok(()),
+        })
+    }
+
+    /// Waits for the next part.
+    fn take_part(&self, py: Python<'_>, until: Until) -> PyResult<Option<rpc::Part>> {
+        let look = || match self.replies.0.lock_until(py, until)? {
+            Some(mut inside) => Ok(inside.as_mut().ok_or_else(over)?.try_next_part()),
+            None => Ok(Ok(Poll::Pending)),
+        };
+        let watch = |set: &mut WaitSet| match self.replies.watch_parts(py, set)? {
+            Some(_) => Ok(()),
+            None => Err(over()),
+        };
+        // One that is being used is not finished.
+        let is_over = || self.replies.0.try_lock().is_some_and(|stream| stream.is_none());
+        self.arriving.next(py, until, &self.of.domain, look, watch, is_over)
+    }
 }
 
 #[pymethods]
@@ -96,17 +157,31 @@ impl Stream {
         let until = Until::timeout(timeout)?;
         let data = self.types.reply.sent(data)?;
         let data = Given::of(&data)?;
-        let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
-            return Err(reply_failed(py, LATE));
-        };
-        let stream = inside.as_mut().ok_or_else(over)?;
-        let sent = data.with(py, |bytes| {
-            wait(py, until, |deadline| match stream.send_until(bytes, deadline) {
-                Err(SendError::TimedOut { .. }) => None,
-                other => Some(other),
-            })
-        })??;
-        sent.unwrap_or(Err(LATE)).map_err(|error| reply_failed(py, error))
+        data.with(py, |bytes| {
+            self.with_stream(py, until, |stream, deadline| stream.send_until(bytes, deadline))
+        })?
+    }
+
+    /// Lends memory for a reply, to be written in place, for ``with``: the reply is sent at the end of its
+    /// block. With a ``dtype`` the block gets a numpy array of that ``shape``; without, a ``memoryview`` of
+    /// so many bytes. Its contents are arbitrary. Waits, and raises, as ``send``.
+    #[pyo3(signature = (shape, dtype=None, *, timeout=None))]
+    fn loan(
+        slf: &Bound<'_, Self>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<StreamLoan> {
+        let (py, this) = (slf.py(), slf.get());
+        let (shape, len, until) = stream_loan::asked(py, shape, dtype, timeout)?;
+        this.types.reply.check(len)?;
+        let (lent, mapping) = this.with_stream(py, until, |stream, deadline| {
+            let lent = stream.lend_reply(len, Some(deadline))?;
+            Ok((lent, Box::new(stream.request().mapping()) as Box<dyn Send + Sync>))
+        })?;
+        // A short one is copied into the slot.
+        let lent = (len >= LONG).then_some(lent);
+        StreamLoan::new(py, slf, lent, shape, mapping)
     }
 
     /// Waits for the next part of the request, as ``Request.next_part``.
@@ -116,18 +191,8 @@ impl Stream {
         py: Python<'py>,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let until = Until::timeout(timeout)?;
-        let mut is_first = true;
-        part_of(py, until, |deadline| {
-            if !std::mem::replace(&mut is_first, false) {
-                self.replies.0.let_others_in(py);
-            }
-            let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
-                return Ok(Ok(Poll::Pending));
-            };
-            let stream = inside.as_mut().ok_or_else(over)?;
-            Ok(detached(py, || stream.next_part_until(deadline)))
-        })
+        let part = self.take_part(py, Until::timeout(timeout)?)?;
+        Ok(part.map(|part| PyBytes::new(py, &part)))
     }
 
     /// Sends a reply, for ``asyncio``: waits while eight are under way.

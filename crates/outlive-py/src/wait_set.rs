@@ -154,6 +154,23 @@ impl WaitSet {
         Ok(room.slowest().map(|slowest| (slowest.who.pid, slowest.lag)))
     }
 
+    /// Adds the parts of a request, or of the request to which a stream replies: makes it ready when
+    /// ``next_part`` has a part, or returns None, or raises ``Cancelled``. Once that has returned None,
+    /// only the last of these makes it ready; once it is answered, nothing does.
+    fn add_parts(&self, py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut set = self.handle.lock(py)?;
+        let key = if let Ok(request) = source.cast::<Request>() {
+            request.get().watch_parts(py, &mut set)?
+        } else if let Ok(stream) = source.cast::<Stream>() {
+            stream.get().replies.watch_parts(py, &mut set)?
+        } else {
+            return Err(PyTypeError::new_err("parts are a request's, or a stream's"));
+        };
+        let over = || PyRuntimeError::new_err("the request was answered already");
+        self.push(key.ok_or_else(over)?, source.clone().unbind());
+        Ok(())
+    }
+
     /// Adds a timer that makes ``name`` ready every so many seconds.
     #[pyo3(signature = (seconds, name=None))]
     fn every(&self, py: Python<'_>, seconds: f64, name: Option<&Bound<'_, PyAny>>) -> PyResult<()> {

@@ -94,7 +94,7 @@ def everything(folder):
         "Publisher": publisher, "Queue": queue, "Reply": third.reply(timeout=5), "ReplyLoan": server.next(timeout=5).loan(3),
         "Request": request, "RequestLoan": client.loan(3), "RwHold": rw_lock.read(), "RwLock": rw_lock,
         "Sample": subscriber.recv(timeout=5), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
-        "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": stream,
+        "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": stream, "StreamLoan": stream.loan(3), "PartLoan": client.stream(b"").loan(3),
         "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder), "Node": domain.node("node"), "DomainWatch": domain.watch(), "ClientWatch": server.watch_clients(1.0),
         "Notifier": outlive.Notifier("notices", folder), "Listener": outlive.Listener("notices", folder),
     }

@@ -874,6 +874,89 @@ def test_requests_of_several_parts(folder):
     request.reply(b"")
 
 
+def test_sets_wait_for_parts(folder):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    request = server.next(timeout=5)
+    waiting = outlive.WaitSet(folder)
+    waiting.add_parts(request)
+    assert waiting.try_wait() == []
+    threading.Timer(0.05, lambda: call.send(b"one")).start()
+    assert waiting.wait(timeout=5) == [request] and request.next_part(timeout=0) == b"one"
+    assert waiting.wait(timeout=0.01) == []
+    replies = request.stream()
+    assert waiting.try_wait() == []
+    waiting.add_parts(replies)
+    waiting.add(call)
+    replies.send(b"two")
+    assert waiting.wait(timeout=5) == [call] and call.next(timeout=0) == b"two"
+    call.finish()
+    assert replies in waiting.wait(timeout=5) and replies.next_part(timeout=0) is None
+    assert waiting.try_wait() == []
+    call.cancel()
+    assert replies in waiting.wait(timeout=5)
+    waiting.remove(replies)
+    waiting.remove(request)
+    with pytest.raises(TypeError, match="parts"):
+        waiting.add_parts(call)
+    with pytest.raises(RuntimeError, match="answered"):
+        waiting.add_parts(request)
+
+
+@pytest.mark.parametrize("count", [0, 5, 100_000])
+def test_parts_and_replies_by_loan(folder, count):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    with pytest.raises(ZeroDivisionError):
+        with call.loan(count) as part:
+            raise ZeroDivisionError
+    with call.loan(count, np.uint16, timeout=5) as part:
+        part[:] = 7
+    if count:
+        with pytest.raises(ValueError, match="read-only"):
+            part[0] = 8
+    with call.loan(count) as part:
+        part[:] = b"\3" * count
+    with server.next(timeout=5).stream() as replies:
+        assert replies.next_part(timeout=5) == b"\7\0" * count
+        assert replies.next_part(timeout=5) == b"\3" * count
+        replies.loan(count).discard()
+        with replies.loan((count, 2), "float64", timeout=5) as reply:
+            reply[:] = 1
+        loan = replies.loan(count)
+        memoryview(loan)[:] = b"x" * count
+        loan.send()
+        with pytest.raises(RuntimeError, match="already"):
+            loan.send()
+        late = replies.loan(count)
+    with pytest.raises(RuntimeError, match="finished"):
+        late.send()
+    assert call.reply(timeout=5).numpy("float64").sum() == 2 * count and call.next(timeout=5) == b"x" * count
+    assert call.next(timeout=5) is None
+    late = client.stream(b"name")
+    part = late.loan(count)
+    server.next(timeout=5).reply(b"enough")
+    with pytest.raises(Answered):
+        part.send()
+    with pytest.raises(RuntimeError, match="parts"):
+        client.begin(b"plain").loan(count)
+
+
+def test_two_threads_wait_for_parts(folder):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    request = server.next(timeout=5)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(request.next_part(timeout=10))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    call.send(b"one")
+    call.send(b"two")
+    for thread in threads:
+        thread.join(10)
+    assert sorted(found) == [b"one", b"two"]
+
+
 def test_both_streams_at_once(folder, start):
     program = start(SERVER + """
     with server.next().stream() as replies:

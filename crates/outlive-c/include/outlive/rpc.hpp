@@ -80,6 +80,21 @@ private:
     size_t size_;
 };
 
+/** Memory for one part of a request, to be written in place; the server reads it there. Destroyed unsent,
+ * it goes back, and the stream goes on. */
+class PartLoan {
+public:
+    std::span<std::byte> bytes() noexcept {
+        return {static_cast<std::byte *>(outlive_part_loan_data(handle_.get())), size_};
+    }
+
+private:
+    friend class RequestStream;
+    PartLoan(outlive_part_loan_t *handle, size_t size) : handle_(handle), size_(size) {}
+    detail::Handle<outlive_part_loan_t, outlive_part_loan_release> handle_;
+    size_t size_;
+};
+
 /** A request whose parts are sent one after the other; the server takes them by
  * `Request::next_part`. Destroyed before `finish`, its call is cancelled. Eight parts may be under
  * way. */
@@ -90,6 +105,16 @@ public:
     template <Message M> expected<void> send(const M &part, Deadline deadline = never) {
         auto bytes = bytes_of(part);
         return detail::done(outlive_request_stream_send(raw(), bytes.data(), bytes.size(), deadline.raw()));
+    }
+    /** Lends memory for a part of so many bytes, to be written in place; waits as `send` does. */
+    expected<PartLoan> loan(size_t size, Deadline deadline = never) {
+        outlive_part_loan_t *handle = nullptr;
+        if (int code = outlive_request_stream_loan(raw(), size, deadline.raw(), &handle)) return Failure::last(code);
+        return PartLoan(handle, size);
+    }
+    /** Sends a part that this stream has lent; never waits. `stream.send(std::move(part))`. */
+    expected<void> send(PartLoan &&part) {
+        return detail::done(outlive_request_stream_send_loan(raw(), part.handle_.release()));
     }
     /** Returns a reply that the server has sent before it has all parts, as `Call::recv`. */
     expected<Reply> recv(Deadline deadline = never) {
@@ -178,6 +203,21 @@ private:
     detail::Handle<outlive_part_t, outlive_part_release> handle_;
 };
 
+/** Memory for one reply of a stream, to be written in place; the client reads it there. Destroyed unsent,
+ * it goes back, and the stream goes on. */
+class StreamLoan {
+public:
+    std::span<std::byte> bytes() noexcept {
+        return {static_cast<std::byte *>(outlive_stream_loan_data(handle_.get())), size_};
+    }
+
+private:
+    friend class Stream;
+    StreamLoan(outlive_stream_loan_t *handle, size_t size) : handle_(handle), size_(size) {}
+    detail::Handle<outlive_stream_loan_t, outlive_stream_loan_release> handle_;
+    size_t size_;
+};
+
 /** Several replies to one request. Destroyed before `finish`, the client gets ECONNABORTED; `fail`
  * tells it why. */
 class Stream {
@@ -186,7 +226,19 @@ public:
         auto bytes = bytes_of(reply);
         return detail::done(outlive_stream_send(handle_.get(), bytes.data(), bytes.size(), deadline.raw()));
     }
+    /** Lends memory for a reply of so many bytes, to be written in place; waits while eight replies are
+     * under way. */
+    expected<StreamLoan> loan(size_t size, Deadline deadline = never) {
+        outlive_stream_loan_t *handle = nullptr;
+        if (int code = outlive_stream_loan(handle_.get(), size, deadline.raw(), &handle)) return Failure::last(code);
+        return StreamLoan(handle, size);
+    }
+    /** Sends a reply that this stream has lent; never waits. `stream.send(std::move(reply))`. */
+    expected<void> send(StreamLoan &&reply) {
+        return detail::done(outlive_stream_send_loan(handle_.get(), reply.handle_.release()));
+    }
     expected<void> finish() && { return detail::done(outlive_stream_finish(handle_.release())); }
+    const outlive_stream_t *raw() const noexcept { return handle_.get(); }
     /** Returns the next part of the request, as `Request::next_part`. */
     expected<Part> next_part(Deadline deadline = never) {
         outlive_part_t *handle = nullptr;

@@ -41,6 +41,12 @@ public:
     expected<uint64_t> add(const Request &request) { return key(outlive_wait_set_add_request, request.raw()); }
     /** Adds a stream that the server sends: OUTLIVE_ENDED when its client wants no further reply. */
     expected<uint64_t> add(const Stream &stream) { return key(outlive_wait_set_add_stream, stream.raw()); }
+    /** Adds the replies to a request whose parts are sent, for `RequestStream::recv`. */
+    expected<uint64_t> add(const RequestStream &stream) { return key(outlive_wait_set_add_request_stream, stream.raw()); }
+    /** Adds a request's parts: OUTLIVE_READABLE when `next_part` has one, or says that there are no more;
+     * OUTLIVE_ENDED when no client waits any more. */
+    expected<uint64_t> add_parts(const Request &request) { return key(outlive_wait_set_add_parts, request.raw()); }
+    expected<uint64_t> add_parts(const Stream &stream) { return key(outlive_wait_set_add_stream_parts, stream.raw()); }
     expected<uint64_t> add(const Publisher &publisher) { return key(outlive_wait_set_add_publisher, publisher.raw()); }
     /** Adds a publisher's period: OUTLIVE_MISSED when it has published nothing for so long, until it
      * does, or `take_missed`. */

@@ -379,6 +379,86 @@ static void written_in_place(void) {
     join(child);
 }
 
+/* Waits in a set of one source, and checks what it is ready for. */
+static void is_ready(outlive_wait_set_t *set, uint64_t key, uint32_t what) {
+    outlive_ready_t ready;
+    size_t count = 0;
+    OK(outlive_wait_set_wait(set, &ready, 1, &count, SOON));
+    CHECK(count == 1 && ready.key == key && (uint32_t)ready.what == what);
+}
+
+static void is_idle(outlive_wait_set_t *set) {
+    outlive_ready_t ready;
+    size_t count = 1;
+    int code = outlive_wait_set_wait(set, &ready, 1, &count, OUTLIVE_TRY);
+    CHECK((code == 0 || code == ETIMEDOUT) && count == 0);
+}
+
+static void parts_in_place_and_in_sets(void) {
+    OK(outlive_server_open(domain, "film", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
+    OK(outlive_client_open(domain, "film", OUTLIVE_OPEN, NULL, &client));
+    outlive_request_stream_t *film = NULL;
+    outlive_request_t *request = NULL;
+    outlive_stream_t *stream = NULL;
+    outlive_wait_set_t *arriving = NULL, *arrives = NULL, *answers = NULL;
+    uint64_t part_key = 0, stream_key = 0, answer_key = 0;
+    OK(outlive_client_stream(client, "film", 4, SOON, &film));
+    OK(outlive_server_next(server, SOON, &request));
+    OK(outlive_wait_set_open(domain, &arriving));
+    OK(outlive_wait_set_open(domain, &arrives));
+    OK(outlive_wait_set_open(domain, &answers));
+    OK(outlive_wait_set_add_parts(arriving, request, &part_key));
+    OK(outlive_wait_set_add_request_stream(answers, film, &answer_key));
+    is_idle(arriving);
+    is_idle(answers);
+    outlive_part_loan_t *loan = NULL;
+    outlive_part_t *part = NULL;
+    OK(outlive_request_stream_loan(film, 100000, SOON, &loan));
+    outlive_part_loan_release(loan);
+    OK(outlive_request_stream_loan(film, 100000, OUTLIVE_TRY, &loan));
+    memset(outlive_part_loan_data(loan), 7, 100000);
+    OK(outlive_request_stream_send_loan(film, loan));
+    is_ready(arriving, part_key, OUTLIVE_READABLE);
+    OK(outlive_request_next_part(request, SOON, &part));
+    const unsigned char *bytes = outlive_part_data(part);
+    CHECK(outlive_part_size(part) == 100000 && bytes[0] == 7 && bytes[99999] == 7);
+    is_idle(arriving);
+    OK(outlive_request_stream(request, &stream));
+    OK(outlive_wait_set_add_stream_parts(arrives, stream, &stream_key));
+    outlive_stream_loan_t *answer = NULL;
+    OK(outlive_stream_loan(stream, 50000, SOON, &answer));
+    memcpy(outlive_stream_loan_data(answer), bytes, 50000);
+    OK(outlive_stream_send_loan(stream, answer));
+    outlive_part_release(part);
+    OK(outlive_stream_loan(stream, 3, SOON, &answer));
+    memcpy(outlive_stream_loan_data(answer), "end", 3);
+    OK(outlive_stream_send_loan(stream, answer));
+    outlive_reply_t *reply = NULL;
+    is_ready(answers, answer_key, OUTLIVE_READABLE);
+    OK(outlive_request_stream_next(film, SOON, &reply));
+    bytes = outlive_reply_data(reply);
+    CHECK(outlive_reply_size(reply) == 50000 && bytes[49999] == 7);
+    outlive_reply_release(reply);
+    OK(outlive_request_stream_next(film, SOON, &reply));
+    CHECK(outlive_reply_size(reply) == 3 && memcmp(outlive_reply_data(reply), "end", 3) == 0);
+    outlive_reply_release(reply);
+    is_idle(answers);
+    outlive_request_stream_release(film);
+    is_ready(arrives, stream_key, OUTLIVE_ENDED);
+    IS(ECANCELED, outlive_stream_loan(stream, 1, SOON, &answer));
+    outlive_stream_release(stream);
+    IS(EINVAL, outlive_wait_set_add_parts(arriving, NULL, &part_key));
+    IS(EINVAL, outlive_request_stream_loan(NULL, 1, SOON, &loan));
+    IS(EINVAL, outlive_request_stream_send_loan(NULL, NULL));
+    IS(EINVAL, outlive_stream_send_loan(NULL, NULL));
+    CHECK(outlive_part_loan_data(NULL) == NULL && outlive_stream_loan_data(NULL) == NULL);
+    outlive_wait_set_close(arriving);
+    outlive_wait_set_close(arrives);
+    outlive_wait_set_close(answers);
+    outlive_client_close(client);
+    outlive_server_close(server);
+}
+
 static void bad_arguments(void) {
     outlive_request_t *request = NULL;
     outlive_reply_t *reply = NULL;
@@ -418,4 +498,4 @@ static void no_service_is_left_by_one_that_cannot_use_it(void) {
     IS(ENOENT, outlive_domain_remove(domain, "new"));
 }
 
-TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(the_next_one_takes_over), TEST(two_servers), TEST(clients_watched), TEST(server_killed), TEST(client_killed), TEST(written_in_place), TEST(bad_arguments))
+TESTS(TEST(no_service_is_left_by_one_that_cannot_use_it), TEST(ordinary), TEST(the_next_one_takes_over), TEST(two_servers), TEST(clients_watched), TEST(server_killed), TEST(client_killed), TEST(written_in_place), TEST(parts_in_place_and_in_sets), TEST(bad_arguments))

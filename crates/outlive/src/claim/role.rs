@@ -298,7 +298,7 @@ impl Role<'_> {
             if deadline.has_passed() {
                 return Ok(false);
             }
-            let slept = self.sleep(&relay, None, standing, deadline);
+            let slept = self.sleep(&relay, &[], standing, deadline);
             slept.map_err(|errno| Error::from_errno("wait in", registry_path, errno))?;
         }
     }
@@ -402,20 +402,21 @@ impl Role<'_> {
         Standing { word, state }
     }
 
-    /// Sleeps until `word` changes or the role's state does.
+    /// Sleeps until one of `also` changes, two words at most, or the role's state does.
     #[cold]
     pub(crate) fn sleep(
         self,
         pass: &WakeRelay,
-        word: Option<Watch<'_>>,
+        also: &[Watch<'_>],
         seen: Standing,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         let Role { holder, relay, registry, .. } = self;
         if let RoleState::Living(owner) = seen.state {
-            let holder = Watch { word: holder, expected: seen.word };
-            let words = [word.unwrap_or(holder), holder];
-            let words = &words[usize::from(word.is_none())..];
+            let mut words = [Watch { word: holder, expected: seen.word }; 3];
+            let also = &also[..also.len().min(2)];
+            words[..also.len()].copy_from_slice(also);
+            let words = &words[..=also.len()];
             return Sleep::on(registry, words).behind(pass, &[owner]).until(deadline);
         }
         pass.to(relay);
@@ -427,8 +428,11 @@ impl Role<'_> {
         // process: the next taker may be stopped before its wake.
         let (own, relay) =
             (Watch { word: holder, expected: asked }, Watch { word: relay, expected: 0 });
-        let words = [relay, word.unwrap_or(own), own];
-        let words = &words[..2 + usize::from(word.is_some())];
+        let mut words = [own; 4];
+        let also = &also[..also.len().min(2)];
+        words[0] = relay;
+        words[1..][..also.len()].copy_from_slice(also);
+        let words = &words[..2 + also.len()];
         let end = Sleep::on(registry, words)
             .about(words.len() - 1)
             .until_it_comes(deadline, || has_changed(words));

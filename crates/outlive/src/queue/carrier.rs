@@ -2,7 +2,7 @@
 //! long requests and replies.
 
 use super::inner::AnnexBytes;
-use super::room::wait_for_memory;
+use super::room::{Counterpart, wait_for_memory};
 use super::sweep::collect_objects;
 use super::{Inner, Queue};
 use crate::claim::{Role, Standing};
@@ -74,23 +74,25 @@ impl Queue {
         self.inner.notify_receiver();
     }
 
-    /// Allocates an object that belongs to the calling thread, waiting for one to be freed.
+    /// Allocates an object that belongs to the calling thread, waiting for one to be freed, as long as
+    /// the counterpart is there.
     #[cold]
-    pub(crate) fn allocate_until(
+    pub(crate) fn allocate_until<C: Counterpart>(
         &self,
         me: Me,
         len: u64,
         deadline: Deadline,
-    ) -> Result<ObjectRef, SendError> {
+        counterpart: &mut C,
+    ) -> Result<ObjectRef, C::Error> {
         match self.allocate(me, len) {
             Err(Error::NoSpace { .. }) => {
                 let most = self.most_bytes();
                 if len > most {
-                    return Err(SendError::TooLarge { len, max: most });
+                    return Err(SendError::TooLarge { len, max: most }.into());
                 }
-                wait_for_memory(&self.inner, me, len, Some(deadline), &|| false)
+                wait_for_memory(&self.inner, me, len, Some(deadline), &|| false, counterpart)
             }
-            other => Ok(other?),
+            other => Ok(other.map_err(SendError::from)?),
         }
     }
 

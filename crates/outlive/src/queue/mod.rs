@@ -51,6 +51,7 @@ pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 pub(crate) use plan::Annex;
 pub use queue::{Counters, Queue, QueueOptions};
+pub(crate) use room::Counterpart;
 pub(crate) use spare::suits;
 pub(crate) use sweep::sweep;
 pub use tasks::Tasks;

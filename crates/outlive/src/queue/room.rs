@@ -8,7 +8,8 @@
 //! | `room` | senders that find the queue full | the receiver, after it gave something back; other threads that made memory free |
 //!
 //! A waiter also watches the end of the thread that ought to wake it, where there is one: a waiting
-//! sender watches the receiver, a receiver watches a sender that is writing. Where there is none,
+//! sender watches its counterpart, which is the receiver, or a service's servers; a receiver watches a
+//! sender that is writing. Where there is none,
 //! the waiter polls from time to time: a sender may be stopped between READY and the notification.
 //!
 //! A waiting sender reads the receiver's role first and looks for room then. A receiver may give a
@@ -23,8 +24,10 @@ use std::time::{Duration, Instant};
 use super::Inner;
 use super::ring::Ring;
 use super::sweep::collect_objects;
+use crate::claim::Standing;
 use crate::liveness::Me;
 use crate::pool::{HeapHost, ObjectRef};
+use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Asleep;
 use crate::{Deadline, Error, SendError};
@@ -42,24 +45,85 @@ pub(super) enum Space {
 /// After so long a sender looks again for memory that another thread holds.
 const BRIEF_LOOK: Duration = Duration::from_millis(10);
 
+/// The processes that make room for a waiting sender: a queue's receiver; for a client of a service,
+/// the servers that live, or the one that has its call.
+pub(crate) trait Counterpart {
+    type Error: From<SendError>;
+
+    /// Prepares a wait on the words that tell of them, and then judges whether they go on making room;
+    /// if not, the error ends the wait. Comes before the look for room: see the file's head. Returns
+    /// whether one of them has died since it was asked last.
+    fn judge(&mut self) -> Result<bool, Self::Error>;
+
+    /// Sleeps until `room` changes, or what `judge` has found, or the deadline passes.
+    fn sleep(
+        &mut self,
+        relay: &WakeRelay,
+        room: Watch<'_>,
+        deadline: Deadline,
+    ) -> Result<Asleep, Self::Error>;
+}
+
+/// A queue's receiver.
+pub(super) struct Receiver<'a> {
+    inner: &'a Inner,
+    standing: Option<Standing>,
+    seen_dead: Option<u32>,
+}
+
+impl<'a> Receiver<'a> {
+    pub(super) fn of(inner: &'a Inner) -> Receiver<'a> {
+        Receiver { inner, standing: None, seen_dead: None }
+    }
+}
+
+impl Counterpart for Receiver<'_> {
+    type Error = SendError;
+
+    fn judge(&mut self) -> Result<bool, SendError> {
+        let receiver = self.inner.receiver()?;
+        let dead = receiver.is_dead().then_some(receiver.holder());
+        let after_a_death = dead.is_some() && dead != self.seen_dead;
+        self.seen_dead = dead;
+        self.standing = Some(receiver);
+        Ok(after_a_death)
+    }
+
+    fn sleep(
+        &mut self,
+        relay: &WakeRelay,
+        room: Watch<'_>,
+        deadline: Deadline,
+    ) -> Result<Asleep, SendError> {
+        let Some(standing) = self.standing else { return Ok(Asleep::LookAgain) };
+        let registry = self.inner.registry;
+        let slept = self.inner.role().sleep(relay, &[room], standing, deadline);
+        slept.map_err(|errno| Error::from_errno("wait in", registry.path(), errno).into())
+    }
+}
+
 /// The pool has no object and no room: waits for the receiver to free one, or for a sender that
 /// will not send what it holds. `worth_a_look` is called while spinning.
 #[cold]
-pub(super) fn wait_for_memory(
+pub(super) fn wait_for_memory<C: Counterpart>(
     inner: &Inner,
     me: Me,
     len: u64,
     deadline: Option<Deadline>,
     worth_a_look: &dyn Fn() -> bool,
-) -> Result<ObjectRef, SendError> {
+    counterpart: &mut C,
+) -> Result<ObjectRef, C::Error> {
     let looks = Looks::new(&inner.ring, len);
-    wait_for_room(inner, me, deadline, worth_a_look, &|after_a_death| {
+    wait_for_room(inner, me, deadline, worth_a_look, counterpart, &|after_a_death| {
         if after_a_death {
             looks.next_scan.set(None);
         }
         looks.look(me)
     })?;
-    looks.object.take().ok_or_else(|| inner.ring.segment.damaged("the pool").into())
+    looks
+        .object
+        .take()
+        .ok_or_else(|| SendError::from(inner.ring.segment.damaged("the pool")).into())
 }
 
 /// A waiting sender's search for memory, and what it remembers from one look to the next.
@@ -145,17 +209,18 @@ impl HeapHost for Ring {
     }
 }
 
-/// Waits until `look` finds room, or the receiver's death is an error. `None` for a deadline means
-/// "do not wait". `worth_a_look` is called while spinning. `look` is told whether a receiver has
+/// Waits until `look` finds room, or the counterpart's death is an error. `None` for a deadline means
+/// "do not wait". `worth_a_look` is called while spinning. `look` is told whether a counterpart has
 /// died since it looked last.
 #[cold]
-pub(super) fn wait_for_room(
+pub(super) fn wait_for_room<C: Counterpart>(
     inner: &Inner,
     me: Me,
     deadline: Option<Deadline>,
     worth_a_look: &dyn Fn() -> bool,
+    counterpart: &mut C,
     look: &dyn Fn(bool) -> Result<Space, SendError>,
-) -> Result<(), SendError> {
+) -> Result<(), C::Error> {
     let head = inner.ring.head();
     if !inner.spin(deadline, worth_a_look) {
         // The sender whose message the receiver should be awake for may have died before it could
@@ -168,38 +233,29 @@ pub(super) fn wait_for_room(
     // One look, as a try's, where there is no time.
     let deadline = match deadline {
         Some(deadline) if !deadline.has_passed() => deadline,
-        Some(_) => return Err(SendError::TimedOut { slowest: None }),
-        None => return Err(SendError::Full { slowest: None }),
+        Some(_) => return Err(SendError::TimedOut { slowest: None }.into()),
+        None => return Err(SendError::Full { slowest: None }.into()),
     };
     let relay = WakeRelay::begin(me.list());
     let mut out_of_time = false;
-    let mut seen_dead = None;
     loop {
         let ticket = head.room.prepare_wait();
         inner.notify_receiver();
-        // Before the look: see the file's head.
-        let receiver = inner.receiver()?;
-        let dead = receiver.is_dead().then_some(receiver.holder());
-        let after_a_death = dead.is_some() && dead != seen_dead;
-        seen_dead = dead;
+        let after_a_death = counterpart.judge()?;
         let slice = match look(after_a_death)? {
             Space::Some => return Ok(()),
-            _ if out_of_time => return Err(SendError::TimedOut { slowest: None }),
+            _ if out_of_time => return Err(SendError::TimedOut { slowest: None }.into()),
             Space::None => ticket.until(deadline),
             Space::InHand => deadline.earlier(Deadline::after(BRIEF_LOOK)),
         };
-        let room = Some(head.room.watch(ticket));
-        match inner.role().sleep(&relay, room, receiver, slice) {
+        match counterpart.sleep(&relay, head.room.watch(ticket), slice)? {
             // Looks before the next wait is prepared, which costs a membarrier.
-            Ok(Asleep::LookAgain) => {
+            Asleep::LookAgain => {
                 if let Space::Some = look(false)? {
                     return Ok(());
                 }
             }
-            Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-            Err(errno) => {
-                return Err(Error::from_errno("wait in", inner.registry.path(), errno).into());
-            }
+            Asleep::TimedOut => out_of_time = deadline.has_passed(),
         }
     }
 }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use super::Inner;
 use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
 use super::ring::{Growth, Position, Slot};
-use super::room::{Space, wait_for_memory, wait_for_room};
+use super::room::{Receiver, Space, wait_for_memory, wait_for_room};
 use super::senders;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
@@ -144,9 +144,9 @@ impl RawSender {
                 let region = self.region.get() as usize % MOST_REGIONS;
                 let head = &ring.head().regions_words[region].head;
                 let before = head.load(Ordering::Relaxed);
-                wait_for_memory(&self.inner, me, len, deadline, &|| {
-                    head.load(Ordering::Relaxed) != before
-                })?
+                let worth_a_look = || head.load(Ordering::Relaxed) != before;
+                let receiver = &mut Receiver::of(&self.inner);
+                wait_for_memory(&self.inner, me, len, deadline, &worth_a_look, receiver)?
             }
             Err(other) => return Err(other.into()),
         };
@@ -381,7 +381,7 @@ impl RawSender {
         let slot = inner.ring.slot(region, place.index);
         let is_free = || SlotWord(slot.claim.load(Ordering::Acquire)).laps_ahead(place.lap) >= 0;
         let look = |_| Ok(if is_free() { Space::Some } else { Space::None });
-        wait_for_room(inner, me, deadline, &is_free, &look)
+        wait_for_room(inner, me, deadline, &is_free, &mut Receiver::of(inner), &look)
     }
 }
 

@@ -179,9 +179,16 @@ impl Cancellation {
         self.service.queue.registry()
     }
 
-    /// Returns the call's words, if it is not answered.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered.load(StdOrdering::Acquire)
+    }
+
+    /// Returns the call's words. If the request is answered, the slot may be another call's.
     pub(super) fn words(&self) -> Option<&CallWords> {
-        // If it is answered, the slot may be another call's.
         let answered = self.answered.load(StdOrdering::Relaxed);
         self.service.call(self.slot).ok().filter(|_| !answered).map(|call| call.words)
     }
@@ -195,7 +202,7 @@ impl Waited for Cancellation {
     fn look(&self) -> SourceState {
         let cancelled = is_cancelled(&self.service, self.slot, self.number, self.client);
         // Asked afterwards: an answer changes what was looked at.
-        if self.answered.load(StdOrdering::Acquire) {
+        if self.is_answered() {
             return SourceState::Waiting;
         }
         match cancelled {

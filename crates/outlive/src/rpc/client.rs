@@ -14,21 +14,20 @@ use super::error::CallError;
 use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE_REQUEST, ServiceFile, Types};
 use super::own_slots::OwnSlots;
+use super::places::Servers;
 use super::reply::Reply;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
-use crate::queue::LARGEST_MESSAGE;
+use crate::queue::{Counterpart, LARGEST_MESSAGE};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Asleep;
-use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
+use crate::{Deadline, Error, Payload, WaitStrategy};
 
 /// How often a client that waits for memory looks for what dead processes left, and for what its
 /// own abandoned calls hold.
 const LOOK_FOR_MEMORY: Duration = Duration::from_secs(1);
-/// How often it looks for memory while the first server is gone and others serve.
-const BESIDE_OTHERS: Duration = Duration::from_millis(2);
 
 /// Calls a service. A service has any number of clients, in any number of processes; each may have
 /// up to 1,024 calls in flight.
@@ -417,7 +416,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
             }
             return call;
         }
-        let object = self.copied(me, request, deadline)?;
+        let object = self.copied(me, request, deadline, &mut Servers::of(&self.slots))?;
         let sent = self.ask_with(me, &object, request.len(), deadline, more);
         if sent.is_err() {
             service.queue.free_held(me, &object)?;
@@ -432,8 +431,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         me: Me,
         bytes: &[u8],
         deadline: Deadline,
+        counterpart: &mut impl Counterpart<Error = CallError>,
     ) -> Result<ObjectRef, CallError> {
-        let object = self.allocate(me, bytes.len(), deadline)?;
+        let object = self.allocate(me, bytes.len(), deadline, counterpart)?;
         // SAFETY: the object belongs to this thread alone (its tag says so), its pages exist, and
         // it has room for `len` bytes.
         unsafe {
@@ -443,13 +443,19 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         Ok(object)
     }
 
-    fn allocate(&self, me: Me, len: usize, deadline: Deadline) -> Result<ObjectRef, CallError> {
+    pub(super) fn allocate(
+        &self,
+        me: Me,
+        len: usize,
+        deadline: Deadline,
+        counterpart: &mut impl Counterpart<Error = CallError>,
+    ) -> Result<ObjectRef, CallError> {
         let len = len as u64;
         if len > LARGEST_MESSAGE {
             return Err(CallError::TooLarge { len, max: LARGEST_MESSAGE });
         }
         match self.slots.service.queue.allocate(me, len) {
-            Err(Error::NoSpace { .. }) => self.wait_for_memory(me, len, deadline),
+            Err(Error::NoSpace { .. }) => self.wait_for_memory(me, len, deadline, counterpart),
             other => Ok(other?),
         }
     }
@@ -460,7 +466,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         if let Some(spare) = InPlace::again(&self.slots.service, len, self.slots.process) {
             return Ok(spare);
         }
-        let object = self.allocate(me, len, deadline)?;
+        let object = self.allocate(me, len, deadline, &mut Servers::of(&self.slots))?;
         // A death just before: held(dead).
         Ok(InPlace::own(&self.slots.service, me, object, len, self.slots.process)?)
     }
@@ -520,29 +526,21 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
         me: Me,
         len: u64,
         deadline: Deadline,
+        counterpart: &mut impl Counterpart<Error = CallError>,
     ) -> Result<ObjectRef, CallError> {
         loop {
             // A failure to settle something is an error only if there is no memory without it.
             let dead = self.slots.service.settle_dead(me, self.slots.process, false);
             let settled = self.slots.settle_parked(me).and(dead.map_err(CallError::from));
             let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
-            match self.slots.service.queue.allocate_until(me, len, soon) {
-                Err(SendError::TimedOut { slowest: None }) => {
+            match self.slots.service.queue.allocate_until(me, len, soon, counterpart) {
+                Err(CallError::TimedOut { .. }) => {
                     settled?;
                     if deadline.has_passed() {
                         return Err(CallError::TimedOut { begun: false });
                     }
                 }
-                // The queue knows the first server alone, and not whom to watch: another one serves.
-                Err(SendError::NoReceiver | SendError::ReceiverDied)
-                    if self.slots.service.server()?.is_living() =>
-                {
-                    if deadline.has_passed() {
-                        return Err(CallError::TimedOut { begun: false });
-                    }
-                    std::thread::sleep(BESIDE_OTHERS);
-                }
-                other => return Ok(other?),
+                other => return other,
             }
         }
     }
@@ -581,7 +579,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
             if first.is_living() || self.slots.service.server()?.is_living() {
                 return Ok(());
             }
-            match queue.server_role().sleep(&relay, Some(also), first, deadline) {
+            match queue.server_role().sleep(&relay, &[also], first, deadline) {
                 Ok(Asleep::LookAgain) if !deadline.has_passed() => {}
                 Ok(_) if self.slots.service.server()?.is_living() => return Ok(()),
                 Ok(_) => return Err(CallError::TimedOut { begun: false }),

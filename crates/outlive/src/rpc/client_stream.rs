@@ -2,13 +2,13 @@
 //!
 //! 1. `parts` = {n, 0}, before the call is asked: so the server knows that parts come.
 //! 2. Fewer than eight parts lie there; else a wait, as for a reply, on `replies` and the call's owner.
-//! 3. An object of the pool, held(this thread), and the bytes.
+//! 3. An object of the pool, held(this thread), and the bytes; a loan is owned(this process).
 //! 4. In a turn: the part's place, the object's tag → the slot's, `parts` = {n, count + 1}.
 //! 5. `space` is notified. After the last part: `parts` says END, and the same.
 //!
 //! | died after | the server | the object |
 //! | --- | --- | --- |
-//! | 3 | is told that the client died | held(dead): `collect` |
+//! | 3 | is told that the client died | held(dead) or owned(dead): `collect` |
 //! | 4, the tag | the same | the slot's: freed by the process that settles the slot |
 //! | 4, `parts` | takes the part first, unless the slot has been settled | the slot's, or the server's |
 //!
@@ -24,19 +24,17 @@ use super::client::Client;
 use super::client_call::Call;
 use super::client_wait::Next;
 use super::error::CallError;
+use super::in_place::InPlace;
 use super::layout::{INLINE_REQUEST, RING};
 use super::readiness::PartRoom;
 use super::reply::Reply;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
+use crate::queue::Counterpart;
+use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::{Deadline, Payload};
-
-/// How often a send that waits for memory looks at its call: what fills the memory may be its own parts,
-/// which a server that is dead, or has replied, never takes.
-const LOOK_AT_CALL: Duration = Duration::from_millis(20);
-/// How long a send that waits for memory lets pass while no server is there.
-const MOMENT: Duration = Duration::from_millis(2);
+use crate::wake::{Asleep, Source, Ticket, Watched};
+use crate::{Deadline, Error, Payload};
 
 /// Sends the parts of a request, one after the other, made by [`Client::stream`]. The server takes them
 /// by [`Request::next_part`](super::Request::next_part). Dropping it cancels the call.
@@ -69,8 +67,8 @@ const MOMENT: Duration = Duration::from_millis(2);
 /// ```
 ///
 /// # If a process dies
-/// If the server dies, a waiting send fails with [`CallError::ServerDied`]: at once, or, while it waits
-/// for memory, within some 20 ms. If this client dies, the server takes the parts that are there or is told at once, as when the client lets go of the call.
+/// If the server dies, a waiting send fails at once with [`CallError::ServerDied`]. If this client dies,
+/// the server takes the parts that are there or is told at once, as when the client lets go of the call.
 #[must_use = "a stream that is dropped cancels its call"]
 pub struct RequestStream<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     call: Call<'c, R>,
@@ -252,8 +250,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     /// errors of [`Call::next`].
     ///
     /// # If a process dies
-    /// If the server dies, this fails with [`CallError::ServerDied`]: at once, or, while it waits for
-    /// memory, within some 20 ms.
+    /// If the server dies, this fails at once with [`CallError::ServerDied`].
     pub fn send(&mut self, part: &Q) -> Result<(), CallError> {
         self.send_until(part, Deadline::NEVER)
     }
@@ -267,9 +264,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     /// # If a process dies
     /// The same as with [`RequestStream::send`].
     pub fn try_send(&mut self, part: &Q) -> Result<(), CallError> {
-        if !self.has_room()? {
-            self.wait_for_room(None)?;
-        }
+        self.make_room(None)?;
         self.send_next(part, Deadline::at_nanos(0))
     }
 
@@ -293,9 +288,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     /// # If a process dies
     /// The same as with [`RequestStream::send`].
     pub fn send_until(&mut self, part: &Q, deadline: Deadline) -> Result<(), CallError> {
-        if !self.has_room()? {
-            self.wait_for_room(Some(deadline))?;
-        }
+        self.make_room(Some(deadline))?;
         self.send_next(part, deadline)
     }
 
@@ -381,7 +374,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         self.call.next_until(deadline)
     }
 
-    /// Returns the call: a wait set takes it for its replies.
+    /// Returns the call: a wait set takes it, or this stream, for its replies.
     pub fn call(&self) -> &Call<'c, R> {
         &self.call
     }
@@ -418,11 +411,17 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         Ok(sent.beyond(words.parts_taken(number)) < RING)
     }
 
+    /// Waits until fewer than eight parts lie there. Without a deadline it does not wait.
+    fn make_room(&mut self, deadline: Option<Deadline>) -> Result<(), CallError> {
+        if self.has_room()? { Ok(()) } else { self.wait_for_room(deadline) }
+    }
+
     /// Does steps 3 to 5.
     fn send_next(&mut self, part: &Q, deadline: Deadline) -> Result<(), CallError> {
         let bytes = part.bytes();
         let me = self.call.client.me_of_owner()?;
-        let object = self.copied(me, bytes, deadline)?;
+        let object =
+            self.with_memory(me, |client, server| client.copied(me, bytes, deadline, server))?;
         let call = &self.call;
         let queue = &call.client.service.queue;
         let put = call.client.inside(call.slot.slot).and_then(|_turn| {
@@ -441,25 +440,60 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         Ok(())
     }
 
-    /// Takes an object that holds a part, waiting for memory as long as the call goes on.
-    fn copied(&mut self, me: Me, bytes: &[u8], deadline: Deadline) -> Result<ObjectRef, CallError> {
-        loop {
-            let soon = deadline.earlier(Deadline::after(LOOK_AT_CALL));
-            match self.client.copied(me, bytes, soon) {
-                Err(CallError::TimedOut { .. }) => {}
-                // The call's own words say whether it is begun. A call that waits for a server does so
-                // here.
-                Err(CallError::NoServer | CallError::ServerDied { .. }) => {
-                    std::thread::sleep(MOMENT);
-                }
-                other => return other,
-            }
+    /// Takes memory for a part that is written in place.
+    pub(super) fn lend_object(
+        &mut self,
+        len: usize,
+        deadline: Option<Deadline>,
+    ) -> Result<InPlace, CallError> {
+        self.make_room(deadline)?;
+        let deadline = deadline.unwrap_or(Deadline::at_nanos(0));
+        let me = self.call.client.me_of_owner()?;
+        let (service, process) = (&self.call.client.service, self.call.client.process);
+        if let Some(spare) = InPlace::again(service, len, process) {
+            return Ok(spare);
+        }
+        let object =
+            self.with_memory(me, |client, server| client.allocate(me, len, deadline, server))?;
+        // A death just before: held(dead).
+        Ok(InPlace::own(service, me, object, len, process)?)
+    }
+
+    /// Does steps 4 and 5 for a part that has been written in place; then [`InPlace::sent`] must be
+    /// called.
+    pub(super) fn send_object(&mut self, object: &InPlace) -> Result<(), CallError> {
+        // Since it was lent the server may have replied, and, of bindings' loans, other parts have gone.
+        self.make_room(None)?;
+        let call = &self.call;
+        object.check_of(&call.client.service)?;
+        call.client.me_of_owner()?;
+        call.client.inside(call.slot.slot).and_then(|_turn| {
+            call.slot.write_part(self.sent, object.object(), object.len());
+            object.put(call.slot.part_position(self.sent))?;
+            let sent = Ready::new(call.number, self.sent.wrapping_add(1), After::More);
+            call.slot.words.set_parts(sent);
+            Ok(())
+        })?;
+        self.sent = self.sent.wrapping_add(1);
+        call.slot.words.wake_server();
+        Ok(())
+    }
+
+    /// Takes memory by `take`, which waits for it as long as the call goes on.
+    fn with_memory(
+        &mut self,
+        me: Me,
+        take: impl FnOnce(&Client<Q, R>, &mut Sending<'_, 'c, Q, R>) -> Result<ObjectRef, CallError>,
+    ) -> Result<ObjectRef, CallError> {
+        let client = self.client;
+        let taken = take(client, &mut Sending { stream: self, me, seen: None });
+        if let Err(CallError::TimedOut { .. }) = taken {
+            // What ends the call comes before what the caller may try again.
             self.has_room()?;
             self.check(me)?;
-            if deadline.has_passed() {
-                return Err(CallError::TimedOut { begun: self.call.is_begun() });
-            }
+            return Err(CallError::TimedOut { begun: self.call.is_begun() });
         }
+        taken
     }
 
     /// Returns the claim that the call has, and what a wait for its server sleeps on; fails when no
@@ -502,7 +536,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         let mut out_of_time = deadline.is_none();
         let deadline = deadline.unwrap_or(Deadline::NEVER);
         loop {
-            let ticket = words.replies.prepare_wait();
+            let ticket = self.call.prepare_wait();
             let slept = (|| {
                 if self.has_room()? {
                     return Ok(true);
@@ -511,7 +545,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
                 if out_of_time {
                     return Err(CallError::TimedOut { begun: self.call.is_begun() });
                 }
-                self.call.sleep(&relay, ticket, seen, next, deadline)?;
+                self.call.sleep(&relay, None, ticket, seen, next, deadline)?;
                 Ok(false)
             })();
             words.replies.cancel_wait(ticket);
@@ -520,6 +554,48 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
             }
             out_of_time = deadline.has_passed();
         }
+    }
+}
+
+/// Ready when [`RequestStream::try_next_reply`] has something to return, as a [`Call`] is.
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for RequestStream<'_, Q, R> {
+    fn watched(&self) -> Result<Watched, Error> {
+        self.call.watched()
+    }
+}
+
+/// What makes room for a part: the call's server. What fills the memory may be the call's own parts, which
+/// a server that is dead, or has replied, never takes: the wait ends when the call does.
+struct Sending<'s, 'c, Q: Payload + ?Sized, R: Payload + ?Sized> {
+    stream: &'s mut RequestStream<'c, Q, R>,
+    me: Me,
+    /// The wait that is prepared on `replies`, and what the sleep is behind.
+    seen: Option<(Ticket, Claim, Next)>,
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> Counterpart for Sending<'_, '_, Q, R> {
+    type Error = CallError;
+
+    fn judge(&mut self) -> Result<bool, CallError> {
+        let ticket = self.stream.call.prepare_wait();
+        self.stream.has_room()?;
+        let (seen, next) = self.stream.check(self.me)?;
+        self.seen = Some((ticket, seen, next));
+        // What a dead server has left is looked for once a second.
+        Ok(false)
+    }
+
+    fn sleep(
+        &mut self,
+        relay: &WakeRelay,
+        room: Watch<'_>,
+        deadline: Deadline,
+    ) -> Result<Asleep, CallError> {
+        let Some((ticket, seen, next)) = self.seen.take() else { return Ok(Asleep::LookAgain) };
+        let call = &self.stream.call;
+        let slept = call.sleep(relay, Some(room), ticket, seen, next, deadline);
+        call.slot.words.replies.cancel_wait(ticket);
+        slept
     }
 }
 

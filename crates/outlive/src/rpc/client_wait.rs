@@ -62,11 +62,7 @@ impl<R: Payload + ?Sized> Call<'_, R> {
         let mut out_of_time = deadline.is_none();
         let deadline = deadline.unwrap_or(Deadline::NEVER);
         loop {
-            // A stray write: the word's only value is 0.
-            if words.x.load(Ordering::Relaxed) != 0 {
-                words.x.store(0, Ordering::Relaxed);
-            }
-            let ticket = words.replies.prepare_wait();
+            let ticket = self.prepare_wait();
             let result = self.look_and_sleep(me, &relay, ticket, out_of_time, deadline);
             words.replies.cancel_wait(ticket);
             if let Some(found) = result? {
@@ -79,6 +75,17 @@ impl<R: Payload + ?Sized> Call<'_, R> {
                 out_of_time = true;
             }
         }
+    }
+
+    /// Prepares a sleep on the call's words.
+    #[cold]
+    pub(super) fn prepare_wait(&self) -> Ticket {
+        let words = self.slot.words;
+        // A stray write: the word's only value is 0.
+        if words.x.load(Ordering::Relaxed) != 0 {
+            words.x.store(0, Ordering::Relaxed);
+        }
+        words.replies.prepare_wait()
     }
 
     /// Sleeps once, prepared. `None`: look again.
@@ -102,26 +109,31 @@ impl<R: Payload + ?Sized> Call<'_, R> {
         if out_of_time {
             return Err(CallError::TimedOut { begun: seen.number() == self.number });
         }
-        self.sleep(relay, ticket, seen, next, deadline).map(|()| None)
+        self.sleep(relay, None, ticket, seen, next, deadline).map(|_| None)
     }
 
-    /// Sleeps behind what `next` names, prepared.
+    /// Sleeps behind what `next` names, prepared; with `also`, on that word as well.
     pub(super) fn sleep(
         &self,
         relay: &WakeRelay,
+        also: Option<Watch<'_>>,
         ticket: Ticket,
         seen: Claim,
         next: Next,
         deadline: Deadline,
-    ) -> Result<(), CallError> {
+    ) -> Result<Asleep, CallError> {
         let words = self.slot.words;
         let slice = ticket.until(deadline);
         let queue = &self.client.service.queue;
         let replies = words.replies.watch(ticket);
+        // What the sleep is about comes first.
+        let both = [also.unwrap_or(replies), replies];
+        let both = &both[usize::from(also.is_none())..];
         let slept = match next {
             Next::Watch(owner) => {
                 let x = Watch { word: &words.x, expected: 0 };
-                let set = [replies, x, half_of(words, seen)];
+                let set = [both[0], replies, x, half_of(words, seen)];
+                let set = &set[usize::from(also.is_none())..];
                 let service = &self.client.service;
                 let all;
                 let owners = match seen.number() == self.number || service.servers() == 1 {
@@ -134,15 +146,13 @@ impl<R: Payload + ?Sized> Call<'_, R> {
                 // None lives any more: the sleep has nothing to wait for.
                 match owners.is_empty() {
                     true => Ok(Asleep::LookAgain),
-                    false => Sleep::on(queue.registry(), &set).behind(relay, owners).until(slice),
+                    false => Sleep::on(queue.registry(), set).behind(relay, owners).until(slice),
                 }
             }
-            Next::WaitForServer(seen) => {
-                queue.server_role().sleep(relay, Some(replies), seen, slice)
-            }
+            Next::WaitForServer(seen) => queue.server_role().sleep(relay, both, seen, slice),
             Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
         };
-        slept.map(|_| ()).map_err(|errno| self.client.refused(errno))
+        slept.map_err(|errno| self.client.refused(errno))
     }
 
     /// Does step 3.

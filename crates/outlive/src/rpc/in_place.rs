@@ -74,6 +74,14 @@ impl InPlace {
         drop(unsafe { core::ptr::read(&raw const this.service) });
     }
 
+    /// Checks that it is of that service: another one's object is nothing to its slots.
+    pub(super) fn check_of(&self, service: &ServiceFile) -> Result<(), Error> {
+        match core::ptr::eq(self.service.segment(), service.segment()) {
+            true => Ok(()),
+            false => Err(service.segment().damaged("a loan of another service")),
+        }
+    }
+
     pub(super) fn object(&self) -> &ObjectRef {
         &self.object
     }

@@ -84,7 +84,7 @@ pub(super) struct ServiceHeader {
     pub(super) client_slots: AtomicU32,
     /// The most servers, written by the creator; constant. 0: one.
     pub(super) servers: AtomicU32,
-    /// Changes whenever a server comes to another place than the first, or one of several leaves.
+    /// Changes whenever a server leaves, or, of several, comes.
     pub(super) serving: AtomicU32,
     /// Changes whenever a client takes a client slot: what a watcher of clients sleeps on.
     pub(super) clients: AtomicU32,

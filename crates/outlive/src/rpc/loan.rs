@@ -6,6 +6,7 @@ use core::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::call::After;
 use super::client::Client;
 use super::client_call::Call;
 use super::error::CallError;
@@ -17,7 +18,7 @@ use crate::queue::LARGEST_MESSAGE;
 use crate::{Deadline, Payload, Plain, SendError};
 
 /// Where a loan is written.
-enum Place {
+pub(super) enum Place {
     /// A short one, which is copied into the call's slot.
     Short {
         len: usize,
@@ -27,12 +28,12 @@ enum Place {
 }
 
 impl Place {
-    fn short(len: usize) -> Place {
+    pub(super) fn short(len: usize) -> Place {
         Place::Short { len, words: [0; INLINE_REQUEST / 8] }
     }
 
     #[inline]
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Place::Short { len, .. } => *len,
             Place::Long(object) => object.len(),
@@ -40,21 +41,21 @@ impl Place {
     }
 
     #[inline]
-    fn as_ptr(&self) -> *const u8 {
+    pub(super) fn as_ptr(&self) -> *const u8 {
         match self {
             Place::Short { words, .. } => words.as_ptr().cast(),
             Place::Long(object) => object.address(),
         }
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: so many bytes have been initialized there, by zeroes or by other messages; no other
         // thread writes there.
         unsafe { core::slice::from_raw_parts(self.as_ptr(), self.len()) }
     }
 
     #[inline]
-    fn as_mut_ptr(&mut self) -> *mut u8 {
+    pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
         match self {
             Place::Short { words, .. } => words.as_mut_ptr().cast(),
             Place::Long(object) => object.address(),
@@ -63,10 +64,10 @@ impl Place {
 }
 
 /// The largest alignment of objects: their sizes are multiples of it.
-const MOST_ALIGNED: usize = 64;
+pub(super) const MOST_ALIGNED: usize = 64;
 
 /// Returns how many bytes so many values are.
-fn bytes_of<T>(count: usize) -> Result<usize, SendError> {
+pub(super) fn bytes_of<T>(count: usize) -> Result<usize, SendError> {
     let too_large = SendError::TooLarge { len: u64::MAX, max: LARGEST_MESSAGE };
     count.checked_mul(size_of::<T>()).ok_or(too_large)
 }
@@ -456,7 +457,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> ReplyLoan<Q, R> {
             Place::Long(object) => {
                 let me = raw.enter()?;
                 raw.check_client()?;
-                raw.send_in_place(me, object)?;
+                raw.send_in_place(me, &object, 0, After::End)?;
+                object.sent();
                 raw.is_over = true;
                 Ok(())
             }

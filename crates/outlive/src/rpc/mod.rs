@@ -22,6 +22,7 @@
 //! doc/protocols/rpc.md has the argument.
 
 mod accept;
+mod arriving;
 mod asked;
 mod begin_readiness;
 mod call;
@@ -48,10 +49,12 @@ mod resident;
 mod server;
 mod service;
 mod stream;
+mod stream_loan;
 mod stream_readiness;
 mod turns;
 mod usage;
 
+pub use arriving::Parts;
 pub use client::Client;
 pub use client_call::Call;
 pub use client_stream::RequestStream;
@@ -64,6 +67,7 @@ pub use request::Request;
 pub use server::Server;
 pub use service::{Service, ServiceConfig, ServiceOptions};
 pub use stream::Stream;
+pub use stream_loan::{LentPart, LentReply, PartLoan, StreamLoan};
 pub use usage::{ClientUse, Overview};
 pub(crate) use usage::{sweep, usage};
 
@@ -79,8 +83,13 @@ const _: () = {
     may_be_spawned::<Request>();
     may_be_spawned::<RequestStream<'static>>();
     may_be_spawned::<Part>();
+    may_be_spawned::<Parts>();
     may_be_spawned::<Stream>();
     may_be_spawned::<RequestLoan<'static>>();
     may_be_spawned::<ReplyLoan>();
+    may_be_spawned::<PartLoan<'static, 'static>>();
+    may_be_spawned::<StreamLoan<'static>>();
+    may_be_spawned::<LentPart>();
+    may_be_spawned::<LentReply>();
     may_be_spawned::<ClientWatch>();
 };

@@ -133,7 +133,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
                 None => return Ok(Poll::Pending),
             }
         };
-        let Some(object) = found else { return Ok(Poll::Ready(None)) };
+        let Some(object) = found else {
+            self.raw.tell_parts_end();
+            return Ok(Poll::Ready(None));
+        };
         if !Q::METADATA.fits(object.len()) {
             return Err(RecvError::Encoding(Q::METADATA.other_length()));
         }

@@ -5,7 +5,8 @@
 //!
 //! | a server | which process goes on |
 //! | --- | --- |
-//! | comes | `serving` + 1, and it wakes all clients that sleep: those that wait for a server (on the first place's `holder`, on `serving`, or on their call's `replies`), and those that sleep behind the other servers only |
+//! | comes | where there may be several: `serving` + 1, and it wakes all clients that sleep: those that wait for a server (on the first place's `holder`, on `serving`, or on their call's `replies`), and those that sleep behind the other servers only |
+//! | leaves | the same: its clients watch a process that lives on |
 //! | dies with a call that it has begun | its client, which watches it |
 //! | dies, having cleared the bit of a call that it has not begun | every other server that has nothing to do sets all bits, once for this holder: it sleeps behind the holders of all places. The last thread of the dead one has ended by then, or it would clear a bit once more |
 //! | is stopped there | every other server that sleeps sets all bits once a second |
@@ -22,14 +23,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering as StdOrdering};
 use std::time::Duration;
 
+use super::error::CallError;
 use super::layout::{MOST_SERVERS, SLOTS, ServiceFile};
+use super::own_slots::OwnSlots;
 use crate::claim::{HeldRole, Role, RoleState, Standing, unless_taken};
 use crate::liveness::{Me, TokenId};
+use crate::queue::Counterpart;
 use crate::shim::Ordering;
 use crate::sys::clock::monotonic_nanos;
 use crate::sys::futex;
 use crate::sys::robust::WakeRelay;
-use crate::wake::Sleep;
+use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error, RecvError, SendError};
 
 /// How often a server that sleeps beside others looks at all calls.
@@ -205,12 +209,9 @@ impl Drop for Place {
         if !self.role.get().leave(self.service.place(self.index)) {
             return;
         }
-        // Clients that wait for calls that are not begun watch this process, which lives on. If it
-        // dies in here, they see that.
-        match self.service.servers() {
-            1 => self.service.wake_clients(),
-            _ => self.service.tell_serving(),
-        }
+        // Clients that wait for calls that are not begun, or for memory, watch this process, which
+        // lives on. If it dies in here, they see that.
+        self.service.tell_serving();
     }
 }
 
@@ -224,6 +225,58 @@ fn unsettled(place: Role<'_>, settled: &AtomicU32) -> Option<u32> {
 fn dead_word(place: Role<'_>) -> u32 {
     let standing = place.standing();
     if standing.is_dead() { standing.holder() } else { 0 }
+}
+
+/// All servers, as a client sees them that waits for memory before it has a call: each may free some. It
+/// sleeps on `serving` and behind all that live; while none does, as one that waits for a server.
+pub(super) struct Servers<'a> {
+    client: &'a OwnSlots,
+    /// The value of `serving`, and the first place's standing, before the others were looked at.
+    seen: Option<(u32, Standing)>,
+    living: Vec<TokenId>,
+}
+
+impl<'a> Servers<'a> {
+    pub(super) fn of(client: &'a OwnSlots) -> Servers<'a> {
+        Servers { client, seen: None, living: Vec::new() }
+    }
+}
+
+impl Counterpart for Servers<'_> {
+    type Error = CallError;
+
+    fn judge(&mut self) -> Result<bool, CallError> {
+        let service = &self.client.service;
+        // Acquire pairs with a server that comes or leaves: that it did is seen below.
+        let serving = service.head().serving.load(Ordering::Acquire);
+        let first = service.queue.server()?;
+        self.seen = Some((serving, first));
+        if !self.client.waits_for_server() {
+            service.check_server()?;
+        }
+        let living = service.living_servers();
+        let one_has_ended = self.living.iter().any(|server| !living.contains(server));
+        self.living = living;
+        Ok(one_has_ended)
+    }
+
+    fn sleep(
+        &mut self,
+        relay: &WakeRelay,
+        room: Watch<'_>,
+        deadline: Deadline,
+    ) -> Result<Asleep, CallError> {
+        let Some((expected, first)) = self.seen else { return Ok(Asleep::LookAgain) };
+        let service = &self.client.service;
+        let words = [room, Watch { word: &service.head().serving, expected }];
+        let slept = match &self.living[..] {
+            [] => service.queue.server_role().sleep(relay, &words, first, deadline),
+            living => {
+                Sleep::on(service.queue.registry(), &words).behind(relay, living).until(deadline)
+            }
+        };
+        slept.map_err(|errno| self.client.refused(errno))
+    }
 }
 
 impl ServiceFile {

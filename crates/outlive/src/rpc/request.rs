@@ -84,6 +84,8 @@ pub(super) struct RawRequest {
     pub(super) is_over: bool,
     /// Tells wait sets that the request is answered.
     pub(super) told_answered: OnceLock<Arc<AtomicBool>>,
+    /// Tells wait sets that the server has been told that there are no more parts.
+    pub(super) told_parts_end: OnceLock<Arc<AtomicBool>>,
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
@@ -217,6 +219,7 @@ impl RawRequest {
             payload,
             is_over: false,
             told_answered: OnceLock::new(),
+            told_parts_end: OnceLock::new(),
         }
     }
 
@@ -254,22 +257,29 @@ impl RawRequest {
         // answer fits. The answer may lie in it: C's callers may answer with what was asked.
         unsafe { core::ptr::copy(answer.as_ptr(), object.address(), answer.len()) };
         object.set_len(answer.len());
-        self.send_in_place(me, object)
-    }
-
-    /// Does steps 2 to 5 for the only reply, which lies in an object of this process's.
-    pub(super) fn send_in_place(&self, me: Me, object: InPlace) -> Result<(), SendError> {
-        let call = self.call()?;
-        self.write(me, call, 1, After::End, || {
-            // `write` calls this only once the claim says that this thread writes.
-            call.write_object(0, object.object(), object.len());
-            object.put(call.reply_position(0))
-        })?;
+        self.send_in_place(me, &object, 0, After::End)?;
         object.sent();
         Ok(())
     }
 
-    /// Takes memory for the only reply, to be written in place.
+    /// Does steps 2 to 5 for the reply of that number, which lies in an object of this process's; then
+    /// [`InPlace::sent`] must be called.
+    pub(super) fn send_in_place(
+        &self,
+        me: Me,
+        object: &InPlace,
+        number: u32,
+        after: After,
+    ) -> Result<(), SendError> {
+        let call = self.call()?;
+        self.write(me, call, number.wrapping_add(1), after, || {
+            // `write` calls this only once the claim says that this thread writes.
+            call.write_object(number, object.object(), object.len());
+            object.put(call.reply_position(number))
+        })
+    }
+
+    /// Takes memory for a reply, to be written in place.
     pub(super) fn lend(&self, len: usize) -> Result<InPlace, SendError> {
         let me = self.enter()?;
         self.check_client()?;

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::call::{After, CallWords, Claim, Ready};
+use super::in_place::InPlace;
 use super::layout::RING;
 use super::request::Request;
 use crate::liveness::TokenId;
@@ -65,11 +66,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
     /// # If a process dies
     /// The same as with [`Stream::send`].
     pub fn try_send(&mut self, reply: &R) -> Result<(), SendError> {
-        if !self.has_space()? {
-            self.request.raw.check_client()?;
-            return Err(SendError::Full { slowest: None });
-        }
-        self.send_next(reply)
+        self.make_space(None)?;
+        self.send_bytes(reply.bytes())
     }
 
     /// Sends a reply, waiting as long as `span` while eight are under way.
@@ -91,14 +89,37 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
     /// # If a process dies
     /// The same as with [`Stream::send`].
     pub fn send_until(&mut self, reply: &R, deadline: Deadline) -> Result<(), SendError> {
-        if !self.has_space()? {
-            self.wait_for_space(deadline)?;
-        }
-        self.send_next(reply)
+        self.make_space(Some(deadline))?;
+        self.send_bytes(reply.bytes())
     }
 
-    fn send_next(&mut self, reply: &R) -> Result<(), SendError> {
-        self.request.raw.send(self.written, reply.bytes(), After::More)?;
+    /// Waits until fewer than eight replies are under way. Without a deadline it does not wait.
+    #[inline]
+    pub(super) fn make_space(&self, deadline: Option<Deadline>) -> Result<(), SendError> {
+        match deadline {
+            _ if self.has_space()? => Ok(()),
+            Some(deadline) => self.wait_for_space(deadline),
+            None => {
+                self.request.raw.check_client()?;
+                Err(SendError::Full { slowest: None })
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn send_bytes(&mut self, reply: &[u8]) -> Result<(), SendError> {
+        self.request.raw.send(self.written, reply, After::More)?;
+        self.written = self.written.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Sends a reply that has been written in place; then [`InPlace::sent`] must be called.
+    pub(super) fn send_object(&mut self, object: &InPlace) -> Result<(), SendError> {
+        let raw = &self.request.raw;
+        let me = raw.enter()?;
+        raw.check_client()?;
+        object.check_of(&raw.service)?;
+        raw.send_in_place(me, object, self.written, After::More)?;
         self.written = self.written.wrapping_add(1);
         Ok(())
     }

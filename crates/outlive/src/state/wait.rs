@@ -137,7 +137,7 @@ impl Inner {
                 Err(standing) => standing,
             };
             let until = ticket.until(deadline);
-            match self.role().sleep(&relay, Some(changes.watch(ticket)), standing, until) {
+            match self.role().sleep(&relay, &[changes.watch(ticket)], standing, until) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => {

@@ -57,8 +57,8 @@ pub(crate) enum Asleep {
 /// The most owners of which one sleep watches all words: relay word, robust word, generation.
 pub(crate) const MOST_OWNERS: usize = 30;
 /// The most owners that one sleep watches at all: by one word each, beside the shared relay and
-/// three words.
-const MOST_WATCHED: usize = futex::MOST_WATCHES - 4;
+/// four words.
+const MOST_WATCHED: usize = futex::MOST_WATCHES - 5;
 /// A sleep that does not watch all words of its owners ends after so long, even with the recheck
 /// off.
 const BRIEF_LOOK: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ const BRIEF_LOOK: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy)]
 pub(crate) struct Sleep<'a> {
     registry: &'a Registry,
-    /// At most three. Only the kernel reads the third: it may be half of a larger word.
+    /// At most four. Of more than two, only the kernel reads the last: it may be half of a larger word.
     words: &'a [Watch<'a>],
     principal: usize,
     owners: &'a [TokenId],
@@ -111,8 +111,8 @@ impl<'a> Sleep<'a> {
     /// Sleeps until the deadline at most.
     #[cold]
     pub(crate) fn until(self, deadline: Deadline) -> Result<Asleep, Errno> {
-        // Not the third: see `words`.
-        let seen = &self.words[..self.words.len().min(2)];
+        // Not the last of many: see `words`.
+        let seen = &self.words[..self.words.len() - usize::from(self.words.len() > 2)];
         self.until_it_comes(deadline, || has_changed(seen))
     }
 
@@ -158,7 +158,7 @@ impl<'a> Sleep<'a> {
         };
         let shared = slot.uses_shared_relay();
         relay.to(if shared { registry.relay() } else { &slot.relay });
-        let mut set = WaitSet::<8>::new(registry, shared);
+        let mut set = WaitSet::<9>::new(registry, shared);
         if !set.watch(slot, owner, shared) {
             return look_again(deadline);
         }
@@ -344,7 +344,7 @@ impl<'a, const N: usize> WaitSet<'a, N> {
     fn add_words(&mut self, words: &[Watch<'a>]) -> usize {
         // Without words, the first owner's.
         let principal = if words.is_empty() { self.first_owner } else { self.len };
-        words.iter().take(3).for_each(|word| self.add(*word));
+        words.iter().take(4).for_each(|word| self.add(*word));
         principal
     }
 

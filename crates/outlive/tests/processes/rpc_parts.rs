@@ -4,9 +4,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use outlive::rpc::{CallError, Client, Part, Request, Service};
+use outlive::wait::{Readiness, WaitSet};
 use outlive::{Domain, RecvError, SendError};
 
-use crate::asleep::wait_asleep;
+use crate::asleep::{wait_asleep, wait_thread_asleep};
 use crate::board::Board;
 use crate::child::{Child, End, PATIENCE, wait_until};
 use crate::order::{message, read_message};
@@ -25,6 +26,10 @@ crate::checks!(
     an_upload_that_begins_anew_is_not_the_first_ones_end,
     a_send_that_waits_for_memory_is_told_what_its_server_does,
     parts_of_values,
+    parts_and_their_end_wake_a_set,
+    replies_to_a_stream_wake_a_set,
+    parts_and_replies_by_loan,
+    a_loan_of_a_part_is_told_what_its_server_does,
     one_of_several_servers_takes_the_parts,
 );
 
@@ -407,9 +412,13 @@ fn a_send_that_waits_for_memory_is_told_what_its_server_does(world: &World) {
         while stream.try_send(&[1; LEN]).is_ok() {}
         let error = std::thread::scope(|scope| {
             let sender = scope.spawn(|| {
+                // SAFETY: `gettid` has no arguments, and does not fail.
+                board.set(2, unsafe { libc::gettid() } as u64);
                 let error = stream.send_timeout(&[1; LEN], PATIENCE).expect_err("no memory");
                 (error, stream)
             });
+            let sleeper = board.reach(2, 1) as i32;
+            wait_thread_asleep(std::process::id() as i32, sleeper);
             board.set(1, 1);
             if dies {
                 server.kill();
@@ -417,6 +426,7 @@ fn a_send_that_waits_for_memory_is_told_what_its_server_does(world: &World) {
             sender.join().expect("no panic")
         });
         let (error, mut stream) = error;
+        assert_eq!(domain.stats().rescues, 0, "it was woken");
         if dies {
             let died = CallError::ServerDied { begun: true };
             assert_eq!(error, died);
@@ -430,4 +440,173 @@ fn a_send_that_waits_for_memory_is_told_what_its_server_does(world: &World) {
             server.finish();
         }
     }
+}
+
+fn ready(set: &mut WaitSet) -> Vec<Readiness> {
+    set.wait_timeout(PATIENCE).expect("waits").map(|(_, what)| what).collect()
+}
+
+/// The set sleeps each time: the client acts once this process is asleep.
+fn parts_and_their_end_wake_a_set(world: &World) {
+    for (name, end) in [("finish", 0), ("cancel", 1), ("die", 2)] {
+        let domain = world.domain_named(name);
+        make_limited(&domain, "s", 1 << 20);
+        let mut server = server_of(&domain, "s");
+        let me = std::process::id() as i32;
+        let client = Child::start(|| {
+            let client = client_of(&domain, "s");
+            let mut stream = client.stream(b"many").expect("sent");
+            for part in [b"1", b"2"] {
+                wait_asleep(me);
+                stream.send(part).expect("room");
+            }
+            wait_asleep(me);
+            match end {
+                0 => {
+                    let reply = stream.finish().expect("well").wait_timeout(PATIENCE);
+                    assert_eq!(*reply.expect("answered"), *b"done");
+                }
+                1 => assert!(stream.cancel()),
+                _ => crate::child::exit_now(0),
+            }
+        });
+        let mut request = server.next_timeout(PATIENCE).expect("served").expect("asked");
+        let mut set = WaitSet::new(&domain);
+        set.add(&request.parts()).expect("a source");
+        for part in [b"1", b"2"] {
+            assert_eq!(ready(&mut set), [Readiness::Readable]);
+            let Poll::Ready(Some(found)) = request.try_next_part().expect("there") else {
+                panic!("the set said so");
+            };
+            assert_eq!(*found, *part);
+        }
+        if end == 0 {
+            assert_eq!(ready(&mut set), [Readiness::Readable]);
+            assert!(matches!(request.try_next_part(), Ok(Poll::Ready(None))));
+            assert_eq!(set.try_wait().expect("waits").count(), 0, "the end was told");
+            request.reply(b"done").expect("it waits");
+            assert_eq!(set.try_wait().expect("waits").count(), 0, "answered");
+        } else {
+            assert_eq!(ready(&mut set), [Readiness::Ended]);
+            assert_eq!(request.try_next_part().map(|_| ()), Err(RecvError::Cancelled));
+        }
+        client.finish();
+        assert_eq!(domain.stats().rescues, 0);
+    }
+}
+
+fn replies_to_a_stream_wake_a_set(world: &World) {
+    let domain = world.domain();
+    make_limited(&domain, "s", 1 << 20);
+    let me = std::process::id() as i32;
+    let server = Child::start(|| {
+        let mut server = server_of(&domain, "s");
+        let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
+        let mut stream = request.stream();
+        let mut set = WaitSet::new(&domain);
+        set.add(&stream.parts()).expect("a source");
+        assert_eq!(ready(&mut set), [Readiness::Readable]);
+        while let Poll::Ready(Some(part)) = stream.try_next_part().expect("well") {
+            wait_asleep(me);
+            stream.send(&part).expect("it waits");
+        }
+        wait_asleep(me);
+        stream.finish().expect("it waits");
+    });
+    let client = client_of(&domain, "s");
+    client.wait_for_server_timeout(PATIENCE).expect("it comes");
+    let mut stream = client.stream(b"echo").expect("sent");
+    let mut set = WaitSet::new(&domain);
+    set.add(&stream).expect("a source");
+    stream.send(b"1").expect("room");
+    assert_eq!(ready(&mut set), [Readiness::Readable]);
+    let Poll::Ready(Some(reply)) = stream.try_next_reply().expect("there") else {
+        panic!("the set said so");
+    };
+    assert_eq!(*reply, *b"1");
+    assert_eq!(ready(&mut set), [Readiness::Readable]);
+    assert!(matches!(stream.try_next_reply(), Ok(Poll::Ready(None))));
+    assert_eq!(set.try_wait().expect("waits").count(), 0, "it is over");
+    server.finish();
+    assert_eq!(domain.stats().rescues, 0);
+}
+
+/// All together are more than the service has memory for: so each loan that is dropped, and each part and
+/// reply that was read, must give its memory back.
+fn parts_and_replies_by_loan(world: &World) {
+    const LENGTHS: [usize; 5] = [0, 16, 112, 5_000, 20_000];
+    let domain = world.domain();
+    make_limited(&domain, "s", 256 << 10);
+    let server = Child::start(|| {
+        let mut server = server_of(&domain, "s");
+        let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
+        let mut stream = request.stream();
+        while let Some(part) = match stream.next_part_timeout(PATIENCE).expect("sent") {
+            Poll::Ready(found) => found,
+            Poll::Pending => panic!("no part came in time"),
+        } {
+            drop(stream.loan_timeout(part.len(), PATIENCE).expect("room"));
+            let mut reply = stream.loan_timeout(part.len(), PATIENCE).expect("room");
+            reply.copy_from_slice(&part);
+            reply.send().expect("it waits");
+        }
+        stream.finish().expect("it waits");
+    });
+    wait_until("a service", || domain.entry("s").is_ok());
+    let client = client_of(&domain, "s");
+    client.wait_for_server_timeout(PATIENCE).expect("it comes");
+    let mut stream = client.stream(b"echo").expect("sent");
+    for round in 0..200 {
+        let len = LENGTHS[round % LENGTHS.len()];
+        drop(stream.loan_timeout(len, PATIENCE).expect("room"));
+        let mut part = stream.loan_timeout(len, PATIENCE).expect("room");
+        part.fill(round as u8);
+        assert_eq!(part.len(), len);
+        part.send().expect("it takes parts");
+        let Poll::Ready(Some(reply)) = stream.next_reply_timeout(PATIENCE).expect("sent") else {
+            panic!("no reply came in time");
+        };
+        assert!(reply.len() == len && reply.iter().all(|&byte| byte == round as u8));
+    }
+    let mut call = stream.finish().expect("well");
+    assert!(matches!(call.next_timeout(PATIENCE), Ok(Poll::Ready(None))));
+    server.finish();
+}
+
+fn a_loan_of_a_part_is_told_what_its_server_does(world: &World) {
+    const LEN: usize = 20_000;
+    let domain = world.domain();
+    make_limited(&domain, "s", 64 << 10);
+    let (mut server, client) = (server_of(&domain, "s"), client_of(&domain, "s"));
+    let mut stream = client.stream(b"many").expect("sent");
+    let request = server.next_timeout(PATIENCE).expect("served").expect("asked");
+    let mut sent = 0;
+    let full = loop {
+        match stream.try_loan(LEN) {
+            Ok(part) => part.send().expect("it takes parts"),
+            Err(error) => break error,
+        }
+        sent += 1;
+    };
+    assert!((1..8).contains(&sent), "there is room for {sent}");
+    assert_eq!(full, CallError::TimedOut { begun: true });
+    let mut call = {
+        let other = client.stream(b"other").expect("sent");
+        let mut taken = server.next_timeout(PATIENCE).expect("served").expect("asked");
+        drop(other);
+        assert!(taken.try_next_part().is_err(), "its client has let go");
+        // Memory of a dropped part.
+        let short = client.stream(b"short").expect("sent");
+        drop(taken);
+        short
+    };
+    request.reply(b"enough").expect("it waits");
+    assert_eq!(stream.try_loan(LEN).err(), Some(CallError::Answered));
+    let part = call.loan_timeout(LEN, Duration::from_millis(1)).err();
+    assert_eq!(part, Some(CallError::TimedOut { begun: false }), "all parts still lie there");
+    assert_eq!(*stream.finish().expect("well").wait_timeout(PATIENCE).expect("there"), *b"enough");
+    let part = call.loan_timeout(LEN, PATIENCE).expect("what was not taken is free");
+    let next = server.next_timeout(PATIENCE).expect("served").expect("asked");
+    next.fail("no").expect("it waits");
+    assert_eq!(part.send(), Err(CallError::Answered));
 }

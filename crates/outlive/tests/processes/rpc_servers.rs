@@ -7,7 +7,7 @@ use std::time::Duration;
 use outlive::rpc::{CallError, Service};
 use outlive::{Domain, Error, WaitStrategy};
 
-use crate::asleep::wait_asleep;
+use crate::asleep::{wait_asleep, wait_looks};
 use crate::board::Board;
 use crate::child::{Child, wait_until};
 use crate::order::{message, read_message};
@@ -20,6 +20,7 @@ crate::checks!(
     the_last_server_s_death_is_told,
     a_standby_comes_when_any_place_is_free,
     a_client_that_waits_finds_a_server_at_any_place,
+    a_client_that_waits_for_memory_sleeps_behind_all_servers,
     the_number_of_servers_is_the_file_s,
 );
 
@@ -223,4 +224,71 @@ fn the_number_of_servers_is_the_file_s(world: &World) {
     assert!(matches!(none, Err(Error::InvalidOption { what: "max_servers", .. })));
     let one = Service::<[u8]>::open_or_create(&domain, "t").expect("made");
     assert_eq!(one.config().max_servers, 1);
+}
+
+/// What fills the service's memory is read by a process that is neither a server nor the client.
+fn a_client_that_waits_for_memory_sleeps_behind_all_servers(world: &World) {
+    const LEN: usize = 20_000;
+    for (name, waits) in [("told", false), ("patient", true)] {
+        let domain = world.domain_named(name);
+        let board = board();
+        let made = |domain: &Domain| {
+            let options = Service::<[u8], [u8]>::options().max_servers(3).max_bytes(64 << 10);
+            let options = options.wait_strategy(WaitStrategy::Block);
+            options.open_or_create(domain, "s").expect("made")
+        };
+        let service = made(&domain);
+        let leaves = service.server().expect("a place");
+        let mut dies: Vec<_> = (0..2)
+            .map(|_| {
+                let domain = domain.clone();
+                Child::start(move || {
+                    let _server = made(&domain).server().expect("a place");
+                    board.add(8, 1);
+                    loop {
+                        std::thread::park();
+                    }
+                })
+            })
+            .collect();
+        board.reach(8, 2);
+        let fills = service.client().expect("room");
+        let mut loans = Vec::new();
+        while let Ok(loan) = fills.loan_timeout(LEN, Duration::ZERO) {
+            loans.push(loan);
+        }
+        let waiting = {
+            let domain = domain.clone();
+            Child::start(move || {
+                let client = made(&domain).client().expect("room");
+                client.set_wait_for_server(waits);
+                board.set(0, 1);
+                match client.begin(&[1; LEN]) {
+                    Err(CallError::NoServer | CallError::ServerDied { begun: false }) if !waits => {
+                    }
+                    Ok(call) if waits => assert_eq!(*call.wait().expect("answered"), *b"b"),
+                    other => panic!("{:?}", other.map(drop)),
+                }
+                board.set(0, 2);
+            })
+        };
+        board.reach(0, 1);
+        wait_asleep(waiting.pid());
+        drop(leaves);
+        dies[0].kill();
+        wait_looks(waiting.pid(), 1);
+        wait_asleep(waiting.pid());
+        assert_eq!(board.get(0), 1, "one lives");
+        dies[1].kill();
+        if waits {
+            wait_looks(waiting.pid(), 1);
+            wait_asleep(waiting.pid());
+            let mut server = service.wait_to_serve().expect("a place");
+            loans.clear();
+            server.next().expect("asked").reply(b"b").expect("it waits");
+        }
+        waiting.finish();
+        assert_eq!(board.get(0), 2);
+        assert_eq!(domain.stats().rescues, 0);
+    }
 }

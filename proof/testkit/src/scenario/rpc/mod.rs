@@ -32,6 +32,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(reply::Reply::Fail),
         Box::new(reply::Reply::StreamFail),
         Box::new(parts::Parts::Send),
+        Box::new(parts::Parts::Lend),
         Box::new(parts::Parts::Take),
         Box::new(takeover::Takeover),
         Box::new(stand_by::StandBy::Plain),

@@ -22,6 +22,8 @@ const TAKEN: u64 = 10;
 pub enum Parts {
     /// The victim is the client.
     Send,
+    /// The same, and its parts are written in place.
+    Lend,
     /// The victim is the server.
     Take,
 }
@@ -44,6 +46,7 @@ impl Scenario for Parts {
     fn name(&self) -> &'static str {
         match self {
             Parts::Send => "rpc-parts-send",
+            Parts::Lend => "rpc-parts-lend",
             Parts::Take => "rpc-parts-take",
         }
     }
@@ -51,6 +54,9 @@ impl Scenario for Parts {
     fn about(&self) -> &'static str {
         match self {
             Parts::Send => "send the parts of a request to a server that waits for them, asleep",
+            Parts::Lend => {
+                "send the parts of a request, written in place, to a server that waits for them, asleep"
+            }
             Parts::Take => {
                 "take the parts of a request, whose client waits for room, asleep, and reply"
             }
@@ -82,7 +88,7 @@ impl Scenario for Parts {
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self == Parts::Send {
+        if *self != Parts::Take {
             let told = world.answer("server")?;
             let right = match told.split_once(' ') {
                 Some((count, "ended")) => count == SENT.to_string(),
@@ -123,7 +129,7 @@ impl Scenario for Parts {
         let name = world.fresh(self.stem());
         world.passes("fourth", &format!("rpc join {name}"))?;
         Ok(match self {
-            Parts::Send => "keeps the thread that takes its parts waiting",
+            Parts::Send | Parts::Lend => "keeps the thread that takes its parts waiting",
             Parts::Take => "is the server",
         })
     }
@@ -145,9 +151,14 @@ impl Scenario for Parts {
         stage.perform(|| {
             let mut parts = stream.take().ok_or("sent already")?;
             for number in 0..SENT {
-                parts
-                    .send(&message(2 + number, if number == 1 { LONG } else { 48 }))
-                    .map_err(failed)?;
+                let part = message(2 + number, if number == 1 { LONG } else { 48 });
+                if *self == Parts::Lend {
+                    let mut loan = parts.loan(part.len()).map_err(failed)?;
+                    loan.copy_from_slice(&part);
+                    loan.send().map_err(failed)?;
+                } else {
+                    parts.send(&part).map_err(failed)?;
+                }
             }
             parts.finish().and_then(|call| call.wait()).map_err(failed).map(drop)
         })

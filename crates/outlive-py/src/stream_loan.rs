@@ -1,0 +1,262 @@
+//! `PartLoan` and `StreamLoan`: memory for a part of a request or for a reply of a stream, to be written in
+//! place; the other side reads it there.
+//!
+//! A short reply lies in the loan's object and is copied when it is sent: an array may point to it
+//! afterwards. All else lies in the service's memory, which the object keeps mapped.
+
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use outlive::rpc;
+use pyo3::exceptions::{PyBufferError, PyRuntimeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::call::Call;
+use crate::layout::Layout;
+use crate::named::Named;
+use crate::open::Left;
+use crate::rpc_loan::{length, short};
+use crate::stream::Stream;
+use crate::waiting::Until;
+use crate::writable::{Shape, Writable};
+
+fn over() -> PyErr {
+    PyRuntimeError::new_err("the loan was sent or given back already")
+}
+
+/// What is still to be sent, and its memory. The mutex is locked for a moment, never during a wait.
+struct Lent<T> {
+    // They are dropped in this order.
+    unsent: Mutex<Option<T>>,
+    memory: Writable,
+    _short: Option<Box<[u64]>>,
+}
+
+impl<T> Lent<T> {
+    fn new(unsent: T, data: *mut u8, shape: Shape, short: Option<Box<[u64]>>) -> Lent<T> {
+        let (unsent, memory) = (Mutex::new(Some(unsent)), Writable::new(data, shape));
+        Lent { unsent, memory, _short: short }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<T>> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_there(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Makes what the block got read-only, and takes what is to be sent.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<T>> {
+        self.memory.hide(py)?;
+        Ok(self.lock().take())
+    }
+
+    fn show<'py>(&self, owner: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if self.is_there() { self.memory.show(owner) } else { Err(over()) }
+    }
+
+    fn repr(&self, of: &Named, class: &str) -> String {
+        let state = match self.is_there() {
+            true => format!("{} bytes", self.memory.len()),
+            false => "sent or given back".to_owned(),
+        };
+        of.repr(class, Ok(state))
+    }
+}
+
+/// Memory for a part of a request, made by ``Call.loan`` of a call that ``Client.stream`` returned: the
+/// server reads it where it was written. ``with`` gives a numpy array, or a ``memoryview``, to write, and
+/// sends the part at the end of its block; when the block raises, the memory goes back, and the call goes
+/// on.
+///
+/// >>> server, client = Server("film", folder), Client("film", folder)
+/// >>> film = client.stream(b"holiday")
+/// >>> with film.loan((480, 640), np.uint8) as image:        # in the service's memory
+/// ...     image[:] = 2
+/// >>> film.finish()
+/// >>> with server.next(timeout=10).stream() as replies:     # in another process, as a rule
+/// ...     image = np.frombuffer(replies.next_part(), np.uint8)
+/// ...     with replies.loan(1, np.uint64) as total:
+/// ...         total[0] = image.sum()
+/// >>> int(film.reply(timeout=10).numpy(np.uint64)[0])
+/// 614400
+#[pyclass(module = "outlive._outlive", frozen)]
+pub(crate) struct PartLoan {
+    lent: Lent<rpc::LentPart>,
+    /// Whose part it is. It keeps the mapping.
+    call: Py<Call>,
+    of: Named,
+}
+
+impl PartLoan {
+    pub(crate) fn new(call: &Bound<'_, Call>, mut part: rpc::LentPart, shape: Shape) -> PartLoan {
+        let data = part.bytes().as_mut_ptr();
+        let of = call.get().of().clone();
+        PartLoan { lent: Lent::new(part, data, shape, None), call: call.clone().unbind(), of }
+    }
+}
+
+#[pymethods]
+impl PartLoan {
+    /// Sends the part. Raises ``Answered`` when the server has replied already, and takes no more parts.
+    fn send(&self, py: Python<'_>) -> PyResult<()> {
+        let part = self.lent.take(py)?.ok_or_else(over)?;
+        self.call.get().send_lent(py, part)
+    }
+
+    /// Gives the memory back unsent.
+    fn discard(&self, py: Python<'_>) -> PyResult<()> {
+        self.lent.take(py).map(drop)
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().lent.show(slf.as_any())
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_value, traceback);
+        match exc_type {
+            Some(_) => self.discard(py),
+            // Sent or given back in the block.
+            None if !self.lent.is_there() => Ok(()),
+            None => self.send(py),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        self.lent.repr(&self.of, "PartLoan")
+    }
+
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if !slf.get().lent.is_there() {
+            return Err(PyBufferError::new_err("the loan was sent or given back already"));
+        }
+        let memory = &raw const slf.get().lent.memory;
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps by its call the
+        // mapping.
+        unsafe { (*memory).fill_in(slf.into_any(), view, flags) }
+    }
+}
+
+/// A short reply is copied when it is sent.
+pub(crate) enum Reply {
+    Short,
+    Long(Box<rpc::LentReply>),
+}
+
+/// Memory for a reply of a stream, made by ``Stream.loan``: the client reads it where it was written.
+/// ``with`` gives a numpy array, or a ``memoryview``, to write, and sends the reply at the end of its
+/// block; when the block raises, the memory goes back, and the stream goes on. See ``PartLoan`` for an
+/// example.
+#[pyclass(module = "outlive._outlive", frozen)]
+pub(crate) struct StreamLoan {
+    lent: Lent<Reply>,
+    stream: Py<Stream>,
+    _mapping: Box<dyn Send + Sync>,
+    of: Named,
+}
+
+impl StreamLoan {
+    /// `lent`: the memory of a long reply.
+    pub(crate) fn new(
+        py: Python<'_>,
+        stream: &Bound<'_, Stream>,
+        lent: Option<rpc::LentReply>,
+        shape: Shape,
+        mapping: Box<dyn Send + Sync>,
+    ) -> PyResult<StreamLoan> {
+        let len = length(py, &shape.layout)?;
+        let lent = match lent {
+            Some(mut reply) => {
+                let data = reply.bytes().as_mut_ptr();
+                Lent::new(Reply::Long(Box::new(reply)), data, shape, None)
+            }
+            None => {
+                let mut own = short(len);
+                let data = own.as_mut_ptr().cast();
+                Lent::new(Reply::Short, data, shape, Some(own))
+            }
+        };
+        let of = stream.get().of.clone();
+        Ok(StreamLoan { lent, stream: stream.clone().unbind(), _mapping: mapping, of })
+    }
+}
+
+#[pymethods]
+impl StreamLoan {
+    /// Sends the reply. Raises ``ClientDied`` or ``Cancelled`` when no client waits for it any more.
+    fn send(&self, py: Python<'_>) -> PyResult<()> {
+        let reply = self.lent.take(py)?.ok_or_else(over)?;
+        // SAFETY: the object keeps the memory.
+        self.stream.get().send_lent(py, reply, unsafe { self.lent.memory.bytes() })
+    }
+
+    /// Gives the memory back unsent.
+    fn discard(&self, py: Python<'_>) -> PyResult<()> {
+        self.lent.take(py).map(drop)
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().lent.show(slf.as_any())
+    }
+
+    #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exc_type: Left<'_, '_>,
+        exc_value: Left<'_, '_>,
+        traceback: Left<'_, '_>,
+    ) -> PyResult<()> {
+        let _ = (exc_value, traceback);
+        match exc_type {
+            Some(_) => self.discard(py),
+            // Sent or given back in the block.
+            None if !self.lent.is_there() => Ok(()),
+            None => self.send(py),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        self.lent.repr(&self.of, "StreamLoan")
+    }
+
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if !slf.get().lent.is_there() {
+            return Err(PyBufferError::new_err("the loan was sent or given back already"));
+        }
+        let memory = &raw const slf.get().lent.memory;
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the memory or its
+        // mapping.
+        unsafe { (*memory).fill_in(slf.into_any(), view, flags) }
+    }
+}
+
+/// Reads the shape of a loan, and how many bytes that are.
+pub(crate) fn asked(
+    py: Python<'_>,
+    shape: &Bound<'_, PyAny>,
+    dtype: Option<&Bound<'_, PyAny>>,
+    timeout: Option<f64>,
+) -> PyResult<(Shape, usize, Until)> {
+    let shape = Shape::of(shape, dtype, Layout::of_type)?;
+    let len = length(py, &shape.layout)?;
+    Ok((shape, len, Until::timeout(timeout)?))
+}
