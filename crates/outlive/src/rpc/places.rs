@@ -31,7 +31,7 @@ use crate::liveness::{Me, TokenId};
 use crate::queue::Counterpart;
 use crate::shim::Ordering;
 use crate::sys::clock::monotonic_nanos;
-use crate::sys::futex;
+use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error, RecvError, SendError};
