@@ -29,8 +29,8 @@ mod rpc;
 mod rw_lock;
 mod semaphore;
 mod state;
-mod told;
 mod token;
+mod told;
 mod topic;
 mod toy;
 

@@ -6,7 +6,9 @@ use outlive::topic::Publisher;
 use super::member::queue::Shape;
 use super::member::topic::topic;
 use super::member::{jobs as job_queues, state as states};
-use super::{Death, HOLDS_NOTHING, Place, Scenario, Stop, jobs, nothing_left, queue, topic as topics};
+use super::{
+    Death, HOLDS_NOTHING, Place, Scenario, Stop, jobs, nothing_left, queue, topic as topics,
+};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::world::World;
@@ -130,7 +132,8 @@ impl Scenario for Prefault {
         let name = world.fresh(self.stem());
         match self {
             Prefault::Topic | Prefault::Lock => {
-                world.passes("second", &format!("topic publish {name} 2 1 1 {}", topics::OBJECT))?;
+                world
+                    .passes("second", &format!("topic publish {name} 2 1 1 {}", topics::OBJECT))?;
                 world.first_time(BESIDE);
             }
             Prefault::Queue => {

@@ -179,7 +179,9 @@ fn wait(
             return Ok(logs);
         }
         if Instant::now() >= until {
-            return Err(Failure::Hang(format!("{who} is to be told {wanted}, and was told {answer}")));
+            return Err(Failure::Hang(format!(
+                "{who} is to be told {wanted}, and was told {answer}"
+            )));
         }
         std::thread::sleep(Duration::from_micros(200));
     }

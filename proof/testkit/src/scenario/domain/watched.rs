@@ -107,7 +107,9 @@ impl Scenario for Watched {
         let (thing, _) = wanted(death.acknowledged, death.ended);
         if thing.is_some_and(|thing| thing != is_there) {
             let done = death.acknowledged;
-            return Err(Failure::wrong(format!("{done} steps are done, and it is there: {is_there}")));
+            return Err(Failure::wrong(format!(
+                "{done} steps are done, and it is there: {is_there}"
+            )));
         }
         // The next change tells all.
         let other = world.fresh("other");
@@ -133,7 +135,8 @@ impl Scenario for Watched {
         let (thing, node) = wanted(stop.acknowledged, stop.ended);
         let told = last(world)?;
         let (has_thing, has_node) = (told[0].contains(&name), told[0].ends_with(";victim"));
-        if thing.is_some_and(|thing| thing != has_thing) || node.is_some_and(|node| node != has_node)
+        if thing.is_some_and(|thing| thing != has_thing)
+            || node.is_some_and(|node| node != has_node)
         {
             let done = stop.acknowledged;
             return Err(Failure::wrong(format!("{done} steps are done, and told was {told:?}")));

@@ -120,8 +120,11 @@ impl Reading {
             let log = Log::default();
             let (domain, own) = (domain.clone(), Arc::clone(&log));
             let thread = std::thread::spawn(move || {
-                let end =
-                    if in_set { read_in_set(&domain, subscriber, &own) } else { read(subscriber, &own) };
+                let end = if in_set {
+                    read_in_set(&domain, subscriber, &own)
+                } else {
+                    read(subscriber, &own)
+                };
                 // Seen by the test at once, and not only when it has waited in vain.
                 end.inspect_err(|error| note(&own, format!("failed:{}", error.replace(' ', "_"))))
             });

@@ -142,7 +142,9 @@ impl Scenario for Watched {
         let logs = when_beside(world, WATCHER, &log_of(&name), wanted, is_told)?;
         for log in &logs {
             if life(log, victim)?.died {
-                return Err(Failure::wrong(format!("the victim lives, and is told as dead: {log:?}")));
+                return Err(Failure::wrong(format!(
+                    "the victim lives, and is told as dead: {log:?}"
+                )));
             }
         }
         if *self == Watched::Asserts && stop.acknowledged < 2 {

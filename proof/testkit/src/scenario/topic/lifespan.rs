@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::reader::{lasting_publisher, publish_old};
 use crate::scenario::member::topic::{STAMPED, topic};
-use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::scenario::told::{Told, numbers, told, when, when_beside};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// Whose messages have a lifespan.

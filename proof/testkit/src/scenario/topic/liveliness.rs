@@ -8,10 +8,10 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::topic::{LIVING, topic};
-use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::scenario::told::{
     Life, Told, is_lively_again, last_of, life, numbers, times_lively, when, when_beside,
 };
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim does.
@@ -102,9 +102,7 @@ impl Scenario for Liveliness {
             Liveliness::Asserts => {
                 "assert liveliness, publish, assert it again; watched with a lease"
             }
-            Liveliness::ComesAndGoes => {
-                "become a publisher, publish, leave; watched with a lease"
-            }
+            Liveliness::ComesAndGoes => "become a publisher, publish, leave; watched with a lease",
         }
     }
 
@@ -206,7 +204,9 @@ impl Scenario for Liveliness {
         for log in when(world, READER, &log_of(&name), "2:3", has(2, 3))? {
             let heir = heir(&log).ok_or_else(|| Failure::wrong("the heir was not told of"))?;
             if life(&log, heir)?.died {
-                return Err(Failure::wrong(format!("the heir has left, and is told as dead: {log:?}")));
+                return Err(Failure::wrong(format!(
+                    "the heir has left, and is told as dead: {log:?}"
+                )));
             }
         }
         world.ask(READER, &format!("reader end {name}"))?;
@@ -226,17 +226,26 @@ impl Scenario for Liveliness {
                 let lapsed = |of: u32| last_of(log, of) == Some(Told::NotLively(of));
                 has(5, 1)(log) && (!is_there || others(log).into_iter().any(lapsed))
             };
-            when_beside(world, READER, &log_of(&name), "5:1, and a lapse of one that has come", is_told)?;
+            when_beside(
+                world,
+                READER,
+                &log_of(&name),
+                "5:1, and a lapse of one that has come",
+                is_told,
+            )?;
             return Ok(HOLDS_NOTHING);
         }
         let is_told = |log: &[Told]| {
             session_of(log, 1).is_some_and(|of| last_of(log, of) == Some(Told::NotLively(of)))
         };
-        let logs = when_beside(world, READER, &log_of(&name), "that the victim is not lively", is_told)?;
+        let logs =
+            when_beside(world, READER, &log_of(&name), "that the victim is not lively", is_told)?;
         for log in &logs {
             let session = session_of(log, 1).ok_or_else(|| Failure::broken("no sender 1"))?;
             if life(log, session)?.died {
-                return Err(Failure::wrong(format!("the victim lives, and is told as dead: {log:?}")));
+                return Err(Failure::wrong(format!(
+                    "the victim lives, and is told as dead: {log:?}"
+                )));
             }
         }
         if stop.acknowledged < 2 {
@@ -255,8 +264,9 @@ impl Scenario for Liveliness {
         let domain = place.open()?;
         domain.token().and_then(|_| domain.process_token()).map_err(|error| error.to_string())?;
         let topic = topic(&domain, place.name)?;
-        let become_publisher =
-            || -> Result<Publisher, String> { topic.publisher().map_err(|error| error.to_string()) };
+        let become_publisher = || -> Result<Publisher, String> {
+            topic.publisher().map_err(|error| error.to_string())
+        };
         let publish = |publisher: &Publisher, number| -> Result<(), String> {
             let message = Stamp { sender: 1, number }.message(super::IN_SLOT);
             publisher.publish(&message).map(drop).map_err(|error| error.to_string())?;

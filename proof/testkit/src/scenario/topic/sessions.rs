@@ -8,8 +8,8 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::topic::{DEPTH, LIVING, VOLATILE, topic};
-use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::scenario::told::{Told, numbers, told, when, when_beside};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the topic gives to later subscribers.
@@ -51,7 +51,8 @@ impl Sessions {
     fn look(self, world: &mut World, beside: bool, name: &str) -> Result<[Vec<Told>; 2], Failure> {
         let history = if self == Sessions::Volatile { 0 } else { DEPTH };
         let order = format!("reader look {name} {history}");
-        let answer = if beside { world.passes("late", &order)? } else { world.ask("late", &order)? };
+        let answer =
+            if beside { world.passes("late", &order)? } else { world.ask("late", &order)? };
         let (history, newest) = answer.split_once('|').unwrap_or((&answer, "nothing"));
         Ok([told(history)?, if newest == "nothing" { Vec::new() } else { told(newest)? }])
     }
@@ -62,7 +63,8 @@ impl Sessions {
         given: &[Vec<Told>; 2],
         vouched: &[(u64, Vec<u64>)],
     ) -> Result<(), Failure> {
-        let wrong = || Failure::wrong(format!("a late subscriber is given {given:?}, of {vouched:?}"));
+        let wrong =
+            || Failure::wrong(format!("a late subscriber is given {given:?}, of {vouched:?}"));
         let [history, newest] = given;
         if self == Sessions::Volatile {
             return if history.is_empty() && newest.is_empty() { Ok(()) } else { Err(wrong()) };
