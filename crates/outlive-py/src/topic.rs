@@ -157,7 +157,12 @@ pub(crate) fn publisher_options(
     lifespan: Option<f64>,
 ) -> PyResult<PublisherOptions> {
     let mut options = PublisherOptions::default();
-    if let Some(span) = span("max_blocking", max_blocking)? {
+    let max_blocking = match max_blocking {
+        // No clock reaches that.
+        Some(f64::INFINITY) => Some(Duration::MAX),
+        seconds => span("max_blocking", seconds)?,
+    };
+    if let Some(span) = max_blocking {
         options = options.max_blocking(span);
     }
     if let Some(period) = span("period", period)? {
@@ -340,24 +345,7 @@ impl Topic {
         period: Option<f64>,
         lifespan: Option<f64>,
     ) -> PyResult<Publisher> {
-<<<<<<< HEAD
-        let mut options = PublisherOptions::default();
-        if let Some(span) = match max_blocking {
-            // No clock reaches that.
-            Some(f64::INFINITY) => Some(Duration::MAX),
-            seconds => span("max_blocking", seconds)?,
-        } {
-            options = options.max_blocking(span);
-        }
-        if let Some(period) = span("period", period)? {
-            options = options.period(period);
-        }
-        if let Some(lifespan) = span("lifespan", lifespan)? {
-            options = options.lifespan(lifespan);
-        }
-=======
         let options = publisher_options(max_blocking, period, lifespan)?;
->>>>>>> main
         let publisher = self.topic.get()?.publisher_with(options).raised(py)?;
         Ok(Publisher::new(publisher, self.named.clone(), Arc::clone(&self.gpus)))
     }
