@@ -160,11 +160,12 @@ pub(crate) fn publisher_options(
     lifespan: Option<f64>,
 ) -> PyResult<PublisherOptions> {
     let mut options = PublisherOptions::default();
-    if let Some(span) = match max_blocking {
+    let max_blocking = match max_blocking {
         // No clock reaches that.
         Some(f64::INFINITY) => Some(Duration::MAX),
         seconds => span("max_blocking", seconds)?,
-    } {
+    };
+    if let Some(span) = max_blocking {
         options = options.max_blocking(span);
     }
     if let Some(period) = span("period", period)? {
