@@ -92,23 +92,33 @@ def test_a_begin_waits_for_a_server(folder):
 
 def test_a_begin_and_a_loan_wait_for_memory(folder):
     server, client = Server("small", folder, max_bytes=1 << 20), Client("small", folder)
-    calls = []
-    with pytest.raises(CallTimeout):
-        while True:
-            calls.append(client.begin(bytes(200_000), timeout=0))
+
+    def fill():
+        calls = []
+        with pytest.raises(CallTimeout):
+            while True:
+                calls.append(client.begin(bytes(200_000), timeout=0))
+        return calls
 
     async def both():
+        calls = fill()
         asking = await waits(client.call_async(b"x" * 200_000))
-        server.try_next().fail("no")
-        lending = await waits(client.loan_async(200_000))
         for call in calls:
             call.cancel()
-        with await lending as memory:
-            assert len(memory) == 200_000
         request = await server.next_async()
         assert request.data[:1] == b"x"
         request.reply(b"ok")
         assert await asking == b"ok"
+        del request
+
+        calls = fill()
+        lending = await waits(client.loan_async(200_000))
+        server.try_next().fail("no")
+        loan = await lending
+        with loan as memory:
+            assert len(memory) == 200_000
+        for call in calls:
+            call.cancel()
 
     run(both())
 
