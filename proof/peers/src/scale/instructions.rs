@@ -3,7 +3,7 @@
 //! one of them, while the others are silent, and by all in turn.
 
 use super::{BYTES, Domain, Over, PUBLISHERS, SUBSCRIBERS, ScaleArgs};
-use crate::peers::{Outlive, OutliveStamped, Publish, Shape, Subscribe, Topic, Wait, write_number};
+use crate::peers::{Outlive, OutliveStamped, Publish, Shape, Subscribe, Wait, write_number};
 use crate::steps::{self, Loop, Row};
 use clap::{Args, ValueEnum};
 use outlive_bench::harness::round;
