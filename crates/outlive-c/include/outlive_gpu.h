@@ -217,13 +217,14 @@ void outlive_pinned_topic_close(struct outlive_pinned_topic_t *topic);
 int outlive_pinned_topic_wait_over(const struct outlive_pinned_topic_t *topic, outlive_deadline_t deadline);
 
 /**
- * Makes a new publisher: one of the topic's 62.
+ * Makes a new publisher: up to `max_publishers` at a time. `options` NULL: none is set.
  *
  * Owner: `*publisher` is the caller's, until `outlive_pinned_publisher_close`.
  *
  * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
  */
 int outlive_pinned_topic_publisher(const struct outlive_pinned_topic_t *topic,
+                                   const outlive_publisher_options_t *options,
                                    struct outlive_pinned_publisher_t **publisher);
 
 /**
@@ -389,13 +390,14 @@ void outlive_device_topic_close(struct outlive_device_topic_t *topic);
 int outlive_device_topic_wait_over(const struct outlive_device_topic_t *topic, outlive_deadline_t deadline);
 
 /**
- * Makes a new publisher: up to 62 at a time.
+ * Makes a new publisher: up to `max_publishers` at a time. `options` NULL: none is set.
  *
  * Owner: `*publisher` is the caller's, until `outlive_device_publisher_close`.
  *
  * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
  */
 int outlive_device_topic_publisher(const struct outlive_device_topic_t *topic,
+                                   const outlive_publisher_options_t *options,
                                    struct outlive_device_publisher_t **publisher);
 
 /**

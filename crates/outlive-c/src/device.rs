@@ -17,7 +17,8 @@ use crate::pinned::tried;
 use crate::sample::outlive_header_t;
 use crate::subscriber::nothing;
 use crate::topic::{
-    outlive_subscriber_options_t, outlive_topic_options_t, subscriber_options, topic_options,
+    outlive_publisher_options_t, outlive_subscriber_options_t, outlive_topic_options_t,
+    publisher_options, subscriber_options, topic_options,
 };
 
 /// A topic whose payloads stay in the memory of one GPU: only a descriptor that says where goes
@@ -100,7 +101,7 @@ pub unsafe extern "C" fn outlive_device_topic_wait_over(
     })
 }
 
-/// Makes a new publisher: up to 62 at a time.
+/// Makes a new publisher: up to `max_publishers` at a time. `options` NULL: none is set.
 ///
 /// Owner: `*publisher` is the caller's, until `outlive_device_publisher_close`.
 ///
@@ -108,12 +109,15 @@ pub unsafe extern "C" fn outlive_device_topic_wait_over(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_device_topic_publisher(
     topic: *const outlive_device_topic_t,
+    options: *const outlive_publisher_options_t,
     publisher: *mut *mut outlive_device_publisher_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
-        out.put(Box::into_raw(Box::new(outlive_device_publisher_t(topic.0.publisher()?))));
+        // SAFETY: the C caller passes NULL or options of the size that they say.
+        let how = unsafe { publisher_options(options) }?;
+        out.put(Box::into_raw(Box::new(outlive_device_publisher_t(topic.0.publisher_with(how)?))));
         Ok(())
     })
 }

@@ -14,7 +14,7 @@ use crate::deadline::{OUTLIVE_TRY, moment_or_past, outlive_deadline_t};
 use crate::domain::close;
 use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
 use crate::sample::{outlive_header_t, outlive_sample_t};
-use crate::topic::outlive_topic_t;
+use crate::topic::{outlive_publisher_options_t, outlive_topic_t, publisher_options};
 
 /// A topic whose payload memory one GPU reads and writes in place. All threads may use it at once.
 pub struct outlive_pinned_topic_t(PinnedTopic);
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn outlive_pinned_topic_wait_over(
     })
 }
 
-/// Makes a new publisher: one of the topic's 62.
+/// Makes a new publisher: up to `max_publishers` at a time. `options` NULL: none is set.
 ///
 /// Owner: `*publisher` is the caller's, until `outlive_pinned_publisher_close`.
 ///
@@ -97,12 +97,15 @@ pub unsafe extern "C" fn outlive_pinned_topic_wait_over(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_pinned_topic_publisher(
     topic: *const outlive_pinned_topic_t,
+    options: *const outlive_publisher_options_t,
     publisher: *mut *mut outlive_pinned_publisher_t,
 ) -> c_int {
     entry(|| {
         // SAFETY: the C caller passes a place for `publisher` and a live topic.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
-        out.put(Box::into_raw(Box::new(outlive_pinned_publisher_t(topic.0.publisher()?))));
+        // SAFETY: the C caller passes NULL or options of the size that they say.
+        let how = unsafe { publisher_options(options) }?;
+        out.put(Box::into_raw(Box::new(outlive_pinned_publisher_t(topic.0.publisher_with(how)?))));
         Ok(())
     })
 }

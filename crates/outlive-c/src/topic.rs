@@ -362,7 +362,7 @@ pub unsafe extern "C" fn outlive_topic_publisher(
 ///
 /// # Safety
 /// The C caller guarantees NULL, or options of the size that they say.
-unsafe fn publisher_options(
+pub(crate) unsafe fn publisher_options(
     given: *const outlive_publisher_options_t,
 ) -> Result<PublisherOptions, Failure> {
     let default = outlive_publisher_options_t { size: 0, max_blocking: 0, period: 0, lifespan: 0 };

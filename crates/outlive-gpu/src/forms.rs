@@ -76,6 +76,13 @@ macro_rules! publisher_forms {
                 self.lender.wait_writable(deadline)
             }
 
+            /// Returns how often this publisher has stopped waiting for a reliable subscriber:
+            /// [`Publisher::stopped_waiting`](outlive::topic::Publisher::stopped_waiting).
+            #[must_use]
+            pub fn stopped_waiting(&self) -> u64 {
+                self.lender.publisher(outlive::topic::Publisher::stopped_waiting)
+            }
+
             /// Waits until all messages that are due have been published.
             ///
             /// # Errors

@@ -64,7 +64,7 @@ impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
     fn make_due(&self, deadline: Deadline) -> Result<(), GpuError> {
         self.keeper.wait_until(deadline, &mut |_| {
             let publisher = self.turn();
-            let has_room = publisher.room() > self.due.load(Ordering::Relaxed);
+            let has_room = publisher.has_room_after(self.due.load(Ordering::Relaxed));
             self.due.fetch_add(u64::from(has_room), Ordering::Relaxed);
             has_room
         })
@@ -72,8 +72,9 @@ impl<M: Payload + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
 
     /// Waits until no reliable subscriber is in the way of one more message than are due.
     pub(crate) fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError> {
-        self.keeper
-            .wait_until(deadline, &mut |_| self.turn().room() > self.due.load(Ordering::Relaxed))
+        self.keeper.wait_until(deadline, &mut |_| {
+            self.turn().has_room_after(self.due.load(Ordering::Relaxed))
+        })
     }
 
     fn one_less_due(&self) {

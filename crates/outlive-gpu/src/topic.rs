@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive::Plain;
-use outlive::topic::{Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Publisher, PublisherOptions, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain};
 
 use crate::GpuError;
@@ -79,8 +79,24 @@ impl<T: Plain> PinnedTopic<T> {
     /// # If a process dies
     /// The same as with [`Topic::publisher`].
     pub fn publisher(&self) -> Result<PinnedPublisher<T>, GpuError> {
+        self.publisher_with(Publisher::options())
+    }
+
+    /// Makes a new publisher with options. Its `publish_on` waits for reliable subscribers as long
+    /// as [`max_blocking`](PublisherOptions::max_blocking) says; it looks at the clock every 2 ms.
+    ///
+    /// # Errors
+    /// [`GpuError::Topic`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Topic::publisher`].
+    pub fn publisher_with(
+        &self,
+        options: PublisherOptions,
+    ) -> Result<PinnedPublisher<T>, GpuError> {
         under_way::look_after_left();
-        Ok(PinnedPublisher::new(self.topic.publisher()?, Arc::clone(&self.pins)))
+        let publisher = self.topic.publisher_with(options)?;
+        Ok(PinnedPublisher::new(publisher, Arc::clone(&self.pins)))
     }
 
     /// Makes a new subscriber.

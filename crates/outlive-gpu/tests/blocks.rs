@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use fake::scene::{BLOCK, OUT_OF_MEMORY, Scene, code_of};
 use fake::{Fake, SOON, What, on_device, open_files, pattern, wait_for};
-use outlive::topic::Subscriber;
+use outlive::RecvError;
+use outlive::topic::{Publisher, Subscriber};
 use outlive_gpu::{DeviceMemory, DeviceTopic, GpuError, PinnedTopic, Stream};
 
 #[test]
@@ -248,6 +249,51 @@ fn reliable_subscribers_are_waited_for_before_a_message_is_due() {
         );
     }
     assert_eq!(subscriber.lost(), 0);
+}
+
+#[test]
+fn a_subscriber_is_waited_for_no_longer_than_the_publisher_says() {
+    let scene = Scene::new("max-blocking");
+    let topic = DeviceTopic::<u8>::options()
+        .depth(4)
+        .reliable(true)
+        .open_or_create(&scene.fake.domain, "steps")
+        .expect("a topic");
+    let topic = DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks");
+    let span = Duration::from_millis(5);
+    let options = Publisher::options().max_blocking(span);
+    let publisher = topic.publisher_with(options).expect("one");
+    let reliable = Subscriber::options().reliable(true);
+    let mut subscriber = topic.subscriber_with(reliable).expect("one");
+    let publish =
+        || publisher.publish_on_timeout(publisher.loan(10).expect("room"), &scene.stream, SOON);
+    let shut = scene.fake.shut();
+    for _ in 0..4 {
+        publish().expect("due");
+    }
+    // Four are due: these are in the way, and no subscriber is.
+    let loan = publisher.loan(10).expect("room");
+    let blocked = publisher.publish_on_timeout(loan, &scene.stream, 4 * span);
+    assert_eq!((blocked, publisher.stopped_waiting()), (Err(GpuError::TimedOut), 0));
+    drop(shut);
+    publisher.wait_published_timeout(SOON).expect("published");
+
+    // Two more than the subscriber has taken: both become due while the device does nothing.
+    let shut = scene.fake.shut();
+    publish().expect("due");
+    assert_eq!(publisher.stopped_waiting(), 1);
+    publish().expect("due");
+    // Reliable again, before what is due is published: that is published all the same.
+    assert_eq!(subscriber.recv_timeout(SOON).expect("no error").expect("comes").sequence(), 0);
+    drop(shut);
+    publisher.wait_published_timeout(SOON).expect("published");
+    assert_eq!(publisher.stopped_waiting(), 1);
+    let lagged = subscriber.recv_timeout(SOON).err();
+    assert!(matches!(lagged, Some(GpuError::Subscribe(RecvError::Lagged { .. }))), "{lagged:?}");
+    for sequence in 2..6 {
+        let sample = subscriber.recv_timeout(SOON).expect("no error").expect("comes");
+        assert_eq!(sample.sequence(), sequence);
+    }
 }
 
 #[test]

@@ -673,17 +673,42 @@ class Topic:
 
 @final
 class DeviceTopic:
-    def __new__(cls, name: str, domain: _Place = None, *, device: int = 0, depth: int | None = None, reliable: bool | None = None) -> Self: ...
+    def __new__(
+        cls,
+        name: str,
+        domain: _Place = None,
+        *,
+        device: int = 0,
+        depth: int | None = None,
+        reliable: bool | None = None,
+        durability: _Durability | None = None,
+        as_is: bool = False,
+        max_blocking: float | None = None,
+    ) -> Self: ...
     @staticmethod
-    def open(name: str, *, domain: _Place = None, device: int = 0) -> DeviceTopic: ...
+    def open(
+        name: str, *, domain: _Place = None, device: int = 0, max_blocking: float | None = None
+    ) -> DeviceTopic: ...
     @staticmethod
-    def create_new(name: str, domain: _Place = None, *, device: int = 0, depth: int | None = None, reliable: bool | None = None) -> DeviceTopic: ...
+    def create_new(
+        name: str,
+        domain: _Place = None,
+        *,
+        device: int = 0,
+        depth: int | None = None,
+        reliable: bool | None = None,
+        durability: _Durability | None = None,
+        as_is: bool = False,
+        max_blocking: float | None = None,
+    ) -> DeviceTopic: ...
     @property
     def name(self) -> str: ...
     @property
     def domain(self) -> Domain: ...
     @property
     def device(self) -> int: ...
+    @property
+    def stopped_waiting(self) -> int: ...
     def loan_gpu(
         self,
         shape: int | Sequence[int],
@@ -703,6 +728,10 @@ class DeviceTopic:
         keep_last: int | None = None,
         keys: Sequence[int] | None = None,
         period: float | None = None,
+        durability: _Durability | None = None,
+        sessions: bool = False,
+        max_age: float | None = None,
+        liveliness: float | None = None,
     ) -> DeviceSubscriber: ...
     def wait_gpu(self, timeout: float | None = None) -> None: ...
     def publishers(self) -> list[int]: ...

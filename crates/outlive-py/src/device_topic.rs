@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use outlive::Deadline;
-use outlive::topic::{Header, SubscriberOptions, Topic, TopicOptions};
+use outlive::topic::{Header, PublisherOptions, Topic, TopicOptions};
 use outlive_gpu::{Card, DeviceLoan, DevicePointer, DevicePublisher, GpuError, Stream};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -22,7 +22,7 @@ use crate::layout::Layout;
 use crate::named::{GivenDomain, Named};
 use crate::open::{Left, Open, closed};
 use crate::subscriber::nothing_came;
-use crate::topic::subscriber_options;
+use crate::topic::{publisher_options, read_durability, subscriber_options};
 use crate::waiting::{Until, detached, wait};
 
 /// A topic whose messages stay in a GPU's memory: only a descriptor that says where goes from
@@ -33,6 +33,9 @@ use crate::waiting::{Until, detached, wait};
 /// there; a sample is held as long as an array of it exists, and until the streams that took it
 /// have got there.
 ///
+/// ``max_blocking``: how many seconds a reliable subscriber may be in the way of a loan; then
+/// publishing goes on without it, and its ``recv`` raises ``Lagged``. None: for ever.
+///
 /// If a publisher's process dies, what it published stays for the processes that have its memory
 /// mapped; others get ``PeerDied``. In Rust it is a ``DeviceTopic<u8>``.
 #[pyclass(module = "outlive._outlive", frozen)]
@@ -42,15 +45,26 @@ pub(crate) struct DeviceTopic {
     named: Named,
 }
 
-fn options(depth: Option<u32>, reliable: Option<bool>) -> TopicOptions<Card<u8>> {
+fn options(
+    depth: Option<u32>,
+    reliable: Option<bool>,
+    durability: Option<&str>,
+    as_is: bool,
+) -> PyResult<TopicOptions<Card<u8>>> {
     let mut options = outlive_gpu::DeviceTopic::<u8>::options();
+    if as_is {
+        options = options.as_is();
+    }
+    if let Some(durability) = read_durability(durability)? {
+        options = options.durability(durability);
+    }
     if let Some(depth) = depth {
         options = options.depth(depth);
     }
     if let Some(offered) = reliable {
         options = options.reliable(offered);
     }
-    options
+    Ok(options)
 }
 
 impl DeviceTopic {
@@ -63,6 +77,8 @@ impl DeviceTopic {
 struct End {
     on: Arc<OnGpu>,
     topic: outlive_gpu::DeviceTopic,
+    /// The publisher's.
+    options: PublisherOptions,
     /// Made with the first loan.
     publisher: OnceLock<DevicePublisher>,
     /// Locked by the thread that publishes.
@@ -75,12 +91,14 @@ impl End {
         py: Python<'_>,
         on: Arc<OnGpu>,
         domain: &outlive::Domain,
+        publishing: PublisherOptions,
         open: impl FnOnce() -> Result<Topic<Card<u8>>, outlive::Error> + Send,
     ) -> Result<End, GpuError> {
         let topic = detached(py, || outlive_gpu::DeviceTopic::new(&on.gpu, domain, open()?))?;
         Ok(End {
             on,
             topic,
+            options: publishing,
             publisher: OnceLock::new(),
             publishing: Arc::new(HandleMutex::new(())),
         })
@@ -90,7 +108,7 @@ impl End {
         if let Some(publisher) = self.publisher.get() {
             return Ok(publisher);
         }
-        let made = self.topic.publisher()?;
+        let made = self.topic.publisher_with(self.options)?;
         // Another thread was first: its publisher.
         Ok(self.publisher.get_or_init(|| made))
     }
@@ -168,7 +186,8 @@ impl Drop for InPlace {
 #[pymethods]
 impl DeviceTopic {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, device=0, depth=None, reliable=None))]
+    #[pyo3(signature = (name, domain=None, *, device=0, depth=None, reliable=None, durability=None, as_is=false, max_blocking=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
         name: String,
@@ -176,31 +195,39 @@ impl DeviceTopic {
         device: u32,
         depth: Option<u32>,
         reliable: Option<bool>,
+        durability: Option<&str>,
+        as_is: bool,
+        max_blocking: Option<f64>,
     ) -> PyResult<DeviceTopic> {
         let on = on_gpu(py, device)?;
-        let options = options(depth, reliable);
-        let end = |d: &_, n: &_| End::of(py, on, d, || options.open_or_create(d, n));
+        let options = options(depth, reliable, durability, as_is)?;
+        let publishing = publisher_options(max_blocking, None, None)?;
+        let end = |d: &_, n: &_| End::of(py, on, d, publishing, || options.open_or_create(d, n));
         Named::make(py, name, domain, end).map(DeviceTopic::of)
     }
 
     /// Opens the existing topic of that name; raises ``NotFound`` if there is none.
     #[staticmethod]
-    #[pyo3(signature = (name, *, domain=None, device=0))]
+    #[pyo3(signature = (name, *, domain=None, device=0, max_blocking=None))]
     fn open(
         py: Python<'_>,
         name: String,
         domain: GivenDomain<'_, '_>,
         device: u32,
+        max_blocking: Option<f64>,
     ) -> PyResult<DeviceTopic> {
         let on = on_gpu(py, device)?;
-        let end = |d: &_, n: &_| End::of(py, on, d, || options(None, None).open(d, n));
+        let publishing = publisher_options(max_blocking, None, None)?;
+        let options = outlive_gpu::DeviceTopic::<u8>::options();
+        let end = |d: &_, n: &_| End::of(py, on, d, publishing, || options.open(d, n));
         Named::find(py, name, domain, end).map(DeviceTopic::of)
     }
 
     /// Makes a new topic of that name, with the constructor's options; raises ``AlreadyExists`` if
     /// the name is in use.
     #[staticmethod]
-    #[pyo3(signature = (name, domain=None, *, device=0, depth=None, reliable=None))]
+    #[pyo3(signature = (name, domain=None, *, device=0, depth=None, reliable=None, durability=None, as_is=false, max_blocking=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn create_new(
         py: Python<'_>,
         name: String,
@@ -208,10 +235,14 @@ impl DeviceTopic {
         device: u32,
         depth: Option<u32>,
         reliable: Option<bool>,
+        durability: Option<&str>,
+        as_is: bool,
+        max_blocking: Option<f64>,
     ) -> PyResult<DeviceTopic> {
         let on = on_gpu(py, device)?;
-        let options = options(depth, reliable);
-        let end = |d: &_, n: &_| End::of(py, on, d, || options.create_new(d, n));
+        let options = options(depth, reliable, durability, as_is)?;
+        let publishing = publisher_options(max_blocking, None, None)?;
+        let end = |d: &_, n: &_| End::of(py, on, d, publishing, || options.create_new(d, n));
         Named::make(py, name, domain, end).map(DeviceTopic::of)
     }
 
@@ -272,8 +303,17 @@ impl DeviceTopic {
         GpuLoan::new(py, Box::new(lent), array, stream, timeout)
     }
 
+    /// How often its loans have stopped waiting for a reliable subscriber, which was in their way for
+    /// longer than ``max_blocking``.
+    #[getter]
+    fn stopped_waiting(&self) -> PyResult<u64> {
+        let end = self.end.get()?;
+        Ok(end.publisher.get().map_or(0, DevicePublisher::stopped_waiting))
+    }
+
     /// Makes a new subscriber, as ``Topic.subscriber``.
-    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None))]
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=None, period=None, durability=None, sessions=false, max_age=None, liveliness=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn subscriber(
         &self,
         py: Python<'_>,
@@ -282,9 +322,14 @@ impl DeviceTopic {
         keep_last: Option<u32>,
         keys: Option<Vec<u64>>,
         period: Option<f64>,
+        durability: Option<&str>,
+        sessions: bool,
+        max_age: Option<f64>,
+        liveliness: Option<f64>,
     ) -> PyResult<DeviceSubscriber> {
-        let options: SubscriberOptions =
-            subscriber_options(reliable, history, keep_last, keys, period, None, false)?;
+        let options = subscriber_options(
+            reliable, history, keep_last, keys, period, durability, sessions, max_age, liveliness,
+        )?;
         let end = self.end.get()?;
         on_gpu(py, end.on.number)?;
         let subscriber = end.topic.subscriber_with(options).raised(py)?;

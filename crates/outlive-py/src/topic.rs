@@ -122,7 +122,7 @@ fn options(
 }
 
 /// Reads a durability.
-fn read_durability(given: Option<&str>) -> PyResult<Option<Durability>> {
+pub(crate) fn read_durability(given: Option<&str>) -> PyResult<Option<Durability>> {
     match given {
         None => Ok(None),
         Some("volatile") => Ok(Some(Durability::Volatile)),
@@ -150,7 +150,27 @@ fn span(what: &str, seconds: Option<f64>) -> PyResult<Option<Duration>> {
         .map_err(|_| PyValueError::new_err(format!("{what} is a number of seconds, not negative")))
 }
 
+/// Reads the options of a publisher.
+pub(crate) fn publisher_options(
+    max_blocking: Option<f64>,
+    period: Option<f64>,
+    lifespan: Option<f64>,
+) -> PyResult<PublisherOptions> {
+    let mut options = PublisherOptions::default();
+    if let Some(span) = span("max_blocking", max_blocking)? {
+        options = options.max_blocking(span);
+    }
+    if let Some(period) = span("period", period)? {
+        options = options.period(period);
+    }
+    if let Some(lifespan) = span("lifespan", lifespan)? {
+        options = options.lifespan(lifespan);
+    }
+    Ok(options)
+}
+
 /// Reads the options of a subscriber.
+#[expect(clippy::too_many_arguments, reason = "Python's keywords")]
 pub(crate) fn subscriber_options(
     reliable: bool,
     history: u32,
@@ -159,8 +179,9 @@ pub(crate) fn subscriber_options(
     period: Option<f64>,
     durability: Option<&str>,
     sessions: bool,
+    max_age: Option<f64>,
+    liveliness: Option<f64>,
 ) -> PyResult<SubscriberOptions> {
-    let period = span("period", period)?;
     let mut options =
         SubscriberOptions::default().reliable(reliable).history(history).sessions(sessions);
     if let Some(durability) = read_durability(durability)? {
@@ -172,8 +193,14 @@ pub(crate) fn subscriber_options(
     if let Some(keep_last) = keep_last {
         options = options.keep_last(keep_last);
     }
-    if let Some(period) = period {
+    if let Some(period) = span("period", period)? {
         options = options.period(period);
+    }
+    if let Some(age) = span("max_age", max_age)? {
+        options = options.max_age(age);
+    }
+    if let Some(lease) = span("liveliness", liveliness)? {
+        options = options.liveliness(lease);
     }
     Ok(options)
 }
@@ -312,16 +339,7 @@ impl Topic {
         period: Option<f64>,
         lifespan: Option<f64>,
     ) -> PyResult<Publisher> {
-        let mut options = PublisherOptions::default();
-        if let Some(span) = span("max_blocking", max_blocking)? {
-            options = options.max_blocking(span);
-        }
-        if let Some(period) = span("period", period)? {
-            options = options.period(period);
-        }
-        if let Some(lifespan) = span("lifespan", lifespan)? {
-            options = options.lifespan(lifespan);
-        }
+        let options = publisher_options(max_blocking, period, lifespan)?;
         let publisher = self.topic.get()?.publisher_with(options).raised(py)?;
         Ok(Publisher::new(publisher, self.named.clone(), Arc::clone(&self.gpus)))
     }
@@ -358,14 +376,9 @@ impl Topic {
         max_age: Option<f64>,
         liveliness: Option<f64>,
     ) -> PyResult<Subscriber> {
-        let mut options =
-            subscriber_options(reliable, history, keep_last, keys, period, durability, sessions)?;
-        if let Some(age) = span("max_age", max_age)? {
-            options = options.max_age(age);
-        }
-        if let Some(lease) = span("liveliness", liveliness)? {
-            options = options.liveliness(lease);
-        }
+        let options = subscriber_options(
+            reliable, history, keep_last, keys, period, durability, sessions, max_age, liveliness,
+        )?;
         let subscriber = self.topic.get()?.subscriber_with(options).raised(py)?;
         Ok(Subscriber::new(subscriber, self.named.clone(), Arc::clone(&self.gpus)))
     }

@@ -43,7 +43,7 @@ static void open_gpu(void) {
     OK(outlive_gpu_stream_new(gpu, &stream));
     OK(outlive_topic_open(domain, "frames", OUTLIVE_OPEN_OR_CREATE, NULL, &topic));
     OK(outlive_pinned_topic_open(gpu, topic, &pinned));
-    OK(outlive_pinned_topic_publisher(pinned, &publisher));
+    OK(outlive_pinned_topic_publisher(pinned, NULL, &publisher));
     OK(outlive_topic_subscriber(topic, NULL, &subscriber));
 }
 
@@ -248,7 +248,7 @@ static outlive_device_subscriber_t *block_subscriber;
 static void open_blocks(void) {
     open_gpu();
     OK(outlive_device_topic_open(gpu, domain, "blocks", OUTLIVE_OPEN_OR_CREATE, NULL, &blocks));
-    OK(outlive_device_topic_publisher(blocks, &block_publisher));
+    OK(outlive_device_topic_publisher(blocks, NULL, &block_publisher));
     OK(outlive_device_topic_subscriber(blocks, NULL, &block_subscriber));
 }
 
@@ -350,7 +350,7 @@ static void killed_with_blocks(void) {
     IS(EPIPE, outlive_device_subscriber_recv(block_subscriber, &sample, SOON));
     CHECK(sample == NULL && strstr(outlive_last_error(), "has died") != NULL);
     IS(EAGAIN, outlive_device_subscriber_recv(block_subscriber, &sample, OUTLIVE_TRY));
-    OK(outlive_device_topic_publisher(blocks, &block_publisher));
+    OK(outlive_device_topic_publisher(blocks, NULL, &block_publisher));
     unsigned char bytes[5000];
     fill(bytes, sizeof bytes, 3);
     publish_block(bytes, sizeof bytes);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlive::Plain;
-use outlive::topic::{Subscriber, SubscriberOptions, Topic, TopicOptions};
+use outlive::topic::{
+    Publisher, PublisherOptions, Subscriber, SubscriberOptions, Topic, TopicOptions,
+};
 use outlive::{Deadline, Domain};
 
 use super::blocks::Blocks;
@@ -89,8 +91,24 @@ impl<T: Plain> DeviceTopic<T> {
     /// # If a process dies
     /// The same as with [`Topic::publisher`].
     pub fn publisher(&self) -> Result<DevicePublisher<T>, GpuError> {
+        self.publisher_with(Publisher::options())
+    }
+
+    /// Makes a new publisher with options. Its `publish_on` waits for reliable subscribers as long
+    /// as [`max_blocking`](PublisherOptions::max_blocking) says; it looks at the clock every 2 ms.
+    ///
+    /// # Errors
+    /// [`GpuError::Topic`].
+    ///
+    /// # If a process dies
+    /// The same as with [`Topic::publisher`].
+    pub fn publisher_with(
+        &self,
+        options: PublisherOptions,
+    ) -> Result<DevicePublisher<T>, GpuError> {
         under_way::look_after_left();
-        Ok(DevicePublisher::new(self.topic.publisher()?, Arc::clone(&self.blocks)))
+        let publisher = self.topic.publisher_with(options)?;
+        Ok(DevicePublisher::new(publisher, Arc::clone(&self.blocks)))
     }
 
     /// Makes a new subscriber.

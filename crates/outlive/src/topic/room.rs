@@ -1,10 +1,11 @@
 //! Whether a publisher has room for its next message: asked, waited for, and as a source for wait
 //! sets. The protocol is in back_pressure.rs.
 
+use core::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::back_pressure::{self, InTheWay, Limits, look, look_and_note};
+use super::back_pressure::{self, InTheWay, Limits, Slow, look, look_and_note};
 use super::mapping::Inner;
 use super::publisher::Publisher;
 use crate::claim::Holder;
@@ -119,6 +120,29 @@ impl<M: Payload + ?Sized> Publisher<M> {
         until.saturating_sub(position)
     }
 
+    /// Returns whether one more message can be published without waiting after `due` others, which
+    /// the caller has committed itself to. Subscribers that have been in the way of that message for
+    /// longer than [`max_blocking`](super::PublisherOptions::max_blocking) are marked first. Once
+    /// true, it stays true for these messages.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_room_after(&self, due: u64) -> bool {
+        let (index, position) = self.ring(|ring| (ring.index, ring.published));
+        let end = position + u64::from(self.inner.plan.depth);
+        let Some(wanted) = position.checked_add(due).filter(|&wanted| wanted < end) else {
+            // Its own messages are in the way.
+            return false;
+        };
+        if wanted < self.room_until.get() {
+            return true;
+        }
+        // A look of its own: what is noted of the slowest holds for a look at the next message.
+        let found = self.look_and_mark(index, wanted, &Cell::default());
+        // A subscriber that joins later, or is reliable again later, may be owed all that is
+        // published from now on.
+        found.map(|until| self.found_room(until.min(end))).is_ok()
+    }
+
     /// Returns how often this publisher has stopped waiting for a reliable subscriber, because it
     /// was in the way for longer than
     /// [`max_blocking`](super::PublisherOptions::max_blocking).
@@ -147,7 +171,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
     #[inline(never)]
     fn wait_for_room_slow(&self, me: Me, deadline: Deadline) -> Result<(), SendError> {
         let (index, position) = self.ring(|ring| (ring.index, ring.published));
-        let until = match self.look_and_mark(index, position) {
+        let until = match self.look_and_mark(index, position, &self.slow) {
             Ok(until) => until,
             Err(_) => {
                 let (has_sets, mark_at) = (self.has_sets.get(), self.mark_at(position));
@@ -187,9 +211,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
 
     /// Looks whether there is room, and marks those that are in the way if it is time.
     #[cold]
-    fn look_and_mark(&self, index: u32, position: u64) -> Result<u64, InTheWay> {
+    fn look_and_mark(&self, index: u32, position: u64, slow: &Cell<Slow>) -> Result<u64, InTheWay> {
         loop {
-            let slowest = match look_and_note(&self.inner, index, position, &self.slow) {
+            let slowest = match look_and_note(&self.inner, index, position, slow) {
                 Err(slowest) => slowest,
                 found => return found,
             };
@@ -206,8 +230,8 @@ impl<M: Payload + ?Sized> Publisher<M> {
         if position < self.room_until.get() {
             return Ok(());
         }
-        let until = self.look_and_mark(index, position).map_err(|slowest| SendError::Full {
-            slowest: Some(Holder::of(self.inner.registry, slowest.process)),
+        let until = self.look_and_mark(index, position, &self.slow).map_err(|slowest| {
+            SendError::Full { slowest: Some(Holder::of(self.inner.registry, slowest.process)) }
         })?;
         self.found_room(until);
         Ok(())
