@@ -243,6 +243,7 @@ mod tests {
     fn row(name: &'static str, median: f64) -> Row {
         Row {
             name,
+            kind: "all",
             unit: "ns",
             median,
             min: median * 0.9,

@@ -118,6 +118,8 @@ pub struct Rounds {
 pub struct Row {
     /// The contender.
     pub name: &'static str,
+    /// Of which rounds the figures are: `near`, `far`, `all`.
+    pub kind: &'static str,
     /// Always `ns`.
     pub unit: &'static str,
     /// The median of its turns.
@@ -366,6 +368,7 @@ fn rows(all: &Tracks, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
         };
         Some(Row {
             name: track.name,
+            kind: kind.map_or("all", Kind::name),
             unit: "ns",
             median: summary.median,
             min: summary.min,
@@ -492,6 +495,7 @@ mod tests {
             assert!(row["baseline"].is_boolean());
         }
         assert_eq!((&rows[0]["name"], &rows[0]["baseline"]), (&"quick".into(), &false.into()));
+        assert_eq!((&rows[0]["kind"], &rows[0]["turns"]), (&"near".into(), &2.into()));
         assert_eq!((&rows[1]["name"], &rows[1]["baseline"]), (&"base".into(), &true.into()));
         assert_eq!(json["absent"][0]["name"], "gone");
         assert!(json.get("groups").is_none());

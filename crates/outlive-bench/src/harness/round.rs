@@ -288,8 +288,9 @@ impl Tracks {
 
 /// Runs them until enough rounds are of one kind, but at most twice as many rounds as asked.
 ///
-/// A contender that fails loses its row, and the others go on without it. A failure of a baseline
-/// or of one of `ours` is the run's.
+/// A contender that fails, or hangs until the turn's limit, loses its row, and the others go on
+/// without it. If it was the baseline, another library's first row becomes it, or else the first. A
+/// failure of one of `ours` is the run's.
 pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan, ours: &[&str]) -> Result<Run, Error> {
     let rows: usize = groups.iter().map(|group| group.rows.len()).sum();
     let bar = progress(rows * (plan.rounds + 1));
@@ -306,14 +307,12 @@ pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan, ours: &[&str]) -> 
                     tracks.push(Track { name, operations, turns: Vec::new() });
                     ready.push(contender);
                 }
-                Err(error) => all.failed.push(lost(name, error, group.baseline, ours)?),
+                Err(error) => all.failed.push(lost(name, error, ours)?),
             }
             bar.inc(1);
         }
         group.rows = ready;
-        let refused =
-            || Error::Refused(format!("the baseline {} cannot take part", group.baseline));
-        let baseline = place_of(&tracks, group.baseline).ok_or_else(refused)?;
+        let baseline = baseline_of(&tracks, group.baseline, ours)?;
         all.groups.push(Tracks {
             setting: group.setting,
             tracks,
@@ -342,7 +341,7 @@ pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan, ours: &[&str]) -> 
                     before = after;
                 }
                 Err(error) => {
-                    all.failed.push(lost(track.name, error, groups[group].baseline, ours)?);
+                    all.failed.push(lost(track.name, error, ours)?);
                     failed_now.push((group, row));
                     before = cross(stage, &mut all.crossings)?;
                 }
@@ -354,8 +353,9 @@ pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan, ours: &[&str]) -> 
         for (group, row) in failed_now.into_iter().rev() {
             groups[group].rows.remove(row);
             let tracks = &mut all.groups[group];
+            let baseline = tracks.tracks[tracks.baseline].name;
             tracks.tracks.remove(row);
-            tracks.baseline -= usize::from(row < tracks.baseline);
+            tracks.baseline = baseline_of(&tracks.tracks, baseline, ours)?;
         }
         let threshold = crossing::threshold(&all.crossings);
         if all.groups.iter().all(|group| group.best_kind(threshold).1 >= plan.rounds) {
@@ -366,15 +366,19 @@ pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan, ours: &[&str]) -> 
     Ok(all)
 }
 
-fn place_of(tracks: &[Track], name: &str) -> Option<usize> {
-    tracks.iter().position(|track| track.name == name)
+/// Returns the place of the baseline of that name, or of the row that takes its place.
+fn baseline_of(tracks: &[Track], name: &str, ours: &[&str]) -> Result<usize, Error> {
+    let place = |is_wanted: &dyn Fn(&Track) -> bool| tracks.iter().position(is_wanted);
+    place(&|track| track.name == name)
+        .or_else(|| place(&|track| !ours.contains(&track.name)))
+        .or_else(|| place(&|_| true))
+        .ok_or_else(|| Error::Refused(format!("the baseline {name} failed, and there is no other")))
 }
 
 /// Returns the row that a contender loses by its failure. `Err`: the run fails with it.
-fn lost(name: &'static str, error: Error, baseline: &str, ours: &[&str]) -> Result<Absent, Error> {
-    let is_the_runs = name == baseline
-        || ours.contains(&name)
-        || matches!(error, Error::Interrupted(_) | Error::Refused(_));
+fn lost(name: &'static str, error: Error, ours: &[&str]) -> Result<Absent, Error> {
+    let is_the_runs =
+        ours.contains(&name) || matches!(error, Error::Interrupted(_) | Error::Refused(_));
     if is_the_runs { Err(error) } else { Ok(Absent { name, why: format!("it failed: {error}") }) }
 }
 
@@ -421,6 +425,7 @@ fn progress(turns: usize) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use super::super::crew::{self, Crew};
     use super::*;
 
     fn track(name: &'static str, turns: &[(f64, f64, f64)]) -> Track {
@@ -500,14 +505,20 @@ mod tests {
         assert_eq!(all.best_kind(120.0), (Kind::Near, 4));
     }
 
-    /// Fails in its turn of that number, counted from 1.
-    struct Fails {
+    /// What one of the contenders does in its second turn.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Does {
+        Fails,
+        Hangs,
+    }
+
+    struct Row {
         name: &'static str,
-        at: u64,
+        does: Option<Does>,
         turns: u64,
     }
 
-    impl Contender for Fails {
+    impl Contender for Row {
         fn name(&self) -> &'static str {
             self.name
         }
@@ -516,48 +527,72 @@ mod tests {
             Some(1)
         }
 
-        fn turn(&mut self, _: &Stage, _: u64) -> Result<Figure, Error> {
+        fn turn(&mut self, stage: &Stage, _: u64) -> Result<Figure, Error> {
             self.turns += 1;
-            if self.turns == self.at {
-                return Err(Error::TimedOut("the server".into()));
+            match self.does.filter(|_| self.turns == 2) {
+                Some(Does::Fails) => return Err(Error::Child("the server was gone".into())),
+                // A process that never ends, as of a library whose call never returns.
+                Some(Does::Hangs) => {
+                    let mut crew = Crew::new()?;
+                    crew.start("server", None, || crew::stay())?;
+                    crew.finish(stage.turn_limit)?;
+                }
+                None => {}
             }
             Ok(Figure { ns: 1.0, span: Duration::ZERO, preempted: 0, tail: [None; 2] })
         }
     }
 
-    fn of_three(failing: &'static str) -> Result<Run, Error> {
-        let row = |name| -> Box<dyn Contender> {
-            let at = if name == failing { 2 } else { u64::MAX };
-            Box::new(Fails { name, at, turns: 0 })
+    fn of_rows(names: &[&'static str], one: &'static str, does: Does) -> Result<Run, Error> {
+        let row = |&name| -> Box<dyn Contender> {
+            Box::new(Row { name, does: (name == one).then_some(does), turns: 0 })
         };
-        let rows = vec![row("other"), row("ours"), row("floor")];
+        let rows = names.iter().map(row).collect();
         let groups = vec![Group { setting: None, rows, baseline: "floor", kinds_differ: false }];
         let stage = Stage {
             cores: None,
             workers_on: vec![0],
             scratch: Scratch::new()?,
             wait: WaitStrategy::default(),
-            turn_limit: Duration::from_secs(60),
+            turn_limit: Duration::from_millis(1),
         };
         let plan = Plan { rounds: 3, turn: Duration::from_millis(1), operations: None };
         run(groups, &stage, plan, &["ours"])
     }
 
-    #[test]
-    fn a_contender_that_fails_loses_its_row_and_not_the_table() {
-        let run = of_three("other").expect("the others go on");
-        let names: Vec<_> = run.groups[0].tracks.iter().map(|track| track.name).collect();
-        assert_eq!(names, ["ours", "floor"]);
-        assert_eq!(run.groups[0].baseline, 1);
-        assert!(run.groups[0].tracks.iter().all(|track| track.turns.len() == 3));
-        assert_eq!((run.failed.len(), run.failed[0].name), (1, "other"));
-        assert!(run.failed[0].why.contains("took too long"), "{}", run.failed[0].why);
+    /// Which rows there are at the end, and which of them is the baseline.
+    fn left(run: &Run) -> (Vec<&'static str>, &'static str) {
+        let group = &run.groups[0];
+        assert!(group.tracks.iter().all(|track| track.turns.len() == 3));
+        let names: Vec<_> = group.tracks.iter().map(|track| track.name).collect();
+        (names.clone(), names[group.baseline])
     }
 
     #[test]
-    fn a_failure_of_our_own_row_or_of_the_baseline_is_the_runs() {
-        for name in ["ours", "floor"] {
-            assert!(matches!(of_three(name), Err(Error::TimedOut(_))), "{name}");
+    fn a_contender_that_fails_or_hangs_loses_its_row_and_not_the_table() {
+        for (does, why) in [(Does::Fails, "was gone"), (Does::Hangs, "took too long")] {
+            let run = of_rows(&["other", "ours", "floor"], "other", does).expect("others go on");
+            assert_eq!(left(&run), (vec!["ours", "floor"], "floor"));
+            assert_eq!((run.failed.len(), run.failed[0].name), (1, "other"));
+            assert!(run.failed[0].why.contains(why), "{}", run.failed[0].why);
         }
+    }
+
+    #[test]
+    fn a_baseline_that_fails_or_hangs_loses_its_row_and_not_the_table() {
+        for does in [Does::Fails, Does::Hangs] {
+            let run = of_rows(&["ours", "floor", "other"], "floor", does).expect("others go on");
+            assert_eq!(left(&run), (vec!["ours", "other"], "other"));
+            assert_eq!(run.failed[0].name, "floor");
+            let alone = of_rows(&["ours", "floor"], "floor", does).expect("ours goes on");
+            assert_eq!(left(&alone), (vec!["ours"], "ours"));
+            assert!(matches!(of_rows(&["floor"], "floor", does), Err(Error::Refused(_))));
+        }
+    }
+
+    #[test]
+    fn a_failure_of_our_own_row_is_the_runs() {
+        let failed = of_rows(&["other", "ours", "floor"], "ours", Does::Hangs);
+        assert!(matches!(failed, Err(Error::TimedOut(_))));
     }
 }

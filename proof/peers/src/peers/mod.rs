@@ -7,6 +7,7 @@
 
 mod aeron;
 mod boost;
+mod futexes;
 mod iceoryx2;
 mod outlive;
 mod outlive_queue;
@@ -19,8 +20,9 @@ mod zeromq;
 
 pub(crate) use self::aeron::{Aeron, AeronTask};
 pub(crate) use self::boost::{BoostQueue, Mutex as BoostMutex};
+pub(crate) use self::futexes::Futexes;
 pub(crate) use self::iceoryx2::Iceoryx2;
-pub(crate) use self::outlive::Outlive;
+pub(crate) use self::outlive::{Outlive, OutliveStamped};
 pub(crate) use self::outlive_queue::OutliveQueue;
 pub(crate) use self::outlive_rpc::OutliveCopied;
 pub(crate) use self::queues::{CacheLine, Futex, PosixMq};

@@ -1,5 +1,5 @@
-//! Outlive's topics: loans written in place, samples read in place. Without stamps of the time of
-//! day, which no other row has either.
+//! Outlive's topics: loans written in place, samples read in place. The row `outlive` has no stamps
+//! of the time of day, as no other row has; `outlive stamped` has them, as topics have by default.
 
 use super::{Publish, Shape, Subscribe, Topic, Wait};
 use crate::scale::{self, Over};
@@ -9,13 +9,18 @@ pub(super) use outlive_bench::harness::error::told;
 use outlive_bench::harness::round::Stage;
 use outlive_bench::harness::scratch::Scratch;
 
-/// The row.
-pub(crate) struct Outlive;
+/// The row: with stamps, or without.
+pub(crate) struct Row<const STAMPED: bool>;
+/// The row without stamps.
+pub(crate) type Outlive = Row<false>;
+/// The row with stamps.
+pub(crate) type OutliveStamped = Row<true>;
 
 /// Where the domain is.
 pub(crate) struct Place {
     scratch: Scratch,
     shape: Shape,
+    stamped: bool,
 }
 
 impl From<Wait> for ::outlive::WaitStrategy {
@@ -36,9 +41,13 @@ impl Place {
         // Not fewer than by default, but of long ones: they keep their memory as long as they are
         // kept, and a publisher that writes all of it in turn finds none in its caches.
         let depth = if self.shape.bytes > 128 << 10 { 1 } else { 16 }.max(self.shape.buffer as u32);
+        // As many as by default, or as there will be.
+        let (subscribers, publishers) = (self.shape.subscribers, self.shape.publishers);
         let options = topic::Topic::options()
             .depth(depth)
-            .stamps(false)
+            .stamps(self.stamped)
+            .max_subscribers(64.max(subscribers as u32))
+            .max_publishers(62.max(publishers as u32))
             .reliable(self.shape.lossless)
             .wait_strategy(self.shape.wait.into());
         told(options.open_or_create(domain, name), "opening a topic")
@@ -56,14 +65,14 @@ pub(crate) struct Publisher(topic::Publisher);
 /// The subscribing end.
 pub(crate) struct Subscriber(topic::Subscriber);
 
-impl Topic for Outlive {
-    const NAME: &'static str = "outlive";
+impl<const STAMPED: bool> Topic for Row<STAMPED> {
+    const NAME: &'static str = if STAMPED { "outlive stamped" } else { "outlive" };
     type Place = Place;
     type Publisher = Publisher;
     type Subscriber = Subscriber;
 
     fn place(stage: &Stage, name: &str, shape: Shape) -> Result<Place, Error> {
-        Ok(Place { scratch: stage.scratch.inner(name)?, shape })
+        Ok(Place { scratch: stage.scratch.inner(name)?, shape, stamped: STAMPED })
     }
 
     fn publisher(place: &Place) -> Result<Publisher, Error> {
@@ -82,7 +91,7 @@ pub(crate) struct Session<'a> {
     domain: ::outlive::Domain,
 }
 
-impl scale::Domain for Outlive {
+impl<const STAMPED: bool> scale::Domain for Row<STAMPED> {
     type Session<'a> = Session<'a>;
     const FILES: u64 = 2;
 
@@ -102,12 +111,8 @@ impl scale::Domain for Outlive {
     }
 
     fn limit(over: Over, step: usize) -> Option<String> {
-        let most = match over {
-            Over::Subscribers => 64,
-            Over::Publishers => 62,
-            Over::Topics | Over::Discovery => return None,
-        };
-        (step > most).then(|| format!("a topic has at most {most}"))
+        let is_of_one = matches!(over, Over::Subscribers | Over::Publishers);
+        (is_of_one && step > 1024).then(|| "a topic has at most 1024".into())
     }
 }
 

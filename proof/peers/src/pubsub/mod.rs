@@ -12,15 +12,16 @@
 //! rows block; the others ask again and again, except for those whose own threads bring the
 //! messages, or whose calls only block (`zeromq`, `posix_mq`): they are among both as they are.
 //! Two rows are floors, below which no message can go: `cacheline` is one flag to and fro, `futex`
-//! a bare hand-over to a sleeper; they carry no bytes.
+//! a bare hand-over to a sleeper, or to eight; they carry no bytes. `outlive stamped` is Outlive with
+//! the time of day in each message, as by default, and `outlive` without.
 
 mod content;
 pub(crate) mod flow;
 mod idle;
 
 use crate::peers::{
-    self, Aeron, BoostQueue, CacheLine, Futex, Iceoryx2, Outlive, PosixMq, Shape, Topic, Wait,
-    ZeroMq,
+    self, Aeron, BoostQueue, CacheLine, Futex, Futexes, Iceoryx2, Outlive, OutliveStamped, PosixMq,
+    Shape, Topic, Wait, ZeroMq,
 };
 use clap::{Args, ValueEnum};
 use content::{Bytes, MsgPack};
@@ -345,12 +346,14 @@ fn latency(args: &PubsubArgs, field: &mut Field) {
                     Wait::Busy => {
                         field.begin(setting, name(CacheLine::NAME, &of));
                         field.add_all(&of, shape, task);
+                        field.add::<OutliveStamped, _>(&of, shape, task);
                         field.add_aeron(&of, shape, peers::AeronTask::Latency { every_byte });
                         field.add::<CacheLine, _>(&of, shape, task);
                     }
                     Wait::Block => {
                         field.begin(setting, name(Futex::NAME, &of));
                         field.add_all(&of, shape, task);
+                        field.add::<OutliveStamped, _>(&of, shape, task);
                         field.add_aeron(&of, shape, peers::AeronTask::Latency { every_byte });
                         field.add::<Futex, _>(&of, shape, task);
                     }
@@ -373,10 +376,11 @@ fn rate(field: &mut Field, bytes: usize) {
 fn large(field: &mut Field) {
     let packed = MsgPack::of(LARGE_BYTES);
     let plain = Bytes::of(LARGE_BYTES);
-    field.begin(None, name(Iceoryx2::NAME, "msgpack"));
+    field.begin(None, name(Futexes::NAME, "in place"));
     let shape = |bytes| flow::streaming(bytes, Wait::Block, LARGE_SUBSCRIBERS, FEW);
     field.add_all("msgpack", shape(packed.bytes()), Task::Several(packed));
     field.add_all("in place", shape(plain.bytes()), Task::Several(plain));
+    field.add::<Futexes, _>("in place", shape(plain.bytes()), Task::Several(plain));
     if field.wanted(Aeron::NAME) {
         let why = "it is measured between two processes only".into();
         field.absent.push(Absent { name: Aeron::NAME, why });

@@ -10,7 +10,8 @@
 //!
 //! All in one process, so that the figures are what the library's own work costs. For `discovery`
 //! the publisher is a process of its own, which publishes all the time. `--instructions` counts
-//! those of publishing instead of time.
+//! those of publishing, or of publishing and taking, instead of time. `--together` compares the steps
+//! with each other, each a row of its own (`outlive 1`, `outlive 64`), beside the first.
 
 pub(crate) mod instructions;
 
@@ -44,8 +45,12 @@ pub(crate) struct ScaleArgs {
     steps: Vec<u64>,
 
     /// Count instructions, by single steps, instead of time
-    #[arg(long)]
+    #[arg(long, conflicts_with = "together")]
     instructions: bool,
+
+    /// Compare the steps with each other, without other libraries
+    #[arg(long)]
+    together: bool,
 
     #[command(flatten)]
     pub common: Common,
@@ -123,6 +128,7 @@ pub(crate) trait Domain: Topic {
 }
 
 struct Row<D> {
+    name: &'static str,
     over: Over,
     step: usize,
     domain: PhantomData<D>,
@@ -130,7 +136,7 @@ struct Row<D> {
 
 impl<D: Domain> Contender for Row<D> {
     fn name(&self) -> &'static str {
-        D::NAME
+        self.name
     }
 
     fn fixed_operations(&self) -> Option<u64> {
@@ -167,6 +173,10 @@ impl<D: Domain> Contender for Row<D> {
 }
 
 impl<D: Domain> Row<D> {
+    fn boxed(name: &'static str, over: Over, step: usize) -> Box<dyn Contender> {
+        Box::new(Self { name, over, step, domain: PhantomData })
+    }
+
     fn publish(&self, place: &D::Place, board: &Board, operations: u64) -> Result<(), Error> {
         let topics = if self.over == Over::Topics { self.step } else { 1 };
         let ports =
@@ -267,11 +277,7 @@ impl Field {
         for (group, &step) in self.groups.iter_mut().zip(&self.steps) {
             match impediment::<D>(self.over, step, self.files) {
                 Some(why) => self.absent.push(Absent { name: D::NAME, why }),
-                None => group.rows.push(Box::new(Row::<D> {
-                    over: self.over,
-                    step,
-                    domain: PhantomData,
-                })),
+                None => group.rows.push(Row::<D>::boxed(D::NAME, self.over, step)),
             }
         }
     }
@@ -302,6 +308,16 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
     } else if args.common.quick {
         steps.retain(|&step| step <= 64);
     }
+    let title = Title {
+        bench: "scale",
+        mode: over.mode(),
+        meaning: over.meaning(),
+        ours: &["outlive"],
+        rate_of: None,
+    };
+    if args.together {
+        return together(args, title, &steps);
+    }
     let groups = steps
         .iter()
         .map(|&step| Group {
@@ -317,17 +333,33 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
     let mut field = Field { over, steps, files, groups, absent: Vec::new() };
     field.add::<Outlive>();
     field.add::<Iceoryx2>();
-    let title = Title {
-        bench: "scale",
-        mode: over.mode(),
-        meaning: over.meaning(),
-        ours: &["outlive"],
-        rate_of: None,
-    };
-    let prepared = Prepared {
-        groups: field.groups,
-        ..Prepared::of(title, Vec::new(), "").without(field.absent)
-    };
+    let prepared = Prepared::of(title, Vec::new(), "").without(field.absent);
+    measure(args, Prepared { groups: field.groups, ..prepared })
+}
+
+/// Measures all steps in one group.
+fn together(args: &ScaleArgs, title: Title, steps: &[usize]) -> Result<ExitCode, Error> {
+    let limits = steps.iter().find_map(|&step| Outlive::limit(args.over, step));
+    if let Some(why) = limits {
+        return Err(Error::Refused(why));
+    }
+    // As many names as there are steps, once in the program's life.
+    let names: &'static [&'static str] = steps
+        .iter()
+        .map(|step| &*format!("{} {step}", <Outlive as Topic>::NAME).leak())
+        .collect::<Vec<_>>()
+        .leak();
+    let rows = names.iter().zip(steps);
+    let rows = rows.map(|(name, &step)| Row::<Outlive>::boxed(name, args.over, step)).collect();
+    let first = names.first().ok_or_else(|| Error::Refused("no step is wanted".into()))?;
+    let mut prepared = Prepared::of(Title { ours: names, ..title }, rows, first);
+    for group in &mut prepared.groups {
+        group.kinds_differ = args.over == Over::Discovery;
+    }
+    measure(args, prepared)
+}
+
+fn measure(args: &ScaleArgs, prepared: Prepared) -> Result<ExitCode, Error> {
     let _signals = outlive_bench::harness::begin(args.common.limit, args.common.nice)?;
     outlive_bench::harness::tell(
         &outlive_bench::harness::measure(prepared, &args.common)?,
