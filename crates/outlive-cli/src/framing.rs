@@ -205,6 +205,17 @@ pub fn write_record(out: impl AsFd, framing: Framing, record: &[u8]) -> Result<(
     write_all(out, parts).map_err(|error| Failure::system("write to standard output", &error))
 }
 
+/// Returns one record with what tells where it ends.
+pub fn framed(framing: Framing, record: &[u8]) -> Vec<u8> {
+    let prefix = (record.len() as u32).to_le_bytes();
+    match framing {
+        Framing::Lines => [record, b"\n"].concat(),
+        Framing::Null => [record, b"\0"].concat(),
+        Framing::LengthPrefixed => [&prefix, record].concat(),
+        Framing::Fixed(_) | Framing::Raw => record.to_vec(),
+    }
+}
+
 fn write_all(out: impl AsFd, mut parts: [&[u8]; 2]) -> io::Result<()> {
     while parts.iter().any(|part| !part.is_empty()) {
         let slices = parts.map(io::IoSlice::new);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use outlive::describe::Description;
-use outlive::rpc::{CallError, Service};
+use outlive::rpc::{CallError, Reply, Service};
 use outlive::{Deadline, Domain};
 use serde::Serialize;
 
@@ -15,16 +15,21 @@ use crate::cli::Common;
 use crate::described::{self, Shown};
 use crate::duration;
 use crate::exit::{Code, Failure};
-use crate::framing::{Framing, write_record};
+use crate::framing::{Framing, FramingArgs, write_record};
 use crate::output;
 use crate::payload::OutputArgs;
 use crate::verbs::awaited::{Awaited, Found};
+use crate::verbs::parts::{self, Ended};
 
 /// Send a request to a service, and print its reply
 ///
 /// The reply's bytes are written as they are, without a newline behind them. Where the service has
 /// descriptions of its requests' and replies' types, the request is given as JSON, and each reply is
 /// written as a line of JSON; with --raw both are the bytes.
+///
+/// With --parts the request has several parts: call sends each line of standard input as one, as it comes,
+/// and writes each reply as a line, also before it has sent the last part. REQUEST comes first; without it,
+/// the request itself is empty.
 ///
 /// A service that does not exist ends call with exit code 6, and one that has no server with code
 /// 4; with --wait-for-server, call waits for both. When the server dies, call ends at once with
@@ -35,11 +40,12 @@ use crate::verbs::awaited::{Awaited, Found};
 #[command(after_long_help = "Examples:\n  \
     outlive service call upper hello\n  \
     outlive service call --timeout 2s resize < picture.png > small.png\n  \
-    outlive service call --wait-for-server jobs next")]
+    outlive service call --wait-for-server jobs next\n  \
+    tail -f log | outlive service call --parts follow errors")]
 pub struct CallArgs {
     /// The service's name
     service: String,
-    /// The request; without it, call reads all of standard input
+    /// The request; without it, call reads all of standard input, unless --parts does
     #[arg(conflicts_with = "file")]
     request: Option<String>,
     /// Send what is in FILE as the request
@@ -58,6 +64,11 @@ pub struct CallArgs {
     /// Write a newline after each reply
     #[arg(long, short)]
     lines: bool,
+    /// Send each line of standard input as a part of the request, and write replies as lines
+    #[arg(long)]
+    parts: bool,
+    #[command(flatten)]
+    framing: FramingArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -79,13 +90,21 @@ struct Told<'a> {
 /// Runs the verb.
 pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
     common.refuse_json_beside(&[("--lines", args.lines), ("--output", args.output.is_file())])?;
+    parts::refuse_framing(args.parts, args.framing)?;
     let request = request(args)?;
     let until = args.timeout.map(|span| Instant::now() + span);
     let service = open(args, common, until)?;
     let description = service.description()?.filter(|_| !args.raw);
-    let request = match description.as_ref().map(Description::request) {
-        Some(one) if described::is_json(&one) => described::message(&one, &request)?,
-        _ => request,
+    let request_is = description.as_ref().map(Description::request);
+    let request_is = request_is.filter(|one| described::is_json(one));
+    let made = |bytes: &[u8]| match &request_is {
+        Some(one) => described::message(one, bytes),
+        None => Ok(bytes.to_vec()),
+    };
+    let request = match request {
+        // Before parts a request may say nothing.
+        empty if args.parts && empty.is_empty() => empty,
+        request => made(&request)?,
     };
     let reply_is = description.as_ref().and_then(Description::reply);
     let client = service.client()?;
@@ -93,29 +112,42 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
     let mut output = args.output.open_later()?;
     client.set_wait_for_server(args.wait_for_server);
     let deadline = until.map_or(Deadline::NEVER, Deadline::at);
-    let mut call = client.begin_until(&request, deadline).map_err(|error| failure(&error))?;
-    loop {
-        let reply = match call.next_until(deadline).map_err(|error| failure(&error))? {
-            Poll::Ready(Some(reply)) => reply,
-            Poll::Ready(None) => break,
-            Poll::Pending => {
-                return Err(failure(&CallError::TimedOut { begun: call.is_begun() }));
-            }
-        };
+    let framing = match args.parts {
+        true => args.framing.framing(),
+        false if args.lines => Framing::Lines,
+        false => Framing::Raw,
+    };
+    let mut show = |reply: Reply| -> Result<(), Failure> {
         let value = reply_is.and_then(|one| Shown::new(one, &reply, usize::MAX));
         if common.json {
             let text = str::from_utf8(&reply).ok().filter(|_| value.is_none());
             let hex = (text.is_none() && value.is_none())
                 .then(|| reply.iter().map(|byte| format!("{byte:02x}")).collect());
-            output::print_json(&Told { bytes: reply.len(), text, hex, value })?;
-            continue;
+            return output::print_json(&Told { bytes: reply.len(), text, hex, value });
         }
         if let Some(value) = value.filter(|_| !args.output.is_file()) {
-            output::print_json(&value)?;
-            continue;
+            return output::print_json(&value);
         }
-        let framing = if args.lines { Framing::Lines } else { Framing::Raw };
-        output.begin()?.with(|out| write_record(out, framing, &reply))?;
+        output.begin()?.with(|out| write_record(out, framing, &reply))
+    };
+    let mut call = if args.parts {
+        let domain = common.domain.open()?;
+        let sent = parts::send(&client, &domain, &request, framing, deadline, made, &mut show);
+        sent.map_err(|ended| match ended {
+            Ended::Failure(failure) => failure,
+            Ended::Call(error) => failure(&error),
+        })?
+    } else {
+        client.begin_until(&request, deadline).map_err(|error| failure(&error))?
+    };
+    loop {
+        match call.next_until(deadline).map_err(|error| failure(&error))? {
+            Poll::Ready(Some(reply)) => show(reply)?,
+            Poll::Ready(None) => break,
+            Poll::Pending => {
+                return Err(failure(&CallError::TimedOut { begun: call.is_begun() }));
+            }
+        }
     }
     // An answer without a reply is an empty one.
     output.begin()?;
@@ -147,6 +179,9 @@ fn request(args: &CallArgs) -> Result<Vec<u8>, Failure> {
             .map_err(|error| Failure::system(format_args!("read {}", file.display()), &error));
     }
     let mut request = Vec::new();
+    if args.parts {
+        return Ok(request);
+    }
     stdin()
         .read_to_end(&mut request)
         .map_err(|error| Failure::system("read standard input", &error))?;

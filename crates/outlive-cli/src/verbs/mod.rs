@@ -28,6 +28,7 @@ pub mod man;
 pub mod measuring;
 pub mod node;
 pub mod notifier;
+mod parts;
 pub mod pools;
 pub mod publish;
 pub mod recv;

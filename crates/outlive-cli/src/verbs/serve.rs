@@ -19,21 +19,26 @@ use std::thread;
 use clap::Args;
 use outlive::describe::Description;
 use outlive::rpc::{Request, Server, Service};
-use outlive::{Error, SendError};
+use outlive::{Domain, Error, SendError};
 
 use crate::cli::Common;
 use crate::described;
 use crate::exit::{Code, Failure};
+use crate::framing::{Framing, FramingArgs};
 use crate::output::talk;
 use crate::signals::{SLICE, Signals};
 use crate::verbs::attributes::AttributeArgs;
-use crate::verbs::role;
+use crate::verbs::{parts, role};
 
 /// Answer the requests of a service, running a command for each
 ///
 /// The command reads the request from standard input and writes the reply to standard output, each
 /// as JSON where the service has a description of its type; with --raw they are the bytes. It finds the pid of the client in OUTLIVE_CLIENT_PID. When it fails, the client is told the exit
 /// status in place of a reply.
+///
+/// With --parts the command gets a request of several parts while they come: it reads the request, unless
+/// that is empty, and each part as a line, and each line that it writes is sent as a reply at once. When no
+/// client waits any more, its standard input ends, and what it writes is not read.
 ///
 /// serve goes on until it is interrupted (exit code 0). It takes no further request then, and ends
 /// when the commands that run have answered; a second signal ends it at once. Each command has a
@@ -51,7 +56,8 @@ use crate::verbs::role;
 #[command(after_long_help = "Examples:\n  \
     outlive service serve upper tr a-z A-Z\n  \
     outlive service serve --jobs 4 resize convert - -resize 50% -\n  \
-    outlive service serve --standby upper tr a-z A-Z")]
+    outlive service serve --standby upper tr a-z A-Z\n  \
+    outlive service serve --parts follow grep --line-buffered error")]
 pub struct ServeArgs {
     /// The service's name; a service that is not there is made
     name: String,
@@ -71,6 +77,11 @@ pub struct ServeArgs {
     /// While there are as many servers as may be, wait until one leaves or dies, and then take over
     #[arg(long)]
     standby: bool,
+    /// Give the command each part of a request as a line, and send each line that it writes as a reply
+    #[arg(long)]
+    parts: bool,
+    #[command(flatten)]
+    framing: FramingArgs,
     /// The command that answers, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
@@ -80,6 +91,7 @@ pub struct ServeArgs {
 
 /// Runs the verb.
 pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
+    parts::refuse_framing(args.parts, args.framing)?;
     let mut signals = Signals::that_end()?;
     let domain = args.attributes.on(common.domain.open()?);
     // An existing service takes bytes, whatever types its Rust programs give them.
@@ -108,6 +120,7 @@ pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
         jobs: args.jobs.into(),
         command: Arc::new(args.command.clone()),
         description: description.map(Arc::new),
+        parts: args.parts.then(|| (domain.clone(), args.framing.framing())),
         signals,
         told_to_end: 0,
         running: 0,
@@ -129,6 +142,8 @@ struct Serving {
     command: Arc<Vec<OsString>>,
     /// Of requests and replies, which the command has as JSON.
     description: Option<Arc<Description>>,
+    /// Of requests of several parts: how the command tells them apart.
+    parts: Option<(Domain, Framing)>,
     signals: Signals,
     /// By so many signals.
     told_to_end: u32,
@@ -211,10 +226,18 @@ impl Serving {
             }
         };
         let (words, done) = (Arc::clone(&self.command), self.done.clone());
-        let description = self.description.clone();
+        let (description, parts) = (self.description.clone(), self.parts.clone());
         thread::Builder::new()
             .spawn(move || {
-                let _ = done.send(answer(&words[0], child, request, description.as_deref()));
+                let description = description.as_deref();
+                let answered = match parts {
+                    None => answer(&words[0], child, request, description),
+                    Some((domain, framing)) => {
+                        let program = words[0].display().to_string();
+                        parts::answer(&program, child, request, &domain, framing, description)
+                    }
+                };
+                let _ = done.send(answered);
             })
             .map_err(|error| Failure::system("start a thread", &error))?;
         self.running += 1;

@@ -1,8 +1,10 @@
 //! `call` and `serve`: requests and answers from a shell, and what is told when a process dies.
 
+use std::io::BufReader;
 use std::os::unix::process::CommandExt;
+use std::process::Stdio;
 
-use crate::stage::{Running, Stage, until};
+use crate::stage::{Running, Stage, line, until};
 
 fn serving(stage: &Stage, name: &str) -> bool {
     stage.entry(name).is_some_and(|entry| entry["receiver"]["alive"] == true)
@@ -276,4 +278,63 @@ fn clients_that_do_nothing_are_told_and_those_that_come_and_go() {
     watch.signal(2);
     watch.end().expect(0);
     stage.run(&["service", "clients", "none"]).expect(6);
+}
+
+#[test]
+fn parts_are_lines_and_so_are_replies() {
+    let stage = Stage::new();
+    let server = stage.start(&["serve", "--parts", "-n", "4", "upper", "tr", "a-z", "A-Z"]);
+    until("it serves", || serving(&stage, "upper"));
+    let answer = stage.feed(&["call", "--parts", "upper", "first"], b"a\nb\n\nlast").expect(0);
+    assert_eq!(answer.text(), "FIRST\nA\nB\n\nLAST\n");
+    // More than the ring, the pipes and the service hold at once; without a request of its own.
+    let many: Vec<u8> = (0..20_000).flat_map(|n| format!("line {n:060}\n").into_bytes()).collect();
+    let answer = stage.feed(&["call", "--parts", "--raw", "upper"], &many).expect(0);
+    assert_eq!(answer.out, many.to_ascii_uppercase());
+    let answer = stage.feed(&["call", "--parts", "--json", "upper"], b"x\n").expect(0);
+    assert_eq!(answer.json()["text"], "X");
+    assert!(stage.feed(&["call", "--parts", "upper"], b"").expect(0).out.is_empty());
+    server.end().expect(0);
+    stage.run(&["call", "-0", "upper", "x"]).expect(2).says("add --parts");
+    // Framings, and a command that does not want its input.
+    let server = stage.start(&["serve", "--parts", "-0", "-n", "1", "echo", "cat"]);
+    until("it serves", || serving(&stage, "echo"));
+    let answer = stage.feed(&["call", "--parts", "-0", "echo"], b"a\nb\0c\0").expect(0);
+    assert_eq!(answer.out, b"a\nb\0c\0");
+    server.end().expect(0);
+    let server = stage.start(&["serve", "--parts", "-n", "2", "one", "echo", "hi"]);
+    until("it serves", || serving(&stage, "one"));
+    assert_eq!(stage.feed(&["call", "--parts", "one"], &many).expect(0).text(), "hi\n");
+    server.kill();
+    server.end();
+    let server =
+        stage.start(&["serve", "--parts", "-n", "1", "fails", "sh", "-c", "echo hi; exit 3"]);
+    until("it serves", || serving(&stage, "fails"));
+    let told = stage.feed(&["call", "--parts", "fails"], b"x\n").expect(1);
+    assert_eq!(told.says("sh: exit status: 3").text(), "hi\n");
+    server.end().expect(0).says("no last reply");
+}
+
+/// The first reply is there before the second part.
+#[test]
+fn a_reply_comes_before_the_next_part() {
+    let stage = Stage::new();
+    let server = stage.start(&["serve", "--parts", "echo", "cat"]);
+    until("it serves", || serving(&stage, "echo"));
+    let mut command = stage.command(["call", "--parts", "echo"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut call = Running::with_own_streams(command);
+    let mut out = BufReader::new(call.child.stdout.take().expect("piped"));
+    for part in ["one", "two"] {
+        call.write(format!("{part}\n").as_bytes());
+        assert_eq!(line(&mut out).trim_end(), part);
+    }
+    call.end().expect(0);
+    // A client that is killed ends its command's input; the server goes on.
+    let call = stage.start(&["call", "--parts", "--wait-for-server", "echo"]);
+    call.kill();
+    call.end();
+    assert_eq!(stage.feed(&["call", "--parts", "echo"], b"x\n").expect(0).text(), "x\n");
+    server.kill();
+    server.end();
 }

@@ -1,0 +1,249 @@
+//! Requests of several parts from a shell: `call --parts` sends each record of its input as a part, and
+//! prints replies as they come; `serve --parts` gives a command the parts as they come, and sends each
+//! record that it writes as a reply.
+//!
+//! Both go on at once, in one thread: it polls the input and, by a wait set's descriptor, the call. Where
+//! one side takes nothing, it looks at the other ten times a second.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::Child;
+use std::task::Poll;
+use std::time::Duration;
+
+use outlive::describe::Description;
+use outlive::rpc::{Call, CallError, Client, Reply, Request};
+use outlive::wait::WaitSet;
+use outlive::{Deadline, Domain, RecvError, SendError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::described;
+use crate::exit::{Code, Failure};
+use crate::framing::{Framing, FramingArgs, Splitter, framed};
+use crate::output::talk;
+use crate::signals::SLICE;
+
+/// What ends a call: a failure of the program's, or an error of the call's.
+pub enum Ended {
+    Failure(Failure),
+    Call(CallError),
+}
+
+impl<E: Into<Failure>> From<E> for Ended {
+    fn from(error: E) -> Ended {
+        Ended::Failure(error.into())
+    }
+}
+
+/// Refuses a framing where there are no parts to tell apart.
+pub fn refuse_framing(has_parts: bool, framing: FramingArgs) -> Result<(), Failure> {
+    match has_parts || framing.framing() == Framing::Lines {
+        true => Ok(()),
+        false => Err(Failure::new(
+            Code::Usage,
+            "--null and --length-prefixed tell parts apart: add --parts",
+        )),
+    }
+}
+
+/// Sends a request, each record of standard input as a part of it, and gives `take` the replies that come
+/// meanwhile; returns the call. `made` makes the part of a record.
+pub fn send<'c>(
+    client: &'c Client,
+    domain: &Domain,
+    request: &[u8],
+    framing: Framing,
+    deadline: Deadline,
+    made: impl Fn(&[u8]) -> Result<Vec<u8>, Failure>,
+    mut take: impl FnMut(Reply) -> Result<(), Failure>,
+) -> Result<Call<'c>, Ended> {
+    let mut stream = client.stream_until(request, deadline).map_err(Ended::Call)?;
+    let mut set = WaitSet::new(domain);
+    set.add(&stream)?;
+    let stdin = std::io::stdin();
+    let (mut input, mut splitter) = (stdin.lock(), Splitter::new(framing));
+    let (mut places, mut records, mut is_at_end) = (Vec::new(), VecDeque::<Vec<u8>>::new(), false);
+    loop {
+        // Replies that come before the last part. The call has what is left.
+        while let Poll::Ready(found) = stream.try_next_reply().map_err(Ended::Call)? {
+            match found {
+                Some(reply) => take(reply)?,
+                None => return stream.finish().map_err(Ended::Call),
+            }
+        }
+        if deadline.has_passed() {
+            return Err(Ended::Call(CallError::TimedOut { begun: stream.call().is_begun() }));
+        }
+        if let Some(record) = records.front() {
+            // A little later than the deadline: it is looked at above.
+            match stream.send_timeout(record, SLICE) {
+                Ok(()) => drop(records.pop_front()),
+                Err(CallError::TimedOut { .. }) => {}
+                Err(CallError::Answered) => return stream.finish().map_err(Ended::Call),
+                Err(error) => return Err(Ended::Call(error)),
+            }
+            continue;
+        }
+        if is_at_end {
+            return stream.finish().map_err(Ended::Call);
+        }
+        if set.try_wait()?.count() > 0 {
+            continue;
+        }
+        let fd = set.as_fd()?;
+        let mut polled =
+            [PollFd::new(&stdin, PollFlags::IN), PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        wait(&mut polled, if deadline == Deadline::NEVER { None } else { Some(SLICE) })?;
+        if polled[0].revents().is_empty() {
+            continue;
+        }
+        is_at_end = splitter.fill(&mut input)? == 0;
+        splitter.complete(&mut places)?;
+        if is_at_end {
+            places.extend(splitter.rest()?);
+        }
+        for place in &places {
+            records.push_back(made(&splitter.bytes()[place.clone()])?);
+        }
+    }
+}
+
+/// Gives a command a request's parts as they come, and sends each record that it writes as a reply.
+pub fn answer(
+    program: &str,
+    mut child: Child,
+    request: Request,
+    domain: &Domain,
+    framing: Framing,
+    description: Option<&Description>,
+) -> Result<(), Failure> {
+    let request_is = description.map(Description::request);
+    let given = |bytes: &[u8]| {
+        let line = request_is.as_ref().and_then(|one| described::line(one, bytes));
+        framed(framing, line.as_deref().map_or(bytes, str::as_bytes))
+    };
+    let reply_is = description.and_then(Description::reply).filter(|one| described::is_json(one));
+    // Without a request there is nothing before the parts.
+    let mut pending = if request.is_empty() { Vec::new() } else { given(&request) };
+    let (mut input, output) = (child.stdin.take(), child.stdout.take());
+    let Some(mut output) = output else { return Ok(()) };
+    if let Some(input) = &input {
+        // Its other end is the command's, and no other process has this one.
+        rustix::io::ioctl_fionbio(input, true)
+            .map_err(|errno| Failure::system("prepare a pipe", &errno.into()))?;
+    }
+    let mut stream = request.stream();
+    let mut set = WaitSet::new(domain);
+    set.add(&stream.parts())?;
+    let (mut splitter, mut places, mut is_at_end) = (Splitter::new(framing), Vec::new(), false);
+    let sent = 'both: loop {
+        while let Some(pipe) = input.as_mut().filter(|_| !pending.is_empty()) {
+            match pipe.write(&pending) {
+                Ok(count) => drop(pending.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // It does not want its input: what is not taken, the client is told of by the last reply.
+                Err(_) => input = None,
+            }
+        }
+        let wants_more = input.is_some() && pending.is_empty();
+        if wants_more {
+            match stream.try_next_part() {
+                Ok(Poll::Ready(Some(part))) => {
+                    pending = given(&part);
+                    continue;
+                }
+                Ok(Poll::Ready(None)) => {
+                    input = None;
+                    continue;
+                }
+                Ok(Poll::Pending) => {}
+                Err(RecvError::Cancelled) => break 'both Err(SendError::Cancelled),
+                Err(error) => break 'both Err(of_receiving(error)),
+            }
+            if set.try_wait()?.count() > 0 {
+                continue;
+            }
+        }
+        let mut polled = vec![PollFd::new(&output, PollFlags::IN)];
+        let other: Option<BorrowedFd<'_>> = match &input {
+            Some(_) if wants_more => Some(set.as_fd()?),
+            Some(pipe) => Some(pipe.as_fd()),
+            None => None,
+        };
+        let of_other = if wants_more { PollFlags::IN } else { PollFlags::OUT };
+        polled.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, of_other)));
+        wait(&mut polled, None)?;
+        if polled[0].revents().is_empty() {
+            continue;
+        }
+        is_at_end = splitter.fill(&mut output)? == 0;
+        splitter.complete(&mut places)?;
+        if is_at_end {
+            places.extend(splitter.rest()?);
+        }
+        for place in &places {
+            let record = &splitter.bytes()[place.clone()];
+            let reply = match reply_is.as_ref().map(|one| described::parsed(one, record)) {
+                None => record.to_vec(),
+                Some(Ok(reply)) => reply,
+                Some(Err(why)) => {
+                    talk(format_args!("{program}: {why}"));
+                    break 'both stream.fail(&format!("{program}: {why}"));
+                }
+            };
+            if let Err(error) = stream.send(&reply) {
+                break 'both Err(error);
+            }
+        }
+        if is_at_end {
+            break ended(program, &mut child).and_then(|status| match status {
+                None => Ok(stream.finish()),
+                Some(why) => {
+                    talk(format_args!("{why}: no last reply"));
+                    Ok(stream.fail(&why))
+                }
+            })?;
+        }
+    };
+    // The command's ends of the pipes: one that goes on learns that no process reads or writes there.
+    drop((input, output));
+    if !is_at_end {
+        ended(program, &mut child)?;
+    }
+    match sent {
+        Ok(()) => Ok(()),
+        Err(error @ (SendError::Damaged(_) | SendError::System(_))) => {
+            Err(Failure::new(Code::System, error.to_string()))
+        }
+        // The client has gone, or there is no room: the next one may do better.
+        Err(error) => {
+            talk(error);
+            Ok(())
+        }
+    }
+}
+
+/// Waits for the command, and returns why it failed, if it did.
+fn ended(program: &str, child: &mut Child) -> Result<Option<String>, Failure> {
+    let status = child.wait();
+    let status = status.map_err(|error| Failure::system(format_args!("run {program}"), &error))?;
+    Ok((!status.success()).then(|| format!("{program}: {status}")))
+}
+
+fn of_receiving(error: RecvError) -> SendError {
+    match error {
+        RecvError::Damaged(error) => SendError::Damaged(error),
+        RecvError::System(error) => SendError::System(error),
+        other => SendError::Encoding(other.to_string()),
+    }
+}
+
+fn wait(polled: &mut [PollFd<'_>], span: Option<Duration>) -> Result<(), Failure> {
+    let span = span.map(|span| Timespec { tv_sec: 0, tv_nsec: span.subsec_nanos().into() });
+    match poll(polled, span.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(errno) => Err(Failure::system("wait for input", &errno.into())),
+    }
+}
