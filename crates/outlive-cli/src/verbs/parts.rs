@@ -24,6 +24,9 @@ use crate::framing::{Framing, FramingArgs, Splitter, framed};
 use crate::output::talk;
 use crate::signals::SLICE;
 
+/// How long a send waits for room at first before the replies are looked at; then longer, up to [`SLICE`].
+const BRIEF: Duration = Duration::from_millis(1);
+
 /// What ends a call: a failure of the program's, or an error of the call's.
 pub enum Ended {
     Failure(Failure),
@@ -64,11 +67,15 @@ pub fn send<'c>(
     let stdin = std::io::stdin();
     let (mut input, mut splitter) = (stdin.lock(), Splitter::new(framing));
     let (mut places, mut records, mut is_at_end) = (Vec::new(), VecDeque::<Vec<u8>>::new(), false);
+    let mut span = BRIEF;
     loop {
         // Replies that come before the last part. The call has what is left.
         while let Poll::Ready(found) = stream.try_next_reply().map_err(Ended::Call)? {
             match found {
-                Some(reply) => take(reply)?,
+                Some(reply) => {
+                    take(reply)?;
+                    span = BRIEF;
+                }
                 None => return stream.finish().map_err(Ended::Call),
             }
         }
@@ -77,9 +84,13 @@ pub fn send<'c>(
         }
         if let Some(record) = records.front() {
             // A little later than the deadline: it is looked at above.
-            match stream.send_timeout(record, SLICE) {
-                Ok(()) => drop(records.pop_front()),
-                Err(CallError::TimedOut { .. }) => {}
+            match stream.send_timeout(record, span) {
+                Ok(()) => {
+                    records.pop_front();
+                    span = BRIEF;
+                }
+                // The server may wait for room for its replies, which are taken above.
+                Err(CallError::TimedOut { .. }) => span = SLICE.min(span * 2),
                 Err(CallError::Answered) => return stream.finish().map_err(Ended::Call),
                 Err(error) => return Err(Ended::Call(error)),
             }
