@@ -96,7 +96,7 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
     let service = open(args, common, until)?;
     let description = service.description()?.filter(|_| !args.raw);
     let request_is = description.as_ref().map(Description::request);
-    let request_is = request_is.filter(|one| described::is_json(one));
+    let request_is = request_is.filter(described::is_json);
     let made = |bytes: &[u8]| match &request_is {
         Some(one) => described::message(one, bytes),
         None => Ok(bytes.to_vec()),

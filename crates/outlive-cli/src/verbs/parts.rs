@@ -209,13 +209,13 @@ pub fn answer(
             }
         }
         if is_at_end {
-            break ended(program, &mut child).and_then(|status| match status {
-                None => Ok(stream.finish()),
+            break match ended(program, &mut child)? {
+                None => stream.finish(),
                 Some(why) => {
                     talk(format_args!("{why}: no last reply"));
-                    Ok(stream.fail(&why))
+                    stream.fail(&why)
                 }
-            })?;
+            };
         }
     };
     // The command's ends of the pipes: one that goes on learns that no process reads or writes there.

@@ -78,18 +78,21 @@ pub fn life(log: &[Told], one: u32) -> Result<Life, Failure> {
                 return Err(wrong("a message behind its publisher's death"));
             }
             Told::NotLively(of) if of == one => {
-                if life.died || !std::mem::replace(&mut life.is_lively, false) {
+                let was_lively = std::mem::replace(&mut life.is_lively, false);
+                if life.died || !was_lively {
                     return Err(wrong("not lively, and not for the first time"));
                 }
                 life.lapses += 1;
             }
             Told::Lively(of) if of == one => {
-                if life.died || std::mem::replace(&mut life.is_lively, true) {
+                let was_lively = std::mem::replace(&mut life.is_lively, true);
+                if life.died || was_lively {
                     return Err(wrong("lively, and was so before"));
                 }
             }
             Told::Died(of) if of == one => {
-                if std::mem::replace(&mut life.died, true) {
+                let was_dead = std::mem::replace(&mut life.died, true);
+                if was_dead {
                     return Err(wrong("died twice"));
                 }
             }

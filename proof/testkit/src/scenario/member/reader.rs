@@ -94,7 +94,7 @@ fn read_in_set(domain: &Domain, mut subscriber: Subscriber, log: &Log) -> Result
     set.add(&subscriber).map_err(|error| error.to_string())?;
     loop {
         match subscriber.try_recv() {
-            Ok(None) => drop(set.wait().map_err(|error| error.to_string())?),
+            Ok(None) => _ = set.wait().map_err(|error| error.to_string())?,
             Ok(Some(sample)) if is_last(&sample) => return Ok(()),
             Ok(Some(sample)) => note(log, show(&sample)?),
             Err(told) => note(log, show_told(told)?),

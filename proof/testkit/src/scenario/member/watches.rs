@@ -106,7 +106,7 @@ fn follow_in_set(
         match watch.try_next().map_err(|error| error.to_string())? {
             Some(_) if over.load(Ordering::SeqCst) => return Ok(()),
             Some(word) => note(log, word),
-            None => drop(set.wait().map_err(|error| error.to_string())?),
+            None => _ = set.wait().map_err(|error| error.to_string())?,
         }
     }
 }

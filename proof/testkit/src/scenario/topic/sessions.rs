@@ -77,9 +77,9 @@ impl Sessions {
             }
         }
         let is_right = |told: &Told| matches!(told, Told::Message { lives: true, .. });
-        let messages = history.iter().filter(|told| told.stamp().is_some());
+        let mut messages = history.iter().filter(|told| told.stamp().is_some());
         // The newest is the last one by order.
-        if !messages.clone().all(is_right) || messages.last() != newest.first() {
+        if !messages.clone().all(is_right) || messages.next_back() != newest.first() {
             return Err(wrong());
         }
         Ok(())
