@@ -4806,6 +4806,7 @@ int outlive_wait_set_add_request(struct outlive_wait_set_t *set,
  */
 int outlive_wait_set_add_stream(struct outlive_wait_set_t *set, const struct outlive_stream_t *stream, uint64_t *key);
 
+/**
  * Adds the parts of a request that the server has: OUTLIVE_READABLE when
  * `outlive_request_next_part` has a part, or says that there are no more; OUTLIVE_ENDED when no client
  * waits for a reply any more. Once it is answered, it is not ready again.
