@@ -140,17 +140,19 @@ fn joined(all: BTreeSet<String>, otherwise: &str) -> String {
 const INNER: &str = "as the error inside";
 
 fn in_c(source: &str, error: &str) -> String {
-    let told = arms(source, error).into_iter().map(|arm| {
+    let told = arms(source, error).into_iter().filter_map(|arm| {
         let code = arm.trim_start();
         if code.starts_with("error.") {
-            return INNER.to_owned();
+            return Some(INNER.to_owned());
         }
         if code.starts_with("if ") {
-            return "the system's errno".to_owned();
+            return Some("the system's errno".to_owned());
         }
         let code = code.trim_start_matches("libc::");
         let end = code.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(code.len());
-        format!("`{}`", &code[..end])
+        // Else it is no code: an arm of what tells more about the error.
+        (code.starts_with(|c: char| c.is_ascii_uppercase()) && !code.starts_with("Some"))
+            .then(|| format!("`{}`", &code[..end]))
     });
     joined(told.collect(), "`EINVAL`")
 }

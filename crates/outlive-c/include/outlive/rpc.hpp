@@ -238,7 +238,6 @@ public:
         return detail::done(outlive_stream_send_loan(handle_.get(), reply.handle_.release()));
     }
     expected<void> finish() && { return detail::done(outlive_stream_finish(handle_.release())); }
-    const outlive_stream_t *raw() const noexcept { return handle_.get(); }
     /** Returns the next part of the request, as `Request::next_part`. */
     expected<Part> next_part(Deadline deadline = never) {
         outlive_part_t *handle = nullptr;

@@ -19,6 +19,8 @@ fn call(verb: &[&'static str]) -> Vec<&'static str> {
     let more: &[&str] = match *verb {
         ["top"] => &["--once"],
         ["service", "serve"] => &["svc", "cat"],
+        ["service", "clients", _] => &["svc"],
+        ["domain", "watch"] => &[],
         [noun, _] => match noun {
             "topic" => &["t"],
             "queue" => &["q"],
