@@ -283,6 +283,8 @@ def test_closing_ends_a_wait(folder, kind):
     thing = things[kind]
     if kind == "Queue":
         thing.recv()
+    if kind == "Server":
+        thing.next().fail("of PartLoan")
     wait = {"Subscriber": lambda: thing.recv(), "Server": lambda: thing.next(), "WaitSet": lambda: thing.wait(), "Queue": lambda: thing.recv()}[kind]
     told = []
 
