@@ -9,6 +9,7 @@ use crate::claim::{Role, Standing};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::{Resident, Segment};
+use crate::sys::barrier;
 use crate::sys::resident::Residency;
 use crate::wake::{EventCount, RungEventCount, SpinWait};
 use crate::{Deadline, Error, SendError, WaitStrategy};
@@ -181,14 +182,15 @@ impl Queue {
     #[inline]
     pub(crate) fn keep_owned(&self, object: &ObjectRef, process: TokenId) -> Result<(), Error> {
         let inner = &*self.inner;
-        // A process that waits for memory gets this. One that begins to wait meanwhile looks at the
-        // tags, and frees it itself.
-        let is_wanted = inner.ring.head().room.look().0;
         let note = || inner.swap_tag(object, Tag::Owned(process), Tag::Cached(process));
-        if !is_wanted && inner.spare.keep(*object, process, note) {
-            return Ok(());
+        if !inner.spare.keep(*object, process, note) {
+            return self.free_owned(object, process);
         }
-        self.free_owned(object, process)
+        // The tag before the look: a process that this does not see waiting looks at the tags later,
+        // and frees the object itself. One that looked earlier sleeps by now, and gets it from here.
+        // Killed or stopped before the look: it finds the object when it looks again for memory.
+        barrier::light();
+        if inner.ring.head().room.look().0 { inner.free_spare(process) } else { Ok(()) }
     }
 
     /// Returns the object that has been kept, which is that process's again, if so many bytes suit it.
@@ -244,13 +246,22 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Frees the object that this process keeps.
+    #[cold]
+    fn free_spare(&self, process: TokenId) -> Result<(), Error> {
+        let Some(object) = self.spare.give_up(process) else { return Ok(()) };
+        // Else a process that was short of memory has freed it; or its tag is damaged.
+        match self.swap_tag(&object, Tag::Cached(process), Tag::Owned(process)) {
+            true => self.free_owned(&object, process),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         let Some(process) = self.registry.process_token_if_any() else { return };
-        let Some(object) = self.spare.give_up(process) else { return };
-        // Else a process that was short of memory has freed it; or its tag is damaged.
-        if self.swap_tag(&object, Tag::Cached(process), Tag::Owned(process)) {
-            let _ = self.free_owned(&object, process);
-        }
+        let _ = self.free_spare(process);
     }
 }

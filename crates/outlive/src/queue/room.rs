@@ -255,8 +255,10 @@ pub(super) fn wait_for_room<C: Counterpart>(
                     return Ok(());
                 }
             }
-            Asleep::TimedOut => out_of_time = deadline.has_passed(),
+            Asleep::TimedOut => {}
         }
+        // Also where it did not sleep: damaged words may demand another look for ever.
+        out_of_time = deadline.has_passed();
     }
 }
 
@@ -265,6 +267,42 @@ mod tests {
     use super::*;
     use crate::pool::Tag;
     use crate::queue::Queue;
+
+    /// Looks again without a sleep, as long as it may: damaged words can demand that.
+    struct Restless {
+        until: Instant,
+    }
+
+    impl Counterpart for Restless {
+        type Error = SendError;
+
+        fn judge(&mut self) -> Result<bool, SendError> {
+            match Instant::now() < self.until {
+                true => Ok(false),
+                false => Err(SendError::NoReceiver),
+            }
+        }
+
+        fn sleep(&mut self, _: &WakeRelay, _: Watch<'_>, _: Deadline) -> Result<Asleep, SendError> {
+            Ok(Asleep::LookAgain)
+        }
+    }
+
+    #[test]
+    fn a_wait_that_never_sleeps_ends_at_its_deadline() {
+        let folder = std::env::temp_dir().join(format!("outlive-restless-{}", std::process::id()));
+        let domain = crate::Domain::open_or_create_at(&folder).expect("opens");
+        let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
+        let sender = queue.sender().expect("a sender");
+        let me = domain.me().expect("a token");
+        let mut restless = Restless { until: Instant::now() + Duration::from_secs(20) };
+        let deadline = Some(Deadline::after(Duration::from_millis(20)));
+        let none = |_| Ok(Space::None);
+        let inner = &sender.raw.inner;
+        let waited = wait_for_room(inner, me, deadline, &|| false, &mut restless, &none);
+        assert_eq!(waited, Err(SendError::TimedOut { slowest: None }));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
 
     /// A waiting sender scans all tags once, and later only when another thread holds memory. So
     /// what a dead receiver left is found by the next sender that begins to wait, not at each

@@ -465,7 +465,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         // Since it was lent the server may have replied, and, of bindings' loans, other parts have gone.
         self.make_room(None)?;
         let call = &self.call;
-        object.check_of(&call.client.service)?;
+        object.check_of(&call.client.service, call.client.process)?;
         call.client.me_of_owner()?;
         call.client.inside(call.slot.slot).and_then(|_turn| {
             call.slot.write_part(self.sent, object.object(), object.len());
@@ -506,7 +506,12 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
             // server is dead.
             match seen.owner() {
                 Some(owner) if me.is_alive(owner) => Next::Watch(owner),
-                _ => return Err(CallError::ServerDied { begun: true }),
+                _ => {
+                    // It may have replied in full since the caller looked for that, and ended: the
+                    // END comes before the end of its thread.
+                    self.has_room()?;
+                    return Err(CallError::ServerDied { begun: true });
+                }
             }
         } else {
             self.call.judge(me, seen)?
@@ -602,5 +607,33 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Counterpart for Sending<'_, '_, Q
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> std::fmt::Debug for RequestStream<'_, Q, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RequestStream").field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::Domain;
+    use crate::rpc::{CallError, Service};
+
+    #[test]
+    fn a_thread_that_has_replied_in_full_and_ended_is_no_dead_server() {
+        let folder = std::env::temp_dir().join(format!("outlive-in-full-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+        let (mut server, client) =
+            (service.server().expect("none yet"), service.client().expect("room"));
+        let mut stream = client.stream(b"asked").expect("sent");
+        assert!(stream.has_room().expect("no reply yet"));
+        let replying = || {
+            let mut replies = server.next().expect("served").stream();
+            replies.send(b"a reply").expect("room");
+            replies.finish().expect("it waits");
+        };
+        std::thread::scope(|scope| scope.spawn(replying).join()).expect("joined");
+        // A client that was stopped behind its look for room.
+        let me = domain.me().expect("a token");
+        assert!(matches!(stream.check(me), Err(CallError::Answered)));
+        assert_eq!(stream.next_reply().expect("it came").as_deref(), Some(&b"a reply"[..]));
+        let _ = std::fs::remove_dir_all(&folder);
     }
 }

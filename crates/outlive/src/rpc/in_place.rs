@@ -74,11 +74,15 @@ impl InPlace {
         drop(unsafe { core::ptr::read(&raw const this.service) });
     }
 
-    /// Checks that it is of that service: another one's object is nothing to its slots.
-    pub(super) fn check_of(&self, service: &ServiceFile) -> Result<(), Error> {
-        match core::ptr::eq(self.service.segment(), service.segment()) {
+    /// Checks that it is of that service and that process: another service's object is nothing to its
+    /// slots, and to a parent's object, which a forked child inherits, the parent still writes.
+    pub(super) fn check_of(&self, service: &ServiceFile, process: TokenId) -> Result<(), Error> {
+        if !core::ptr::eq(self.service.segment(), service.segment()) {
+            return Err(service.segment().damaged("a loan of another service"));
+        }
+        match self.process == process {
             true => Ok(()),
-            false => Err(service.segment().damaged("a loan of another service")),
+            false => Err(service.segment().damaged("a loan of another process")),
         }
     }
 

@@ -411,12 +411,18 @@ impl ServiceFile {
     /// Wakes the clients and the processes that wait for a change of the servers, after it.
     #[cold]
     fn tell_serving(&self) {
-        // Release pairs with the look of a process that waits for a server. A death before: it
-        // sleeps on, and no server has come.
+        // A death before: a process that waits for a server sleeps on, and no server has come.
+        self.raise_serving();
+        self.wake_clients();
+    }
+
+    /// Wakes the processes that sleep on `serving`, or are about to.
+    #[cold]
+    pub(super) fn raise_serving(&self) {
+        // Release pairs with the look of a process that waits for a server.
         let serving = &self.head().serving;
         serving.fetch_add(1, Ordering::AcqRel);
         futex::wake_all(serving);
-        self.wake_clients();
     }
 
     /// Wakes every client that waits for a reply: it looks again whether a server lives.

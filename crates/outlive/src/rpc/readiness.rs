@@ -106,12 +106,20 @@ impl Waited for CallReadiness {
     }
 
     fn owners(&self, into: &mut Vec<TokenId>) {
-        let Some(seen) = self.words().map(CallWords::claim) else { return };
-        match self.is_begun(seen) {
+        let Some(words) = self.words() else { return };
+        let seen = words.claim();
+        if self.is_begun(seen) {
             // Since the look.
-            true => into.extend(seen.owner()),
-            false => into.extend(self.service.living_servers()),
+            into.extend(seen.owner());
+            return;
         }
+        let living = self.service.living_servers();
+        // All that lived at the look have died since, and changed no word: this changes one that the
+        // set sleeps on. While another lives, it may begin the call.
+        if living.is_empty() {
+            words.replies.notify_all();
+        }
+        into.extend(living);
     }
 
     fn event_count(&self) -> Option<&EventCount> {

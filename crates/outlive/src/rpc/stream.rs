@@ -118,7 +118,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
         let raw = &self.request.raw;
         let me = raw.enter()?;
         raw.check_client()?;
-        object.check_of(&raw.service)?;
+        object.check_of(&raw.service, raw.process)?;
         raw.send_in_place(me, object, self.written, After::More)?;
         self.written = self.written.wrapping_add(1);
         Ok(())

@@ -40,7 +40,8 @@ use crate::{Deadline, Payload, Plain, SendError};
 ///
 /// # If a process dies
 /// If this process dies, the service has the memory back once its last thread has ended. If the server
-/// dies, sending the part tells.
+/// dies, the next wait for room, for memory or for a reply tells; a part for which there is room is sent
+/// all the same, and the service has its memory back when the call is over.
 #[must_use = "a loan that is dropped is not sent"]
 pub struct PartLoan<'s, 'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     stream: &'s mut RequestStream<'c, Q, R>,

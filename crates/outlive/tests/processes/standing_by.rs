@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outlive::queue::Queue;
+use outlive::queue::{OnReceiverDeath, Queue};
 use outlive::rpc::Service;
 use outlive::state::State;
 use outlive::wait::{Readiness, WaitSet};
@@ -215,7 +215,9 @@ fn tasks_stand_by_for_a_place_of_several(world: &World) {
 
 fn tasks_stand_by_as_receivers_and_writers(world: &World) {
     let domain = world.domain();
-    let queue = Queue::<[u8]>::open_or_create(&domain, "q").expect("made");
+    // The message may come before the task has taken over: with `Fail` its sender is told of the death.
+    let queue = Queue::<[u8]>::options().on_receiver_death(OnReceiverDeath::Keep);
+    let queue = queue.open_or_create(&domain, "q").expect("made");
     let level = State::<u64>::open_or_create(&domain, "level").expect("made");
     let board: &'static Board = Box::leak(Box::new(Board::new()));
     let mut holder = Child::start(|| {

@@ -1,16 +1,17 @@
 //! Sweeps between two instructions of a client or a server: of a client that lets go of a call
 //! which no server has begun, of a server that takes a client's calls, and of a client whose server
-//! has died.
+//! has died. And a client that begins to wait for memory between two instructions of the server that
+//! keeps it.
 //!
 //! In the first two checks, the call before, in the same slot, was answered by a thread that has
 //! ended: the sweep takes that thread's id out of the claim, which changes the word that the
 //! client, or the server, is about to change.
 
 use std::cell::RefCell;
-
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use outlive::rpc::{Call, CallError, Request};
+use outlive::rpc::{Call, CallError, Request, Service};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
@@ -22,6 +23,7 @@ crate::checks!(
     what_is_cancelled_beside_a_sweep_is_not_begun: 120,
     requests_keep_their_order_beside_a_sweep: 120,
     a_reply_comes_before_the_death_beside_a_sweep: 120,
+    memory_that_is_kept_comes_to_a_client_that_waits_for_it: 120,
 );
 
 /// What `cancel` returned: whether the call was begun.
@@ -212,5 +214,62 @@ fn a_reply_comes_before_the_death_beside_a_sweep(world: &World) {
             return;
         }
         steps += 3;
+    }
+}
+
+/// A request that has all of the service's memory.
+const LONG: [u8; 20_000] = [1; 20_000];
+
+/// The server is the child that is moved on, while it replies to a long request and keeps its memory
+/// for a reply of its own. The check itself is the client whose next request needs that memory, and
+/// that begins to wait for it in between.
+fn memory_that_is_kept_comes_to_a_client_that_waits_for_it(world: &World) {
+    let domain = world.domain();
+    let board = Board::new();
+    let service = Service::<[u8]>::options().max_bytes(64 << 10).create_new(&domain, "s");
+    let service = service.expect("made");
+    let mut serving = Stepped::start(world, board, || {
+        let server = RefCell::new(server_of(&domain, "s"));
+        let taken: RefCell<Option<Request>> = RefCell::new(None);
+        let reply = |_| {
+            if let Some(request) = taken.take() {
+                request.reply(b"done").expect("it waits");
+            }
+        };
+        in_rounds(board, reply, |_| {
+            let request = server.borrow_mut().next_timeout(PATIENCE);
+            taken.replace(request.expect("served"));
+        });
+    });
+    serving.step(u64::MAX);
+    let client = service.client().expect("room");
+    let (mut steps, mut waits) = (0, 0);
+    loop {
+        let first = client.begin(&LONG).expect("sent");
+        serving.go_on();
+        let is_over = serving.step(steps);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let client = service.client().expect("room");
+                let begun = client.begin_timeout(&LONG, PATIENCE).expect("memory");
+                // Its memory comes back before the next round.
+                begun.cancel();
+                Instant::now()
+            });
+            // So that it is asleep.
+            std::thread::sleep(Duration::from_millis(15));
+            waits += u32::from(!waiting.is_finished());
+            serving.step(u64::MAX);
+            let free = Instant::now();
+            let took = waiting.join().expect("no panic").saturating_duration_since(free);
+            // A client that waits for memory looks again once a second by itself.
+            assert!(took < Duration::from_millis(400), "after {steps} instructions: {took:?}");
+        });
+        assert_eq!(first.wait().expect("answered").as_ref(), b"done");
+        if is_over {
+            assert!(steps > 300 && waits > 20, "{steps} instructions, {waits} waits");
+            return;
+        }
+        steps += 5;
     }
 }

@@ -73,6 +73,8 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("rpc-fail", Off, NOTIFIED),
     ("rpc-stream-fail", Off, NOTIFIED),
     ("rpc-takeover", Off, NOTIFIED),
+    // The victim stands by, and sleeps: the other one gets the role when the victim is killed.
+    ("rpc-stand-by-in-set", Off, NOTICE),
     ("state-set", Off, NOTIFIED),
     ("state-grow", Off, NOTIFIED),
     ("state-leave", Off, NOTIFIED),
