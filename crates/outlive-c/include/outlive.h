@@ -1804,7 +1804,7 @@ const char *outlive_last_error(void);
 
 /**
  * Returns the process that the message of `outlive_last_error` names: the slowest reliable subscriber,
- * where publishing gave ETIMEDOUT or EAGAIN; the publisher that OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
+ * where publishing on a host topic gave ETIMEDOUT or EAGAIN; the publisher that OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
  * EOWNERDEAD of a receive tells of. 0: none of these.
  */
 uint32_t outlive_last_error_pid(void);
@@ -3593,8 +3593,7 @@ uint32_t outlive_config_wait(const struct outlive_config_t *config);
 /**
  * Sets in `options` what the profile of the topic of that name says of topics, and leaves the rest
  * as it is; all of it, if no profile holds for that name. Begin `options` with
- * OUTLIVE_TOPIC_OPTIONS_INIT; what is set after this call wins. `stamps = true` holds for a new topic;
- * a topic that is there is taken with or without.
+ * OUTLIVE_TOPIC_OPTIONS_INIT; what is set after this call wins.
  *
  * Errors: EINVAL.
  */
@@ -4505,7 +4504,8 @@ void *outlive_stream_loan_data(struct outlive_stream_loan_t *loan);
  *
  * Owner: the loan is consumed, also by a call that fails.
  *
- * Errors: as `outlive_stream_send`.
+ * Errors: as `outlive_stream_send`; EAGAIN when other replies have taken the place since it was lent: of
+ * several loans open at once, no more go than there are places.
  *
  * If the process dies: after a return of 0 the client has the reply, even if this process dies.
  */

@@ -335,7 +335,7 @@ pub extern "C" fn outlive_last_error() -> *const c_char {
 }
 
 /// Returns the process that the message of `outlive_last_error` names: the slowest reliable subscriber,
-/// where publishing gave ETIMEDOUT or EAGAIN; the publisher that OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
+/// where publishing on a host topic gave ETIMEDOUT or EAGAIN; the publisher that OUTLIVE_NOT_LIVELY, OUTLIVE_LIVELY or
 /// EOWNERDEAD of a receive tells of. 0: none of these.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_last_error_pid() -> u32 {
@@ -361,6 +361,10 @@ pub extern "C" fn outlive_strerror(code: c_int) -> *const c_char {
         OUTLIVE_FAULT => c"a pool's debug mode found a fault",
         OUTLIVE_DRIVER => c"the CUDA driver refused",
         OUTLIVE_FAILED => c"the service could not do what was asked",
+        OUTLIVE_LAGGED => c"messages were missed",
+        OUTLIVE_NEW_SESSION => c"another session of the publisher",
+        OUTLIVE_NOT_LIVELY => c"a publisher has done nothing for its lease",
+        OUTLIVE_LIVELY => c"a publisher does something again",
         OUTLIVE_PANIC => c"a defect of Outlive",
         // SAFETY: strerror takes any number, and returns a text that lives until the thread's next
         // call of it.
@@ -416,7 +420,7 @@ mod tests {
 
     #[test]
     fn codes_of_our_own_have_words() {
-        for code in OUTLIVE_DAMAGED..=OUTLIVE_FAILED {
+        for code in OUTLIVE_DAMAGED..=OUTLIVE_LIVELY {
             // SAFETY: `outlive_strerror` returns constant NUL-terminated texts for these codes.
             let text = unsafe { CStr::from_ptr(outlive_strerror(code)) }.to_str().expect("UTF-8");
             assert!(!text.starts_with("Unknown"), "{code}: {text}");

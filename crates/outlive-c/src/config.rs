@@ -84,8 +84,7 @@ pub unsafe extern "C" fn outlive_config_wait(config: *const outlive_config_t) ->
 
 /// Sets in `options` what the profile of the topic of that name says of topics, and leaves the rest
 /// as it is; all of it, if no profile holds for that name. Begin `options` with
-/// OUTLIVE_TOPIC_OPTIONS_INIT; what is set after this call wins. `stamps = true` holds for a new topic;
-/// a topic that is there is taken with or without.
+/// OUTLIVE_TOPIC_OPTIONS_INIT; what is set after this call wins.
 ///
 /// Errors: EINVAL.
 #[unsafe(no_mangle)]

@@ -122,7 +122,8 @@ pub unsafe extern "C" fn outlive_stream_loan_data(loan: *mut outlive_stream_loan
 ///
 /// Owner: the loan is consumed, also by a call that fails.
 ///
-/// Errors: as `outlive_stream_send`.
+/// Errors: as `outlive_stream_send`; EAGAIN when other replies have taken the place since it was lent: of
+/// several loans open at once, no more go than there are places.
 ///
 /// If the process dies: after a return of 0 the client has the reply, even if this process dies.
 #[unsafe(no_mangle)]

@@ -25,6 +25,14 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// Reads a time that is not none.
+pub fn more_than_none(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("more than 0 is needed".to_owned()),
+        time => Ok(time),
+    }
+}
+
 /// Reads a time, or 'forever', the longest that there is.
 pub fn or_forever(text: &str) -> Result<Duration, String> {
     match text {
@@ -71,6 +79,8 @@ mod tests {
         let (never, forever) = (Ok(Duration::ZERO), Ok(Duration::MAX));
         assert_eq!((never_or_forever("never"), never_or_forever("forever")), (never, forever));
         assert_eq!(or_forever("forever"), Ok(Duration::MAX));
+        assert_eq!(more_than_none("2s"), seconds("2s"));
+        assert!(more_than_none("0ms").is_err());
         assert_eq!((or_forever("2s"), never_or_forever("0")), (seconds("2s"), seconds("0")));
         for (read, text) in [
             (seconds as fn(&str) -> Result<Duration, String>, "forever"),

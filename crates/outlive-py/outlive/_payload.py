@@ -81,11 +81,17 @@ def _annotated(annotation: _Any, known: dict[str, _Any]) -> tuple[_Any, tuple[in
             item, extents = _annotated(match[1], known)
             return (item, (0, *extents))
         if match := _TEXT.match(text):
-            return (numpy.dtype([("length", "u4"), ("bytes", "u1", (int(match[1]),))]), shape)
+            if int(match[1]) % 4:
+                raise TypeError(f"{annotation!r} has no place in C: a text has room for a multiple of 4 bytes")
+            fields = [("length", "u4"), ("bytes", "u1", (int(match[1]),))]
+            return (numpy.dtype(fields, align=True), shape)
         if match := _LIST.match(text):
             item, extents = _annotated(match[1], known)
             items = ("items", item, (int(match[2]), *extents))
-            return (numpy.dtype([("length", "u8"), items], align=True), shape)
+            dtype = numpy.dtype([("length", "u8"), items], align=True)
+            if dtype["items"].itemsize % 8:
+                raise TypeError(f"{annotation!r}: the items of a list take a multiple of 8 bytes")
+            return (dtype, shape)
         match = _ARRAY.match(text)
         if match is None:
             raise TypeError(f"{annotation!r} is no type of a field: 'f64' is, or 'Point[4]'")

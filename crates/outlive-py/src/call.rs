@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use outlive::Deadline;
 use outlive::rpc::{self, CallError};
@@ -60,9 +59,6 @@ impl Pending {
         self.call().is_none_or(|call| call.is_begun())
     }
 }
-
-/// How long a send of a part waits in the client, which other threads want, too.
-const MOMENT: Duration = Duration::from_millis(10);
 
 impl Begun {
     /// Returns the next reply; `None` after the last. `TimedOut`: none yet.
@@ -319,7 +315,7 @@ impl Call {
             let inside = begun.as_mut();
             let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
             let Pending::Parts(parts) = &mut inside.pending else { return Err(no_parts()) };
-            let slice = if until.has_passed() { passed() } else { Deadline::after(MOMENT) };
+            let slice = if until.has_passed() { passed() } else { until.moment() };
             match detached(py, || once(parts, slice)) {
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
                 other => return other.raised(py),

@@ -19,7 +19,7 @@ use crate::request::Arriving;
 use crate::rpc_loan::LONG;
 use crate::stream_loan::{self, StreamLoan};
 use crate::wait_set::Awaited;
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, detached, passed};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
 /// end of the block ends the stream; if the block raises, the client gets a ``ServiceError`` after
@@ -102,15 +102,21 @@ impl Stream {
         until: Until,
         mut once: impl FnMut(&mut rpc::Stream, Deadline) -> Result<T, SendError>,
     ) -> PyResult<T> {
-        let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
-            return Err(reply_failed(py, LATE));
-        };
-        let stream = inside.as_mut().ok_or_else(over)?;
-        let done = wait(py, until, |deadline| match once(stream, deadline) {
-            Err(SendError::TimedOut { .. }) => None,
-            other => Some(other),
-        })?;
-        done.unwrap_or(Err(LATE)).map_err(|error| reply_failed(py, error))
+        loop {
+            let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
+                return Err(reply_failed(py, LATE));
+            };
+            let stream = inside.as_mut().ok_or_else(over)?;
+            let slice = if until.has_passed() { passed() } else { until.moment() };
+            match detached(py, || once(stream, slice)) {
+                Err(SendError::TimedOut { .. }) if !until.has_passed() => {}
+                other => return other.map_err(|error| reply_failed(py, error)),
+            }
+            // Outside: other threads take the request's parts meanwhile, and a handler may end the stream.
+            drop(inside);
+            py.check_signals()?;
+            self.replies.0.let_others_in(py);
+        }
     }
 
     /// Sends a reply that was written in place, or, if it is short, is copied from there.
@@ -125,9 +131,9 @@ impl Stream {
             stream_loan::Reply::Long(reply) => Some(*reply),
         };
         let is_short = long.is_none();
-        self.with_stream(py, Until::NEVER, |stream, deadline| match long.take() {
+        self.with_stream(py, Until::NEVER, |stream, _| match long.take() {
             Some(reply) => stream.send_lent(reply).map_or(Ok(()), |(error, _)| Err(error)),
-            None if is_short => stream.send_until(bytes, deadline),
+            None if is_short => stream.try_send(bytes),
             None => Ok(()),
         })
     }

@@ -197,7 +197,9 @@ impl StreamLoan {
 
 #[pymethods]
 impl StreamLoan {
-    /// Sends the reply. Raises ``ClientDied`` or ``Cancelled`` when no client waits for it any more.
+    /// Sends the reply. Never waits. Raises ``ClientDied`` or ``Cancelled`` when no client waits for it
+    /// any more; ``Full`` when other replies have taken the place since it was lent: of several loans
+    /// open at once, no more go than there are places. The reply is lost then.
     fn send(&self, py: Python<'_>) -> PyResult<()> {
         let reply = self.lent.take(py)?.ok_or_else(over)?;
         // SAFETY: the object keeps the memory.

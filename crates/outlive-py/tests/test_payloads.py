@@ -147,6 +147,21 @@ def test_texts_and_lists_lie_in_place(folder):
     assert len(outlive.text(got["name"])) == 32 and len(outlive.items(got["ranges"])) == 6
 
 
+def test_texts_lie_where_c_puts_them():
+    @outlive.payload
+    class Sign:
+        kind: "u8"
+        name: "text[8]"
+        tail: "u8"
+        ranges: "list[u16][4]"
+
+    _, dtype = Sign.__outlive_payload__
+    assert [dtype.fields[name][1] for name in dtype.names] == [0, 4, 16, 24] and dtype.itemsize == 40
+    for wrong in ("text[5]", "list[f32][3]"):
+        with pytest.raises(TypeError, match="multiple"):
+            outlive.payload(type("Wrong", (), {"__annotations__": {"name": wrong}}))
+
+
 def test_queues_are_described_too(folder):
     queue = Queue("points", folder, payload=Point)
     assert queue.payload == "Point { x: f64, y: f64 }"

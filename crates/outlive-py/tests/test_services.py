@@ -942,6 +942,40 @@ def test_parts_and_replies_by_loan(folder, count):
         client.begin(b"plain").loan(count)
 
 
+@pytest.mark.parametrize("count", [16, 5000])
+def test_a_second_loan_of_the_last_place_is_told_that_it_is_full(folder, count):
+    server, client = ends(folder)
+    call = client.begin(b"name")
+    with server.next(timeout=5).stream() as replies:
+        for _ in range(7):
+            replies.send(b"x")
+        one, other = replies.loan(count), replies.loan(count)
+        one.send()
+        with pytest.raises(outlive.Full):
+            other.send()
+    assert len(list(call)) == 8
+
+
+def test_a_thread_takes_parts_while_another_waits_for_room(folder):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    replies = server.next(timeout=5).stream()
+    sends = threading.Thread(target=lambda: [replies.send(b"x", timeout=20) for _ in range(20)])
+    takes = threading.Thread(target=lambda: [replies.next_part(timeout=20) for _ in range(40)])
+    sends.start()
+    time.sleep(0.05)
+    takes.start()
+    # Its replies are taken after all parts: the ninth waits meanwhile.
+    for _ in range(40):
+        call.send(b"part", timeout=10)
+    call.finish()
+    takes.join(10)
+    taken = [call.next(timeout=10) for _ in range(20)]
+    sends.join(10)
+    replies.finish()
+    assert taken == [b"x"] * 20 and call.next(timeout=10) is None
+
+
 def test_two_threads_wait_for_parts(folder):
     server, client = ends(folder)
     call = client.stream(b"name")

@@ -103,7 +103,7 @@ template <class M> outlive_field_t tail_field(const char *name, size_t offset) {
 
 /** Describes a struct by its members, in the order of their places, at most 340: numbers, structs that are
  * described, texts and lists in place (inline.hpp), and arrays of these. Outside of all namespaces, once:
- * OUTLIVE_DESCRIBE(robot::Pose, "Pose", position, heading) */
+ * OUTLIVE_DESCRIBE(robot::Pose, "Pose", position, heading); */
 #define OUTLIVE_DESCRIBE(type, type_name, ...)                                                                         \
     template <> struct outlive::Description<type> {                                                                    \
         static const outlive_payload_t &get() {                                                                        \

@@ -7,7 +7,7 @@ use outlive::Domain;
 #[derive(Args, Debug)]
 pub struct AttributeArgs {
     /// Give what is made this attribute, which 'outlive info' shows; may be given several times. Fails
-    /// with exit code 7 if the thing is there and does not have it
+    /// with exit code 7 if the thing is there and does not have it; 'lock run' and 'semaphore run' with 125
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     attribute: Vec<(String, String)>,
 }

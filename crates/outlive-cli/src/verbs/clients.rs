@@ -73,7 +73,8 @@ type Here = (Service, ClientWatch);
 
 /// Runs the verb.
 pub fn run(args: &ClientsArgs, common: &Common) -> Result<(), Failure> {
-    let lease = args.lease;
+    // A lease of years is not over.
+    let lease = args.lease.min(Duration::from_secs(1 << 30));
     let open = move |domain: &Domain, name: &str| -> Result<Here, Error> {
         let service = Service::open_as_bytes(domain, name)?;
         let watch = service.watch_clients(lease)?;
@@ -85,7 +86,7 @@ pub fn run(args: &ClientsArgs, common: &Common) -> Result<(), Failure> {
     let domain = common.domain.existing()?;
     let (_, mut watch) = open(&domain, &args.name)?;
     // A little longer: a lease has passed when a look behind it finds nothing done.
-    let end = Instant::now() + args.lease + args.lease / 8 + Duration::from_millis(2);
+    let end = Instant::now() + lease + lease / 8 + Duration::from_millis(2);
     let mut idle: Vec<Holder> = Vec::new();
     while let Some(left) = end.checked_duration_since(Instant::now()) {
         match watch.next_timeout(left)? {

@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Child;
 use std::task::Poll;
 use std::time::Duration;
@@ -23,6 +22,7 @@ use crate::exit::{Code, Failure};
 use crate::framing::{Framing, FramingArgs, Splitter, framed};
 use crate::output::talk;
 use crate::signals::SLICE;
+use crate::verbs::serve::tell_unanswered;
 
 /// How long a send waits for room at first before the replies are looked at; then longer, up to [`SLICE`].
 const BRIEF: Duration = Duration::from_millis(1);
@@ -137,8 +137,7 @@ pub fn answer(
     let reply_is = description.and_then(Description::reply).filter(|one| described::is_json(one));
     // Without a request there is nothing before the parts.
     let mut pending = if request.is_empty() { Vec::new() } else { given(&request) };
-    let (mut input, output) = (child.stdin.take(), child.stdout.take());
-    let Some(mut output) = output else { return Ok(()) };
+    let (mut input, mut output) = (child.stdin.take(), child.stdout.take());
     if let Some(input) = &input {
         // Its other end is the command's, and no other process has this one.
         rustix::io::ioctl_fionbio(input, true)
@@ -147,7 +146,7 @@ pub fn answer(
     let mut stream = request.stream();
     let mut set = WaitSet::new(domain);
     set.add(&stream.parts())?;
-    let (mut splitter, mut places, mut is_at_end) = (Splitter::new(framing), Vec::new(), false);
+    let (mut splitter, mut places) = (Splitter::new(framing), Vec::new());
     let sent = 'both: loop {
         while let Some(pipe) = input.as_mut().filter(|_| !pending.is_empty()) {
             match pipe.write(&pending) {
@@ -157,6 +156,16 @@ pub fn answer(
                 // It does not want its input: what is not taken, the client is told of by the last reply.
                 Err(_) => input = None,
             }
+        }
+        // A command that has closed its output may go on reading: it gets every part before it is waited for.
+        if output.is_none() && (input.is_none() || has_exited(program, &mut child)?) {
+            break match ended(program, &mut child)? {
+                None => stream.finish(),
+                Some(why) => {
+                    talk(format_args!("{why}: no last reply"));
+                    stream.fail(&why)
+                }
+            };
         }
         let wants_more = input.is_some() && pending.is_empty();
         if wants_more {
@@ -177,19 +186,24 @@ pub fn answer(
                 continue;
             }
         }
-        let mut polled = vec![PollFd::new(&output, PollFlags::IN)];
-        let other: Option<BorrowedFd<'_>> = match &input {
-            Some(_) if wants_more => Some(set.as_fd()?),
-            Some(pipe) => Some(pipe.as_fd()),
-            None => None,
-        };
-        let of_other = if wants_more { PollFlags::IN } else { PollFlags::OUT };
-        polled.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, of_other)));
-        wait(&mut polled, None)?;
-        if polled[0].revents().is_empty() {
-            continue;
+        let mut polled = Vec::with_capacity(3);
+        polled.extend(output.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        // Without an event it tells that no process reads there any more.
+        let of_input = if wants_more { PollFlags::empty() } else { PollFlags::OUT };
+        polled.extend(input.as_ref().map(|pipe| PollFd::new(pipe, of_input)));
+        if wants_more {
+            polled.push(PollFd::from_borrowed_fd(set.as_fd()?, PollFlags::IN));
         }
-        is_at_end = splitter.fill(&mut output)? == 0;
+        // Its end is no event.
+        wait(&mut polled, output.is_none().then_some(SLICE))?;
+        let mut found = polled.iter().map(PollFd::revents);
+        let of_output = output.as_ref().and_then(|_| found.next()).unwrap_or(PollFlags::empty());
+        let of_input = input.as_ref().and_then(|_| found.next()).unwrap_or(PollFlags::empty());
+        if of_input.contains(PollFlags::ERR) {
+            input = None;
+        }
+        let Some(pipe) = output.as_mut().filter(|_| !of_output.is_empty()) else { continue };
+        let is_at_end = splitter.fill(pipe)? == 0;
         splitter.complete(&mut places)?;
         if is_at_end {
             places.extend(splitter.rest()?);
@@ -209,20 +223,12 @@ pub fn answer(
             }
         }
         if is_at_end {
-            break match ended(program, &mut child)? {
-                None => stream.finish(),
-                Some(why) => {
-                    talk(format_args!("{why}: no last reply"));
-                    stream.fail(&why)
-                }
-            };
+            output = None;
         }
     };
     // The command's ends of the pipes: one that goes on learns that no process reads or writes there.
     drop((input, output));
-    if !is_at_end {
-        ended(program, &mut child)?;
-    }
+    ended(program, &mut child)?;
     match sent {
         Ok(()) => Ok(()),
         Err(error @ (SendError::Damaged(_) | SendError::System(_))) => {
@@ -230,10 +236,17 @@ pub fn answer(
         }
         // The client has gone, or there is no room: the next one may do better.
         Err(error) => {
-            talk(error);
+            tell_unanswered(&error);
             Ok(())
         }
     }
+}
+
+fn has_exited(program: &str, child: &mut Child) -> Result<bool, Failure> {
+    let status = child.try_wait();
+    status
+        .map(|status| status.is_some())
+        .map_err(|error| Failure::system(format_args!("run {program}"), &error))
 }
 
 /// Waits for the command, and returns why it failed, if it did.

@@ -87,8 +87,9 @@ pub struct PublishArgs {
     /// topic has no stamps [default: forever, or what a profile of the configuration file says]
     #[arg(long, value_name = "TIME", value_parser = duration::or_forever)]
     lifespan: Option<Duration>,
-    /// Say on standard error when no message was published for this time, and at the end how often
-    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
+    /// Say on standard error when no message was published for this time, at most once a second, and
+    /// at the end how often
+    #[arg(long, value_name = "TIME", value_parser = duration::more_than_none)]
     period: Option<Duration>,
     /// How many messages of each publisher the topic keeps [default: 16, or what a profile of the
     /// configuration file says]
@@ -367,6 +368,9 @@ struct Publishing<'a> {
     sum: Sum,
 }
 
+/// How long at least lies between two lines of [`Periods`].
+const BETWEEN_LINES: Duration = Duration::from_secs(1);
+
 /// What has been said of periods without a message.
 struct Periods {
     period: Duration,
@@ -374,7 +378,9 @@ struct Periods {
     since: Instant,
     /// By when the next one is expected.
     due: Instant,
+    /// How many were missed when that was told last, and when.
     told: u64,
+    told_at: Option<Instant>,
 }
 
 impl Periods {
@@ -382,7 +388,7 @@ impl Periods {
         let now = Instant::now();
         // A period of years is not missed.
         let period = period.min(Duration::from_secs(1 << 30));
-        Periods { period, since: now, due: now + period, told: 0 }
+        Periods { period, since: now, due: now + period, told: 0, told_at: None }
     }
 
     /// A message was published.
@@ -393,15 +399,24 @@ impl Periods {
 
     /// Says that no message has been published in time, if so.
     fn look(&mut self, publisher: &Publisher<[u8]>) {
-        if Instant::now() < self.due {
+        let now = Instant::now();
+        if now < self.due {
+            return;
+        }
+        // Also of periods of a microsecond a person reads, and may keep, each line.
+        if let Some(next) = self.told_at.map(|at| at + BETWEEN_LINES).filter(|next| now < *next) {
+            self.due = next;
             return;
         }
         publisher.due().take();
         let missed = publisher.missed();
         if missed > self.told {
-            self.told = missed;
+            (self.told, self.told_at) = (missed, Some(now));
             let since = self.since.elapsed().as_secs_f64();
-            talk(format_args!("no message was published for {since:.3} s"));
+            let missed = output::counted(missed, "period");
+            talk(format_args!(
+                "no message was published for {since:.3} s; {missed} passed without one so far"
+            ));
         }
         self.due = Instant::now() + self.period;
     }

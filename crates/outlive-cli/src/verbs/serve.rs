@@ -289,8 +289,17 @@ fn answer(
         }
         // The client has gone, or there is no room: the next one may do better.
         Err(error) => {
-            talk(error);
+            tell_unanswered(&error);
             Ok(())
         }
+    }
+}
+
+/// Says why a client has no answer.
+pub(super) fn tell_unanswered(error: &SendError) {
+    match error {
+        // To the library it is who would have received.
+        SendError::ReceiverDied => talk("the client died before it had its answer"),
+        other => talk(other),
     }
 }

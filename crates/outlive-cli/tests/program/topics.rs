@@ -404,6 +404,16 @@ fn periods_without_a_message_are_told_as_they_pass() {
     let sum: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
     assert!(sum["missed"].as_u64().is_some_and(|missed| missed >= 1), "{sum}");
     assert!(told().contains("passed without a message"));
+    // However short a period is, a line comes at most once a second.
+    let mut command = stage.command(["pub", "t", "--period", "1us"]);
+    command.stdin(Stdio::piped()).stderr(fs::File::create(&said).expect("made"));
+    let mut publisher = command.spawn().expect("starts");
+    until("it says so", || told().contains("no message was published for"));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    drop(publisher.stdin.take());
+    publisher.wait().expect("ends");
+    assert!(told().lines().count() < 20, "{}", told());
+    stage.run(&["pub", "t", "--period", "0"]).expect(2).says("more than 0");
 }
 
 /// Both verbs say the same: JSON by one set of members, and text by one set of words.

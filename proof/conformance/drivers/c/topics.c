@@ -54,12 +54,14 @@ OUTLIVE_PAYLOAD(other_payload, struct other, "Track",
                 OUTLIVE_FIELD(struct other, kind), OUTLIVE_MATRIX_FIELD(struct other, grid));
 
 struct scan {
+    uint8_t kind;
     OUTLIVE_INLINE_STRING(8) name;
     bool is_last;
     OUTLIVE_INLINE_VEC(float, 4) ranges;
 };
-OUTLIVE_PAYLOAD(scan_payload, struct scan, "Scan", OUTLIVE_STRING_FIELD(struct scan, name),
-                OUTLIVE_FIELD(struct scan, is_last), OUTLIVE_VEC_FIELD(struct scan, ranges));
+OUTLIVE_PAYLOAD(scan_payload, struct scan, "Scan", OUTLIVE_FIELD(struct scan, kind),
+                OUTLIVE_STRING_FIELD(struct scan, name), OUTLIVE_FIELD(struct scan, is_last),
+                OUTLIVE_VEC_FIELD(struct scan, ranges));
 
 static void topic_publish_scan(void) {
     struct scan scan;

@@ -20,13 +20,14 @@ struct Cloud {
     uint64_t stamp;
 };
 struct Scan {
+    std::uint8_t kind;
     outlive::inline_string<8> name;
     bool is_last;
     outlive::inline_vec<float, 4> ranges;
 };
 OUTLIVE_DESCRIBE(Point, "Point", x, y);
 OUTLIVE_DESCRIBE_WITH_TAIL(Cloud, "Cloud", points, Point, stamp);
-OUTLIVE_DESCRIBE(Scan, "Scan", name, is_last, ranges);
+OUTLIVE_DESCRIBE(Scan, "Scan", kind, name, is_last, ranges);
 OUTLIVE_DESCRIBE(Track, "Track", corners, kind, grid);
 OUTLIVE_DESCRIBE(Other, "Track", corners, kind, grid);
 

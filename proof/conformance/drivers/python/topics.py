@@ -31,6 +31,7 @@ class Cloud:
 
 @outlive.payload
 class Scan:
+    kind: "u8"
     name: "text[8]"
     is_last: "bool"
     ranges: "list[f32][4]"
@@ -80,7 +81,7 @@ def recv_cloud(name: str, span: str) -> str:
 
 
 def publish_scan(name: str, text: str, count: str) -> int:
-    return publisher(name).publish(Scan(text, int(count) > 0, list(range(int(count)))))
+    return publisher(name).publish(Scan(7, text, int(count) > 0, list(range(int(count)))))
 
 
 def recv_scan(name: str, span: str) -> str:

@@ -60,9 +60,11 @@ struct Cloud {
 #[zerocopy(crate = "outlive::zerocopy")]
 #[repr(C)]
 struct Scan {
+    kind: u8,
+    _before: [u8; 3],
     name: InlineString<8>,
     is_last: Flag,
-    _unused: [u8; 3],
+    _unused: [u8; 7],
     ranges: InlineVec<f32, 4>,
 }
 
@@ -305,9 +307,11 @@ impl Topics {
                 let ranges: Vec<f32> = (0..count).map(|at| at as f32).collect();
                 let no_room = || Refusal::new("Usage", "no room");
                 let scan = Scan {
+                    kind: 7,
+                    _before: [0; 3],
                     name: InlineString::new(text).ok_or_else(no_room)?,
                     is_last: (count > 0).into(),
-                    _unused: [0; 3],
+                    _unused: [0; 7],
                     ranges: InlineVec::from_slice(&ranges).ok_or_else(no_room)?,
                 };
                 said(self.publisher(name)?.publish(scan.as_bytes())?.sequence())
