@@ -218,7 +218,7 @@ fn a_reply_comes_before_the_death_beside_a_sweep(world: &World) {
 }
 
 /// A request that has all of the service's memory.
-const LONG: [u8; 20_000] = [1; 20_000];
+static LONG: [u8; 20_000] = [1; 20_000];
 
 /// The server is the child that is moved on, while it replies to a long request and keeps its memory
 /// for a reply of its own. The check itself is the client whose next request needs that memory, and
@@ -270,6 +270,6 @@ fn memory_that_is_kept_comes_to_a_client_that_waits_for_it(world: &World) {
             assert!(steps > 300 && waits > 20, "{steps} instructions, {waits} waits");
             return;
         }
-        steps += 5;
+        steps += 7;
     }
 }
