@@ -319,7 +319,7 @@ const ENDS: &str = "a whole number from 1 to 1,024";
 const SAMPLES: &str = "a whole number from 8 to 65,536";
 const SIZE: &str = "a number of bytes, as in 4096 or \"64M\"";
 const MAX_BYTES: &str = "a number of bytes from \"64K\" to \"6G\"";
-const TIME: &str = "a time with its unit, as in \"250ms\" or \"2s\"";
+const TIME: &str = "a time above 0 with its unit, as in \"250ms\" or \"2s\"";
 const SPAN: &str = "a time with its unit, as in \"250ms\" or \"2s\", or \"forever\"";
 const BLOCKING: &str =
     "a time with its unit, as in \"250ms\" or \"2s\", or \"never\", or \"forever\"";
@@ -347,7 +347,7 @@ fn size(value: &DeValue<'_>, allowed: RangeInclusive<u64>) -> Option<u64> {
 }
 
 fn time(value: &DeValue<'_>) -> Option<Duration> {
-    value::time(value.as_str()?)
+    value::time(value.as_str()?).filter(|time| !time.is_zero())
 }
 
 fn span(value: &DeValue<'_>) -> Option<Duration> {
