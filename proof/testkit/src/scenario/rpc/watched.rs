@@ -1,6 +1,6 @@
-//! Clients that are watched: watchers with a lease are told that the victim has died, at once and
-//! once; that it is not lively, while it stands still; that it is lively again, when it goes on; and
-//! nothing of a client that leaves in order.
+//! Clients that are watched. The service tells watchers with a lease that the victim has died, at once
+//! and once; that it is not lively, while it stands still; and that it is lively again, when it goes on.
+//! Of a client that leaves in order it tells nothing.
 
 use outlive::rpc::Client;
 

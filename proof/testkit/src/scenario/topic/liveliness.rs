@@ -1,5 +1,5 @@
-//! Publishers that are watched: readers with a lease are told that the victim has died, at once and
-//! once; that it is not lively, while it stands still; and that it is lively again, when it goes on.
+//! Publishers that are watched. The topic tells readers with a lease that the victim has died, at once
+//! and once; that it is not lively, while it stands still; and that it is lively again, when it goes on.
 
 use outlive::topic::Publisher;
 
