@@ -54,10 +54,9 @@ pub(crate) fn test_programs(mut command: Command) -> Vec<TestProgram> {
 /// Returns where a test program finds libraries: what the workspace builds, and the compiler's own,
 /// which a procedural macro's tests load.
 fn library_path() -> OsString {
-    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
-    let sysroot = sysroot.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+    let of_rust = Command::new("rustc").args(["--print", "target-libdir"]).output();
     let mut folders = vec![prefix::target().join("debug/deps"), prefix::target().join("debug")];
-    folders.extend(sysroot.map(|folder| PathBuf::from(folder).join("lib")));
+    folders.extend(of_rust.map(|said| PathBuf::from(String::from_utf8_lossy(&said.stdout).trim())));
     if let Some(more) = std::env::var_os("LD_LIBRARY_PATH") {
         folders.extend(std::env::split_paths(&more));
     }
