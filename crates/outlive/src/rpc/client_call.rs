@@ -363,6 +363,9 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
             return self.finish_slow();
         }
         self.is_over = true;
+        // The server has read the request, and the next one is written there: its lines come while the
+        // caller looks at the reply.
+        self.slot.fetch_request();
         self.client.give_back(self.slot.slot, self.number);
     }
 

@@ -16,6 +16,7 @@ use super::layout::ServiceFile;
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
+use crate::sys::map::prefetch_for_write;
 
 /// See the file's head. Dropped, it keeps the object for the next message (queue/spare.rs), or frees it.
 pub(super) struct InPlace {
@@ -36,6 +37,10 @@ impl InPlace {
         process: TokenId,
     ) -> Result<InPlace, Error> {
         debug_assert!(len as u64 <= object.capacity);
+        // For writing: this process reads the message and then, in most cases, writes its next one there.
+        // The line comes while the tag is changed.
+        // SAFETY: an `ObjectRef` has been checked against the file and the mapping.
+        prefetch_for_write(unsafe { service.segment().address(object.offset) });
         service.queue.take_put(&object, place, process)?;
         Ok(InPlace { service: service.clone(), object, process, len })
     }

@@ -20,6 +20,7 @@ use crate::pool::ObjectRef;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
 use crate::segment::{Segment, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::map::prefetch_for_write;
 
 /// Bytes of a reply, or of a copy, that need no memory outside the slot.
 pub(super) const INLINE: usize = 112;
@@ -475,6 +476,15 @@ impl<'s> CallSlot<'s> {
         u64::from(self.slot) * OBJECTS_OF_A_SLOT + PARTS + u64::from(number % RING)
     }
 
+    /// Fetches the first two lines of the slot's request for writing.
+    #[inline]
+    pub(super) fn fetch_request(self) {
+        let first: *const u8 = (&raw const *self.question).cast();
+        prefetch_for_write(first);
+        prefetch_for_write(first.wrapping_add(64));
+    }
+
+    #[inline]
     fn reply(self, number: u32) -> &'s Answer<{ INLINE / 8 }> {
         &self.place.replies[(number % RING) as usize]
     }

@@ -76,6 +76,11 @@ pub(super) fn objects_in_turn(held: usize, bytes: u64, slots: u32) -> usize {
 }
 
 impl FreeList {
+    /// Returns the object that is lent next, most likely.
+    pub(super) fn next(&self) -> Option<&ObjectRef> {
+        self.ready.last()
+    }
+
     pub(super) fn retire(&mut self, block: ObjectRef) {
         self.limbo_bytes += block.capacity;
         self.limbo.push(block);

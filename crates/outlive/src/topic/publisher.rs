@@ -27,6 +27,7 @@ use super::subscriber_slot;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::shim::Ordering;
+use crate::sys::map::prefetch_for_write;
 use crate::sys::robust::WakeRelay;
 use crate::{Error, Payload, SendError};
 
@@ -330,6 +331,13 @@ impl<M: Payload + ?Sized> Publisher<M> {
         // The slot has been overwritten: its previous object is in limbo.
         ring.retire(at);
         ring.places[at] = object;
+        // The next message's first line, which a subscriber has read last, comes while the caller does
+        // something else: a twelfth of the time of a message one way.
+        if object.is_some()
+            && let Some(next) = ring.free_list.next()
+        {
+            prefetch_for_write(inner.payload(next));
+        }
     }
 
     /// Returns how many [periods](super::PublisherOptions::period) have passed without a message of
