@@ -33,7 +33,7 @@ share the object::
 | the latest value | ``State`` |
 | requests and replies | ``Server`` (``Request``, ``ReplyLoan``, ``Stream``, ``StreamLoan``, ``ClientWatch``), ``Client`` (``RequestLoan``, ``Call``, ``PartLoan``, ``Reply``) |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
-| waiting for several of them | ``WaitSet`` |
+| waiting for several of them | ``WaitSet``, ``StandBy`` |
 | arrays in a GPU's memory | ``Topic.loan_gpu``, ``Sample.gpu``, ``DeviceTopic``, ``GpuArray`` |
 
 ``help(outlive.Lock)`` tells all of a class; ``outlive.errors`` has the exceptions, each of which is an
@@ -106,6 +106,7 @@ from ._outlive import (
     Server as Server,
     SetAside as SetAside,
     SharedObject as SharedObject,
+    StandBy as StandBy,
     State as State,
     Stream as Stream,
     StreamLoan as StreamLoan,

@@ -64,6 +64,7 @@ mod rw_lock;
 mod sample;
 mod semaphore;
 mod service;
+mod stand_by;
 mod state;
 mod stream;
 mod stream_loan;
@@ -145,6 +146,8 @@ mod _outlive {
     use crate::semaphore::Semaphore;
     #[pymodule_export]
     use crate::service::{Client, Server};
+    #[pymodule_export]
+    use crate::stand_by::StandBy;
     #[pymodule_export]
     use crate::state::State;
     #[pymodule_export]

@@ -21,6 +21,7 @@ use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open, closed, why};
 use crate::request::Request;
 use crate::rpc_loan::RequestLoan;
+use crate::stand_by::StandBy;
 use crate::wait_set::{Awaited, descriptor, has_news};
 use crate::waiting::{Until, detached, passed, wait};
 use crate::writable::Shape;
@@ -513,6 +514,29 @@ impl Server {
         let standing = Bound::new(py, StandingBy(Mutex::new(Some((service, named)))))?;
         let ask = standing.getattr("take")?;
         py.import("outlive._waiting")?.call_method1("take", (source, ask))
+    }
+
+    /// Returns what a ``WaitSet`` waits for that stands by for the service of that name, which is opened
+    /// or made as by the constructor: it is ready while no living process serves, or, of several
+    /// servers, while there is room for one.
+    #[staticmethod]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, max_servers=None, request=None, reply=None))]
+    fn stand_by(
+        py: Python<'_>,
+        name: String,
+        domain: GivenDomain<'_, '_>,
+        max_bytes: Option<u64>,
+        max_servers: Option<u32>,
+        request: Option<&Bound<'_, PyAny>>,
+        reply: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<StandBy> {
+        let types = described::given_pair(request, reply)?;
+        let service = |d: &_, n: &_| {
+            ready(d)?;
+            options(max_bytes, max_servers, types).open_or_create(d, n)
+        };
+        let (service, named) = Named::make(py, name, domain, service)?;
+        Ok(StandBy::new(service.stand_by(), &named))
     }
 
     /// Becomes the server of the existing service of that name; raises ``NotFound`` if there is

@@ -18,7 +18,7 @@ use crate::open::{Left, why};
 use crate::request::Arriving;
 use crate::rpc_loan::LONG;
 use crate::stream_loan::{self, StreamLoan};
-use crate::wait_set::Awaited;
+use crate::wait_set::{Awaited, Outside};
 use crate::waiting::{Until, detached, passed};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
@@ -69,6 +69,11 @@ impl Replies {
         self.0.lock(py)?.as_ref().map(|stream| set.add(&stream.parts()).raised(py)).transpose()
     }
 
+    /// Returns whether the stream is finished: one that is being used is not.
+    fn is_over(&self) -> bool {
+        self.0.try_lock().is_some_and(|stream| stream.is_none())
+    }
+
     /// Ends the stream at the end of a block, if it has not been finished: well, or by a failure.
     pub(crate) fn end(&self, py: Python<'_>, failure: Option<&str>) -> PyResult<()> {
         match (self.0.lock(py)?.take(), failure) {
@@ -94,28 +99,30 @@ impl Stream {
         Awaited::of(py, &self.of.domain, &source).map(Some)
     }
 
-    /// Calls `once` with the stream until it returns something else than that the deadline that it got
-    /// has passed, or `until` has.
+    /// Calls `once` with the stream, and with a deadline that has passed, until it returns something
+    /// else than that, or `until` has passed; waits for room in between, outside.
     fn with_stream<T>(
         &self,
         py: Python<'_>,
         until: Until,
         mut once: impl FnMut(&mut rpc::Stream, Deadline) -> Result<T, SendError>,
     ) -> PyResult<T> {
+        let mut room = Outside::default();
         loop {
             let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
                 return Err(reply_failed(py, LATE));
             };
             let stream = inside.as_mut().ok_or_else(over)?;
-            let slice = if until.has_passed() { passed() } else { until.moment() };
-            match detached(py, || once(stream, slice)) {
+            match detached(py, || once(stream, passed())) {
                 Err(SendError::TimedOut { .. }) if !until.has_passed() => {}
                 other => return other.map_err(|error| reply_failed(py, error)),
             }
-            // Outside: other threads take the request's parts meanwhile, and a handler may end the stream.
+            if !room.is_ready_to_wait(py, &self.of.domain, || Ok(stream.room_source()))? {
+                continue;
+            }
+            // Other threads take the request's parts meanwhile, and a handler may end the stream.
             drop(inside);
-            py.check_signals()?;
-            self.replies.0.let_others_in(py);
+            room.wait(py, until, || self.replies.is_over())?;
         }
     }
 
@@ -148,9 +155,7 @@ impl Stream {
             Some(_) => Ok(()),
             None => Err(over()),
         };
-        // One that is being used is not finished.
-        let is_over = || self.replies.0.try_lock().is_some_and(|stream| stream.is_none());
-        self.arriving.next(py, until, &self.of.domain, look, watch, is_over)
+        self.arriving.next(py, until, &self.of.domain, look, watch, || self.replies.is_over())
     }
 }
 

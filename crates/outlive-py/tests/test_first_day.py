@@ -95,7 +95,7 @@ def everything(folder):
         "Request": request, "RequestLoan": client.loan(3), "RwHold": rw_lock.read(), "RwLock": rw_lock,
         "Sample": subscriber.recv(timeout=5), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
         "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": stream, "StreamLoan": stream.loan(3), "PartLoan": client.stream(b"").loan(3),
-        "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder), "Node": domain.node("node"), "DomainWatch": domain.watch(), "ClientWatch": server.watch_clients(1.0),
+        "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder), "Node": domain.node("node"), "DomainWatch": domain.watch(), "StandBy": queue.stand_by(), "ClientWatch": server.watch_clients(1.0),
         "Notifier": outlive.Notifier("notices", folder), "Listener": outlive.Listener("notices", folder),
     }
     for name, options in LATER.items():
@@ -187,7 +187,7 @@ def test_with_closes(folder, name):
 def test_every_handle_can_be_closed_or_ends_by_with(folder, name):
     thing = getattr(outlive, name)
     # These have nothing to close: a name for a process, copies, and what a watch has told.
-    assert name in USES or hasattr(thing, "__exit__") or name in {"Peer", "SetAside", "NodeInfo", "DomainWatch", "ClientWatch", "Config"}
+    assert name in USES or hasattr(thing, "__exit__") or name in {"Peer", "SetAside", "NodeInfo", "DomainWatch", "ClientWatch", "Config", "StandBy"}
 
 
 def test_closing_gives_back_what_it_had(folder):
