@@ -31,7 +31,7 @@ share the object::
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``), ``payload`` |
 | how often something has happened, to many | ``Notifier``, ``Listener`` |
 | the latest value | ``State`` |
-| requests and replies | ``Server`` (``Request``, ``ReplyLoan``, ``Stream``, ``StreamLoan``, ``ClientWatch``), ``Client`` (``RequestLoan``, ``Call``, ``PartLoan``, ``Reply``) |
+| requests and replies | ``Server`` (``Request``, ``Part``, ``ReplyLoan``, ``Stream``, ``StreamLoan``, ``ClientWatch``), ``Client`` (``RequestLoan``, ``Call``, ``PartLoan``, ``Reply``) |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
 | waiting for several of them | ``WaitSet``, ``StandBy`` |
 | arrays in a GPU's memory | ``Topic.loan_gpu``, ``Sample.gpu``, ``DeviceTopic``, ``GpuArray`` |
@@ -88,6 +88,7 @@ from ._outlive import (
     Node as Node,
     NodeInfo as NodeInfo,
     Notifier as Notifier,
+    Part as Part,
     PartLoan as PartLoan,
     Peeked as Peeked,
     Peer as Peer,

@@ -8,6 +8,7 @@ so: try, look, and only then wait.
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -17,7 +18,7 @@ from .errors import CallTimeout, Dropped, SendersGone, Timeout
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from ._outlive import Call, Client, Reply, Request, RequestLoan, WaitSet
+    from ._outlive import Call, Client, Part, Reply, Request, RequestLoan, WaitSet
 
 T = TypeVar("T")
 
@@ -140,6 +141,16 @@ async def told_within(
 async def role(source: _Ready, ask: Callable[..., bool]) -> None:
     """Returns once ``ask``, called with a timeout of 0, has said that this process has the role."""
     await take(source, lambda: ask(timeout=0) or None)
+
+
+class _Parts(Protocol):
+    def next_part(self, timeout: float | None = None, *, copy: bool = True) -> bytes | Part | None: ...
+    def _part_source(self) -> _Ready | None: ...
+
+
+async def part_of(request: _Parts, copy: bool) -> bytes | Part | None:
+    """Implements ``next_part_async`` of a request and of a stream."""
+    return await told(functools.partial(request.next_part, copy=copy), request._part_source)
 
 
 async def answer_of(call: Call) -> bytes:

@@ -43,6 +43,13 @@ struct Publishing {
     turn: Arc<HandleMutex<()>>,
 }
 
+/// How long a loan waits for a reliable subscriber: until it is marked as too slow, and until the caller
+/// is told.
+pub(crate) struct Blocking {
+    pub(crate) max_blocking: Option<Duration>,
+    pub(crate) timeout: Option<f64>,
+}
+
 impl End {
     /// Returns the publisher of the loans with that `max_blocking`.
     fn publishing(&self, max_blocking: Option<Duration>) -> Result<Arc<Publishing>, GpuError> {
@@ -136,8 +143,7 @@ impl OnGpus {
         header: Header,
         stream: Option<&Bound<'_, PyAny>>,
         device: u32,
-        max_blocking: Option<Duration>,
-        timeout: Option<f64>,
+        Blocking { max_blocking, timeout }: Blocking,
     ) -> PyResult<GpuLoan> {
         Until::timeout(timeout)?;
         let (number, end) = (stream_number(stream)?, self.end(py, device)?);

@@ -7,16 +7,16 @@ use outlive::wait::{Key, WaitSet};
 use outlive::{Deadline, SendError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::described::Both;
 use crate::errors::{Raised, reply_failed};
 use crate::handle_mutex::HandleMutex;
+use crate::lent::LONG;
 use crate::named::Named;
 use crate::open::{Left, why};
+use crate::part;
 use crate::request::Arriving;
-use crate::rpc_loan::LONG;
 use crate::stream_loan::{self, StreamLoan};
 use crate::wait_set::{Awaited, Outside};
 use crate::waiting::{Until, detached, passed};
@@ -196,14 +196,15 @@ impl Stream {
     }
 
     /// Waits for the next part of the request, as ``Request.next_part``.
-    #[pyo3(signature = (timeout=None))]
+    #[pyo3(signature = (timeout=None, *, copy=true))]
     fn next_part<'py>(
         &self,
         py: Python<'py>,
         timeout: Option<f64>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        copy: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let part = self.take_part(py, Until::timeout(timeout)?)?;
-        Ok(part.map(|part| PyBytes::new(py, &part)))
+        part.map(|part| part::given(py, part, copy, &self.of, &self.types)).transpose()
     }
 
     /// Sends a reply, for ``asyncio``: waits while eight are under way.
@@ -216,9 +217,9 @@ impl Stream {
     }
 
     /// Waits for the next part of the request, for ``asyncio``, as ``Request.next_part_async``.
-    fn next_part_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let (ask, source) = (slf.getattr("next_part")?, slf.getattr("_part_source")?);
-        slf.py().import("outlive._waiting")?.call_method1("told", (ask, source))
+    #[pyo3(signature = (*, copy=true))]
+    fn next_part_async<'py>(slf: &Bound<'py, Self>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("part_of", (slf, copy))
     }
 
     /// None: a thread is inside.

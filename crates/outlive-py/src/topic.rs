@@ -16,7 +16,7 @@ use crate::domain;
 use crate::errors::Raised;
 use crate::gpu_library;
 use crate::gpu_loan::GpuLoan;
-use crate::gpu_topic::OnGpus;
+use crate::gpu_topic::{Blocking, OnGpus};
 use crate::named::{GivenDomain, Named, Reduced, counted};
 use crate::open::{Left, Open};
 use crate::publisher::Publisher;
@@ -419,11 +419,11 @@ impl Topic {
         max_blocking: Option<f64>,
     ) -> PyResult<GpuLoan> {
         self.topic.get()?;
-        let most = span("max_blocking", max_blocking)?;
+        let blocking = Blocking { max_blocking: span("max_blocking", max_blocking)?, timeout };
         let layout = gpu_library::layout(py, shape, dtype)?;
         let own = if dtype.is_some() { layout.to_own() } else { [0; 32] };
         let header = Header { key, frame, stamp, own };
-        self.gpus.loan(py, layout, header, stream, device, most, timeout)
+        self.gpus.loan(py, layout, header, stream, device, blocking)
     }
 
     /// Waits until all work of this process's GPUs for this topic is done: copies completed,

@@ -25,7 +25,7 @@ use crate::open::{Left, closed};
 use crate::publisher::Publisher;
 use crate::queue::Queue;
 use crate::request::Request;
-use crate::service::Server;
+use crate::server::Server;
 use crate::stand_by::StandBy;
 use crate::state::State;
 use crate::stream::Stream;

@@ -1175,3 +1175,37 @@ def test_ctrl_c_ends_a_wait_for_room(folder, start):
     assert program.line() == "sent" and parts[-1] == b"tenth" and len(parts) == 9
     request.reply(b"")
     assert program.end() == 0
+
+
+def test_parts_are_read_where_they_lie(folder):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    for number in range(8):
+        call.send(np.full(10_000, number, np.uint32), timeout=5)
+    request = server.next(timeout=5)
+    first = request.next_part(timeout=5, copy=False)
+    assert isinstance(first, outlive.Part) and len(first) == 40_000 and first.value is first
+    array = first.numpy(np.uint32)
+    assert not array.flags.writeable and array.sum() == 0
+    first.close()
+    with pytest.raises(ValueError, match="closed"):
+        bytes(first)
+    replies = request.stream()
+    with replies.next_part(copy=False) as second:
+        assert second.numpy(np.uint32, (100, 100))[99, 99] == 1
+    # Views keep the memory, also of a part that is closed, and of a service that goes on.
+    call.finish()
+    rest = [replies.next_part(timeout=5, copy=False) for _ in range(6)]
+    assert [int(part.numpy(np.uint32)[7]) for part in rest] == [2, 3, 4, 5, 6, 7]
+    assert replies.next_part(timeout=5, copy=False) is None and array.sum() == 0
+
+    async def takes():
+        call = client.stream(b"async")
+        call.send(b"part")
+        request = await server.next_async()
+        assert bytes(await request.next_part_async(copy=False)) == b"part"
+        call.send(b"copied")
+        assert await request.next_part_async() == b"copied"
+        request.reply(b"")
+
+    asyncio.run(takes())
