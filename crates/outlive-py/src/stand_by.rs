@@ -5,9 +5,8 @@ use pyo3::prelude::*;
 
 use crate::named::Named;
 
-/// What a process adds to a ``WaitSet`` when it stands by for a role: a queue's receiver
-/// (``Queue.stand_by``), a state's writer (``State.stand_by``) or a service's server
-/// (``Server.stand_by``). It is ready while no living process has the role; then ``wait_to_receive``,
+/// A role for which a process stands by in a ``WaitSet``: a queue's receiver (``Queue.stand_by``), a
+/// state's writer (``State.stand_by``) or a service's server (``Server.stand_by``). It is ready while no living process has the role; then ``wait_to_receive``,
 /// ``wait_to_write`` or ``Server`` with a timeout of 0 takes it, unless another process was faster.
 ///
 /// >>> server = Server("orders", folder)       # in another process, as a rule

@@ -86,6 +86,7 @@ def everything(folder):
     lock, rw_lock = Lock("lock", folder), RwLock("rw_lock", folder)
     domain = Domain(folder)
     stream = server.next(timeout=5).stream()
+    album = Server("album", folder)
     parts = Client("album", folder).stream(b"")
     parts.send(b"part")
     server.next(timeout=5).reply(b"z")
@@ -96,7 +97,7 @@ def everything(folder):
         "Publisher": publisher, "Queue": queue, "Reply": third.reply(timeout=5), "ReplyLoan": server.next(timeout=5).loan(3),
         "Request": request, "RequestLoan": client.loan(3), "RwHold": rw_lock.read(), "RwLock": rw_lock,
         "Sample": subscriber.recv(timeout=5), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
-        "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": stream, "StreamLoan": stream.loan(3), "PartLoan": client.stream(b"").loan(3), "Part": Server("album", folder).next(timeout=5).next_part(copy=False),
+        "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": stream, "StreamLoan": stream.loan(3), "PartLoan": client.stream(b"").loan(3), "Part": album.next(timeout=5).next_part(copy=False),
         "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder), "Node": domain.node("node"), "DomainWatch": domain.watch(), "StandBy": queue.stand_by(), "ClientWatch": server.watch_clients(1.0),
         "Notifier": outlive.Notifier("notices", folder), "Listener": outlive.Listener("notices", folder),
     }
