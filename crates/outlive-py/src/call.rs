@@ -1,7 +1,7 @@
 //! `Call`: a call in flight, made by `Client.begin`.
 //!
-//! A thread that waits for a reply is inside with the client only for a look, and waits outside by
-//! a wait set of the call's own: so the client's other threads go on meanwhile, and any of them may
+//! A thread that waits for a reply, or for room for a part, is inside with the client only for a look,
+//! and waits outside by a wait set: so the client's other threads go on meanwhile, and any of them may
 //! cancel the call.
 
 use std::sync::Arc;
