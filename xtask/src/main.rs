@@ -31,6 +31,7 @@ mod stage;
 mod suites;
 mod targets;
 mod test;
+mod test_programs;
 mod tutorial;
 #[cfg(test)]
 mod words;

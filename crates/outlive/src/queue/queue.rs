@@ -123,7 +123,9 @@ pub struct Counters {
 impl<M: Payload + ?Sized> QueueOptions<M> {
     /// Sets the most bytes that the queue may take, messages included: 64 KiB to 6 GiB. Default: a
     /// quarter of the file system, and at most 6 GiB. The file may take up to 64 KiB more for each
-    /// 2 MiB of it, where memory of short messages is reused for long ones.
+    /// 2 MiB of it, where memory of short messages is reused for long ones. Two senders that make it
+    /// grow at the same moment may both find room: then it takes more by what one of them needs, a
+    /// step (64 KiB for messages, 2 MiB of slots at most) or one long message.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self

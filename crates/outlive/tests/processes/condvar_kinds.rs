@@ -101,10 +101,16 @@ macro_rules! under {
                 /// Children that wait once, and then add to word 0.
                 fn waiters(&self, board: Board, count: usize) -> Vec<Child> {
                     let wait = || {
-                        drop(self.mended(self.delivered.wait(self.lock())));
+                        let guard = self.lock();
+                        board.add(2, 1);
+                        drop(self.mended(self.delivered.wait(guard)));
                         board.add(0, 1);
                     };
                     let children: Vec<Child> = (0..count).map(|_| Child::start(wait)).collect();
+                    // A child that sleeps may sleep for the mutex still. Once each has had it, and it is
+                    // free, all wait.
+                    board.reach(2, count as u64);
+                    drop(self.lock());
                     children.iter().for_each(|child| wait_asleep(child.pid()));
                     children
                 }
@@ -376,6 +382,7 @@ fn waiters_without_a_notification_let_each_other_sleep(world: &World) {
         .map(|_| {
             Child::start(|| {
                 let mut guard = valve.lock().expect("free");
+                board.add(1, 1);
                 while *guard == 0 {
                     guard = changed.wait(guard).expect("well");
                     board.add(0, 1);
@@ -383,6 +390,9 @@ fn waiters_without_a_notification_let_each_other_sleep(world: &World) {
             })
         })
         .collect();
+    // Each has had the mutex, and it is free: all wait.
+    board.reach(1, 4);
+    drop(valve.lock().expect("free"));
     children.iter().for_each(|child| wait_asleep(child.pid()));
     for n in 1..=3 {
         // Its condition is false: it waits again.

@@ -56,16 +56,20 @@ fn each_notification_ends_one_wait_though_the_mutex_is_held(world: &World) {
         let mut children: Vec<Child> = (0..8)
             .map(|_| {
                 Child::start(|| {
-                    let guard = store.mended(store.delivered.wait(store.lock()));
+                    let guard = store.lock();
+                    board.add(1, 1);
+                    let guard = store.mended(store.delivered.wait(guard));
                     board.add(0, 1);
                     drop(guard);
                 })
             })
             .collect();
+        // Once each has had the mutex, and it is free, all wait.
+        board.reach(1, 8);
+        let guard = store.lock();
         for child in &children {
             wait_asleep(child.pid());
         }
-        let guard = store.lock();
         (0..3).for_each(|_| store.delivered.notify_one());
         std::thread::sleep(Duration::from_millis(30));
         (0..killed).for_each(|_| children.remove(0).kill());

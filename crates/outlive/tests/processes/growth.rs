@@ -247,7 +247,10 @@ fn waiting_senders_all_get_on(world: &World) {
             next[who as usize] += 1;
         }
         senders.into_iter().for_each(Child::finish);
-        assert!(queue.counters().expect("counts").bytes <= 256 << 10);
+        // Each of those that make it grow at the same moment may have found room, for a step of its
+        // own. Without a limit it would hold the most of 24,000 messages.
+        let bytes = queue.counters().expect("counts").bytes;
+        assert!(bytes <= (256 << 10) + 8 * (64 << 10), "{bytes} bytes");
     }
 }
 

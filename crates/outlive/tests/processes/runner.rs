@@ -250,7 +250,12 @@ pub fn run(all: &[&[Check]], arguments: &[String]) -> i32 {
             }
             Verdict::Failed => {
                 println!("test {name} ... FAILED{time}");
-                failed.push((name, words()));
+                // Here too: of a long output, a reader may have only the part about this line.
+                let words = words();
+                words.lines().filter(|line| !line.is_empty()).take(3).for_each(|line| {
+                    println!("    {line}");
+                });
+                failed.push((name, words));
             }
         }
     }
