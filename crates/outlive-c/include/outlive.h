@@ -4964,6 +4964,50 @@ int outlive_wait_set_add_client_watch(struct outlive_wait_set_t *set,
                                       uint64_t *key);
 
 /**
+ * Adds a queue of which this process stands by to be the receiver: OUTLIVE_ENDED while no living
+ * process receives. Then `outlive_queue_receiver` with OUTLIVE_TRY makes the receiver, unless another
+ * process was faster (EBUSY): the source is not ready any more then.
+ *
+ * Errors: EXDEV, EINVAL.
+ *
+ * If the process that receives dies, the source is ready once its last thread has ended.
+ */
+int outlive_wait_set_add_queue_stand_by(struct outlive_wait_set_t *set,
+                                        const struct outlive_queue_t *queue,
+                                        uint64_t *key);
+
+/**
+ * Adds a state of which this process stands by to be the writer: OUTLIVE_ENDED while no living
+ * process writes. Then `outlive_state_writer` with OUTLIVE_TRY makes the writer, unless another
+ * process was faster (EBUSY).
+ *
+ * Errors: EXDEV, EINVAL.
+ *
+ * If the process that writes dies, the source is ready once its last thread has ended.
+ */
+int outlive_wait_set_add_state_stand_by(struct outlive_wait_set_t *set,
+                                        const struct outlive_state_t *state,
+                                        uint64_t *key);
+
+/**
+ * Adds a service of which this process stands by to be a server: OUTLIVE_ENDED while no living
+ * process serves, or, of a service for several servers, while there is room for one. Then
+ * `outlive_server_open` makes the server, unless another process was faster (EBUSY). The service is
+ * opened, or made, as `outlive_server_open` does with the same arguments; `serve_by` of the options
+ * has no effect.
+ *
+ * Errors: see `outlive_opening_t`; EXDEV.
+ *
+ * If a server dies, the source is ready once its last thread has ended.
+ */
+int outlive_wait_set_add_service_stand_by(struct outlive_wait_set_t *set,
+                                          const struct outlive_domain_t *domain,
+                                          const char *name,
+                                          enum outlive_opening_t how,
+                                          const struct outlive_service_options_t *options,
+                                          uint64_t *key);
+
+/**
  * Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as
  * `outlive_mutex_open`.
  *

@@ -8,7 +8,7 @@ use outlive::config::{Config, Profile};
 use crate::argument::{borrow, give, handle_out, text, text_or_none, with_options};
 use crate::code::{Failure, entry, entry_or};
 use crate::domain::close;
-use crate::topic::{
+use crate::topic_options::{
     durability_number, outlive_publisher_options_t, outlive_subscriber_options_t,
     outlive_topic_options_t,
 };

@@ -16,7 +16,7 @@ use crate::opening::{naming, open_as, outlive_opening_t};
 use crate::pinned::tried;
 use crate::sample::outlive_header_t;
 use crate::subscriber::nothing;
-use crate::topic::{
+use crate::topic_options::{
     outlive_publisher_options_t, outlive_subscriber_options_t, outlive_topic_options_t,
     publisher_options, subscriber_options, topic_options,
 };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use outlive::sync::{EmbeddedMutex, Halfway, LockError, Mutex, MutexGuard, Untyped, ValueType};
 use outlive::{Deadline, Error, Kind};
 
-use crate::argument::{bytes, out};
+use crate::argument::{Out, bytes, out};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{
     OUTLIVE_NEVER, OUTLIVE_TRY, in_time, moment, moment_or_past, outlive_deadline_t,
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn outlive_mutex_open(
 /// # Safety
 /// The C caller guarantees what `outlive_mutex_open` asks for.
 pub(crate) unsafe fn open_lock<T>(
-    naming: Naming<'_, T>,
+    naming: Naming<'_, Out<*mut T>>,
     kind: Kind,
     size: usize,
     initial: *const c_void,
@@ -148,10 +148,14 @@ pub(crate) unsafe fn open_lock<T>(
 /// # Safety
 /// The caller guarantees what [`open_lock`] asks for.
 pub(crate) unsafe fn open_with_value<T>(
-    naming: Naming<'_, T>,
+    naming: Naming<'_, Out<*mut T>>,
     size: usize,
     initial: *const c_void,
-    open: impl FnOnce(&Naming<'_, T>, ValueType<'_>, &dyn Fn(*mut u8)) -> Result<Untyped, Error>,
+    open: impl FnOnce(
+        &Naming<'_, Out<*mut T>>,
+        ValueType<'_>,
+        &dyn Fn(*mut u8),
+    ) -> Result<Untyped, Error>,
 ) -> Result<(), Failure> {
     let initial = if initial.is_null() {
         None

@@ -34,9 +34,9 @@ pub enum outlive_opening_t {
     OUTLIVE_CREATE_NEW = 2,
 }
 
-/// What to open, and where the handle goes.
-pub(crate) struct Naming<'a, T> {
-    pub(crate) out: Out<*mut T>,
+/// What to open; `O`: where the handle goes, if there is one.
+pub(crate) struct Naming<'a, O> {
+    pub(crate) out: O,
     pub(crate) domain: &'a Domain,
     pub(crate) name: &'a str,
     pub(crate) opening: Opening,
@@ -53,12 +53,27 @@ pub(crate) unsafe fn naming<'a, T>(
     name: *const c_char,
     how: MaybeUninit<outlive_opening_t>,
     place: *mut *mut T,
-) -> Result<Naming<'a, T>, Failure> {
-    // SAFETY: the C caller passes a place for the handle, a live domain and a NUL-terminated name,
-    // or NULL.
-    let (out, domain, name) =
-        unsafe { (handle_out(place)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-    Ok(Naming { out, domain: &domain.0, name, opening: opening(how)? })
+) -> Result<Naming<'a, Out<*mut T>>, Failure> {
+    // SAFETY: the C caller passes a place for the handle, or NULL.
+    let out = unsafe { handle_out(place) }?;
+    // SAFETY: the C caller passes a live domain and a NUL-terminated name, or NULL.
+    let Naming { domain, name, opening, .. } = unsafe { named(domain, name, how) }?;
+    Ok(Naming { out, domain, name, opening })
+}
+
+/// Does the same for a function that opens something and returns no handle.
+///
+/// # Safety
+/// The C caller guarantees a live domain and a NUL-terminated name, each of which may be NULL: that
+/// is EINVAL.
+pub(crate) unsafe fn named<'a>(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    how: MaybeUninit<outlive_opening_t>,
+) -> Result<Naming<'a, ()>, Failure> {
+    // SAFETY: the C caller passes a live domain and a NUL-terminated name, or NULL.
+    let (domain, name) = unsafe { (borrow(domain, "a domain")?, text(name, "a name")?) };
+    Ok(Naming { out: (), domain: &domain.0, name, opening: opening(how)? })
 }
 
 /// Returns the opening that a C caller asks for. A number that is none of the enum's is no value of

@@ -14,7 +14,8 @@ use crate::deadline::{OUTLIVE_TRY, moment_or_past, outlive_deadline_t};
 use crate::domain::close;
 use crate::gpu::{outlive_gpu_stream_t, outlive_gpu_t};
 use crate::sample::{outlive_header_t, outlive_sample_t};
-use crate::topic::{outlive_publisher_options_t, outlive_topic_t, publisher_options};
+use crate::topic::outlive_topic_t;
+use crate::topic_options::{outlive_publisher_options_t, publisher_options};
 
 /// A topic whose payload memory one GPU reads and writes in place. All threads may use it at once.
 pub struct outlive_pinned_topic_t(PinnedTopic);

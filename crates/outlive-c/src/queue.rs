@@ -16,7 +16,7 @@ use crate::wait::wait_option;
 
 /// A queue, open in this process; its senders and its receiver are made from it. All threads may
 /// use it at once.
-pub struct outlive_queue_t(Queue);
+pub struct outlive_queue_t(pub(crate) Queue);
 
 /// Puts messages into a queue. One thread at a time may use it.
 pub struct outlive_sender_t(Sender);

@@ -60,8 +60,8 @@ pub struct outlive_service_options_t {
 ///
 /// # Safety
 /// The C caller guarantees NULL, or options of the size that they say.
-pub(crate) unsafe fn service<T>(
-    naming: &Naming<'_, T>,
+pub(crate) unsafe fn service<O>(
+    naming: &Naming<'_, O>,
     given: *const outlive_service_options_t,
 ) -> Result<(Service, outlive_service_options_t), Failure> {
     let default = outlive_service_options_t {

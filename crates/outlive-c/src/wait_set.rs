@@ -110,7 +110,7 @@ pub unsafe extern "C" fn outlive_wait_set_close(set: *mut outlive_wait_set_t) {
 ///
 /// # Safety
 /// The C caller passes a live set that no other thread uses, and a place for `key`.
-unsafe fn add(
+pub(crate) unsafe fn add(
     set: *mut outlive_wait_set_t,
     source: &impl Source,
     key: *mut u64,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 34] = [
+const SOURCES: [&str; 36] = [
     "code",
     "opening",
     "deadline",
@@ -29,6 +29,7 @@ const SOURCES: [&str; 34] = [
     "queue",
     "jobs",
     "notifier",
+    "topic_options",
     "topic",
     "config",
     "subscriber",
@@ -41,6 +42,7 @@ const SOURCES: [&str; 34] = [
     "stream_loan",
     "pool",
     "wait_set",
+    "stand_by",
     "pi_mutex",
     "ceiling_mutex",
     "reentrant_mutex",

@@ -31,9 +31,9 @@ share the object::
 | arrays, bytes, values to many | ``Topic`` (``Publisher``, ``Subscriber``, ``Sample``), ``payload`` |
 | how often something has happened, to many | ``Notifier``, ``Listener`` |
 | the latest value | ``State`` |
-| requests and replies | ``Server`` (``Request``, ``ReplyLoan``, ``Stream``, ``StreamLoan``, ``ClientWatch``), ``Client`` (``RequestLoan``, ``Call``, ``PartLoan``, ``Reply``) |
+| requests and replies | ``Server`` (``Request``, ``Part``, ``ReplyLoan``, ``Stream``, ``StreamLoan``, ``ClientWatch``), ``Client`` (``RequestLoan``, ``Call``, ``PartLoan``, ``Reply``) |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
-| waiting for several of them | ``WaitSet`` |
+| waiting for several of them | ``WaitSet``, ``StandBy`` |
 | arrays in a GPU's memory | ``Topic.loan_gpu``, ``Sample.gpu``, ``DeviceTopic``, ``GpuArray`` |
 
 ``help(outlive.Lock)`` tells all of a class; ``outlive.errors`` has the exceptions, each of which is an
@@ -88,6 +88,7 @@ from ._outlive import (
     Node as Node,
     NodeInfo as NodeInfo,
     Notifier as Notifier,
+    Part as Part,
     PartLoan as PartLoan,
     Peeked as Peeked,
     Peer as Peer,
@@ -106,6 +107,7 @@ from ._outlive import (
     Server as Server,
     SetAside as SetAside,
     SharedObject as SharedObject,
+    StandBy as StandBy,
     State as State,
     Stream as Stream,
     StreamLoan as StreamLoan,

@@ -8,6 +8,7 @@ so: try, look, and only then wait.
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -17,7 +18,7 @@ from .errors import CallTimeout, Dropped, SendersGone, Timeout
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from ._outlive import Call, Client, Reply, Request, RequestLoan, WaitSet
+    from ._outlive import Call, Client, Part, Reply, Request, RequestLoan, WaitSet
 
 T = TypeVar("T")
 
@@ -27,8 +28,12 @@ _INSIDE = 0.005
 _ANSWERED = 0.5
 
 
-#: Descriptors that a task waits for: a loop calls one reader for each.
-_waited: set[tuple[int, int]] = set()
+#: How often a task looks whether what it waits for was closed, which makes no descriptor readable.
+_CLOSED = 0.5
+
+#: Descriptors that a task waits for, of which object, and what wakes the task: a loop calls one reader
+#: for each.
+_waited: dict[tuple[int, int], tuple[object, asyncio.Future[None]]] = {}
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -41,25 +46,36 @@ class _Ready(Protocol):
     def fileno(self) -> int: ...
 
 
-async def _readable(source: _Ready) -> None:
-    """Waits until a look at the source may find something."""
-    descriptor = source.fileno()
+async def _readable(source: _Ready, of: object = None) -> None:
+    """Waits until a look at the source may find something; ``of``: whose descriptor it is, if not its own.
+
+    It also returns twice a second, so that a task learns by its look that the source was closed.
+    """
+    of, descriptor = of or source, source.fileno()
     if source.is_ready():
         # Another task may have been first, again and again: the loop gets its turn.
         await asyncio.sleep(0)
         return
     loop = asyncio.get_running_loop()
     place = (id(loop), descriptor)
-    if place in _waited:
-        raise RuntimeError("another task waits for this one; give each task its own")
+    known = _waited.get(place)
+    if known is not None:
+        if known[0] is of:
+            raise RuntimeError("another task waits for this one; give each task its own")
+        # That one was closed, and its descriptor's number is this one's now.
+        loop.remove_reader(descriptor)
+        _wake(known[1])
     future: asyncio.Future[None] = loop.create_future()
-    _waited.add(place)
+    _waited[place] = of, future
     loop.add_reader(descriptor, _wake, future)
+    looks = loop.call_later(_CLOSED, _wake, future)
     try:
         await future
     finally:
-        loop.remove_reader(descriptor)
-        _waited.discard(place)
+        looks.cancel()
+        if _waited.get(place) == (of, future):
+            loop.remove_reader(descriptor)
+            del _waited[place]
 
 
 async def take(source: _Ready, ask: Callable[[], T | None]) -> T:
@@ -125,6 +141,16 @@ async def told_within(
 async def role(source: _Ready, ask: Callable[..., bool]) -> None:
     """Returns once ``ask``, called with a timeout of 0, has said that this process has the role."""
     await take(source, lambda: ask(timeout=0) or None)
+
+
+class _Parts(Protocol):
+    def next_part(self, timeout: float | None = None, *, copy: bool = True) -> bytes | Part | None: ...
+    def _part_source(self) -> _Ready | None: ...
+
+
+async def part_of(request: _Parts, copy: bool) -> bytes | Part | None:
+    """Implements ``next_part_async`` of a request and of a stream."""
+    return await told(functools.partial(request.next_part, copy=copy), request._part_source)
 
 
 async def answer_of(call: Call) -> bytes:
@@ -221,6 +247,6 @@ async def ready_of(waiting: WaitSet, timeout: float | None) -> list[Any]:
         if ready or left is not None and left <= 0:
             return ready
         try:
-            await asyncio.wait_for(_readable(looked), left)
+            await asyncio.wait_for(_readable(looked, waiting), left)
         except asyncio.TimeoutError:
             return waiting.try_wait()

@@ -1,7 +1,7 @@
 //! `Call`: a call in flight, made by `Client.begin`.
 //!
-//! A thread that waits for a reply is inside with the client only for a look, and waits outside by
-//! a wait set of the call's own: so the client's other threads go on meanwhile, and any of them may
+//! A thread that waits for a reply, or for room for a part, is inside with the client only for a look,
+//! and waits outside by a wait set: so the client's other threads go on meanwhile, and any of them may
 //! cancel the call.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::named::Named;
 use crate::open::Left;
 use crate::reply::Reply;
 use crate::stream_loan::{self, PartLoan};
-use crate::wait_set::{Awaited, descriptor, has_news};
+use crate::wait_set::{Awaited, Outside, descriptor, has_news};
 use crate::waiting::{Until, detached, passed, wait};
 
 /// A client of the core's, with its calls.
@@ -300,14 +300,15 @@ impl Call {
         })
     }
 
-    /// Calls `once` with the stream of parts until it returns something else than that the deadline that
-    /// it got has passed, or `until` has.
+    /// Calls `once` with the stream of parts, and with a deadline that has passed, until it returns
+    /// something else than that, or `until` has passed; waits for room in between, outside.
     fn with_parts<T: Send>(
         &self,
         py: Python<'_>,
         until: Until,
         mut once: impl FnMut(&mut rpc::RequestStream<'static>, Deadline) -> Result<T, CallError>,
     ) -> PyResult<T> {
+        let mut room = Outside::default();
         loop {
             let Some(mut begun) = self.begun.lock_until(py, until)? else {
                 return Err(CallError::TimedOut { begun: false }.raise(py));
@@ -315,15 +316,17 @@ impl Call {
             let inside = begun.as_mut();
             let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
             let Pending::Parts(parts) = &mut inside.pending else { return Err(no_parts()) };
-            let slice = if until.has_passed() { passed() } else { until.moment() };
-            match detached(py, || once(parts, slice)) {
+            match detached(py, || once(parts, passed())) {
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
                 other => return other.raised(py),
             }
-            // Outside: a handler may cancel the call.
+            let source = || parts.room_source().raised(py);
+            if !room.is_ready_to_wait(py, &self.of.domain, source)? {
+                continue;
+            }
+            // The client's other threads go on meanwhile, and any of them may cancel the call.
             drop(begun);
-            py.check_signals()?;
-            self.begun.let_others_in(py);
+            room.wait(py, until, || self.cancelled.load(Ordering::Relaxed))?;
         }
     }
 

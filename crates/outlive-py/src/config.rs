@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outlive::WaitStrategy;
 use outlive::config::{Config as Core, Profile};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::domain::strategy_name;
 use crate::errors::Raised;
 use crate::named::counted;
 
@@ -113,11 +113,7 @@ impl Config {
     /// ``"block"``; None if no file says it. ``Domain()`` heeds it.
     #[getter]
     fn wait_strategy(&self) -> Option<&'static str> {
-        Some(match self.0.wait_strategy()? {
-            WaitStrategy::Spin => "spin",
-            WaitStrategy::Block => "block",
-            _ => "adaptive",
-        })
+        self.0.wait_strategy().map(strategy_name)
     }
 
     /// Returns the name of the profile that holds for the topic of that name: of the first that has

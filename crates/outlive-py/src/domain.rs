@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use outlive::{DomainOptions, Error, TokenId, WaitError};
+use outlive::{DomainOptions, Error, TokenId, WaitError, WaitStrategy};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -22,6 +23,11 @@ use crate::waiting::{Until, detached, wait};
 /// when missing; ``Domain.open`` opens one that exists, ``Domain.create_new`` makes one. With
 /// ``group``, a group's name or number, the members of that group share it. Domains can be pickled,
 /// inherited by ``fork``, and sent to other processes.
+///
+/// ``wait_strategy``: how all handles wait that this process makes in the domain from now on:
+/// ``"spin"`` never sleeps, ``"block"`` sleeps at once, ``"adaptive"`` spins for a moment first. Not
+/// given, it stays as it was; at first it is what the configuration file says for its domain, else
+/// ``"adaptive"``.
 ///
 /// >>> domain = Domain(folder)
 /// >>> domain.path == folder
@@ -65,14 +71,38 @@ enum Group {
     Name(String),
 }
 
-/// Returns the options of a domain that the members of a group share, if one is given.
-fn shared_with(group: Option<Group>) -> Result<DomainOptions, Error> {
-    let options = outlive::Domain::options();
+/// Returns the options of a domain: of one that the members of a group share, and of how this process
+/// waits in it, as far as they are given.
+fn options(
+    py: Python<'_>,
+    group: Option<Group>,
+    wait_strategy: Option<&str>,
+) -> PyResult<DomainOptions> {
+    let mut options = outlive::Domain::options();
+    if let Some(named) = wait_strategy {
+        let known = STRATEGIES.iter().find(|(name, _)| *name == named);
+        let (_, strategy) = known.ok_or_else(|| {
+            PyValueError::new_err("wait_strategy is 'adaptive', 'spin' or 'block'")
+        })?;
+        options = options.wait_strategy(*strategy);
+    }
     match group {
         None => Ok(options),
         Some(Group::Id(id)) => Ok(options.group(Some(id))),
-        Some(Group::Name(name)) => options.group_named(&name),
+        Some(Group::Name(name)) => options.group_named(&name).raised(py),
     }
+}
+
+const STRATEGIES: [(&str, WaitStrategy); 3] = [
+    ("adaptive", WaitStrategy::Adaptive),
+    ("spin", WaitStrategy::Spin),
+    ("block", WaitStrategy::Block),
+];
+
+/// Returns a strategy's name.
+pub(crate) fn strategy_name(strategy: WaitStrategy) -> &'static str {
+    let known = STRATEGIES.iter().find(|(_, known)| *known == strategy);
+    known.map_or("adaptive", |(name, _)| name)
 }
 
 /// Opens the domain in that folder, or that of that name, if it has no `/`; makes it if it does not
@@ -121,9 +151,14 @@ pub(crate) fn of(
 #[pymethods]
 impl Domain {
     #[new]
-    #[pyo3(signature = (path=None, *, group=None))]
-    fn new(py: Python<'_>, path: Option<PathBuf>, group: Option<Group>) -> PyResult<Domain> {
-        let options = shared_with(group).raised(py)?;
+    #[pyo3(signature = (path=None, *, group=None, wait_strategy=None))]
+    fn new(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        group: Option<Group>,
+        wait_strategy: Option<&str>,
+    ) -> PyResult<Domain> {
+        let options = options(py, group, wait_strategy)?;
         let domain = match path {
             None => options.open_default(),
             Some(path) => open_or_create(options, &path),
@@ -133,22 +168,39 @@ impl Domain {
 
     /// Opens an existing domain; raises ``NotFound`` if there is none.
     #[staticmethod]
-    #[pyo3(signature = (path, *, group=None))]
-    fn open(py: Python<'_>, path: PathBuf, group: Option<Group>) -> PyResult<Domain> {
-        open(shared_with(group).raised(py)?, &path).raised(py).map(Domain::of)
+    #[pyo3(signature = (path, *, group=None, wait_strategy=None))]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        group: Option<Group>,
+        wait_strategy: Option<&str>,
+    ) -> PyResult<Domain> {
+        open(options(py, group, wait_strategy)?, &path).raised(py).map(Domain::of)
     }
 
     /// Makes a new domain; raises ``AlreadyExists`` if there is one.
     #[staticmethod]
-    #[pyo3(signature = (path, *, group=None))]
-    fn create_new(py: Python<'_>, path: PathBuf, group: Option<Group>) -> PyResult<Domain> {
-        create_new(shared_with(group).raised(py)?, &path).raised(py).map(Domain::of)
+    #[pyo3(signature = (path, *, group=None, wait_strategy=None))]
+    fn create_new(
+        py: Python<'_>,
+        path: PathBuf,
+        group: Option<Group>,
+        wait_strategy: Option<&str>,
+    ) -> PyResult<Domain> {
+        create_new(options(py, group, wait_strategy)?, &path).raised(py).map(Domain::of)
     }
 
     /// The domain's folder.
     #[getter]
     fn path(&self) -> String {
         self.domain.path().to_string_lossy().into_owned()
+    }
+
+    /// How all handles wait that this process makes in the domain, unless an option of their own says
+    /// otherwise: ``"adaptive"``, ``"spin"`` or ``"block"``.
+    #[getter]
+    fn wait_strategy(&self) -> &'static str {
+        strategy_name(self.domain.wait_strategy())
     }
 
     /// Returns the calling thread's token: a number that names it to other threads, until it ends.

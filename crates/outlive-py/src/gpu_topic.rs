@@ -1,11 +1,11 @@
 //! A topic's GPUs: none, until the program uses one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outlive::Deadline;
-use outlive::topic::{Header, Sample, Topic};
+use outlive::topic::{Header, Publisher, Sample, Topic};
 use outlive_gpu::{GpuError, PinnedLoan, PinnedPublisher, PinnedTopic, Stream};
 use pyo3::prelude::*;
 
@@ -32,21 +32,39 @@ pub(crate) struct OnGpus {
 struct End {
     on: Arc<OnGpu>,
     topic: PinnedTopic,
-    /// Made with the first loan.
-    publisher: OnceLock<PinnedPublisher>,
+    /// One for each `max_blocking`, made with its first loan.
+    publishers: Mutex<HashMap<Option<Duration>, Arc<Publishing>>>,
+}
+
+/// A publisher of the topic's loans.
+struct Publishing {
+    publisher: PinnedPublisher,
     /// Locked by the thread that publishes.
-    publishing: Arc<HandleMutex<()>>,
+    turn: Arc<HandleMutex<()>>,
+}
+
+/// How long a loan waits for a reliable subscriber: until it is marked as too slow, and until the caller
+/// is told.
+pub(crate) struct Blocking {
+    pub(crate) max_blocking: Option<Duration>,
+    pub(crate) timeout: Option<f64>,
 }
 
 impl End {
-    /// Returns the publisher of this topic's loans.
-    fn publisher(&self) -> Result<&PinnedPublisher, GpuError> {
-        if let Some(publisher) = self.publisher.get() {
-            return Ok(publisher);
+    /// Returns the publisher of the loans with that `max_blocking`.
+    fn publishing(&self, max_blocking: Option<Duration>) -> Result<Arc<Publishing>, GpuError> {
+        // The longest is for ever, as none is.
+        let max_blocking = max_blocking.filter(|span| *span != Duration::MAX);
+        let mut publishers = self.publishers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = publishers.get(&max_blocking) {
+            return Ok(Arc::clone(known));
         }
-        let made = self.topic.publisher()?;
-        // Another thread was first: its publisher.
-        Ok(self.publisher.get_or_init(|| made))
+        let options = Publisher::options();
+        let options = max_blocking.map_or(options, |span| options.max_blocking(span));
+        let publisher = self.topic.publisher_with(options)?;
+        let made = Arc::new(Publishing { publisher, turn: Arc::new(HandleMutex::new(())) });
+        publishers.insert(max_blocking, Arc::clone(&made));
+        Ok(made)
     }
 }
 
@@ -54,16 +72,16 @@ impl End {
 struct Pinned {
     loan: PinnedLoan,
     buffer: Arc<Buffer>,
-    end: Arc<End>,
+    publishing: Arc<Publishing>,
 }
 
 impl Lent for Pinned {
     fn publishing(&self) -> Arc<HandleMutex<()>> {
-        Arc::clone(&self.end.publishing)
+        Arc::clone(&self.publishing.turn)
     }
 
     fn wait_writable(&self, deadline: Deadline) -> Result<(), GpuError> {
-        self.end.publisher()?.wait_writable_until(deadline)
+        self.publishing.publisher.wait_writable_until(deadline)
     }
 
     fn publish(mut self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), GpuError> {
@@ -73,7 +91,7 @@ impl Lent for Pinned {
             // stream has got there.
             unsafe { self.loan.copy_from_device(self.buffer.address(), stream)? };
         }
-        self.end.publisher()?.publish_on_until(self.loan, stream, deadline)
+        self.publishing.publisher.publish_on_until(self.loan, stream, deadline)
     }
 }
 
@@ -87,12 +105,7 @@ impl OnGpus {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let topic = PinnedTopic::new(&on.gpu, self.topic.clone());
-            Arc::new(End {
-                on: Arc::clone(&on),
-                topic,
-                publisher: OnceLock::new(),
-                publishing: Arc::new(HandleMutex::new(())),
-            })
+            Arc::new(End { on: Arc::clone(&on), topic, publishers: Mutex::default() })
         };
         Ok(Arc::clone(ends.entry(device).or_insert_with(make)))
     }
@@ -130,7 +143,7 @@ impl OnGpus {
         header: Header,
         stream: Option<&Bound<'_, PyAny>>,
         device: u32,
-        timeout: Option<f64>,
+        Blocking { max_blocking, timeout }: Blocking,
     ) -> PyResult<GpuLoan> {
         Until::timeout(timeout)?;
         let (number, end) = (stream_number(stream)?, self.end(py, device)?);
@@ -138,13 +151,14 @@ impl OnGpus {
         let lent = detached(py, || {
             let stream = end.on.stream(number)?;
             let buffer = Arc::new(end.on.buffer(len, &stream)?);
-            let mut loan = end.publisher()?.loan(len)?;
+            let publishing = end.publishing(max_blocking)?;
+            let mut loan = publishing.publisher.loan(len)?;
             loan.set_header(header);
-            Ok::<_, GpuError>((loan, buffer, stream))
+            Ok::<_, GpuError>((Pinned { loan, buffer, publishing }, stream))
         });
-        let (loan, buffer, stream) = lent.raised(py)?;
-        let array = GpuArray::new(buffer.clone(), &end.on, stream.clone(), layout);
-        GpuLoan::new(py, Box::new(Pinned { loan, buffer, end }), array, stream, timeout)
+        let (lent, stream) = lent.raised(py)?;
+        let array = GpuArray::new(lent.buffer.clone(), &end.on, stream.clone(), layout);
+        GpuLoan::new(py, Box::new(lent), array, stream, timeout)
     }
 
     /// Waits until all work has completed.
@@ -157,9 +171,11 @@ impl OnGpus {
                 other => Some(other),
             })?;
             over.unwrap_or(Err(GpuError::TimedOut)).raised(py)?;
-            if let Some(publisher) = end.publisher.get() {
+            let publishers = end.publishers.lock().unwrap_or_else(PoisonError::into_inner);
+            let publishers: Vec<_> = publishers.values().cloned().collect();
+            for publishing in publishers {
                 // Reports what became of them.
-                publisher.wait_published_timeout(Duration::ZERO).raised(py)?;
+                publishing.publisher.wait_published_timeout(Duration::ZERO).raised(py)?;
             }
         }
         Ok(())

@@ -16,14 +16,13 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use outlive::{Deadline, futex};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::open::closed;
-use crate::waiting::{Until, detached, wait};
+use crate::waiting::{Until, wait};
 
 /// This process's number among its forks: never 0.
 static PROCESS: AtomicU32 = AtomicU32::new(1);
@@ -45,9 +44,6 @@ fn here() -> usize {
     thread_local! { static HERE: u8 = const { 0 } }
     HERE.with(|here| core::ptr::from_ref(here).addr())
 }
-
-/// What a woken thread needs to lock it, and some more.
-const TO_GET_IN: Duration = Duration::from_micros(200);
 
 /// See the file's head.
 pub(crate) struct HandleMutex<T> {
@@ -122,15 +118,6 @@ impl<T> HandleMutex<T> {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Relaxed)
-    }
-
-    /// Lets threads in that wait for it, before the calling thread, which has just had it, locks it
-    /// again: it would be faster than any of them, each time.
-    pub(crate) fn let_others_in(&self, py: Python<'_>) {
-        // Relaxed: a thread that is not seen yet has not waited long.
-        if self.waiting.load(Ordering::Relaxed) != 0 {
-            detached(py, || std::thread::sleep(TO_GET_IN));
-        }
     }
 
     /// Returns whether the calling thread has it.

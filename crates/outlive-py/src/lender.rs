@@ -51,11 +51,6 @@ impl<T, L> Lender<T, L> {
         Ok(self.handle.lock_until(py, until)?.map(|inside| self.let_in(inside)))
     }
 
-    /// See [`HandleMutex::let_others_in`].
-    pub(crate) fn let_others_in(&self, py: Python<'_>) {
-        self.handle.let_others_in(py);
-    }
-
     fn let_in<'l>(&'l self, inside: HandleGuard<'l, T>) -> Alone<'l, T> {
         let strays =
             std::mem::take(&mut *self.strays.lock().unwrap_or_else(PoisonError::into_inner));
@@ -119,11 +114,6 @@ impl<T, L> Lent<T, L> {
     /// Keeps what `lender` has just lent.
     pub(crate) fn new(lent: L, lender: &Arc<Lender<T, L>>) -> Lent<T, L> {
         Lent { lent: UnsafeCell::new(Some(lent)), process: process(), lender: Arc::clone(lender) }
-    }
-
-    /// See [`HandleMutex::let_others_in`].
-    pub(crate) fn let_others_in(&self, py: Python<'_>) {
-        self.lender.let_others_in(py);
     }
 
     /// Enters with its lender; returns `None` when that took too long.

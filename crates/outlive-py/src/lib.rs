@@ -21,6 +21,7 @@
 mod barrier;
 mod bytes;
 mod call;
+mod client;
 mod client_watch;
 mod condition;
 mod config;
@@ -38,10 +39,12 @@ mod gpu_loan;
 mod gpu_topic;
 mod handle_mutex;
 mod held;
+mod in_place;
 mod jobs;
 mod latch;
 mod layout;
 mod lender;
+mod lent;
 mod levels;
 mod loan;
 mod lock;
@@ -50,6 +53,7 @@ mod named;
 mod node;
 mod notifier;
 mod open;
+mod part;
 mod peeked;
 mod pool;
 mod publisher;
@@ -58,12 +62,15 @@ mod queue_ends;
 mod record;
 mod reply;
 mod request;
+mod requests;
 mod rlock;
 mod rpc_loan;
 mod rw_lock;
 mod sample;
 mod semaphore;
+mod server;
 mod service;
+mod stand_by;
 mod state;
 mod stream;
 mod stream_loan;
@@ -89,6 +96,8 @@ mod _outlive {
     use crate::barrier::Barrier;
     #[pymodule_export]
     use crate::call::Call;
+    #[pymodule_export]
+    use crate::client::Client;
     #[pymodule_export]
     use crate::client_watch::ClientWatch;
     #[pymodule_export]
@@ -122,6 +131,8 @@ mod _outlive {
     #[pymodule_export]
     use crate::notifier::{Listener, Notifier};
     #[pymodule_export]
+    use crate::part::Part;
+    #[pymodule_export]
     use crate::peeked::Peeked;
     #[pymodule_export]
     use crate::pool::{Block, Pool, SharedObject};
@@ -144,7 +155,9 @@ mod _outlive {
     #[pymodule_export]
     use crate::semaphore::Semaphore;
     #[pymodule_export]
-    use crate::service::{Client, Server};
+    use crate::server::Server;
+    #[pymodule_export]
+    use crate::stand_by::StandBy;
     #[pymodule_export]
     use crate::state::State;
     #[pymodule_export]

@@ -284,7 +284,7 @@ impl Publisher {
     }
 
     /// Waits until the publisher has published nothing for its period, for ``asyncio``, and returns how
-    /// many periods have passed. Of a publisher without a ``period`` it waits for ever.
+    /// many periods have passed. Of a publisher without a ``period`` it waits until that is closed.
     fn due_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let this = slf.get();

@@ -18,6 +18,7 @@ use crate::named::{GivenDomain, Named, Reduced, counted};
 use crate::open::Left;
 use crate::peeked::Peeked;
 use crate::queue_ends::{End, Ends};
+use crate::stand_by::StandBy;
 use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached};
 
@@ -435,6 +436,13 @@ impl Queue {
         let source = Awaited::of(py, &ends.named.domain, &ends.queue.stand_by())?;
         let ask = slf.getattr("wait_to_receive")?;
         py.import("outlive._waiting")?.call_method1("role", (source, ask))
+    }
+
+    /// Returns what a ``WaitSet`` waits for that stands by: it is ready while no living process receives.
+    /// (The queue itself, in a set, makes this process the receiver.)
+    fn stand_by(&self) -> PyResult<StandBy> {
+        self.ends.check()?;
+        Ok(StandBy::new(self.ends.queue.stand_by(), &self.ends.named))
     }
 
     /// Receives bytes, as the queue's one receiver; raises ``Empty`` when none came for so many

@@ -8,10 +8,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::described::Both;
-use crate::layout::Layout;
+use crate::in_place::InPlace;
 use crate::named::Named;
-use crate::open::{Left, Open};
-use crate::sample::shown_as_array;
+use crate::open::Left;
 
 /// A reply where it lies in the service's memory, made by ``Call.reply`` and ``RequestLoan.call``. The
 /// service has that memory back when this object and all views of it are gone.
@@ -27,18 +26,11 @@ use crate::sample::shown_as_array;
 /// >>> len(reply), float(reply.numpy("float64").sum())
 /// (32, 4.0)
 #[pyclass(module = "outlive._outlive", frozen, weakref)]
-pub(crate) struct Reply {
-    /// Shared with views.
-    reply: Open<rpc::Reply>,
-    layout: Layout,
-    of: Named,
-    types: Arc<Both>,
-}
+pub(crate) struct Reply(InPlace<rpc::Reply>);
 
 impl Reply {
-    pub(crate) fn new(reply: rpc::Reply, of: &Named, types: &Arc<Both>) -> Reply {
-        let layout = Layout::bytes(reply.len());
-        Reply { reply: Open::new(reply), layout, of: of.clone(), types: Arc::clone(types) }
+    pub(crate) fn new(bytes: rpc::Reply, of: &Named, types: &Arc<Both>) -> Reply {
+        Reply(InPlace::new(bytes, of, types, |types| &types.reply))
     }
 }
 
@@ -53,28 +45,18 @@ impl Reply {
         dtype: Option<&Bound<'py, PyAny>>,
         shape: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let this = slf.get();
-        // Of an object without a buffer numpy would make an array of one object.
-        this.reply.get()?;
-        let whole = match (dtype, shape) {
-            (None, None) => this.types.reply.shown(slf.as_any(), this.__len__())?,
-            _ => None,
-        };
-        match whole {
-            Some(whole) => Ok(whole),
-            None => shown_as_array(slf.as_any(), dtype, shape),
-        }
+        slf.get().0.numpy(slf.as_any(), dtype, shape)
     }
 
     /// The value that the reply is, by the service's description: a record or a number of numpy's,
     /// where it lies; an object of msgpack; without a description this object.
     #[getter]
     fn value<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.get().types.reply.value(slf.as_any())
+        slf.get().0.value(slf.as_any())
     }
 
     fn __len__(&self) -> usize {
-        self.layout.len().unwrap_or(0)
+        self.0.len()
     }
 
     unsafe fn __getbuffer__(
@@ -82,32 +64,24 @@ impl Reply {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let this = slf.get();
-        let reply = this.reply.get()?;
-        let (data, len) = (reply.as_ptr().cast_mut(), this.__len__());
-        let layout = &raw const this.layout;
-        // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the layout. The
-        // view keeps the reply.
-        unsafe {
-            (*layout).show(view, flags, slf.into_any(), data, len, true)?;
-            (*view).internal = Arc::into_raw(reply).cast_mut().cast();
-        }
-        Ok(())
+        let this = &raw const slf.get().0;
+        // SAFETY: the view of `__getbuffer__`; the object does not move, and releases the view below.
+        unsafe { (*this).fill_in(slf.into_any(), view, flags) }
     }
 
     unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
-        // SAFETY: `__getbuffer__` has put it there, and each view is released once.
-        drop(unsafe { Arc::from_raw((*view).internal.cast::<rpc::Reply>()) });
+        // SAFETY: `__getbuffer__` has filled the view in, and each is released once.
+        unsafe { InPlace::<rpc::Reply>::release(view) };
     }
 
     /// Closes the reply: the service has its memory back when the last view of it is gone, and using
     /// it raises ``ValueError``.
     fn close(&self) {
-        self.reply.close();
+        self.0.close();
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().reply.get()?;
+        slf.get().0.check()?;
         Ok(slf)
     }
 
@@ -118,7 +92,6 @@ impl Reply {
     }
 
     fn __repr__(&self) -> String {
-        let what = format!("{} bytes", self.__len__());
-        self.of.repr("Reply", self.reply.get().map(|_| what))
+        self.0.repr("Reply")
     }
 }

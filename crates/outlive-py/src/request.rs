@@ -17,9 +17,11 @@ use crate::described::Both;
 use crate::errors::{Raised, raise, reply_failed};
 use crate::handle_mutex::HandleMutex;
 use crate::layout::Layout;
+use crate::lent::LONG;
 use crate::named::Named;
 use crate::open::{Left, why};
-use crate::rpc_loan::{LONG, LentPart, ReplyLoan};
+use crate::part;
+use crate::rpc_loan::{LentPart, ReplyLoan};
 use crate::sample::shown_as_array;
 use crate::stream::{Replies, Stream};
 use crate::wait_set::Awaited;
@@ -271,21 +273,23 @@ impl Request {
 
     /// Waits for the next part of the request and returns it, None after the last; ``Timeout`` after so
     /// many seconds. ``Cancelled`` when no client waits for a reply any more. A request that was not
-    /// sent by ``Client.stream`` has no parts.
-    #[pyo3(signature = (timeout=None))]
+    /// sent by ``Client.stream`` has no parts. With ``copy=False`` the part is a ``Part``, read where it
+    /// lies, in place of ``bytes``.
+    #[pyo3(signature = (timeout=None, *, copy=true))]
     fn next_part<'py>(
         &self,
         py: Python<'py>,
         timeout: Option<f64>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        copy: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let part = self.take_part(py, Until::timeout(timeout)?)?;
-        Ok(part.map(|part| PyBytes::new(py, &part)))
+        part.map(|part| part::given(py, part, copy, &self.of, &self.types)).transpose()
     }
 
     /// Waits for the next part of the request, for ``asyncio``: returns None after the last.
-    fn next_part_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let (ask, source) = (slf.getattr("next_part")?, slf.getattr("_part_source")?);
-        slf.py().import("outlive._waiting")?.call_method1("told", (ask, source))
+    #[pyo3(signature = (*, copy=true))]
+    fn next_part_async<'py>(slf: &Bound<'py, Self>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("part_of", (slf, copy))
     }
 
     fn _part_source(&self, py: Python<'_>) -> PyResult<Awaited> {

@@ -1,57 +1,24 @@
 //! `RequestLoan` and `ReplyLoan`: memory for a request or a reply, to be written in place; the other
 //! side reads it there.
-//!
-//! A short one lies in the loan's object and is copied when it is sent: an array may point to it
-//! afterwards. A long one lies in the service's memory, which the object keeps mapped.
 
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use outlive::rpc::{self, CallError};
-use pyo3::exceptions::{PyBufferError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::call::{Call, Lender};
+use crate::client::begin_source;
 use crate::described::Both;
-use crate::errors::{Raise, Raised, raise, reply_failed};
-use crate::layout::Layout;
+use crate::errors::{Raise, Raised, reply_failed};
+use crate::lent::{LONG, Lent, length};
 use crate::named::Named;
 use crate::open::{Left, why};
 use crate::reply::Reply;
-use crate::service::begin_source;
 use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached, wait};
-use crate::writable::{Shape, Writable};
-
-/// From so many bytes on, a loan is the service's memory: more than any slot holds.
-pub(crate) const LONG: usize = 4096;
-
-fn over() -> PyErr {
-    PyRuntimeError::new_err("the loan was sent or given back already")
-}
-
-/// Returns the memory of a short loan: as words, for its alignment.
-pub(crate) fn short(len: usize) -> Box<[u64]> {
-    vec![0; len.div_ceil(8)].into_boxed_slice()
-}
-
-/// What is still to be sent. Locked for a moment, never during a wait.
-struct Unsent<T>(Mutex<Option<T>>);
-
-impl<T> Unsent<T> {
-    fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self) -> PyResult<T> {
-        self.lock().take().ok_or_else(over)
-    }
-
-    fn is_there(&self) -> bool {
-        self.lock().is_some()
-    }
-}
+use crate::writable::Shape;
 
 enum LentRequest {
     Short,
@@ -74,9 +41,7 @@ enum LentRequest {
 #[pyclass(module = "outlive._outlive", frozen)]
 pub(crate) struct RequestLoan {
     // They are dropped in this order.
-    unsent: Unsent<LentRequest>,
-    memory: Writable,
-    _short: Option<Box<[u64]>>,
+    lent: Lent<LentRequest>,
     lender: Arc<Lender>,
     of: Named,
     types: Arc<Both>,
@@ -93,9 +58,8 @@ impl RequestLoan {
     ) -> PyResult<RequestLoan> {
         let len = length(py, &shape.layout)?;
         types.request.check(len)?;
-        let (unsent, data, own) = if len < LONG {
-            let mut own = short(len);
-            (LentRequest::Short, own.as_mut_ptr().cast(), Some(own))
+        let lent = if len < LONG {
+            Lent::short(LentRequest::Short, len, shape)
         } else {
             let late = || CallError::TimedOut { begun: false };
             let inside = lender.lock_until(py, until)?.ok_or_else(|| late().raise(py))?;
@@ -107,42 +71,29 @@ impl RequestLoan {
             })?;
             let mut loan = lent.unwrap_or_else(|| Err(late())).raised(py)?;
             let data = loan.as_mut_ptr();
-            (LentRequest::Long(Box::new(loan)), data, None)
+            Lent::long(LentRequest::Long(Box::new(loan)), data, shape)
         };
-        Ok(RequestLoan {
-            unsent: Unsent(Mutex::new(Some(unsent))),
-            memory: Writable::new(data, shape),
-            _short: own,
-            lender,
-            of: of.clone(),
-            types: Arc::clone(types),
-        })
+        Ok(RequestLoan { lent, lender, of: of.clone(), types: Arc::clone(types) })
     }
 
     fn send(&self, py: Python<'_>, until: Until) -> PyResult<Call> {
-        self.memory.hide(py)?;
-        let mut unsent = self.unsent.take()?;
+        let mut unsent = self.lent.taken(py)?;
         let begun =
             Call::begin_by(py, &self.lender, &self.of, &self.types, until, |client, deadline| {
                 match &mut unsent {
                     LentRequest::Long(loan) => loan.begin_or_keep(deadline),
                     LentRequest::Short => {
                         // SAFETY: the object keeps the memory.
-                        client.begin_until(unsafe { self.memory.bytes() }, deadline)
+                        client.begin_until(unsafe { self.lent.bytes() }, deadline)
                     }
                 }
             });
         if begun.is_err() {
             // It may be sent later.
-            *self.unsent.lock() = Some(unsent);
+            self.lent.put_back(unsent);
         }
         begun
     }
-}
-
-/// Returns how many bytes a loan of that layout has.
-pub(crate) fn length(py: Python<'_>, layout: &Layout) -> PyResult<usize> {
-    layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))
 }
 
 #[pymethods]
@@ -190,17 +141,11 @@ impl RequestLoan {
 
     /// Gives the memory back unsent.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
-        self.memory.hide(py)?;
-        let unsent = self.unsent.lock().take();
-        drop(unsent);
-        Ok(())
+        self.lent.discard(py)
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        if !slf.get().unsent.is_there() {
-            return Err(over());
-        }
-        slf.get().memory.show(slf.as_any())
+        slf.get().lent.show(slf.as_any())
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
@@ -212,15 +157,11 @@ impl RequestLoan {
         traceback: Left<'_, '_>,
     ) -> PyResult<()> {
         let _ = (exc_value, traceback);
-        if exc_type.is_none() { self.memory.hide(py) } else { self.discard(py) }
+        if exc_type.is_none() { self.lent.hide(py) } else { self.lent.discard(py) }
     }
 
     fn __repr__(&self) -> String {
-        let state = match self.unsent.is_there() {
-            true => format!("{} bytes", self.memory.len()),
-            false => "sent or given back".to_owned(),
-        };
-        self.of.repr("RequestLoan", Ok(state))
+        self.lent.repr(&self.of, "RequestLoan")
     }
 
     unsafe fn __getbuffer__(
@@ -228,13 +169,10 @@ impl RequestLoan {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        if !slf.get().unsent.is_there() {
-            return Err(PyBufferError::new_err("the loan was sent or given back already"));
-        }
-        let memory = &raw const slf.get().memory;
+        let lent = &raw const slf.get().lent;
         // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the memory, or by
         // its lender the mapping.
-        unsafe { (*memory).fill_in(slf.into_any(), view, flags) }
+        unsafe { (*lent).fill_in(slf.into_any(), view, flags) }
     }
 }
 
@@ -257,19 +195,15 @@ pub(crate) struct ReplyLoan {
 /// raises ends the loan, too.
 pub(crate) struct LentPart {
     // They are dropped in this order.
-    unsent: Unsent<LentReply>,
-    memory: Writable,
-    _short: Option<Box<[u64]>>,
+    lent: Lent<LentReply>,
     _mapping: Box<dyn Send + Sync>,
 }
 
 impl LentPart {
     /// Tells the client why there is no reply, if none was sent.
     pub(crate) fn fail(&self, py: Python<'_>, why: &str) -> PyResult<()> {
-        self.memory.hide(py)?;
-        let unsent = self.unsent.lock().take();
         // No client waits any more: what was raised is the news.
-        let _ = match unsent {
+        let _ = match self.lent.take(py)? {
             Some(LentReply::Short(request)) => request.fail(why),
             Some(LentReply::Long(loan)) => loan.fail(why),
             None => Ok(()),
@@ -293,9 +227,8 @@ impl ReplyLoan {
         types.reply.check(len)?;
         let request = take()?;
         let mapping = Box::new(request.mapping());
-        let (unsent, data, own) = if len < LONG {
-            let mut own = short(len);
-            (LentReply::Short(Box::new(request)), own.as_mut_ptr().cast(), Some(own))
+        let lent = if len < LONG {
+            Lent::short(LentReply::Short(Box::new(request)), len, shape)
         } else {
             let mut loan = match detached(py, || request.loan_or_keep(len)) {
                 Ok(loan) => loan,
@@ -306,15 +239,9 @@ impl ReplyLoan {
                 }
             };
             let data = loan.as_mut_ptr();
-            (LentReply::Long(Box::new(loan)), data, None)
+            Lent::long(LentReply::Long(Box::new(loan)), data, shape)
         };
-        let part = LentPart {
-            unsent: Unsent(Mutex::new(Some(unsent))),
-            memory: Writable::new(data, shape),
-            _short: own,
-            _mapping: mapping,
-        };
-        Ok(ReplyLoan { part: Arc::new(part), of: of.clone() })
+        Ok(ReplyLoan { part: Arc::new(LentPart { lent, _mapping: mapping }), of: of.clone() })
     }
 
     pub(crate) fn part(&self) -> Weak<LentPart> {
@@ -326,10 +253,9 @@ impl ReplyLoan {
 impl ReplyLoan {
     /// Sends the reply. Raises ``ClientDied`` or ``Cancelled`` when no client waits for it any more.
     fn send(&self, py: Python<'_>) -> PyResult<()> {
-        self.part.memory.hide(py)?;
-        let sent = match self.part.unsent.take()? {
+        let sent = match self.part.lent.taken(py)? {
             // SAFETY: the object keeps the memory.
-            LentReply::Short(request) => request.reply(unsafe { self.part.memory.bytes() }),
+            LentReply::Short(request) => request.reply(unsafe { self.part.lent.bytes() }),
             LentReply::Long(loan) => loan.send(),
         };
         sent.map_err(|error| reply_failed(py, error))
@@ -337,17 +263,11 @@ impl ReplyLoan {
 
     /// Gives the memory back unsent: the client gets ``Dropped``.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
-        self.part.memory.hide(py)?;
-        let unsent = self.part.unsent.lock().take();
-        drop(unsent);
-        Ok(())
+        self.part.lent.discard(py)
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        if !slf.get().part.unsent.is_there() {
-            return Err(over());
-        }
-        slf.get().part.memory.show(slf.as_any())
+        slf.get().part.lent.show(slf.as_any())
     }
 
     #[pyo3(signature = (exc_type=None, exc_value=None, traceback=None))]
@@ -361,18 +281,12 @@ impl ReplyLoan {
         let _ = traceback;
         match why(exc_type, exc_value) {
             Some(why) => self.part.fail(py, &why),
-            // Sent or given back in the block.
-            None if !self.part.unsent.is_there() => Ok(()),
-            None => self.send(py),
+            None => self.part.lent.leave(py, false, || self.send(py)),
         }
     }
 
     fn __repr__(&self) -> String {
-        let state = match self.part.unsent.is_there() {
-            true => format!("{} bytes", self.part.memory.len()),
-            false => "sent or given back".to_owned(),
-        };
-        self.of.repr("ReplyLoan", Ok(state))
+        self.part.lent.repr(&self.of, "ReplyLoan")
     }
 
     unsafe fn __getbuffer__(
@@ -380,12 +294,9 @@ impl ReplyLoan {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        if !slf.get().part.unsent.is_there() {
-            return Err(PyBufferError::new_err("the loan was sent or given back already"));
-        }
-        let memory = &raw const slf.get().part.memory;
+        let lent = &raw const slf.get().part.lent;
         // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the memory or its
         // mapping.
-        unsafe { (*memory).fill_in(slf.into_any(), view, flags) }
+        unsafe { (*lent).fill_in(slf.into_any(), view, flags) }
     }
 }

@@ -12,6 +12,7 @@ use crate::errors::{Raised, raise};
 use crate::handle_mutex::{HandleMutex, process};
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open};
+use crate::stand_by::StandBy;
 use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached, wait};
 
@@ -214,6 +215,11 @@ impl State {
         let source = Awaited::of(py, &this.named.domain, &this.state.get()?.stand_by())?;
         let ask = slf.getattr("wait_to_write")?;
         py.import("outlive._waiting")?.call_method1("role", (source, ask))
+    }
+
+    /// Returns what a ``WaitSet`` waits for that stands by: it is ready while no living process writes.
+    fn stand_by(&self) -> PyResult<StandBy> {
+        Ok(StandBy::new(self.state.get()?.stand_by(), &self.named))
     }
 
     /// Waits until the value has another version than this one, and returns that; None when the

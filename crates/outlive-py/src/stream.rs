@@ -7,18 +7,18 @@ use outlive::wait::{Key, WaitSet};
 use outlive::{Deadline, SendError, rpc};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::described::Both;
 use crate::errors::{Raised, reply_failed};
 use crate::handle_mutex::HandleMutex;
+use crate::lent::LONG;
 use crate::named::Named;
 use crate::open::{Left, why};
+use crate::part;
 use crate::request::Arriving;
-use crate::rpc_loan::LONG;
 use crate::stream_loan::{self, StreamLoan};
-use crate::wait_set::Awaited;
+use crate::wait_set::{Awaited, Outside};
 use crate::waiting::{Until, detached, passed};
 
 /// Replies to one request, sent one after the other, made by ``Request.stream``, for ``with``. The
@@ -69,6 +69,11 @@ impl Replies {
         self.0.lock(py)?.as_ref().map(|stream| set.add(&stream.parts()).raised(py)).transpose()
     }
 
+    /// Returns whether the stream is finished: one that is being used is not.
+    fn is_over(&self) -> bool {
+        self.0.try_lock().is_some_and(|stream| stream.is_none())
+    }
+
     /// Ends the stream at the end of a block, if it has not been finished: well, or by a failure.
     pub(crate) fn end(&self, py: Python<'_>, failure: Option<&str>) -> PyResult<()> {
         match (self.0.lock(py)?.take(), failure) {
@@ -94,28 +99,30 @@ impl Stream {
         Awaited::of(py, &self.of.domain, &source).map(Some)
     }
 
-    /// Calls `once` with the stream until it returns something else than that the deadline that it got
-    /// has passed, or `until` has.
+    /// Calls `once` with the stream, and with a deadline that has passed, until it returns something
+    /// else than that, or `until` has passed; waits for room in between, outside.
     fn with_stream<T>(
         &self,
         py: Python<'_>,
         until: Until,
         mut once: impl FnMut(&mut rpc::Stream, Deadline) -> Result<T, SendError>,
     ) -> PyResult<T> {
+        let mut room = Outside::default();
         loop {
             let Some(mut inside) = self.replies.0.lock_until(py, until)? else {
                 return Err(reply_failed(py, LATE));
             };
             let stream = inside.as_mut().ok_or_else(over)?;
-            let slice = if until.has_passed() { passed() } else { until.moment() };
-            match detached(py, || once(stream, slice)) {
+            match detached(py, || once(stream, passed())) {
                 Err(SendError::TimedOut { .. }) if !until.has_passed() => {}
                 other => return other.map_err(|error| reply_failed(py, error)),
             }
-            // Outside: other threads take the request's parts meanwhile, and a handler may end the stream.
+            if !room.is_ready_to_wait(py, &self.of.domain, || Ok(stream.room_source()))? {
+                continue;
+            }
+            // Other threads take the request's parts meanwhile, and a handler may end the stream.
             drop(inside);
-            py.check_signals()?;
-            self.replies.0.let_others_in(py);
+            room.wait(py, until, || self.replies.is_over())?;
         }
     }
 
@@ -148,9 +155,7 @@ impl Stream {
             Some(_) => Ok(()),
             None => Err(over()),
         };
-        // One that is being used is not finished.
-        let is_over = || self.replies.0.try_lock().is_some_and(|stream| stream.is_none());
-        self.arriving.next(py, until, &self.of.domain, look, watch, is_over)
+        self.arriving.next(py, until, &self.of.domain, look, watch, || self.replies.is_over())
     }
 }
 
@@ -191,14 +196,15 @@ impl Stream {
     }
 
     /// Waits for the next part of the request, as ``Request.next_part``.
-    #[pyo3(signature = (timeout=None))]
+    #[pyo3(signature = (timeout=None, *, copy=true))]
     fn next_part<'py>(
         &self,
         py: Python<'py>,
         timeout: Option<f64>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        copy: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let part = self.take_part(py, Until::timeout(timeout)?)?;
-        Ok(part.map(|part| PyBytes::new(py, &part)))
+        part.map(|part| part::given(py, part, copy, &self.of, &self.types)).transpose()
     }
 
     /// Sends a reply, for ``asyncio``: waits while eight are under way.
@@ -211,9 +217,9 @@ impl Stream {
     }
 
     /// Waits for the next part of the request, for ``asyncio``, as ``Request.next_part_async``.
-    fn next_part_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let (ask, source) = (slf.getattr("next_part")?, slf.getattr("_part_source")?);
-        slf.py().import("outlive._waiting")?.call_method1("told", (ask, source))
+    #[pyo3(signature = (*, copy=true))]
+    fn next_part_async<'py>(slf: &Bound<'py, Self>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("part_of", (slf, copy))
     }
 
     /// None: a thread is inside.

@@ -1,70 +1,21 @@
 //! `PartLoan` and `StreamLoan`: memory for a part of a request or for a reply of a stream, to be written in
 //! place; the other side reads it there.
-//!
-//! A short reply lies in the loan's object and is copied when it is sent: an array may point to it
-//! afterwards. All else lies in the service's memory, which the object keeps mapped.
+//! A part always lies in the service's memory.
 
 use std::ffi::c_int;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outlive::rpc;
-use pyo3::exceptions::{PyBufferError, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::call::Call;
 use crate::layout::Layout;
+use crate::lent::{Lent, length};
 use crate::named::Named;
 use crate::open::Left;
-use crate::rpc_loan::{length, short};
 use crate::stream::Stream;
 use crate::waiting::Until;
-use crate::writable::{Shape, Writable};
-
-fn over() -> PyErr {
-    PyRuntimeError::new_err("the loan was sent or given back already")
-}
-
-/// What is still to be sent, and its memory. The mutex is locked for a moment, never during a wait.
-struct Lent<T> {
-    // They are dropped in this order.
-    unsent: Mutex<Option<T>>,
-    memory: Writable,
-    _short: Option<Box<[u64]>>,
-}
-
-impl<T> Lent<T> {
-    fn new(unsent: T, data: *mut u8, shape: Shape, short: Option<Box<[u64]>>) -> Lent<T> {
-        let (unsent, memory) = (Mutex::new(Some(unsent)), Writable::new(data, shape));
-        Lent { unsent, memory, _short: short }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<T>> {
-        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_there(&self) -> bool {
-        self.lock().is_some()
-    }
-
-    /// Makes what the block got read-only, and takes what is to be sent.
-    fn take(&self, py: Python<'_>) -> PyResult<Option<T>> {
-        self.memory.hide(py)?;
-        Ok(self.lock().take())
-    }
-
-    fn show<'py>(&self, owner: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if self.is_there() { self.memory.show(owner) } else { Err(over()) }
-    }
-
-    fn repr(&self, of: &Named, class: &str) -> String {
-        let state = match self.is_there() {
-            true => format!("{} bytes", self.memory.len()),
-            false => "sent or given back".to_owned(),
-        };
-        of.repr(class, Ok(state))
-    }
-}
+use crate::writable::Shape;
 
 /// Memory for a part of a request, made by ``Call.loan`` of a call that ``Client.stream`` returned: the
 /// server reads it where it was written. ``with`` gives a numpy array, or a ``memoryview``, to write, and
@@ -94,7 +45,7 @@ impl PartLoan {
     pub(crate) fn new(call: &Bound<'_, Call>, mut part: rpc::LentPart, shape: Shape) -> PartLoan {
         let data = part.bytes().as_mut_ptr();
         let of = call.get().of().clone();
-        PartLoan { lent: Lent::new(part, data, shape, None), call: call.clone().unbind(), of }
+        PartLoan { lent: Lent::long(part, data, shape), call: call.clone().unbind(), of }
     }
 }
 
@@ -102,13 +53,13 @@ impl PartLoan {
 impl PartLoan {
     /// Sends the part. Raises ``Answered`` when the server has replied already, and takes no more parts.
     fn send(&self, py: Python<'_>) -> PyResult<()> {
-        let part = self.lent.take(py)?.ok_or_else(over)?;
+        let part = self.lent.taken(py)?;
         self.call.get().send_lent(py, part)
     }
 
     /// Gives the memory back unsent.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
-        self.lent.take(py).map(drop)
+        self.lent.discard(py)
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -124,12 +75,7 @@ impl PartLoan {
         traceback: Left<'_, '_>,
     ) -> PyResult<()> {
         let _ = (exc_value, traceback);
-        match exc_type {
-            Some(_) => self.discard(py),
-            // Sent or given back in the block.
-            None if !self.lent.is_there() => Ok(()),
-            None => self.send(py),
-        }
+        self.lent.leave(py, exc_type.is_some(), || self.send(py))
     }
 
     fn __repr__(&self) -> String {
@@ -141,13 +87,10 @@ impl PartLoan {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        if !slf.get().lent.is_there() {
-            return Err(PyBufferError::new_err("the loan was sent or given back already"));
-        }
-        let memory = &raw const slf.get().lent.memory;
+        let lent = &raw const slf.get().lent;
         // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps by its call the
         // mapping.
-        unsafe { (*memory).fill_in(slf.into_any(), view, flags) }
+        unsafe { (*lent).fill_in(slf.into_any(), view, flags) }
     }
 }
 
@@ -182,13 +125,9 @@ impl StreamLoan {
         let lent = match lent {
             Some(mut reply) => {
                 let data = reply.bytes().as_mut_ptr();
-                Lent::new(Reply::Long(Box::new(reply)), data, shape, None)
+                Lent::long(Reply::Long(Box::new(reply)), data, shape)
             }
-            None => {
-                let mut own = short(len);
-                let data = own.as_mut_ptr().cast();
-                Lent::new(Reply::Short, data, shape, Some(own))
-            }
+            None => Lent::short(Reply::Short, len, shape),
         };
         let of = stream.get().of.clone();
         Ok(StreamLoan { lent, stream: stream.clone().unbind(), _mapping: mapping, of })
@@ -201,14 +140,14 @@ impl StreamLoan {
     /// any more; ``Full`` when other replies have taken the place since it was lent: of several loans
     /// open at once, no more go than there are places. The reply is lost then.
     fn send(&self, py: Python<'_>) -> PyResult<()> {
-        let reply = self.lent.take(py)?.ok_or_else(over)?;
+        let reply = self.lent.taken(py)?;
         // SAFETY: the object keeps the memory.
-        self.stream.get().send_lent(py, reply, unsafe { self.lent.memory.bytes() })
+        self.stream.get().send_lent(py, reply, unsafe { self.lent.bytes() })
     }
 
     /// Gives the memory back unsent.
     fn discard(&self, py: Python<'_>) -> PyResult<()> {
-        self.lent.take(py).map(drop)
+        self.lent.discard(py)
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -224,12 +163,7 @@ impl StreamLoan {
         traceback: Left<'_, '_>,
     ) -> PyResult<()> {
         let _ = (exc_value, traceback);
-        match exc_type {
-            Some(_) => self.discard(py),
-            // Sent or given back in the block.
-            None if !self.lent.is_there() => Ok(()),
-            None => self.send(py),
-        }
+        self.lent.leave(py, exc_type.is_some(), || self.send(py))
     }
 
     fn __repr__(&self) -> String {
@@ -241,13 +175,10 @@ impl StreamLoan {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        if !slf.get().lent.is_there() {
-            return Err(PyBufferError::new_err("the loan was sent or given back already"));
-        }
-        let memory = &raw const slf.get().lent.memory;
+        let lent = &raw const slf.get().lent;
         // SAFETY: the view of `__getbuffer__`; the object does not move, and keeps the memory or its
         // mapping.
-        unsafe { (*memory).fill_in(slf.into_any(), view, flags) }
+        unsafe { (*lent).fill_in(slf.into_any(), view, flags) }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::domain;
 use crate::errors::Raised;
 use crate::gpu_library;
 use crate::gpu_loan::GpuLoan;
-use crate::gpu_topic::OnGpus;
+use crate::gpu_topic::{Blocking, OnGpus};
 use crate::named::{GivenDomain, Named, Reduced, counted};
 use crate::open::{Left, Open};
 use crate::publisher::Publisher;
@@ -160,12 +160,7 @@ pub(crate) fn publisher_options(
     lifespan: Option<f64>,
 ) -> PyResult<PublisherOptions> {
     let mut options = PublisherOptions::default();
-    let max_blocking = match max_blocking {
-        // No clock reaches that.
-        Some(f64::INFINITY) => Some(Duration::MAX),
-        seconds => span("max_blocking", seconds)?,
-    };
-    if let Some(span) = max_blocking {
+    if let Some(span) = span("max_blocking", max_blocking)? {
         options = options.max_blocking(span);
     }
     if let Some(period) = span("period", period)? {
@@ -399,14 +394,16 @@ impl Topic {
     /// No thread waits for the GPU: the message is copied into the topic, and becomes visible, when
     /// the stream has completed the work enqueued before the end of the block. It also waits for
     /// work on other streams if these took the array by DLPack. ``timeout``: how long it waits for
-    /// reliable subscribers.
+    /// reliable subscribers; then it raises, and the loan is still there. ``max_blocking``: how many
+    /// seconds such a subscriber may be in the way, as of ``publisher``. Loans with another
+    /// ``max_blocking`` are those of another publisher, which takes a place of ``max_publishers``.
     ///
     /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another
     /// library's; None: the legacy default stream.
     ///
     /// If the process dies, or ends by itself, before the stream has got there, the message is
     /// never seen: see ``wait_gpu``.
-    #[pyo3(signature = (shape, dtype=None, *, stream=None, device=0, key=0, frame=0, stamp=0, timeout=None))]
+    #[pyo3(signature = (shape, dtype=None, *, stream=None, device=0, key=0, frame=0, stamp=0, timeout=None, max_blocking=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn loan_gpu(
         &self,
@@ -419,12 +416,14 @@ impl Topic {
         frame: u64,
         stamp: u64,
         timeout: Option<f64>,
+        max_blocking: Option<f64>,
     ) -> PyResult<GpuLoan> {
         self.topic.get()?;
+        let blocking = Blocking { max_blocking: span("max_blocking", max_blocking)?, timeout };
         let layout = gpu_library::layout(py, shape, dtype)?;
         let own = if dtype.is_some() { layout.to_own() } else { [0; 32] };
         let header = Header { key, frame, stamp, own };
-        self.gpus.loan(py, layout, header, stream, device, timeout)
+        self.gpus.loan(py, layout, header, stream, device, blocking)
     }
 
     /// Waits until all work of this process's GPUs for this topic is done: copies completed,

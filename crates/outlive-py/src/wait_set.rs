@@ -25,16 +25,17 @@ use crate::open::{Left, closed};
 use crate::publisher::Publisher;
 use crate::queue::Queue;
 use crate::request::Request;
-use crate::service::Server;
+use crate::server::Server;
+use crate::stand_by::StandBy;
 use crate::state::State;
 use crate::stream::Stream;
 use crate::subscriber::Subscriber;
 use crate::topic::Topic;
-use crate::waiting::Until;
+use crate::waiting::{Until, wait};
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes), job
 /// queues, listeners, servers, requests, streams, calls, events, latches, peers' ends, timers, watches
-/// of a domain or of a service's clients.
+/// of a domain or of a service's clients, and roles for which this process stands by (``StandBy``).
 ///
 /// A state is ready for its present value, for each change, and when its writer dies; a topic when
 /// its publishers or subscribers differ from the last report, of which the first comes at once;
@@ -100,6 +101,8 @@ impl WaitSet {
             key.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))?
         } else if let Ok(server) = source.cast::<Server>() {
             set.add(&*server.get().handle.lock(py)?).raised(py)?
+        } else if let Ok(free) = source.cast::<StandBy>() {
+            set.add(&free.get().role).raised(py)?
         } else if let Ok(stream) = source.cast::<Stream>() {
             let key = stream.get().replies.watch(py, &mut set)?;
             key.ok_or_else(|| PyRuntimeError::new_err("the stream has been finished already"))?
@@ -120,7 +123,7 @@ impl WaitSet {
             self.push(key, News::of(py, Followed::Topic(presence), source)?);
             return Ok(());
         } else {
-            let what = "a set waits for subscribers, publishers, topics, states, queues, job queues, servers, requests, streams, calls, events, latches, listeners, peers and watches of a domain or of a service's clients";
+            let what = "a set waits for subscribers, publishers, topics, states, queues, job queues, servers, requests, streams, calls, events, latches, listeners, peers, roles to stand by for and watches of a domain or of a service's clients";
             return Err(PyTypeError::new_err(what));
         };
         self.push(key, source.clone().unbind());
@@ -344,9 +347,58 @@ impl Awaited {
         domain: &outlive::Domain,
         source: &impl outlive::wait::Source,
     ) -> PyResult<Awaited> {
-        let mut set = Core::new(domain);
-        set.add(source).raised(py)?;
-        Ok(Awaited { set: HandleMutex::new(Some(set)), domain: domain.clone() })
+        let set = HandleMutex::new(Some(set_of(py, domain, source)?));
+        Ok(Awaited { set, domain: domain.clone() })
+    }
+}
+
+fn set_of(
+    py: Python<'_>,
+    domain: &outlive::Domain,
+    source: &impl outlive::wait::Source,
+) -> PyResult<Core> {
+    let mut set = Core::new(domain);
+    set.add(source).raised(py)?;
+    Ok(set)
+}
+
+/// A thread's wait for one source of an object that others use meanwhile, as may a signal's handler:
+/// it asks inside of the object, which never waits, and waits outside.
+#[derive(Default)]
+pub(crate) struct Outside(Option<Core>);
+
+impl Outside {
+    /// Makes the source of a wait, unless there is one: inside of its object, after the thread has
+    /// asked in vain. What changes from now on makes it ready, so the thread asks once more before it
+    /// waits. Returns whether it has done so.
+    pub(crate) fn is_ready_to_wait(
+        &mut self,
+        py: Python<'_>,
+        domain: &outlive::Domain,
+        source: impl FnOnce() -> PyResult<outlive::wait::Watched>,
+    ) -> PyResult<bool> {
+        if self.0.is_some() {
+            return Ok(true);
+        }
+        self.0 = Some(set_of(py, domain, &source()?)?);
+        Ok(false)
+    }
+
+    /// Waits until asking is worth it, or `until` has passed. `is_over` is asked at the end of each
+    /// slice, for what makes no source ready.
+    pub(crate) fn wait(
+        &mut self,
+        py: Python<'_>,
+        until: Until,
+        is_over: impl Fn() -> bool,
+    ) -> PyResult<()> {
+        let Some(mut set) = self.0.take() else { return Ok(()) };
+        let woken = wait(py, until, |deadline| match set.wait_until(deadline) {
+            Ok(ready) if ready.len() > 0 || is_over() => Some(Ok(())),
+            Ok(_) => None,
+            Err(error) => Some(Err(error)),
+        })?;
+        woken.unwrap_or(Ok(())).raised(py)
     }
 }
 

@@ -20,9 +20,6 @@ const SLICE: Duration = Duration::from_millis(50);
 /// not the process's.
 const LONG_SLICE: Duration = Duration::from_millis(500);
 
-/// How long a thread has to itself a handle that others use meanwhile.
-const MOMENT: Duration = Duration::from_millis(10);
-
 /// Until when to wait; without a point in time, for ever.
 #[derive(Clone, Copy)]
 pub(crate) struct Until(Option<Instant>);
@@ -68,12 +65,6 @@ impl Until {
 
     pub(crate) fn has_passed(self) -> bool {
         self.0.is_some_and(|moment| moment <= Instant::now())
-    }
-
-    /// Returns the end of a moment that begins now: of a wait inside a handle that other threads use.
-    pub(crate) fn moment(self) -> Deadline {
-        let end = Instant::now() + MOMENT;
-        Deadline::at(self.0.map_or(end, |moment| moment.min(end)))
     }
 
     /// Returns the end of the slice that begins now.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
+import outlive
 import pytest
 
 from outlive import CallTimeout, Client, Queue, Server, ServerDied, Topic
@@ -135,3 +136,30 @@ def test_a_server_looks_without_waiting(folder):
         return await asking
 
     assert run(both()) == b"a!"
+
+
+@pytest.mark.parametrize("kind", ["due", "subscriber", "server", "queue", "jobs", "listener", "set"])
+def test_closing_ends_a_tasks_wait(folder, kind):
+    """As it ends a thread's. Another object gets the descriptor's number meanwhile, and is waited for, too."""
+
+    async def closes():
+        publisher = outlive.Topic("topic", folder).publisher()
+        subscriber, queue, server = outlive.Topic("topic", folder).subscriber(), outlive.Queue("queue", folder), outlive.Server("server", folder)
+        jobs, listener, waiting = outlive.JobQueue("jobs", folder), outlive.Listener("doors", folder), outlive.WaitSet(folder)
+        thing, wait = {
+            "due": (publisher, publisher.due_async), "subscriber": (subscriber, subscriber.recv_async), "server": (server, server.next_async),
+            "queue": (queue, queue.recv_async), "jobs": (jobs, jobs.take_async), "listener": (listener, listener.wait_async),
+            "set": (waiting, waiting.wait_async),
+        }[kind]
+        task = asyncio.ensure_future(wait())
+        await asyncio.sleep(0.05)
+        thing.close()
+        others = [asyncio.ensure_future(outlive.Queue(name, folder).recv_async()) for name in ("one", "two", "three")]
+        with pytest.raises(ValueError, match="closed"):
+            await asyncio.wait_for(task, 20)
+        await asyncio.sleep(0.05)
+        for name in ("one", "two", "three"):
+            outlive.Queue(name, folder).send(name.encode())
+        assert await asyncio.wait_for(asyncio.gather(*others), 20) == [b"one", b"two", b"three"]
+
+    asyncio.run(closes())

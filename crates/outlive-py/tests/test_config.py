@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive import BadOption, Config, Lagged, NewSession, NotFound, Topic
+from outlive import BadOption, Config, Domain, Lagged, NewSession, NotFound, Topic
 
 WHOLE = """
 domain = "robot"
@@ -101,3 +101,16 @@ def test_the_files_of_the_environment_are_read(file: Path, monkeypatch: pytest.M
         Config.load()
     with pytest.raises(NotFound):
         Config.load(file.with_name("none.toml"))
+
+
+def test_a_domains_wait_strategy(folder: str) -> None:
+    domain = Domain(folder)
+    assert domain.wait_strategy == "adaptive"
+    assert Domain(folder, wait_strategy="block").wait_strategy == "block"
+    # It is the process's, in that domain.
+    assert domain.wait_strategy == "block" and Domain.open(folder).wait_strategy == "block"
+    assert Domain.open(folder, wait_strategy="spin").wait_strategy == "spin"
+    with Domain.create_new(folder + "/other", wait_strategy="spin") as other:
+        assert other.wait_strategy == "spin"
+    with pytest.raises(ValueError, match="'adaptive', 'spin' or 'block'"):
+        Domain(folder, wait_strategy="doze")  # type: ignore[arg-type]

@@ -86,6 +86,9 @@ def everything(folder):
     lock, rw_lock = Lock("lock", folder), RwLock("rw_lock", folder)
     domain = Domain(folder)
     stream = server.next(timeout=5).stream()
+    album = Server("album", folder)
+    parts = Client("album", folder).stream(b"")
+    parts.send(b"part")
     server.next(timeout=5).reply(b"z")
     things = {
         "Barrier": Barrier("barrier", 2, folder), "Block": pool.alloc(3), "Call": call, "Client": client,
@@ -94,8 +97,8 @@ def everything(folder):
         "Publisher": publisher, "Queue": queue, "Reply": third.reply(timeout=5), "ReplyLoan": server.next(timeout=5).loan(3),
         "Request": request, "RequestLoan": client.loan(3), "RwHold": rw_lock.read(), "RwLock": rw_lock,
         "Sample": subscriber.recv(timeout=5), "Semaphore": Semaphore("semaphore", 2, folder), "Server": server,
-        "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": stream, "StreamLoan": stream.loan(3), "PartLoan": client.stream(b"").loan(3),
-        "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder), "Node": domain.node("node"), "DomainWatch": domain.watch(), "ClientWatch": server.watch_clients(1.0),
+        "SetAside": jobs.set_aside()[0], "SharedObject": pool.alloc(3).share(), "State": State("state", 8, folder), "Stream": stream, "StreamLoan": stream.loan(3), "PartLoan": client.stream(b"").loan(3), "Part": album.next(timeout=5).next_part(copy=False),
+        "Subscriber": subscriber, "Topic": topic, "WaitSet": WaitSet(folder), "Node": domain.node("node"), "DomainWatch": domain.watch(), "StandBy": queue.stand_by(), "ClientWatch": server.watch_clients(1.0),
         "Notifier": outlive.Notifier("notices", folder), "Listener": outlive.Listener("notices", folder),
     }
     for name, options in LATER.items():
@@ -140,6 +143,7 @@ USES = {
     "Publisher": lambda it: it.publish(b"x"),
     "Queue": lambda it: it.send(b"x"),
     "RwLock": lambda it: it.read(),
+    "Part": lambda it: bytes(it),
     "Reply": lambda it: bytes(it),
     "Sample": lambda it: bytes(it),
     "Semaphore": lambda it: it.acquire(),
@@ -187,7 +191,7 @@ def test_with_closes(folder, name):
 def test_every_handle_can_be_closed_or_ends_by_with(folder, name):
     thing = getattr(outlive, name)
     # These have nothing to close: a name for a process, copies, and what a watch has told.
-    assert name in USES or hasattr(thing, "__exit__") or name in {"Peer", "SetAside", "NodeInfo", "DomainWatch", "ClientWatch", "Config"}
+    assert name in USES or hasattr(thing, "__exit__") or name in {"Peer", "SetAside", "NodeInfo", "DomainWatch", "ClientWatch", "Config", "StandBy"}
 
 
 def test_closing_gives_back_what_it_had(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import pathlib
 import sys
@@ -295,6 +296,23 @@ def test_what_is_not_published(cuda: Cuda, folder: str) -> None:
         pass
     for _ in range(2):
         subscriber.recv(timeout=10)
+
+
+def test_a_gpus_loan_waits_no_longer_than_its_limit(cuda: Cuda, folder: str) -> None:
+    topic = Topic("frames", folder, depth=2, reliable=True)
+    slow = topic.subscriber(reliable=True)
+    for _ in range(5):
+        with topic.loan_gpu(10, max_blocking=0.01):
+            pass
+    topic.wait_gpu(10)
+    with pytest.raises(outlive.Lagged, match="3"):
+        slow.recv(timeout=10)
+    # Loans with the same limit are of one publisher, and with another of another.
+    assert len(topic.publishers()) == 1
+    with topic.loan_gpu(10), topic.loan_gpu(10, max_blocking=math.inf):
+        assert len(topic.publishers()) == 2
+    with pytest.raises(ValueError, match="max_blocking"):
+        topic.loan_gpu(10, max_blocking=-1)
 
 
 def test_streams_as_libraries_have_them(cuda: Cuda, folder: str) -> None:

@@ -1088,3 +1088,124 @@ def test_a_death_ends_parts(folder, start):
         while True:
             call.send(b"more", timeout=20)
     assert died.value.begun
+
+
+def test_a_thread_that_waits_for_room_is_not_inside_the_client(folder):
+    """Neither a client of which a thread waits to send a part, nor a stream of which one waits to send a reply."""
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    for _ in range(8):
+        call.send(b"part")
+    request = server.next(timeout=5)
+    told = []
+
+    def sends():
+        try:
+            call.send(b"ninth", timeout=20)
+            told.append("sent")
+        except CallTimeout as error:
+            told.append(error)
+
+    def outside(of):
+        """How often a look found no thread inside."""
+        time.sleep(0.1)
+        found = 0
+        for _ in range(100):
+            found += of._room_source() is not None
+            time.sleep(0.001)
+        return found
+
+    sending = threading.Thread(target=sends)
+    sending.start()
+    assert outside(call) > 80 and not told
+    # The client's other calls go on meanwhile.
+    other = client.begin(b"other", timeout=5)
+    server.next(timeout=5).reply(b"at once")
+    assert other.result(timeout=5) == b"at once"
+    assert request.next_part(timeout=5) == b"part"
+    sending.join(20)
+    assert told == ["sent"]
+    with pytest.raises(CallTimeout):
+        call.send(b"tenth", timeout=0.05)
+    # A cancellation ends the wait.
+    sending = threading.Thread(target=lambda: told.append(pytest.raises(outlive.Cancelled, call.send, b"tenth")))
+    sending.start()
+    time.sleep(0.05)
+    call.cancel()
+    sending.join(20)
+    assert len(told) == 2
+
+    call = client.begin(b"many")
+    replies = server.next(timeout=5).stream()
+    for _ in range(8):
+        replies.send(b"reply")
+    told.clear()
+    sending = threading.Thread(target=lambda: told.append(replies.send(b"ninth", timeout=20)))
+    sending.start()
+    assert outside(replies) > 80 and not told
+    assert call.next(timeout=5) == b"reply"
+    sending.join(20)
+    assert told == [None]
+    with pytest.raises(Timeout):
+        replies.send(b"tenth", timeout=0.05)
+
+
+def test_ctrl_c_ends_a_wait_for_room(folder, start):
+    server = Server("echo", folder)
+    program = start("""
+        call = Client("echo", folder).stream(b"x")
+        for _ in range(8):
+            call.send(b"part")
+        say("full")
+        try:
+            call.send(b"ninth")
+        except KeyboardInterrupt:
+            say("interrupted")
+        call.send(b"tenth", timeout=20)
+        call.finish()
+        say("sent")
+        call.result()
+    """)
+    assert program.line() == "full"
+    time.sleep(0.1)
+    program.interrupt()
+    assert program.line() == "interrupted"
+    request = server.next(timeout=5)
+    parts = list(iter(lambda: request.next_part(timeout=5), None))
+    assert program.line() == "sent" and parts[-1] == b"tenth" and len(parts) == 9
+    request.reply(b"")
+    assert program.end() == 0
+
+
+def test_parts_are_read_where_they_lie(folder):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    for number in range(8):
+        call.send(np.full(10_000, number, np.uint32), timeout=5)
+    request = server.next(timeout=5)
+    first = request.next_part(timeout=5, copy=False)
+    assert isinstance(first, outlive.Part) and len(first) == 40_000 and first.value is first
+    array = first.numpy(np.uint32)
+    assert not array.flags.writeable and array.sum() == 0
+    first.close()
+    with pytest.raises(ValueError, match="closed"):
+        bytes(first)
+    replies = request.stream()
+    with replies.next_part(copy=False) as second:
+        assert second.numpy(np.uint32, (100, 100))[99, 99] == 1
+    # Views keep the memory, also of a part that is closed, and of a service that goes on.
+    call.finish()
+    rest = [replies.next_part(timeout=5, copy=False) for _ in range(6)]
+    assert [int(part.numpy(np.uint32)[7]) for part in rest] == [2, 3, 4, 5, 6, 7]
+    assert replies.next_part(timeout=5, copy=False) is None and array.sum() == 0
+
+    async def takes():
+        call = client.stream(b"async")
+        call.send(b"part")
+        request = await server.next_async()
+        assert bytes(await request.next_part_async(copy=False)) == b"part"
+        call.send(b"copied")
+        assert await request.next_part_async() == b"copied"
+        request.reply(b"")
+
+    asyncio.run(takes())

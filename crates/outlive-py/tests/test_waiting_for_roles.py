@@ -106,3 +106,36 @@ def test_a_payload_that_is_none_names_the_encodings(folder: str) -> None:
     with pytest.raises(TypeError, match=r"'jsn' is no payload: give an encoding \(bytes, cdr, json, msgpack, protobuf\)"):
         Topic("x", folder, payload="jsn")
     assert outlive.Domain(folder).names() == {}
+
+
+def test_a_set_waits_for_roles(folder: str, start) -> None:  # type: ignore[no-untyped-def]
+    program = start("""
+        server, queue, mode = Server("work", folder), Queue("orders", folder), State("mode", 8, folder)
+        queue.wait_to_receive()
+        mode.wait_to_write()
+        say("there")
+        signal.pause()
+    """)
+    assert program.line() == "there"
+    queue, mode = Queue("orders", folder), State("mode", 8, folder)
+    roles = [queue.stand_by(), mode.stand_by(), Server.stand_by("work", folder)]
+    waiting = WaitSet(folder)
+    for role in roles:
+        waiting.add(role)
+    assert waiting.wait(timeout=0.01) == [] and [role.name for role in roles] == ["orders", "mode", "work"]
+    program.kill()
+    free: list[object] = []
+    while len(free) < 3:
+        ready = waiting.wait(timeout=20)
+        assert ready
+        free = ready
+    assert all(role in free for role in roles)
+    assert queue.wait_to_receive(timeout=0) and mode.wait_to_write(timeout=0)
+    with Server("work", folder):
+        assert waiting.wait(timeout=0) == []
+    assert waiting.wait(timeout=20) == [roles[2]]
+    waiting.remove(roles[2])
+    assert waiting.try_wait() == [] and len(waiting) == 2
+    queue.close()
+    with pytest.raises(ValueError, match="closed"):
+        queue.stand_by()

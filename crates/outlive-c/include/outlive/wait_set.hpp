@@ -55,6 +55,19 @@ public:
     expected<uint64_t> add(const DomainWatch &watch) { return key(outlive_wait_set_add_domain_watch, watch.raw()); }
     /** Adds a watch of a service's clients: OUTLIVE_CHANGED, until `ClientWatch::next`. */
     expected<uint64_t> add(const ClientWatch &watch) { return key(outlive_wait_set_add_client_watch, watch.raw()); }
+    /* A process that stands by adds the role: OUTLIVE_ENDED while no living process has it. Then
+     * `queue.receiver()`, `state.writer()` or the server's opening takes it, unless another process was
+     * faster: EBUSY. */
+    expected<uint64_t> add_stand_by(const Queue &queue) { return key(outlive_wait_set_add_queue_stand_by, queue.raw()); }
+    template <class T> expected<uint64_t> add_stand_by(const State<T> &state) {
+        return key(outlive_wait_set_add_state_stand_by, state.raw());
+    }
+    /** Adds the role of a server of the service of that name, which is opened, or made, as
+     * `Server::open_or_create` does; of a service for several servers: while there is room for one. */
+    expected<uint64_t> add_server_stand_by(const Domain &domain, const std::string &name,
+                                           const outlive_service_options_t &options = OUTLIVE_SERVICE_OPTIONS_INIT) {
+        return key(outlive_wait_set_add_service_stand_by, domain.raw(), name.c_str(), OUTLIVE_OPEN_OR_CREATE, &options);
+    }
     /** Adds a state: OUTLIVE_CHANGED, OUTLIVE_ENDED, until `take_state`. */
     template <class T> expected<uint64_t> add(const State<T> &state) { return key(outlive_wait_set_add_state, state.raw()); }
     expected<uint64_t> add(Event &event, uint32_t bits) { return key(outlive_wait_set_add_event, event.raw(), bits, 0u); }

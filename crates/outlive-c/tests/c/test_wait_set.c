@@ -200,4 +200,72 @@ static void others(void) {
     outlive_state_close(state);
 }
 
-TESTS(TEST(ordinary), TEST(others), TEST(peer_killed))
+/* It has a role of each kind. */
+static void hold_roles(void) {
+    outlive_queue_t *queue = NULL;
+    outlive_receiver_t *receiver = NULL;
+    outlive_state_t *state = NULL;
+    outlive_state_writer_t *writer = NULL;
+    outlive_server_t *server = NULL;
+    OK(outlive_queue_open(domain, "log", OUTLIVE_OPEN_OR_CREATE, NULL, &queue));
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
+    OK(outlive_state_open(domain, "speed", OUTLIVE_OPEN_OR_CREATE, 8, "1", 1, &state));
+    OK(outlive_state_writer(state, OUTLIVE_TRY, &writer));
+    OK(outlive_server_open(domain, "work", OUTLIVE_OPEN_OR_CREATE, NULL, &server));
+    tell();
+    for_ever();
+}
+
+/* Returns what the source is ready for, once it is: others may be ready before it. */
+static uint32_t what_soon(uint64_t key) {
+    uint32_t what = 0;
+    for (int at = 0; what == 0 && at < 10000; at++) {
+        what = what_of(key, SOON);
+        if (what == 0) sleep_ms(1);
+    }
+    return what;
+}
+
+/* A process stands by for three roles, in one set. */
+static void stands_by(void) {
+    pid_t child = start(hold_roles);
+    hear();
+    outlive_queue_t *queue = NULL;
+    outlive_receiver_t *receiver = NULL;
+    outlive_state_t *state = NULL;
+    outlive_state_writer_t *writer = NULL;
+    outlive_server_t *server = NULL;
+    OK(outlive_queue_open(domain, "log", OUTLIVE_OPEN, NULL, &queue));
+    OK(outlive_state_open(domain, "speed", OUTLIVE_OPEN, 0, NULL, 0, &state));
+    OK(outlive_wait_set_open(domain, &set));
+    uint64_t by_queue, by_state, by_service, key = 7;
+    OK(outlive_wait_set_add_queue_stand_by(set, queue, &by_queue));
+    OK(outlive_wait_set_add_state_stand_by(set, state, &by_state));
+    OK(outlive_wait_set_add_service_stand_by(set, domain, "work", OUTLIVE_OPEN, NULL, &by_service));
+    IS(EINVAL, outlive_wait_set_add_queue_stand_by(set, NULL, &key));
+    IS(EINVAL, outlive_wait_set_add_state_stand_by(NULL, state, &key));
+    IS(EINVAL, outlive_wait_set_add_service_stand_by(set, NULL, "work", OUTLIVE_OPEN, NULL, &key));
+    IS(ENOENT, outlive_wait_set_add_service_stand_by(set, domain, "none", OUTLIVE_OPEN, NULL, &key));
+    CHECK(key == 7);
+    outlive_ready_t ready[4];
+    size_t count = 0;
+    IS(EAGAIN, outlive_wait_set_wait(set, ready, 4, &count, OUTLIVE_TRY));
+    IS(EBUSY, outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
+    kill_it(child);
+    CHECK(what_soon(by_queue) == OUTLIVE_ENDED && what_soon(by_state) == OUTLIVE_ENDED);
+    CHECK(what_soon(by_service) == OUTLIVE_ENDED);
+    OK(outlive_queue_receiver(queue, OUTLIVE_TRY, &receiver));
+    OK(outlive_state_writer(state, OUTLIVE_TRY, &writer));
+    OK(outlive_server_open(domain, "work", OUTLIVE_OPEN, NULL, &server));
+    /* This process has them now: a source is ready again when it lets go. */
+    IS(EAGAIN, outlive_wait_set_wait(set, ready, 4, &count, OUTLIVE_TRY));
+    outlive_server_close(server);
+    CHECK(what_soon(by_service) == OUTLIVE_ENDED);
+    outlive_wait_set_close(set);
+    outlive_state_writer_close(writer);
+    outlive_state_close(state);
+    outlive_receiver_close(receiver);
+    outlive_queue_close(queue);
+}
+
+TESTS(TEST(ordinary), TEST(others), TEST(peer_killed), TEST(stands_by))

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <ranges>
 #include <thread>
 
@@ -304,5 +305,33 @@ static void wait_sets() {
     CHECK(std::ranges::any_of(ready, [&](auto &one) { return one.key == rings && one.what == OUTLIVE_SET; }));
 }
 
+/* One set tells of three roles that are free, and of none while another end has them. */
+static void roles_stood_by_for() {
+    auto domain = open_domain();
+    auto queue = outlive::Queue::open_or_create(domain, "letters").value();
+    auto state = outlive::State<int>::open_or_create(domain, "speed", 1).value();
+    std::optional receiver = queue.receiver().value();
+    std::optional writer = state.writer().value();
+    std::optional server = outlive::Server::open_or_create(domain, "work").value();
+    auto set = outlive::WaitSet::open(domain).value();
+    auto by_queue = set.add_stand_by(queue).value(), by_state = set.add_stand_by(state).value();
+    auto by_service = set.add_server_stand_by(domain, "work").value();
+    CHECK(set.wait(outlive::at_once).code() == EAGAIN);
+    auto only = [&](uint64_t key) {
+        auto ready = set.wait(soon).value();
+        return ready.size() == 1 && ready[0].key == key && ready[0].what == OUTLIVE_ENDED;
+    };
+    receiver.reset();
+    CHECK(only(by_queue));
+    receiver.emplace(queue.receiver().value());
+    writer.reset();
+    CHECK(only(by_state));
+    writer.emplace(state.writer().value());
+    server.reset();
+    CHECK(only(by_service));
+    server.emplace(outlive::Server::open(domain, "work").value());
+    CHECK(set.wait(outlive::at_once).code() == EAGAIN);
+}
+
 TESTS(TEST(jobs_are_done_or_come_back), TEST(a_stray_number_ends_the_list), TEST(a_damaged_job_is_shown), TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
-      TEST(notices), TEST(wait_sets))
+      TEST(notices), TEST(wait_sets), TEST(roles_stood_by_for))

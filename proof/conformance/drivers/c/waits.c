@@ -32,6 +32,8 @@ ADD(event, outlive_wait_set_add_event(it()->main, find(words[2])->main, small_nu
     &key))
 ADD(peer, outlive_wait_set_add_peer(it()->main, domain, small_number(words[3]), &key))
 
+ADD(stand_by, outlive_wait_set_add_service_stand_by(it()->main, domain, words[2], OUTLIVE_OPEN, NULL,
+    &key))
 ADD(publisher, outlive_wait_set_add_publisher(it()->main, find(words[2])->in, &key))
 
 static void set_slowest(void) {
@@ -70,6 +72,6 @@ static void set_wait(void) {
 
 const struct verb wait_verbs[] = {
     V(set, open, 1), V(set, add_queue, 2), V(set, add_topic, 2), V(set, add_event, 3),
-    V(set, add_listener, 2), V(set, add_peer, 3), V(set, wait, 2), V(set, add_publisher, 2),
+    V(set, add_listener, 2), V(set, add_peer, 3), V(set, add_stand_by, 2), V(set, wait, 2), V(set, add_publisher, 2),
     V(set, slowest, 2), END,
 };

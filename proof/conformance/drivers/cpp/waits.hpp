@@ -41,6 +41,7 @@ public:
         else if (verb == "add_event") key = set.add(sync_.event_of(args.at(1)), static_cast<uint32_t>(number(args.at(2)))).value();
         else if (verb == "add_listener") key = set.add(notifiers_.of(args.at(1))).value();
         else if (verb == "add_peer") key = set.add_peer(domain_, static_cast<uint32_t>(number(args.at(2)))).value();
+        else if (verb == "add_stand_by") key = set.add_server_stand_by(domain_, args.at(1)).value();
         else throw Wrong{"Usage", verb};
         names[key] = args.at(1);
         return ok();

@@ -34,6 +34,7 @@ VERBS: Verbs = family(
     add_listener=lambda name, listener: add(name, listener, thing(f"listener {listener}")),
     add_event=lambda name, event, bits: add(name, event, thing(event), bits=int(bits)),
     add_peer=lambda name, what, token: add(name, what, peer(token)),
+    add_stand_by=lambda name, service: add(name, service, outlive.Server.stand_by(service, folder)),
     add_publisher=lambda name, topic: add(name, topic, publisher(topic)),
     slowest=lambda name, topic: slowest(thing(name).slowest(publisher(topic))),
     wait=wait,

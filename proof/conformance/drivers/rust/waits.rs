@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use outlive::rpc::Service;
 use outlive::topic::Writable;
 use outlive::wait::{Key, WaitSet};
 
@@ -51,6 +52,10 @@ impl Driver {
                 let key = set.add(&room)?;
                 rooms.insert((*topic).to_owned(), room);
                 (key, *topic)
+            }
+            ("add_stand_by", [service]) => {
+                let opened = Service::<[u8], [u8]>::open(&self.domain, service)?;
+                (set.add(&opened.stand_by())?, *service)
             }
             ("slowest", [topic]) => {
                 return match find(rooms, topic)?.slowest() {
