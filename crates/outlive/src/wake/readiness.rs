@@ -57,7 +57,7 @@ pub enum Readiness {
     /// The state has another value; the topic has other publishers or subscribers, or one of them is
     /// not lively, is so again, or has died.
     Changed,
-    /// A publish is worth a try.
+    /// A publish is worth a try; so is a part of a request, or a reply of a stream.
     Writable,
     /// The bits are set; the latch is open.
     Set,
