@@ -136,7 +136,6 @@ impl Followed {
         }
         Ok(now)
     }
-
 }
 
 impl Told {

@@ -278,7 +278,6 @@ impl Followed {
     fn has_news(&self) -> Result<bool, Error> {
         self.looked()?.has_news(&self.service)
     }
-
 }
 
 impl ClientWatch {
