@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::begin_readiness::Lack;
+use super::begin_readiness::{Lack, MemoryFor};
 use super::call::{After, Claim, Ready};
 use super::client::Client;
 use super::client_call::Call;
@@ -27,7 +27,6 @@ use super::client_wait::Next;
 use super::error::CallError;
 use super::in_place::InPlace;
 use super::layout::{INLINE_REQUEST, RING};
-use super::part_room::MemoryFor;
 use super::reply::Reply;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;

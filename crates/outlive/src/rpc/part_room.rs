@@ -15,9 +15,9 @@
 //! | a process that was about to free memory | the look after 10 ms; what it had, a sweep frees |
 //! | the client | all of this is its own, but the number in `replies`: one wake in vain |
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use super::begin_readiness::Lack;
+use super::begin_readiness::MemoryFor;
 use super::call::{After, CallWords, Ready};
 use super::client_stream::RequestStream;
 use super::layout::RING;
@@ -62,20 +62,6 @@ use crate::{Deadline, Error, Payload};
 pub struct PartRoom {
     call: CallReadiness,
     memory: Arc<MemoryFor>,
-}
-
-/// What the last try to send a part has found of the memory that it needs.
-#[derive(Default)]
-pub(super) struct MemoryFor(Mutex<Option<Lack>>);
-
-impl MemoryFor {
-    pub(super) fn note(&self, lack: Option<Lack>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = lack;
-    }
-
-    fn lack(&self) -> Option<Lack> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'_, Q, R> {
