@@ -307,7 +307,7 @@ fn a_call_whose_bit_a_stopped_server_has_cleared_comes_to_another(world: &World)
         let is_over = serving.step(steps);
         let call = client.begin(b"asked").expect("sent");
         serving.step(ON);
-        // It stands still.
+        // The server is stopped: the word stays as it is.
         let by = if call.is_begun() {
             &b"by the first"[..]
         } else {
