@@ -21,6 +21,9 @@
  * SPARE   a side that has read keeps the object instead of freeing it: OWNED -> CACHED(me). It writes
  *         its next message there after CACHED(me) -> OWNED(me), or frees it by the same exchange. Any
  *         process that finds no memory: CACHED -> FREE, its process dead or alive
+ * SHORT   (SPARE) that process waits for memory: 1. it says so (`waiting`); 2. it frees what is kept;
+ *         3. it takes what is free, else it sleeps. A side that keeps an object looks for it *after*
+ *         CACHED(me), and frees the object then, and wakes it. What is kept by the dead, a sweep frees
  *
  * A process dies in two moments: its token reads dead, and a while later its last thread stops; until
  * then it goes on.
@@ -29,7 +32,8 @@
  * that are read are whole and this call's; a reply that the client takes was made from an undamaged
  * request; in the end, when both processes are gone and all has been collected and settled, both
  * objects are free.
- * Switches: -DREUSE -DLETGO (the client may let go of the call) -DSPARE
+ * SHORT: a process that sleeps for memory is woken, or the side that keeps some has not looked yet.
+ * Switches: -DREUSE -DLETGO (the client may let go of the call) -DSPARE -DSHORT
  * Mutations, each must be caught:
  *   BYTOKEN   collect frees what a process owned when its token reads dead
  *   LEFTREQ   the server reads a request that is still the slot's
@@ -38,18 +42,23 @@
  *   TAGLATE   `ready` before the object's tag
  *   SPAREMINE (SPARE) the next message is written without the exchange: a kept object is still mine
  *   SPAREDEAD (SPARE) only its own process frees what is kept
+ *   LOOKFIRST (SHORT) a side looks for a process that waits before CACHED(me)
+ *   NOLOOK    (SHORT) it does not look
  */
 mtype = { NOT, WRITING, TAKEN, CANC, FREE, OWNED, CACHED, REQ, REP };
 #define CLIENT 1
 #define SERVER 2
 #define OTHER 3
+#define NEEDY 4
 mtype claim = NOT, tag[2] = FREE;
 byte owner[2], holds[2], inside[2];               /* inside: how many read or write there */
 bool asked, ready, whole;
 byte reqat = 2, repat = 2;                        /* the slot's references: which object, 2 none */
-bool pd[4], td[4];                                /* tokens dead; threads stopped */
-byte at[4] = 2;                                   /* where each is inside; 2: nowhere */
+bool pd[5], td[5];                                /* tokens dead; threads stopped */
+byte at[5] = 2;                                   /* where each is inside; 2: nowhere */
 bool done, given;                                /* given: the client has taken the reply, and uses the slot again */
+
+bool waiting, slept, woken;                       /* SHORT: slept: it has found nothing at 2 and 3 */
 
 /* one step of reading or writing is two: begin, end */
 #define BEGIN(me,o) atomic { assert(inside[o]==0); inside[o]++; at[me]=o }
@@ -59,7 +68,20 @@ bool done, given;                                /* given: the client has taken 
 /* keeps what it has read, and writes the next message there, which is freed on the other side */
 #define KEPT(o,me) (tag[o]==CACHED && owner[o]==me)
 inline keep(o,me) {
+#ifdef LOOKFIRST
+	sees=waiting;
+#endif
 	atomic { if :: MINE(o,me) -> tag[o]=CACHED :: else fi };
+#ifdef SHORT
+#if !defined(LOOKFIRST) && !defined(NOLOOK)
+	sees=waiting;
+#endif
+	if
+	:: sees -> atomic { if :: KEPT(o,me) -> tag[o]=FREE :: else fi; woken=1 }
+	:: !sees
+	fi;
+	assert(!(slept && !woken && KEPT(o,me)));
+#endif
 	if
 #ifdef SPAREMINE
 	:: atomic { tag[o]=OWNED; owner[o]=me };
@@ -82,7 +104,7 @@ inline free_slot() {
 }
 
 proctype Client() {
-	byte o = 2; bool won;
+	byte o = 2; bool won, sees;
 	{
 	if
 	:: atomic { tag[0]==FREE -> tag[0]=OWNED; owner[0]=CLIENT; o=0 }
@@ -128,7 +150,7 @@ proctype Client() {
 }
 
 proctype Server() {
-	byte o = 2, r = 2; bool fine;
+	byte o = 2, r = 2; bool fine, sees;
 	{
 	asked;
 	if
@@ -195,7 +217,8 @@ over:
 proctype Other() {
 	byte o, n;
 	do
-	/* another call's message, in whatever is free */
+#ifndef SHORT
+	/* another call's message, in whatever is free; with SHORT the third process's alone */
 	:: n<2 ->
 		n++;
 		if :: o=0 :: o=1 fi;
@@ -206,9 +229,14 @@ proctype Other() {
 			atomic { assert(MINE(o,OTHER)); tag[o]=FREE }
 		:: else
 		fi
+#endif
 	/* another thread of the client lets go of the next call in the slot, while the reply is read */
 	:: given && !td[CLIENT] -> given=0; free_slot()
-#if defined(SPARE) && !defined(SPAREDEAD)
+#ifdef SHORT
+	/* a sweep */
+	:: atomic { tag[0]==CACHED && td[owner[0]] -> tag[0]=FREE }
+	:: atomic { tag[1]==CACHED && td[owner[1]] -> tag[1]=FREE }
+#elif defined(SPARE) && !defined(SPAREDEAD)
 	/* it finds no memory; and so does a sweep with what the dead have kept */
 	:: atomic { tag[0]==CACHED -> tag[0]=FREE }
 	:: atomic { tag[1]==CACHED -> tag[1]=FREE }
@@ -224,10 +252,39 @@ proctype Other() {
 	od
 }
 
+#ifdef SHORT
+/* a process that has no memory for its message, and waits for some */
+proctype Needy() {
+	byte o = 2;
+	waiting=1;
+	atomic { if :: tag[0]==CACHED -> tag[0]=FREE :: else fi };
+	atomic { if :: tag[1]==CACHED -> tag[1]=FREE :: else fi };
+	if
+	:: atomic { tag[0]==FREE -> tag[0]=OWNED; owner[0]=NEEDY; o=0 }
+	:: atomic { tag[1]==FREE -> tag[1]=OWNED; owner[1]=NEEDY; o=1 }
+	/* it looks again when it is woken, once a second (of a side that died before it looked), and in vain */
+	:: atomic { tag[0]!=FREE && tag[1]!=FREE -> slept=1 }; woken || td[CLIENT] || td[SERVER]
+	fi;
+	atomic { waiting=0; slept=0 };
+	if
+	:: o<2 ->
+		BEGIN(NEEDY,o);
+		atomic { holds[o]=0; END(NEEDY,o) };
+		atomic { assert(MINE(o,NEEDY)); tag[o]=FREE }
+	:: else
+	fi
+}
+#endif
+
 /* both end, at any time; the last moments are ends in good order */
 proctype Death(byte v) {
 	pd[v]=1;
 	atomic { td[v]=1; if :: at[v]<2 -> inside[at[v]]--; at[v]=2 :: else fi }
 }
 
-init { atomic { run Client(); run Server(); run Other(); run Death(CLIENT); run Death(SERVER) } }
+init { atomic {
+	run Client(); run Server(); run Other(); run Death(CLIENT); run Death(SERVER);
+#ifdef SHORT
+	run Needy()
+#endif
+} }

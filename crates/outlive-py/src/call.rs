@@ -429,7 +429,7 @@ impl Call {
         let inside = begun.as_mut();
         let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
         let Pending::Parts(parts) = &inside.pending else { return Err(no_parts()) };
-        Awaited::of(py, &self.of.domain, &parts.room_source().raised(py)?).map(Some)
+        Awaited::of(py, &self.of.domain, &parts.room()).map(Some)
     }
 
     /// Waits for the next reply, for ``asyncio``, and returns it where it lies, as ``reply``; None after

@@ -293,7 +293,7 @@ impl Request {
     }
 
     fn _part_source(&self, py: Python<'_>) -> PyResult<Awaited> {
-        let source = self.lock().as_ref().map(|request| request.part_source());
+        let source = self.lock().as_ref().map(|request| request.parts_once());
         Awaited::of(py, &self.of.domain, &source.ok_or_else(answered)?)
     }
 

@@ -89,10 +89,10 @@ impl Replies {
 }
 
 impl Stream {
-    fn source(
+    fn source<S: outlive::wait::Source>(
         &self,
         py: Python<'_>,
-        of: impl FnOnce(&rpc::Stream) -> outlive::wait::Watched,
+        of: impl FnOnce(&rpc::Stream) -> S,
     ) -> PyResult<Option<Awaited>> {
         let Some(inside) = self.replies.0.lock_until(py, Until::now())? else { return Ok(None) };
         let source = of(inside.as_ref().ok_or_else(over)?);
@@ -224,11 +224,11 @@ impl Stream {
 
     /// None: a thread is inside.
     fn _room_source(&self, py: Python<'_>) -> PyResult<Option<Awaited>> {
-        self.source(py, |stream| stream.room_source())
+        self.source(py, |stream| stream.room_once())
     }
 
     fn _part_source(&self, py: Python<'_>) -> PyResult<Option<Awaited>> {
-        self.source(py, |stream| stream.request().part_source())
+        self.source(py, |stream| stream.request().parts_once())
     }
 
     /// Ends the stream: no more replies come.

@@ -2,8 +2,8 @@
 //! prints replies as they come; `serve --parts` gives a command the parts as they come, and sends each
 //! record that it writes as a reply.
 //!
-//! Both go on at once, in one thread: it polls the input and, by a wait set's descriptor, the call. Where
-//! one side takes nothing, it looks at the other ten times a second.
+//! Both go on at once, in one thread: it polls the input and, by a wait set's descriptor, the call. While a
+//! part finds no room, `call` waits for that room and for replies, by one wait set.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
@@ -23,9 +23,6 @@ use crate::framing::{Framing, FramingArgs, Splitter, framed};
 use crate::output::talk;
 use crate::signals::SLICE;
 use crate::verbs::serve::tell_unanswered;
-
-/// How long a send waits for room at first before the replies are looked at; then longer, up to [`SLICE`].
-const BRIEF: Duration = Duration::from_millis(1);
 
 /// What ends a call: a failure of the program's, or an error of the call's.
 pub enum Ended {
@@ -64,18 +61,17 @@ pub fn send<'c>(
     let mut stream = client.stream_until(request, deadline).map_err(Ended::Call)?;
     let mut set = WaitSet::new(domain);
     set.add(&stream)?;
+    let mut sending = WaitSet::new(domain);
+    sending.add(&stream)?;
+    sending.add(&stream.room())?;
     let stdin = std::io::stdin();
     let (mut input, mut splitter) = (stdin.lock(), Splitter::new(framing));
     let (mut places, mut records, mut is_at_end) = (Vec::new(), VecDeque::<Vec<u8>>::new(), false);
-    let mut span = BRIEF;
     loop {
         // Replies that come before the last part. The call has what is left.
         while let Poll::Ready(found) = stream.try_next_reply().map_err(Ended::Call)? {
             match found {
-                Some(reply) => {
-                    take(reply)?;
-                    span = BRIEF;
-                }
+                Some(reply) => take(reply)?,
                 None => return stream.finish().map_err(Ended::Call),
             }
         }
@@ -83,14 +79,10 @@ pub fn send<'c>(
             return Err(Ended::Call(CallError::TimedOut { begun: stream.call().is_begun() }));
         }
         if let Some(record) = records.front() {
-            // A little later than the deadline: it is looked at above.
-            match stream.send_timeout(record, span) {
-                Ok(()) => {
-                    records.pop_front();
-                    span = BRIEF;
-                }
+            match stream.try_send(record) {
+                Ok(()) => drop(records.pop_front()),
                 // The server may wait for room for its replies, which are taken above.
-                Err(CallError::TimedOut { .. }) => span = SLICE.min(span * 2),
+                Err(CallError::TimedOut { .. }) => drop(sending.wait_until(deadline)?),
                 Err(CallError::Answered) => return stream.finish().map_err(Ended::Call),
                 Err(error) => return Err(Ended::Call(error)),
             }

@@ -5,33 +5,19 @@ use std::sync::Arc;
 
 use super::inner::Inner;
 use super::queue::JobQueue;
-use crate::liveness::TokenId;
 use crate::wake::{
     EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
 };
-use crate::{Error, Payload};
+use crate::{Deadline, Error, Payload};
 
 pub(crate) struct JobsReadiness(Arc<Inner>);
 
 impl Waited for JobsReadiness {
     fn look(&self) -> SourceState {
-        let states = self.0.table().states(|owner| self.0.registry.is_alive(owner));
-        match states.waiting {
-            0 if states.taken == 0 => SourceState::Waiting,
-            0 => SourceState::BehindOwners,
-            _ => SourceState::Ready(Readiness::Readable),
-        }
-    }
-
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        let table = self.0.table();
-        for (owner, held) in table.taken() {
-            // At its limit a dead worker's job comes to no worker; and a sleep on an end that is
-            // past would end at once. Below the limit, an owner that died after `look` must end it.
-            let matters = !table.is_at_limit(held.word) || self.0.registry.is_alive(owner);
-            if matters && !into.contains(&owner) {
-                into.push(owner);
-            }
+        match self.0.table().workers_unless_waiting(|owner| self.0.registry.is_alive(owner)) {
+            None => SourceState::Ready(Readiness::Readable),
+            Some(none) if none.is_empty() => SourceState::Waiting,
+            Some(workers) => SourceState::BehindOwners(workers, Deadline::NEVER),
         }
     }
 

@@ -361,6 +361,28 @@ impl<'a> Table<'a> {
         states
     }
 
+    /// Returns the living workers that have jobs; `None` if there is a job to be taken, a dead worker's
+    /// included, unless it is at its limit: that one comes to no worker.
+    pub(super) fn workers_unless_waiting(
+        self,
+        is_alive: impl Fn(TokenId) -> bool,
+    ) -> Option<Vec<TokenId>> {
+        let mut workers = Vec::new();
+        for (_, word) in self.all() {
+            match word.state() {
+                State::Free | State::Writing(_) | State::Aside => {}
+                State::Taken(Some(owner)) if is_alive(owner) => {
+                    if !workers.contains(&owner) {
+                        workers.push(owner);
+                    }
+                }
+                State::Taken(_) if self.is_at_limit(word) => {}
+                State::Waiting | State::Taken(_) => return None,
+            }
+        }
+        Some(workers)
+    }
+
     /// Returns the jobs that processes have, dead ones included, in the order in which they were
     /// put.
     pub(super) fn taken(self) -> Vec<(TokenId, Held)> {

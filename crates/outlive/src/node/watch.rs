@@ -136,10 +136,12 @@ impl Followed {
         }
         Ok(now)
     }
+}
 
+impl Told {
+    /// Returns the processes of the reported nodes.
     fn owners(&self) -> Vec<TokenId> {
-        let told = self.told();
-        told.contents.iter().flat_map(|contents| &contents.nodes).map(|node| node.token).collect()
+        self.contents.iter().flat_map(|contents| &contents.nodes).map(|node| node.token).collect()
     }
 }
 
@@ -199,7 +201,7 @@ impl DomainWatch {
             if deadline.has_passed() {
                 return Ok(None);
             }
-            let owners = self.0.owners();
+            let owners = self.0.told().owners();
             let words = [Watch { word, expected }];
             let until = match registry.recheck() {
                 Some(span) => deadline.earlier(Deadline::after(span)),
@@ -219,15 +221,12 @@ impl DomainWatch {
 
 impl Waited for Followed {
     fn look(&self) -> SourceState {
+        let mut told = self.told();
         // A failure is worth a try, which returns it.
-        match self.change(&mut self.told()) {
-            Ok(None) => SourceState::BehindOwners,
+        match self.change(&mut told) {
+            Ok(None) => SourceState::BehindOwners(told.owners(), Deadline::NEVER),
             Ok(Some(_)) | Err(_) => SourceState::Ready(Readiness::Changed),
         }
-    }
-
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        into.extend(self.owners());
     }
 
     /// A process that gives a thing its name may be stopped before it tells of it.

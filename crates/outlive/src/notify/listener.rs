@@ -103,16 +103,19 @@ impl Followed {
         self.slot().is_some_and(|slot| slot.is_pending() || self.untold_death())
     }
 
-    /// Adds the living notifiers of other processes.
-    pub(super) fn owners(&self, into: &mut Vec<TokenId>) {
+    /// Returns the living notifiers of other processes. To be asked before a look at what is there: that
+    /// finds what one has left that dies in between.
+    pub(super) fn owners(&self) -> Vec<TokenId> {
+        let mut owners = Vec::new();
         if self.slot().is_none() {
-            return;
+            return owners;
         }
         for living in self.inner.seen().filter_map(|seen| seen.owner) {
-            if living != self.process && !into.contains(&living) {
-                into.push(living);
+            if living != self.process && !owners.contains(&living) {
+                owners.push(living);
             }
         }
+        owners
     }
 
     /// Takes all that is there.
@@ -140,9 +143,7 @@ impl Followed {
         let inner = &*self.inner;
         let notifications = &self.slot().ok_or(RecvError::NotOwner)?.notifications;
         let look = || {
-            // The owners before the look: one that dies in between is found by it.
-            let mut owners = Vec::new();
-            self.owners(&mut owners);
+            let owners = self.owners();
             Ok(self.take()?.map_or(Look::Nothing(owners), Look::Got))
         };
         let me = inner.registry.me()?;

@@ -2,11 +2,11 @@
 //! shared words alone, from any thread.
 
 use super::listener::{Followed, Listener};
-use crate::Error;
-use crate::liveness::{Registry, TokenId};
+use crate::liveness::Registry;
 use crate::wake::{
     EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
 };
+use crate::{Deadline, Error};
 
 impl Followed {
     pub(crate) fn registry(&self) -> &'static Registry {
@@ -22,20 +22,10 @@ impl Followed {
 
 impl Waited for Followed {
     fn look(&self) -> SourceState {
+        let owners = self.owners();
         match self.has_something() {
             true => SourceState::Ready(Readiness::Readable),
-            false => SourceState::BehindOwners,
-        }
-    }
-
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        Followed::owners(self, into);
-        // A notifier that has died since `look` is not among them. What it left ends the sleep at
-        // once, whose word this changes.
-        if self.has_something()
-            && let Some(count) = self.notifications()
-        {
-            count.notify_all();
+            false => SourceState::BehindOwners(owners, Deadline::NEVER),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The parts of a request as a wait set sees them: is there one for the server that has the request, or
+//! The parts of a request as the server's wait sets and tasks see them: is there one for the server that has the request, or
 //! have they ended? It reads shared words alone, from any thread, and takes nothing: a try does.
 //!
 //! A set sleeps on `space` and on the end of the client's process, as a plain wait does (parts.rs), and as
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::call::State;
-use super::cancellation::Cancellation;
+use super::cancellation::{Asker, Cancellation};
 use super::request::{RawRequest, Request};
 use super::stream::Stream;
 use crate::wake::{
@@ -46,12 +46,17 @@ use crate::{Error, Payload};
 ///
 /// # If a process dies
 /// If the client dies, this is ready at once.
-pub struct Parts(Arriving);
+#[derive(Clone)]
+pub struct Parts {
+    client: Cancellation,
+    /// The server has been told that there are no more.
+    ended: Arc<AtomicBool>,
+    asker: Asker,
+}
 
 impl Source for Parts {
     fn watched(&self) -> Result<Watched, Error> {
-        let registry = self.0.client.registry();
-        Ok(Watched::of(self.0.clone(), registry))
+        Ok(Watched::of(self.clone(), self.client.registry()))
     }
 }
 
@@ -64,7 +69,13 @@ impl std::fmt::Debug for Parts {
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     /// Returns the request's parts, for a wait set: see [`Parts`].
     pub fn parts(&self) -> Parts {
-        Parts(self.raw.arriving())
+        self.raw.parts(Asker::Set)
+    }
+
+    /// Returns the request's parts, for a task that waits for one once.
+    #[doc(hidden)]
+    pub fn parts_once(&self) -> Parts {
+        self.raw.parts(Asker::Task)
     }
 }
 
@@ -75,17 +86,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
     }
 }
 
-#[derive(Clone)]
-struct Arriving {
-    client: Cancellation,
-    /// The server has been told that there are no more.
-    ended: Arc<AtomicBool>,
-}
-
 impl RawRequest {
-    fn arriving(&self) -> Arriving {
+    fn parts(&self, asker: Asker) -> Parts {
         let ended = Arc::clone(self.told_parts_end.get_or_init(Arc::default));
-        Arriving { client: self.cancellation(), ended }
+        Parts { client: self.cancellation(), ended, asker }
     }
 
     /// Notes that the server has been told that there are no more parts.
@@ -96,12 +100,13 @@ impl RawRequest {
     }
 }
 
-impl Arriving {
+impl Parts {
+    fn has_ended(&self) -> bool {
+        self.ended.load(StdOrdering::Relaxed)
+    }
+
     /// Returns whether a try returns a part or the end.
     fn is_there(&self) -> bool {
-        if self.ended.load(StdOrdering::Relaxed) {
-            return false;
-        }
         let Some(words) = self.client.words() else { return false };
         let (parts, number) = (words.parts(), self.client.number());
         let is_there = parts.number() != number
@@ -114,9 +119,13 @@ impl Arriving {
     }
 }
 
-impl Waited for Arriving {
+impl Waited for Parts {
     fn look(&self) -> SourceState {
-        match (self.is_there(), self.client.look()) {
+        let has_ended = self.has_ended();
+        if has_ended && self.asker == Asker::Task {
+            return self.asker.over();
+        }
+        match (!has_ended && self.is_there(), self.client.look_of(self.asker)) {
             // Answered since; or what is there comes first.
             (true, _) if !self.client.is_answered() => SourceState::Ready(Readiness::Readable),
             (_, client) => client,

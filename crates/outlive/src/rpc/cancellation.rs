@@ -164,6 +164,15 @@ fn is_cancelled(service: &ServiceFile, slot: u32, number: u64, client: Option<To
     taken.number() == number && taken.is_end() || !client.is_some_and(|id| registry.is_alive(id))
 }
 
+/// What waits for something of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A set: once another thread has answered, or has been told of the end, nothing more is to be told.
+    Set,
+    /// A task, which waits once: then it tries again, and the try tells it so.
+    Task,
+}
+
 /// Whether a request's client waits for a reply, as a wait set sees it. It keeps the service mapped.
 #[derive(Clone)]
 pub(crate) struct Cancellation {
@@ -198,17 +207,32 @@ impl Cancellation {
     }
 }
 
-impl Waited for Cancellation {
-    fn look(&self) -> SourceState {
+impl Cancellation {
+    /// Looks for that asker.
+    pub(super) fn look_of(&self, asker: Asker) -> SourceState {
         let cancelled = is_cancelled(&self.service, self.slot, self.number, self.client);
         // Asked afterwards: an answer changes what was looked at.
-        if self.is_answered() {
-            return SourceState::Waiting;
-        }
         match cancelled {
+            _ if self.is_answered() => asker.over(),
             true => SourceState::Ready(Readiness::Ended),
             false => SourceState::behind(self.client),
         }
+    }
+}
+
+impl Asker {
+    /// Returns what it is told once nothing more comes.
+    pub(super) fn over(self) -> SourceState {
+        match self {
+            Asker::Set => SourceState::Waiting,
+            Asker::Task => SourceState::Ready(Readiness::Ended),
+        }
+    }
+}
+
+impl Waited for Cancellation {
+    fn look(&self) -> SourceState {
+        self.look_of(Asker::Set)
     }
 
     fn event_count(&self) -> Option<&EventCount> {

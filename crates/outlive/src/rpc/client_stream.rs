@@ -15,10 +15,11 @@
 //! parts.rs has the server's end. doc/protocols/rpc.md, proof/models/rpc_parts.pml.
 
 use core::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use super::begin_readiness::{Lack, MemoryFor};
 use super::call::{After, Claim, Ready};
 use super::client::Client;
 use super::client_call::Call;
@@ -26,7 +27,6 @@ use super::client_wait::Next;
 use super::error::CallError;
 use super::in_place::InPlace;
 use super::layout::{INLINE_REQUEST, RING};
-use super::readiness::PartRoom;
 use super::reply::Reply;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
@@ -76,6 +76,8 @@ pub struct RequestStream<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [
     sent: u32,
     /// Why no part is sent any more, once a send has been told.
     ended: Option<CallError>,
+    /// Tells wait sets and tasks that a try has found no memory.
+    pub(super) memory: OnceLock<Arc<MemoryFor>>,
     _part: PhantomData<fn(&Q)>,
 }
 
@@ -153,8 +155,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
                 Err(error) => self.begin_slow(me, error, deadline, ask)?,
             }
         };
-        let (call, client) = (call.of_parts(), self);
-        Ok(RequestStream { call, client, sent: 0, ended: None, _part: PhantomData })
+        let (call, client, memory) = (call.of_parts(), self, OnceLock::new());
+        Ok(RequestStream { call, client, sent: 0, ended: None, memory, _part: PhantomData })
     }
 
     /// Sends a request as [`Client::stream`] does; the stream, and the call that it becomes, keep their
@@ -388,11 +390,6 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         &mut self.call
     }
 
-    /// Returns what says that there is room for another part; `None` when there is already.
-    pub(crate) fn room_readiness(&self) -> Result<Option<PartRoom>, CallError> {
-        Ok((!self.has_room()?).then(|| PartRoom::new(self.call.readiness(), self.sent)))
-    }
-
     pub(crate) fn client(&self) -> &'c Client<Q, R> {
         self.client
     }
@@ -483,10 +480,17 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     fn with_memory(
         &mut self,
         me: Me,
-        take: impl FnOnce(&Client<Q, R>, &mut Sending<'_, 'c, Q, R>) -> Result<ObjectRef, CallError>,
+        take: impl Fn(&Client<Q, R>, &mut Sending<'_, 'c, Q, R>) -> Result<ObjectRef, CallError>,
     ) -> Result<ObjectRef, CallError> {
         let client = self.client;
-        let taken = take(client, &mut Sending { stream: self, me, seen: None });
+        let mut taken = take(client, &mut Sending { stream: self, me, seen: None });
+        if let Some(memory) = self.memory.get().cloned() {
+            let is_missing = matches!(taken, Err(CallError::TimedOut { .. }));
+            memory.note(is_missing.then(|| Lack::begin(&client.slots.service)));
+            if is_missing {
+                taken = take(client, &mut Sending { stream: self, me, seen: None });
+            }
+        }
         if let Err(CallError::TimedOut { .. }) = taken {
             // What ends the call comes before what the caller may try again.
             self.has_room()?;

@@ -113,6 +113,20 @@ struct Seen {
 }
 
 impl Looked {
+    /// Looks, unless there is something to tell.
+    fn has_news(&mut self, service: &ServiceFile) -> Result<bool, Error> {
+        if self.news.is_empty() {
+            self.look(service)?;
+        }
+        Ok(!self.news.is_empty())
+    }
+
+    /// Returns the clients whose ends call for another look, and the moment that does.
+    fn behind(&self) -> (Vec<TokenId>, Deadline) {
+        let living = self.clients.iter().filter(|seen| !seen.is_over);
+        (living.map(|seen| seen.process).collect(), self.moment())
+    }
+
     fn look(&mut self, service: &ServiceFile) -> Result<(), Error> {
         let registry = service.queue.registry();
         // Before the words: a lease that has passed by now has passed when they are read.
@@ -262,20 +276,7 @@ impl Followed {
 
     /// Looks, unless there is something to tell.
     fn has_news(&self) -> Result<bool, Error> {
-        let mut looked = self.looked()?;
-        if looked.news.is_empty() {
-            looked.look(&self.service)?;
-        }
-        Ok(!looked.news.is_empty())
-    }
-
-    fn owners(&self) -> Vec<TokenId> {
-        let Ok(looked) = self.looked() else { return Vec::new() };
-        looked.clients.iter().filter(|seen| !seen.is_over).map(|seen| seen.process).collect()
-    }
-
-    fn moment(&self) -> Deadline {
-        self.looked().map_or(Deadline::NEVER, |looked| looked.moment())
+        self.looked()?.has_news(&self.service)
     }
 }
 
@@ -347,15 +348,19 @@ impl ClientWatch {
         loop {
             // Before the look: a client that comes behind it ends the sleep at once.
             let expected = self.0.service.head().clients.load(Ordering::Acquire);
-            if let Some(event) = self.try_next()? {
-                return Ok(Some(event));
-            }
+            let (owners, moment) = {
+                let mut looked = self.0.looked()?;
+                if looked.has_news(&self.0.service)? {
+                    return Ok(looked.news.pop_front());
+                }
+                looked.behind()
+            };
             if deadline.has_passed() {
                 return Ok(None);
             }
             let word = &self.0.service.head().clients;
-            let (words, owners) = ([Watch { word, expected }], self.0.owners());
-            let mut until = deadline.earlier(self.0.moment());
+            let words = [Watch { word, expected }];
+            let mut until = deadline.earlier(moment);
             // A client may be stopped before it tells that it has come.
             if let Some(span) = registry.recheck() {
                 until = until.earlier(Deadline::after(span));
@@ -396,15 +401,14 @@ impl ClientWatch {
 
 impl Waited for Followed {
     fn look(&self) -> SourceState {
-        // A failure is worth a try, which returns it.
-        match self.has_news() {
-            Ok(false) => SourceState::BehindOwnersUntil(self.moment()),
-            Ok(true) | Err(_) => SourceState::Ready(Readiness::Changed),
+        let behind = self.looked().and_then(|mut looked| {
+            Ok(if looked.has_news(&self.service)? { None } else { Some(looked.behind()) })
+        });
+        match behind {
+            Ok(Some((owners, moment))) => SourceState::BehindOwners(owners, moment),
+            // A failure is worth a try, which returns it.
+            Ok(None) | Err(_) => SourceState::Ready(Readiness::Changed),
         }
-    }
-
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        into.extend(self.owners());
     }
 
     /// A client may be stopped before it tells that it has come.

@@ -9,10 +9,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
-use super::call::{After, CallWords, Claim, Ready, State, next};
-use super::layout::{RING, ServiceFile};
+use super::call::{CallWords, Claim, Ready, State, next};
+use super::layout::ServiceFile;
 use super::places::Others;
-use crate::liveness::{Registry, TokenId};
+use crate::Deadline;
+use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::Watch;
 use crate::wake::{
@@ -44,7 +45,15 @@ impl CallReadiness {
         self.service.queue.registry()
     }
 
-    fn words(&self) -> Option<&CallWords> {
+    pub(super) fn service(&self) -> &ServiceFile {
+        &self.service
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn words(&self) -> Option<&CallWords> {
         // If the call is over, the slot is another call's.
         let over = self.over.load(StdOrdering::Relaxed);
         self.service.call(self.slot).ok().filter(|_| !over).map(|call| call.words)
@@ -62,7 +71,11 @@ impl CallReadiness {
 
 impl CallReadiness {
     /// Looks whether `is_there` finds something, and else what the call waits behind.
-    fn look_for(&self, what: Readiness, is_there: impl FnOnce(&CallWords) -> bool) -> SourceState {
+    pub(super) fn look_for(
+        &self,
+        what: Readiness,
+        is_there: impl FnOnce(&CallWords) -> bool,
+    ) -> SourceState {
         let Some(words) = self.words() else { return SourceState::Waiting };
         // The claim first: a server that reads dead here had written all of its replies by then.
         let seen = words.claim();
@@ -73,9 +86,12 @@ impl CallReadiness {
         }
         if !self.is_begun(seen) {
             return match server {
-                // Any of them may begin it, and die.
+                // Any of them may begin it, and die. The one that was seen, too: if it has died since,
+                // that sleep ends at once.
                 Ok(server) if server.is_living() && self.service.servers() > 1 => {
-                    SourceState::BehindOwners
+                    let mut servers = self.service.living_servers();
+                    servers.extend(server.watched().filter(|seen| !servers.contains(seen)));
+                    SourceState::BehindOwners(servers, Deadline::NEVER)
                 }
                 Ok(server) if server.is_living() => SourceState::behind(server.watched()),
                 // A server that died since the words were read: that sleep ends at once, and the
@@ -105,23 +121,6 @@ impl Waited for CallReadiness {
         })
     }
 
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        let Some(words) = self.words() else { return };
-        let seen = words.claim();
-        if self.is_begun(seen) {
-            // Since the look.
-            into.extend(seen.owner());
-            return;
-        }
-        let living = self.service.living_servers();
-        // All that lived at the look have died since, and changed no word: this changes one that the
-        // set sleeps on. While another lives, it may begin the call.
-        if living.is_empty() {
-            words.replies.notify_all();
-        }
-        into.extend(living);
-    }
-
     fn event_count(&self) -> Option<&EventCount> {
         self.replies()
     }
@@ -148,55 +147,6 @@ impl Waited for CallReadiness {
 
     fn woken(&self, prepared: &PreparedWait) {
         prepared.asked.into_iter().for_each(|asked| self.service.queue.server_role().woken(asked));
-    }
-}
-
-/// A call of several parts, as a task sees it that sends them: is there room for the next one? It
-/// sleeps on the same as one that waits for a reply.
-pub(crate) struct PartRoom {
-    call: CallReadiness,
-    sent: u32,
-}
-
-impl PartRoom {
-    pub(super) fn new(call: CallReadiness, sent: u32) -> PartRoom {
-        PartRoom { call, sent }
-    }
-
-    pub(crate) fn registry(&self) -> &'static Registry {
-        self.call.registry()
-    }
-}
-
-impl Waited for PartRoom {
-    fn look(&self) -> SourceState {
-        let number = self.call.number;
-        self.call.look_for(Readiness::Writable, |words| {
-            let ready = words.ready();
-            let is_answered = ready.number() == number && ready.is_end();
-            let sent = Ready::new(number, self.sent, After::More);
-            is_answered || sent.beyond(words.parts_taken(number)) < RING
-        })
-    }
-
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        self.call.owners(into);
-    }
-
-    fn event_count(&self) -> Option<&EventCount> {
-        self.call.event_count()
-    }
-
-    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
-        self.call.add_words(prepared, words);
-    }
-
-    fn needs_recheck(&self, prepared: &PreparedWait) -> bool {
-        self.call.needs_recheck(prepared)
-    }
-
-    fn woken(&self, prepared: &PreparedWait) {
-        self.call.woken(prepared);
     }
 }
 
@@ -232,13 +182,9 @@ impl Waited for RequestReadiness {
             return SourceState::Ready(Readiness::Readable);
         }
         match &self.others {
-            Some(others) => SourceState::BehindOwnersUntil(others.look_at()),
+            Some(others) => SourceState::BehindOwners(others.watched(), others.look_at()),
             None => SourceState::Waiting,
         }
-    }
-
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        into.extend(self.others.iter().flat_map(Others::watched));
     }
 
     fn event_count(&self) -> Option<&EventCount> {

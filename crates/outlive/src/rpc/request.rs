@@ -28,7 +28,7 @@ use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE, INLINE_FAILURE, ServiceFile, Types};
 use super::reply::{Bytes, Reply};
 use crate::claim::Holder;
-use crate::liveness::{Me, TokenId};
+use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::ObjectRef;
 use crate::queue::suits;
 use crate::sys::robust::WakeRelay;
@@ -99,6 +99,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
             return Err(RecvError::Encoding(why));
         }
         Ok(Request { raw, _types: PhantomData })
+    }
+
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.raw.service.queue.registry()
     }
 
     /// Returns a copy of the request's value; of a slice, a `Vec`. A request of bytes needs no

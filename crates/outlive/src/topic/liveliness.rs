@@ -290,15 +290,13 @@ impl Lives {
     }
 
     /// Looks at the publishers for a wait set: whether there is something to tell, or else until
-    /// when there is nothing while they live.
-    pub(super) fn state(&self, inner: &Inner) -> Result<(), Deadline> {
+    /// when there is nothing while those live that it has found alive.
+    pub(super) fn state(&self, inner: &Inner) -> Result<(), (Vec<TokenId>, Deadline)> {
         let mut looked = self.lock();
         looked.look(inner);
-        if looked.news.is_empty() { Err(looked.moment()) } else { Ok(()) }
-    }
-
-    /// Adds the publishers that the last look has found alive.
-    pub(super) fn owners(&self, into: &mut Vec<TokenId>) {
-        into.extend(self.lock().rings.iter().filter_map(Seen::publisher));
+        if !looked.news.is_empty() {
+            return Ok(());
+        }
+        Err((looked.rings.iter().filter_map(Seen::publisher).collect(), looked.moment()))
     }
 }

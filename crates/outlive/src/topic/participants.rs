@@ -60,8 +60,8 @@ impl Side {
 }
 
 impl Participants {
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        into.extend(self.publishers.iter().chain(&self.subscribers).copied());
+    fn owners(&self) -> Vec<TokenId> {
+        self.publishers.iter().chain(&self.subscribers).copied().collect()
     }
 }
 
@@ -87,8 +87,7 @@ fn wait_change(
         if deadline.has_passed() {
             return Ok(false);
         }
-        let mut owners = Vec::new();
-        now.owners(&mut owners);
+        let mut owners = now.owners();
         owners.sort_unstable_by_key(|id| id.as_u32());
         owners.dedup();
         let words = [Watch { word: changes, expected: count }];
@@ -203,14 +202,9 @@ impl Waited for Followed {
         let now = self.side.present(&self.inner);
         match now != *self.told() {
             true => SourceState::Ready(Readiness::Changed),
-            false => SourceState::BehindOwners,
+            // The participants that this look has found alive. The sleep finds one that has died since.
+            false => SourceState::BehindOwners(now.owners(), Deadline::NEVER),
         }
-    }
-
-    /// The tokens of the reported participants that are alive by now. The sleep finds one that has
-    /// died since.
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        self.told().owners(into);
     }
 
     /// A process that joins or leaves may be stopped between the two steps of that, and no waiter

@@ -96,7 +96,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         }
         let readiness = self.readiness();
         // It chooses the rings on whose words the sleep below stands.
-        if !matches!(readiness.look(), SourceState::BehindOwnersUntil(_)) {
+        if !matches!(readiness.look(), SourceState::BehindOwners(..)) {
             return Ok(());
         }
         let relay = WakeRelay::begin(me.list());
@@ -105,9 +105,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         let mut words = WaitWords::new();
         // The words first: the look behind them decides whether to sleep on them.
         readiness.add_words(&mut prepared, &mut words);
-        let SourceState::BehindOwnersUntil(moment) = readiness.look() else { return Ok(()) };
-        let mut owners = Vec::new();
-        readiness.owners(&mut owners);
+        let SourceState::BehindOwners(mut owners, moment) = readiness.look() else { return Ok(()) };
         owners.sort_unstable_by_key(|owner| owner.as_u32());
         owners.dedup();
         let until = ticket.until(deadline.earlier(moment));
@@ -190,17 +188,10 @@ impl Waited for SubscriberReadiness {
         match (lives.state(&self.inner), overdue) {
             (Ok(()), _) => SourceState::Ready(Readiness::Changed),
             (_, Some(ready @ SourceState::Ready(_))) => ready,
-            (Err(moment), Some(SourceState::NotBefore(other))) => {
-                SourceState::BehindOwnersUntil(moment.earlier(other))
+            (Err((owners, moment)), overdue) => {
+                let until = overdue.map_or(Deadline::NEVER, |overdue| overdue.until());
+                SourceState::BehindOwners(owners, moment.earlier(until))
             }
-            (Err(moment), _) => SourceState::BehindOwnersUntil(moment),
-        }
-    }
-
-    /// The publishers that it watches, if it asks for their liveliness.
-    fn owners(&self, into: &mut Vec<TokenId>) {
-        if let Some(lives) = &self.lives {
-            lives.owners(into);
         }
     }
 

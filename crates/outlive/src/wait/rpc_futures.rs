@@ -246,18 +246,17 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'_, Q, R> {
     /// # If a process dies
     /// The same as with [`RequestStream::send`].
     pub async fn send_async(&mut self, part: &Q) -> Result<(), CallError> {
-        let mut prepared = None;
+        let registry = self.client().registry();
+        let mut room = None;
         loop {
             match self.try_send(part) {
                 Err(CallError::TimedOut { .. }) => {}
                 other => return other,
             }
-            if let Some(readiness) = prepared.take() {
-                UntilReady::of(self.client().registry(), vec![readiness]).await?;
-            } else if let Some(room) = self.room_readiness()? {
-                UntilReady::of(room.registry(), vec![Arc::new(room)]).await?;
-            } else {
-                prepared = Some(self.client().memory_readiness());
+            match &room {
+                Some(room) => UntilReady::of_one(room, registry)?.await?,
+                // The next try tells it of memory that is missing.
+                None => room = Some(self.room()),
             }
         }
     }
@@ -324,8 +323,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
                 Err(SendError::Full { .. }) => {}
                 other => return other,
             }
-            let room = self.room_readiness();
-            UntilReady::of(room.registry(), vec![Arc::new(room)]).await?;
+            UntilReady::of_one(&self.room_once(), self.request().registry())?.await?;
         }
     }
 
@@ -342,8 +340,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
             if let Poll::Ready(part) = self.try_next_part()? {
                 return Ok(part);
             }
-            let there = self.request().part_readiness();
-            UntilReady::of(there.registry(), vec![Arc::new(there)]).await?;
+            UntilReady::of_one(&self.request().parts_once(), self.request().registry())?.await?;
         }
     }
 }
@@ -434,8 +431,7 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
             if let Poll::Ready(part) = self.try_next_part()? {
                 return Ok(part);
             }
-            let there = self.part_readiness();
-            UntilReady::of(there.registry(), vec![Arc::new(there)]).await?;
+            UntilReady::of_one(&self.parts_once(), self.registry())?.await?;
         }
     }
 }

@@ -227,7 +227,8 @@ impl RungList {
             {
                 words.add(&[count.watch(member.prepared.ticket)]);
             }
-            until = until.earlier(member.state.add_owners(&*member.waited, owners));
+            owners.extend_from_slice(member.state.owners());
+            until = until.earlier(member.state.until());
         }
         until
     }

@@ -28,7 +28,7 @@ const AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
 /// Waits for any of many sources at once: messages in queues and topics, jobs, requests and replies,
 /// clients that want no reply any more, values of states, notices, publishers and subscribers that
-/// come and go, room for a publisher, things and nodes that come and go in a domain, bits of events,
+/// come and go, room for a publisher, parts of requests, room for a part or a reply of a stream, things and nodes that come and go in a domain, bits of events,
 /// latches, the ends of peers, moments.
 ///
 /// Waiting takes nothing: the set reports what is ready, and reports it again as long as it is

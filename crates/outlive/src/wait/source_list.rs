@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Deadline;
-use crate::liveness::{Registry, TokenId};
+use crate::liveness::Registry;
 use crate::sys::Errno;
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
@@ -65,26 +65,19 @@ struct Idle {
     /// They lie in what the member's `waited` keeps.
     words: WaitWords<'static>,
     state: SourceState,
-    owners: Vec<TokenId>,
-    until: Deadline,
     needs_recheck: bool,
 }
 
 impl Idle {
     fn is_as_it_was(&self, registry: &Registry) -> bool {
         !self.words.have_changed()
-            && self.owners.iter().all(|owner| registry.is_alive(*owner))
-            && !self.until.has_passed()
+            && self.state.owners().iter().all(|owner| registry.is_alive(*owner))
+            && !self.state.until().has_passed()
     }
 
     /// Returns whether a later look that found `state` stood on the same.
-    fn stands_for(&self, state: SourceState, registry: &Registry) -> bool {
-        // Of several owners, others may be there by now.
-        let is_known = matches!(
-            state,
-            SourceState::Waiting | SourceState::BehindOwner(_) | SourceState::NotBefore(_)
-        );
-        is_known && self.state == state && self.is_as_it_was(registry)
+    fn stands_for(&self, state: &SourceState, registry: &Registry) -> bool {
+        self.state == *state && self.is_as_it_was(registry)
     }
 }
 
@@ -193,7 +186,7 @@ impl SourceList {
                 self.looks += 1;
             }
             let state = member.waited.look();
-            member.idle = member.idle.take().filter(|idle| idle.stands_for(state, registry));
+            member.idle = member.idle.take().filter(|idle| idle.stands_for(&state, registry));
             if let SourceState::Ready(what) = state {
                 found(member.key, what);
             }
@@ -223,8 +216,8 @@ impl SourceList {
         extra.into_iter().for_each(|watch| words.add(&[watch]));
         for idle in self.members.iter().filter_map(|member| member.idle.as_ref()) {
             words.add_all(&idle.words);
-            owners.extend_from_slice(&idle.owners);
-            until = until.earlier(idle.until);
+            owners.extend_from_slice(idle.state.owners());
+            until = until.earlier(idle.state.until());
             needs_recheck |= idle.needs_recheck;
         }
         owners.sort_unstable_by_key(|owner| owner.as_u32());
@@ -274,13 +267,11 @@ impl SourceList {
             if let SourceState::Ready(_) = state {
                 return false;
             }
-            let mut owners = Vec::new();
-            let until = state.add_owners(&*member.waited, &mut owners);
             let needs_recheck = member.waited.needs_recheck(&member.prepared);
             // SAFETY: the words are borrowed from `waited`, which this member keeps where it is, and
             // drops after them; it is never borrowed mutably, since it is in an `Arc`.
             let words = unsafe { core::mem::transmute::<WaitWords<'_>, WaitWords<'static>>(words) };
-            member.idle = Some(Idle { words, state, owners, until, needs_recheck });
+            member.idle = Some(Idle { words, state, needs_recheck });
         }
         true
     }

@@ -57,7 +57,7 @@ pub enum Readiness {
     /// The state has another value; the topic has other publishers or subscribers, or one of them is
     /// not lively, is so again, or has died.
     Changed,
-    /// A publish is worth a try.
+    /// A publish is worth a try; so is a part of a request, or a reply of a stream.
     Writable,
     /// The bits are set; the latch is open.
     Set,
@@ -67,21 +67,19 @@ pub enum Readiness {
     Missed,
 }
 
-/// What a look at a source finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a look at a source finds: it is ready, or what a sleep stands on beside its words. Both come of
+/// one reading, so an owner that has died in between is in neither of two.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceState {
     Ready(Readiness),
     /// Not ready. The process that makes it ready wakes one of its words.
     Waiting,
     /// Not ready; the end of that owner would also call for another look.
     BehindOwner(TokenId),
-    /// Not ready; the end of any owner that [`Waited::owners`] names would also call for another
-    /// look.
-    BehindOwners,
+    /// Not ready before that moment; the end of any of these owners would also call for another look.
+    BehindOwners(Vec<TokenId>, Deadline),
     /// Not ready before that moment.
     NotBefore(Deadline),
-    /// The last two in one.
-    BehindOwnersUntil(Deadline),
 }
 
 impl SourceState {
@@ -89,23 +87,21 @@ impl SourceState {
         owner.map_or(SourceState::Waiting, SourceState::BehindOwner)
     }
 
-    /// Adds the owners whose end calls for another look at that source, which is not ready, and
-    /// returns the moment that does.
-    pub(crate) fn add_owners(self, of: &dyn Waited, owners: &mut Vec<TokenId>) -> Deadline {
+    /// Returns the owners whose end calls for another look.
+    pub(crate) fn owners(&self) -> &[TokenId] {
         match self {
-            SourceState::Ready(_) | SourceState::Waiting => Deadline::NEVER,
-            SourceState::BehindOwner(owner) => {
-                owners.push(owner);
+            SourceState::BehindOwner(owner) => core::slice::from_ref(owner),
+            SourceState::BehindOwners(owners, _) => owners,
+            SourceState::Ready(_) | SourceState::Waiting | SourceState::NotBefore(_) => &[],
+        }
+    }
+
+    /// Returns the moment that calls for another look.
+    pub(crate) fn until(&self) -> Deadline {
+        match self {
+            SourceState::NotBefore(moment) | SourceState::BehindOwners(_, moment) => *moment,
+            SourceState::Ready(_) | SourceState::Waiting | SourceState::BehindOwner(_) => {
                 Deadline::NEVER
-            }
-            SourceState::BehindOwners => {
-                of.owners(owners);
-                Deadline::NEVER
-            }
-            SourceState::NotBefore(moment) => moment,
-            SourceState::BehindOwnersUntil(moment) => {
-                of.owners(owners);
-                moment
             }
         }
     }
@@ -156,12 +152,10 @@ impl PreparedWait {
 
 /// A source, as its set sees it. Any thread may look at it, by shared words alone.
 pub(crate) trait Waited: Send + Sync {
-    /// Looks whether it is ready: without a fence, and as a rule without a system call.
+    /// Looks whether it is ready: without a fence, and as a rule without a system call. The owners that
+    /// it names are those on whose life the answer stands: one that has died by then is among them, or
+    /// what its death means is in the answer.
     fn look(&self) -> SourceState;
-
-    /// Adds the owners whose end would call for another look, after a look that returned
-    /// `BehindOwners` or `BehindOwnersUntil`.
-    fn owners(&self, _into: &mut Vec<TokenId>) {}
 
     /// Returns the eventcount that the process that makes it ready notifies: the set prepares a
     /// wait there, and looks again behind a fence.

@@ -1,7 +1,7 @@
 //! Sweeps between two instructions of a client or a server: of a client that lets go of a call
 //! which no server has begun, of a server that takes a client's calls, and of a client whose server
 //! has died. And a client that begins to wait for memory between two instructions of the server that
-//! keeps it.
+//! keeps it. And a server that is stopped between two instructions, while another one serves beside it.
 //!
 //! In the first two checks, the call before, in the same slot, was answered by a thread that has
 //! ended: the sweep takes that thread's id out of the claim, which changes the word that the
@@ -24,6 +24,7 @@ crate::checks!(
     requests_keep_their_order_beside_a_sweep: 120,
     a_reply_comes_before_the_death_beside_a_sweep: 120,
     memory_that_is_kept_comes_to_a_client_that_waits_for_it: 120,
+    a_call_whose_bit_a_stopped_server_has_cleared_comes_to_another: 120,
 );
 
 /// What `cancel` returned: whether the call was begun.
@@ -271,5 +272,63 @@ fn memory_that_is_kept_comes_to_a_client_that_waits_for_it(world: &World) {
             return;
         }
         steps += 7;
+    }
+}
+
+/// How far the server is moved on once the call has been asked: it may clear the call's bit in there.
+const ON: u64 = 30;
+
+/// The child is one of two servers. It finds the bit of a cancelled call, and is stopped before it
+/// clears that; the client asks again in the same slot; the server clears that bit, and is stopped before
+/// its second look. The check itself is the client and the other server.
+fn a_call_whose_bit_a_stopped_server_has_cleared_comes_to_another(world: &World) {
+    let domain = world.domain();
+    let board = Board::new();
+    let service = Service::<[u8]>::options().max_servers(2).create_new(&domain, "s");
+    let service = service.expect("made");
+    let mut serving = Stepped::start(world, board, || {
+        let server = RefCell::new(server_of(&domain, "s"));
+        let taken: RefCell<Option<Request>> = RefCell::new(None);
+        let take = |_| {
+            taken.replace(server.borrow_mut().try_next().expect("serves"));
+        };
+        in_rounds(board, take, |_| {
+            if let Some(request) = taken.take() {
+                request.reply(b"by the first").expect("it waits");
+            }
+        });
+    });
+    serving.step(u64::MAX);
+    let (mut other, client) = (service.server().expect("a place"), service.client().expect("room"));
+    serving.go_on();
+    let (mut steps, mut cleared) = (0, 0);
+    loop {
+        client.begin(b"cancelled").expect("sent").cancel();
+        let is_over = serving.step(steps);
+        let call = client.begin(b"asked").expect("sent");
+        serving.step(ON);
+        // The server is stopped: the word stays as it is.
+        let by = if call.is_begun() {
+            &b"by the first"[..]
+        } else {
+            let request = match other.try_next().expect("serves") {
+                Some(request) => request,
+                None => {
+                    cleared += 1;
+                    let found = other.next_timeout(PATIENCE).expect("serves");
+                    found.unwrap_or_else(|| panic!("not found, after {steps} instructions"))
+                }
+            };
+            request.reply(b"by the other").expect("it waits");
+            b"by the other"
+        };
+        // What the first server has begun, it replies to in here.
+        serving.go_on();
+        assert_eq!(*call.wait_timeout(PATIENCE).expect("answered"), *by, "{steps} instructions");
+        if is_over {
+            assert!(cleared > 0, "no bit was cleared in {steps} instructions");
+            return;
+        }
+        steps += 3;
     }
 }

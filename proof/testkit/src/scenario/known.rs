@@ -70,6 +70,7 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("rpc-reply", Off, NOTIFIED),
     ("rpc-reply-long", Off, NOTIFIED),
     ("rpc-stream", Off, NOTIFIED),
+    ("rpc-stream-lend", Off, NOTIFIED),
     ("rpc-fail", Off, NOTIFIED),
     ("rpc-stream-fail", Off, NOTIFIED),
     ("rpc-takeover", Off, NOTIFIED),

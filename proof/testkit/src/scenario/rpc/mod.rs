@@ -29,6 +29,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(reply::Reply::Short),
         Box::new(reply::Reply::Long),
         Box::new(reply::Reply::Stream),
+        Box::new(reply::Reply::StreamLend),
         Box::new(reply::Reply::Fail),
         Box::new(reply::Reply::StreamFail),
         Box::new(parts::Parts::Send),

@@ -19,6 +19,8 @@ pub enum Reply {
     Long,
     /// Three of them.
     Stream,
+    /// The same, written in place; a fourth one is lent, and not sent.
+    StreamLend,
     /// A failure's text, in the slot.
     Fail,
     /// Two replies, and a failure's text in an object.
@@ -39,6 +41,16 @@ impl Reply {
                 for answer in [&short, &long, &short] {
                     stream.send(answer).map_err(failed)?;
                 }
+                stream.finish().map_err(failed)?;
+            } else if self == Reply::StreamLend {
+                let (short, long) = (answer_to(&request, 48)?, answer_to(&request, LONG)?);
+                let mut stream = request.stream();
+                for answer in [&short, &long, &short] {
+                    let mut loan = stream.loan(answer.len()).map_err(failed)?;
+                    loan.copy_from_slice(answer);
+                    loan.send().map_err(failed)?;
+                }
+                drop(stream.loan(LONG).map_err(failed)?);
                 stream.finish().map_err(failed)?;
             } else if self == Reply::StreamFail {
                 let (short, long) = (answer_to(&request, 48)?, answer_to(&request, LONG)?);
@@ -73,6 +85,7 @@ impl Scenario for Reply {
             Reply::Short => "rpc-reply",
             Reply::Long => "rpc-reply-long",
             Reply::Stream => "rpc-stream",
+            Reply::StreamLend => "rpc-stream-lend",
             Reply::Fail => "rpc-fail",
             Reply::StreamFail => "rpc-stream-fail",
         }
@@ -88,6 +101,9 @@ impl Scenario for Reply {
             }
             Reply::Stream => {
                 "the same for the first of them, with three answers, short and long, asleep in wait sets"
+            }
+            Reply::StreamLend => {
+                "the same with three answers that are written in place, asleep in wait sets"
             }
             Reply::Fail => "take the two calls and say that they failed, and why",
             Reply::StreamFail => {

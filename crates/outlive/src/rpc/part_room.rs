@@ -1,0 +1,139 @@
+//! Room for the next part of a request, as the client's wait sets and tasks see it. It reads shared words
+//! alone, from any thread: `parts` and `parts_taken` say how many parts are under way.
+//!
+//! A part needs memory besides, and whether there is some only a try finds out. One that finds none leaves
+//! a ticket here, from before it tried once more.
+//!
+//! | waits for | sleeps on | beside that |
+//! | --- | --- | --- |
+//! | a place in the ring | the same as a call (readiness.rs): `replies`, the claim, the server's end | |
+//! | memory | the same, and the queue's `room` | a look after 10 ms (begin_readiness.rs) |
+//!
+//! | died, or stopped | what becomes of it |
+//! | --- | --- |
+//! | the server, before `parts_taken` or behind it | dies: its end is watched, and a try tells. Stopped before its notification: the recheck of a set behind any owner, a second later |
+//! | a process that was about to free memory | the look after 10 ms; what it had, a sweep frees |
+//! | the client | all of this is its own, but the number in `replies`: one wake in vain |
+
+use std::sync::Arc;
+
+use super::begin_readiness::MemoryFor;
+use super::call::{After, CallWords, Ready};
+use super::client_stream::RequestStream;
+use super::layout::RING;
+use super::readiness::CallReadiness;
+use crate::wake::{
+    EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
+};
+use crate::{Deadline, Error, Payload};
+
+/// Room for the next part of a request, for a wait set: made by [`RequestStream::room`].
+///
+/// Ready while fewer than eight parts are under way
+/// ([`Readiness::Writable`](crate::wait::Readiness::Writable)): so a set should have it only while its
+/// owner has a part to send. A [`try_send`](RequestStream::try_send) that finds no memory makes it wait for
+/// memory. Ready as well when the server has replied in full, or no server goes on with the call: a try
+/// tells. Once the parts are [finished](RequestStream::finish), nothing makes it ready.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-part-room-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_or_create_at(&folder)?;
+/// use outlive::wait::{Readiness, WaitSet};
+///
+/// let service = outlive::rpc::Service::<[u8]>::open_or_create(&domain, "store")?;
+/// let (mut server, client) = (service.server()?, service.client()?);
+/// let mut upload = client.stream(b"holiday.mp4")?;
+/// let mut set = WaitSet::new(&domain);
+/// set.add(&upload)?;                                  // replies, which may come before the last part
+/// let room = set.add(&upload.room())?;
+/// while upload.try_send(b"a part").is_ok() {}
+/// assert_eq!(set.try_wait()?.count(), 0);
+/// let mut request = server.next()?;                   // in another process, as a rule
+/// let part = request.next_part()?;
+/// assert_eq!(set.wait()?.next(), Some((room, Readiness::Writable)));
+/// upload.try_send(b"a part")?;
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// If the server dies, this is ready at once.
+#[derive(Clone)]
+pub struct PartRoom {
+    call: CallReadiness,
+    memory: Arc<MemoryFor>,
+}
+
+impl<Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'_, Q, R> {
+    /// Returns the room for another part, for a wait set: see [`PartRoom`].
+    #[must_use]
+    pub fn room(&self) -> PartRoom {
+        let memory = Arc::clone(self.memory.get_or_init(Arc::default));
+        PartRoom { call: self.call().readiness(), memory }
+    }
+}
+
+impl PartRoom {
+    /// Returns until when memory is missing, if it is.
+    fn lacks_until(&self) -> Option<Deadline> {
+        self.memory.lack()?.until(self.call.service())
+    }
+
+    /// Returns whether a try is worth it.
+    fn is_there(&self, words: &CallWords, has_memory: bool) -> bool {
+        let number = self.call.number();
+        let parts = words.parts();
+        if parts.number() != number || parts.is_end() {
+            return false;
+        }
+        let ready = words.ready();
+        let is_answered = ready.number() == number && ready.is_end();
+        let sent = Ready::new(number, parts.count(), After::More);
+        is_answered || has_memory && sent.beyond(words.parts_taken(number)) < RING
+    }
+}
+
+impl Waited for PartRoom {
+    fn look(&self) -> SourceState {
+        if self.call.words().is_some_and(|words| words.parts().is_end()) {
+            return SourceState::Waiting;
+        }
+        let lacks_until = self.lacks_until();
+        let is_there = |words: &CallWords| self.is_there(words, lacks_until.is_none());
+        match (self.call.look_for(Readiness::Writable, is_there), lacks_until) {
+            (state @ SourceState::Ready(_), _) | (state, None) => state,
+            (state, Some(moment)) => SourceState::BehindOwners(state.owners().to_vec(), moment),
+        }
+    }
+
+    fn event_count(&self) -> Option<&EventCount> {
+        self.call.event_count()
+    }
+
+    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        self.call.add_words(prepared, words);
+        if let Some(lack) = self.memory.lack() {
+            words.add(&[lack.watch(self.call.service())]);
+        }
+    }
+
+    fn needs_recheck(&self, prepared: &PreparedWait) -> bool {
+        self.call.needs_recheck(prepared)
+    }
+
+    fn woken(&self, prepared: &PreparedWait) {
+        self.call.woken(prepared);
+    }
+}
+
+impl Source for PartRoom {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(Watched::of(self.clone(), self.call.registry()))
+    }
+}
+
+impl std::fmt::Debug for PartRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PartRoom").finish_non_exhaustive()
+    }
+}
