@@ -199,9 +199,9 @@ pub trait Scenario: Send + Sync {
         "thing"
     }
 
-    /// How many mappings the operation makes for a thing that was there before it, and that stay
-    /// with that thing also when the operation fails later: a topic's second mapping, made at the
-    /// first loan.
+    /// How many mappings of a file the operation makes for a thing that was there before it, and that
+    /// stay with that thing also when the operation fails later, each with its descriptor: a topic's
+    /// second mapping, made for its first publisher.
     fn lasting_mappings(&self) -> usize {
         0
     }

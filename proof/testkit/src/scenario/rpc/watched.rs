@@ -1,6 +1,6 @@
 //! Clients that are watched. The service tells watchers with a lease that the victim has died, at once
-//! and once; that it is not lively, while it stands still; and that it is lively again, when it goes on.
-//! Of a client that leaves in order it tells nothing.
+//! and once. It tells them of a victim that stands still, which then is not lively, and tells them again
+//! when the victim goes on. Of a client that leaves in order it tells nothing.
 
 use outlive::rpc::Client;
 
