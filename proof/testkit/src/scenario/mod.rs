@@ -28,6 +28,7 @@ mod realtime;
 mod rpc;
 mod rw_lock;
 mod semaphore;
+mod stand_by;
 mod state;
 mod token;
 mod told;
@@ -367,6 +368,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(queue::all());
     all.extend(jobs::all());
     all.extend(state::all());
+    all.extend(stand_by::all());
     all.extend(notifier::all());
     all.extend(rpc::all());
     all.extend(topic::all());
