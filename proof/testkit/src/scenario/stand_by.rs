@@ -1,6 +1,6 @@
-//! Standing by for a queue's receiver or a state's writer that dies, while another process stands by as
-//! well: cut short anywhere, the other one takes over at once. Both do their work and leave, one after
-//! the other, and each finds what the one before it has left.
+//! Standing by for a queue's receiver or a state's writer that dies or leaves, while another process
+//! stands by as well: cut short anywhere, the other one takes over at once. Both do their work and
+//! leave, one after the other, and each finds what the one before it has left.
 //!
 //! Services have theirs in `rpc/stand_by.rs`.
 
@@ -22,24 +22,28 @@ enum StandBy {
     Receiver,
     /// The same in a wait set.
     ReceiverInSet,
+    /// The same, for one that leaves in order.
+    ReceiverLeaves,
     /// A state's writer.
     Writer,
     /// The same in a wait set.
     WriterInSet,
+    /// The same, for one that leaves in order.
+    WriterLeaves,
 }
 
-use StandBy::{Receiver, ReceiverInSet, Writer, WriterInSet};
+use StandBy::{Receiver, ReceiverInSet, ReceiverLeaves, Writer, WriterInSet, WriterLeaves};
 
 /// All of them.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
-    [Receiver, ReceiverInSet, Writer, WriterInSet]
+    [Receiver, ReceiverInSet, ReceiverLeaves, Writer, WriterInSet, WriterLeaves]
         .into_iter()
         .map(|one| Box::new(one) as Box<dyn Scenario>)
         .collect()
 }
 
-/// The queue, and the messages that lie in it: the old receiver has the first of them in hand.
+/// The queue, and the messages that lie in it. A receiver that dies has the first of them in hand.
 const QUEUE: (u64, u32) = (64 << 10, 4);
 const MESSAGES: u64 = 3;
 
@@ -72,7 +76,12 @@ pub(super) fn wait_in_set<R>(
 
 impl StandBy {
     fn is_of_queue(self) -> bool {
-        matches!(self, Receiver | ReceiverInSet)
+        matches!(self, Receiver | ReceiverInSet | ReceiverLeaves)
+    }
+
+    /// The holder leaves in order: nothing but its wake-up tells those that stand by.
+    fn leaves(self) -> bool {
+        matches!(self, ReceiverLeaves | WriterLeaves)
     }
 
     /// The order to the other one; it answers when it has had the role and has left.
@@ -97,7 +106,7 @@ impl StandBy {
             // None: the other one was faster.
             while let Some(peeked) = receiver.try_peek().map_err(|error| error.to_string())? {
                 let Stamp { sender, number } = Stamp::of(&peeked)?;
-                if sender != 3 || peeked.redelivered() != (number == 1) {
+                if sender != 3 || peeked.redelivered() != (number == 1 && !self.leaves()) {
                     return Err(format!("{sender}:{number}, marked: {}", peeked.redelivered()));
                 }
                 stage.acknowledge(1);
@@ -124,6 +133,7 @@ impl StandBy {
 
     /// Every message was received once, in order; the one in hand of a dead receiver comes again.
     fn was_received(
+        self,
         world: &mut World,
         name: &str,
         by_other: &str,
@@ -142,7 +152,7 @@ impl StandBy {
         let marked: Vec<u64> =
             seen.iter().filter(|seen| seen.redelivered).map(|seen| seen.stamp.number).collect();
         let right = match (first, handed) {
-            (1, 0) => marked == [1],
+            (1, 0) if !self.leaves() => marked == [1],
             _ if is_again => marked == [first],
             _ => first == handed + 1 && marked.is_empty(),
         };
@@ -194,8 +204,10 @@ impl Scenario for StandBy {
         match self {
             Receiver => "queue-stand-by",
             ReceiverInSet => "queue-stand-by-in-set",
+            ReceiverLeaves => "queue-stand-by-leaves",
             Writer => "state-stand-by",
             WriterInSet => "state-stand-by-in-set",
+            WriterLeaves => "state-stand-by-leaves",
         }
     }
 
@@ -208,6 +220,8 @@ impl Scenario for StandBy {
                 "sleep until the writer dies, beside another that does, set a value, and leave"
             }
             ReceiverInSet | WriterInSet => "the same in a wait set",
+            ReceiverLeaves => "the same in a wait set, beside a receiver that leaves in order",
+            WriterLeaves => "the same in a wait set, beside a writer that leaves in order",
         }
     }
 
@@ -221,6 +235,9 @@ impl Scenario for StandBy {
         world.ask("filler", &format!("queue create {name} {max_bytes} {first}"))?;
         world.ask("old", &format!("queue become-receiver {name}"))?;
         world.ask("filler", &format!("queue send {name} 3 1 {MESSAGES} 48"))?;
+        if self.leaves() {
+            return Ok(());
+        }
         world.ask("old", &format!("queue peek {name}")).map(drop)
     }
 
@@ -228,8 +245,17 @@ impl Scenario for StandBy {
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         world.survivor("other")?.tell_and_see_asleep(&self.order(&name))?;
+        if self.leaves() {
+            let what = if self.is_of_queue() { "queue leave-receiver" } else { "state leave" };
+            return world.ask("old", &format!("{what} {name}")).map(drop);
+        }
         world.dismiss("old");
         Ok(())
+    }
+
+    fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
+        // The victim has left, and needs not die for the other to get on.
+        world.has_to_answer("other")
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
@@ -239,7 +265,7 @@ impl Scenario for StandBy {
         }
         let by_other = world.answer("other")?;
         match self.is_of_queue() {
-            true => StandBy::was_received(world, &name, &by_other, death),
+            true => self.was_received(world, &name, &by_other, death),
             false => StandBy::was_written(world, &name, &by_other, death),
         }
     }
