@@ -320,8 +320,7 @@ impl Call {
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
                 other => return other.raised(py),
             }
-            let source = || parts.room_source().raised(py);
-            if !room.is_ready_to_wait(py, &self.of.domain, source)? {
+            if !room.is_ready_to_wait(py, &self.of.domain, || parts.room())? {
                 continue;
             }
             // The client's other threads go on meanwhile, and any of them may cancel the call.

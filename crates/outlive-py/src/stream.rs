@@ -117,7 +117,7 @@ impl Stream {
                 Err(SendError::TimedOut { .. }) if !until.has_passed() => {}
                 other => return other.map_err(|error| reply_failed(py, error)),
             }
-            if !room.is_ready_to_wait(py, &self.of.domain, || Ok(stream.room_source()))? {
+            if !room.is_ready_to_wait(py, &self.of.domain, || stream.room())? {
                 continue;
             }
             // Other threads take the request's parts meanwhile, and a handler may end the stream.

@@ -371,16 +371,16 @@ impl Outside {
     /// Makes the source of a wait, unless there is one: inside of its object, after the thread has
     /// asked in vain. What changes from now on makes it ready, so the thread asks once more before it
     /// waits. Returns whether it has done so.
-    pub(crate) fn is_ready_to_wait(
+    pub(crate) fn is_ready_to_wait<S: outlive::wait::Source>(
         &mut self,
         py: Python<'_>,
         domain: &outlive::Domain,
-        source: impl FnOnce() -> PyResult<outlive::wait::Watched>,
+        source: impl FnOnce() -> S,
     ) -> PyResult<bool> {
         if self.0.is_some() {
             return Ok(true);
         }
-        self.0 = Some(set_of(py, domain, &source()?)?);
+        self.0 = Some(set_of(py, domain, &source())?);
         Ok(false)
     }
 

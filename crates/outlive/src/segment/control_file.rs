@@ -19,7 +19,7 @@
 //! So a process that opens the name, and does not find the control file, was overtaken by a removal:
 //! it looks for the name once more.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -140,17 +140,18 @@ pub(crate) fn remove(folder: &Folder, number: u64) {
     let _ = folder.fd().map(|fd| file::unlink(fd, &name_of(number)));
 }
 
-/// What the names in a folder say of control files.
+/// What the names in a folder say of control files. Its sets are ordered ones: a `HashSet` asks the
+/// kernel for random bytes, and panics at an error that the standard library does not expect.
 struct Named {
     /// The numbers that things' headers have.
-    numbers: HashSet<u64>,
+    numbers: BTreeSet<u64>,
     /// The things that cannot be read: another member's of mode 0600, of another version, damaged.
-    unread: HashSet<u64>,
+    unread: BTreeSet<u64>,
 }
 
 impl Named {
     fn read(folder: &Folder) -> Result<Named, Error> {
-        let mut named = Named { numbers: HashSet::new(), unread: HashSet::new() };
+        let mut named = Named { numbers: BTreeSet::new(), unread: BTreeSet::new() };
         for name in names(folder)?.iter().filter(|name| check_name(name).is_ok()) {
             match Segment::open_with(folder, name, Rights::Read) {
                 Ok(thing) => named.numbers.extend(number(&thing)),

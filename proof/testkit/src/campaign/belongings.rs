@@ -8,10 +8,11 @@ use std::ops::RangeInclusive;
 use crate::failure::Failure;
 use crate::world::{World, text};
 
-/// The one sort of threads, that of memory, and what the sorts of mappings begin with.
+/// The one sort of threads, that of memory, and what the sorts of mappings and descriptors begin with.
 const THREAD: &str = "thread";
 const PAGE: &str = "page of anonymous memory";
 const MAPPING: &str = "mapping of ";
+const DESCRIPTOR: &str = "descriptor of ";
 
 /// Pages that a process and a thread make for themselves at the first use and keep: its identity
 /// (`sys/identity.rs`) and the thread's tokens (`liveness/thread.rs`). An operation that fails
@@ -34,7 +35,7 @@ impl Belongings {
             |sort: &str, many: usize| *all.entry(numberless(sort, folder)).or_default() += many;
         for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             if let Ok(file) = fs::read_link(entry.path()) {
-                add(&format!("descriptor of {}", file.to_string_lossy()), 1);
+                add(&format!("{DESCRIPTOR}{}", file.to_string_lossy()), 1);
             }
         }
         for line in fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default().lines() {
@@ -64,6 +65,12 @@ impl Belongings {
         self.0.get(sort).copied().unwrap_or(0)
     }
 
+    /// Returns whether that sort is the descriptors of a file that is mapped.
+    fn maps_file_of(&self, sort: &str) -> bool {
+        let file = sort.strip_prefix(DESCRIPTOR);
+        file.is_some_and(|file| self.count(&format!("{MAPPING}{file}")) > 0)
+    }
+
     /// How many threads there are.
     pub(super) fn threads(&self) -> usize {
         self.count(THREAD)
@@ -72,7 +79,8 @@ impl Belongings {
     /// What is too much or too little after an operation that has failed, and that turns `before`
     /// into `usual` when it succeeds: all has to be as before. What is made once may stay, but no
     /// more of it than when the operation succeeds; `lasting` is
-    /// [`Scenario::lasting_mappings`](crate::scenario::Scenario::lasting_mappings).
+    /// [`Scenario::lasting_mappings`](crate::scenario::Scenario::lasting_mappings), and each of these
+    /// has its descriptor.
     pub(super) fn wrong_after_an_error(
         &self,
         before: &Belongings,
@@ -84,6 +92,7 @@ impl Belongings {
             let may_stay = match sort {
                 PAGE => PAGES_MADE_ONCE,
                 _ if sort.starts_with(MAPPING) => lasting,
+                _ if usual.maps_file_of(sort) => lasting,
                 _ => 0,
             };
             was..=was + usual.count(sort).saturating_sub(was).min(may_stay)
@@ -158,6 +167,17 @@ mod tests {
         assert!(holding(&[("file", 1)]).wrong_after_an_error(&before, &usual, 0).is_some());
         let wrong = usual.wrong_after_an_error(&before, &usual, 1).expect("a leak");
         assert_eq!(wrong, "file: 3 instead of 2");
+    }
+
+    #[test]
+    fn a_mapping_that_lasts_has_its_descriptor() {
+        let before = holding(&[("descriptor of /a", 1), ("mapping of /a", 1)]);
+        let usual = holding(&[("descriptor of /a", 2), ("mapping of /a", 2)]);
+        assert_eq!(usual.wrong_after_an_error(&before, &usual, 1), None);
+        let more =
+            holding(&[("descriptor of /a", 2), ("mapping of /a", 2), ("descriptor of /b", 1)]);
+        let wrong = more.wrong_after_an_error(&before, &more, 1);
+        assert_eq!(wrong.as_deref(), Some("descriptor of /b: 1 instead of 0"), "it is not mapped");
     }
 
     #[test]

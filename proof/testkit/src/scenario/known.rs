@@ -76,6 +76,10 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("rpc-takeover", Off, NOTIFIED),
     // The victim stands by, and sleeps: the other one gets the role when the victim is killed.
     ("rpc-stand-by-in-set", Off, NOTICE),
+    ("queue-stand-by", Off, NOTICE),
+    ("queue-stand-by-in-set", Off, NOTICE),
+    ("state-stand-by", Off, NOTICE),
+    ("state-stand-by-in-set", Off, NOTICE),
     ("state-set", Off, NOTIFIED),
     ("state-grow", Off, NOTIFIED),
     ("state-leave", Off, NOTIFIED),

@@ -28,6 +28,7 @@ mod realtime;
 mod rpc;
 mod rw_lock;
 mod semaphore;
+mod stand_by;
 mod state;
 mod token;
 mod told;
@@ -199,9 +200,9 @@ pub trait Scenario: Send + Sync {
         "thing"
     }
 
-    /// How many mappings the operation makes for a thing that was there before it, and that stay
-    /// with that thing also when the operation fails later: a topic's second mapping, made at the
-    /// first loan.
+    /// How many mappings of a file the operation makes for a thing that was there before it, and that
+    /// stay with that thing also when the operation fails later, each with its descriptor: a topic's
+    /// second mapping, made for its first publisher.
     fn lasting_mappings(&self) -> usize {
         0
     }
@@ -367,6 +368,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(queue::all());
     all.extend(jobs::all());
     all.extend(state::all());
+    all.extend(stand_by::all());
     all.extend(notifier::all());
     all.extend(rpc::all());
     all.extend(topic::all());

@@ -243,6 +243,22 @@ impl World {
         self.survivor(name)?.answer(deadline)
     }
 
+    /// Waits until a survivor has answered its outstanding order, while the victim lives. The answer
+    /// stays there to be fetched later.
+    ///
+    /// # Errors
+    /// When it does not come within the patience.
+    pub fn has_to_answer(&mut self, name: &'static str) -> Result<(), Failure> {
+        let deadline = Instant::now() + load::stretched(self.patience);
+        while !self.survivor(name)?.has_answered(Duration::from_millis(1))? {
+            if Instant::now() > deadline {
+                let order = self.survivor(name)?.order().unwrap_or_default().to_owned();
+                return Err(Failure::Hang(format!("{name} does not answer `{order}`")));
+            }
+        }
+        Ok(())
+    }
+
     /// Gives an order after the death and fetches its answer within what is left of the patience
     /// (at least a part of it, for checks that take several orders one after the other).
     ///

@@ -122,8 +122,21 @@ impl Scenario for Watched {
 
     fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        // What is done has been told, or is told by the next change.
         let (other, deadline) = (world.fresh("other"), Instant::now() + PATIENCE);
+        // What is done has been told: no other change is needed.
+        let (thing, node) = wanted(stop.acknowledged, stop.ended);
+        let is_told = |told: &String| {
+            thing.is_none_or(|thing| told.contains(&name) == thing)
+                && node.is_none_or(|node| told.ends_with(";victim") == node)
+        };
+        world.stop();
+        while !last(world)?.iter().all(is_told) {
+            world.is_in_time("the watchers are to be told what is done")?;
+            if Instant::now() > deadline {
+                return Err(Failure::Hang("the watchers are not told what is done".to_owned()));
+            }
+        }
+        // What the victim is at is told by the next change.
         world.passes("next", &format!("state set {other} 1"))?;
         world.stop();
         while !are_told(world, Duration::ZERO)? {
@@ -132,12 +145,8 @@ impl Scenario for Watched {
                 return Err(Failure::Hang("the watchers are told nothing".to_owned()));
             }
         }
-        let (thing, node) = wanted(stop.acknowledged, stop.ended);
         let told = last(world)?;
-        let (has_thing, has_node) = (told[0].contains(&name), told[0].ends_with(";victim"));
-        if thing.is_some_and(|thing| thing != has_thing)
-            || node.is_some_and(|node| node != has_node)
-        {
+        if !told.iter().all(is_told) {
             let done = stop.acknowledged;
             return Err(Failure::wrong(format!("{done} steps are done, and told was {told:?}")));
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive::queue::{OnReceiverDeath, Queue, QueueOptions, Sender};
+use outlive::queue::{OnReceiverDeath, Queue, QueueOptions, Receiver, Sender};
 use outlive::{Deadline, Domain, RecvError, SendError};
 
 use super::number;
@@ -67,7 +67,7 @@ impl Shape {
 struct Open {
     queue: Queue,
     sender: Option<Sender>,
-    receiver: Option<outlive::queue::Receiver>,
+    receiver: Option<Receiver>,
 }
 
 impl Open {
@@ -101,6 +101,22 @@ fn outcome(result: Result<(), SendError>) -> Result<String, String> {
 
 fn show(stamp: Stamp, redelivered: bool) -> String {
     format!("{}:{}{}", stamp.sender, stamp.number, if redelivered { ":again" } else { "" })
+}
+
+/// Receives what is there, at most so many messages, by peek and commit. Returns the stamps.
+fn drain(receiver: &mut Receiver, most: usize) -> Result<String, String> {
+    let mut stamps = Vec::new();
+    while stamps.len() < most {
+        match receiver.try_peek() {
+            Ok(Some(peeked)) => {
+                stamps.push(show(Stamp::of(&peeked)?, peeked.redelivered()));
+                peeked.commit();
+            }
+            Ok(None) => break,
+            Err(other) => return Err(other.to_string()),
+        }
+    }
+    Ok(stamps.join(" "))
 }
 
 impl Queues {
@@ -191,6 +207,13 @@ impl Queues {
                 }
                 Ok("mine".to_owned())
             }
+            // Waits until it can receive, receives what is there, and leaves. Answers the stamps.
+            ["stand-by", name] => {
+                let open = self.named(domain, name)?;
+                let receiver = open.queue.wait_to_receive();
+                let mut receiver = receiver.map_err(|error| error.to_string())?;
+                drain(&mut receiver, usize::MAX)
+            }
             ["leave-receiver", name] => {
                 self.named(domain, name)?.receiver = None;
                 Ok(String::new())
@@ -255,18 +278,7 @@ impl Queues {
             ["drain", name, count @ ..] => {
                 let most: usize = count.first().map_or(Ok(usize::MAX), |count| number(count))?;
                 let receiver = self.named(domain, name)?.receiver()?;
-                let mut stamps = Vec::new();
-                while stamps.len() < most {
-                    match receiver.try_peek() {
-                        Ok(Some(peeked)) => {
-                            stamps.push(show(Stamp::of(&peeked)?, peeked.redelivered()));
-                            peeked.commit();
-                        }
-                        Ok(None) => break,
-                        Err(other) => return Err(other.to_string()),
-                    }
-                }
-                Ok(stamps.join(" "))
+                drain(receiver, most)
             }
             // Waits until no message is left. Answers `joined`.
             ["join", name] => {

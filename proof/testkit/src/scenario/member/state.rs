@@ -196,6 +196,10 @@ impl States {
                 self.writers.push(state.writer().map_err(text)?);
                 Ok(String::new())
             }
+            ("leave", []) => {
+                self.writers.clear();
+                Ok(String::new())
+            }
             // Readers pin all buffers but the latest, each a value of ones.
             ("pin-all", []) => {
                 let mut stopped = Vec::new();

@@ -3,13 +3,13 @@
 //! is carried out once at most, and its client is never left waiting.
 
 use outlive::rpc::{Server, Service};
-use outlive::wait::WaitSet;
-use outlive::{Domain, Error, WaitStrategy};
+use outlive::{Domain, Error};
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::rpc::{answer_to, service};
+use crate::scenario::stand_by::wait_in_set;
 use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, help_beside, names_victim};
 use crate::world::World;
 
@@ -27,18 +27,7 @@ impl StandBy {
         if self == StandBy::Plain {
             return service.wait_to_serve();
         }
-        let mut set = WaitSet::new(domain);
-        set.set_wait_strategy(WaitStrategy::Block);
-        set.add(&service.stand_by())?;
-        loop {
-            if let Some(server) = service.try_wait_to_serve()? {
-                return Ok(server);
-            }
-            set.wait().map_err(|error| match error {
-                outlive::WaitError::System(error) => error,
-                other => unreachable!("no deadline: {other}"),
-            })?;
-        }
+        wait_in_set(domain, &service.stand_by(), || service.try_wait_to_serve())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Clients that are watched. The service tells watchers with a lease that the victim has died, at once
-//! and once; that it is not lively, while it stands still; and that it is lively again, when it goes on.
-//! Of a client that leaves in order it tells nothing.
+//! and once. It tells them of a victim that stands still, which then is not lively, and tells them again
+//! when the victim goes on. Of a client that leaves in order it tells nothing.
 
 use outlive::rpc::Client;
 
@@ -29,6 +29,9 @@ const WATCHER: &str = "watcher";
 /// some points, and not at others. With a shorter one, watchers that look change words so often that
 /// each instruction seems to be one at which something differs.
 const LEASE: &str = "20";
+
+/// A watcher with a lease of an hour: nothing but the victim's death wakes it.
+const PATIENT: &str = "patient";
 
 /// The mark of a round in which the stopped victim will still do something before its operation
 /// ends.
@@ -70,10 +73,11 @@ impl Scenario for Watched {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        for survivor in ["server", "second", "third", WATCHER, "sweeper"] {
+        for survivor in ["server", "second", "third", WATCHER, PATIENT, "sweeper"] {
             world.ask(survivor, "topic token -")?;
         }
         world.ask("server", &format!("rpc serve {name}"))?;
+        world.ask(PATIENT, &format!("watches clients {name} 3600000"))?;
         world.ask(WATCHER, &format!("watches clients {name} {LEASE}")).map(drop)
     }
 
@@ -93,7 +97,9 @@ impl Scenario for Watched {
         let left = *self == Watched::ComesAndGoes && death.ended;
         if self.is_there(death.acknowledged) && !left {
             // Nothing else happens that could wake a watcher.
-            when(world, WATCHER, &log_of(&name), "the victim's death", has_died)?;
+            for watcher in [PATIENT, WATCHER] {
+                when(world, watcher, &log_of(&name), "the victim's death", has_died)?;
+            }
         }
         // Another one comes, does nothing, asserts that it is there, and leaves in order.
         let third = world.ask("third", &format!("watches join {name}"))?;
@@ -124,6 +130,8 @@ impl Scenario for Watched {
             }
         }
         world.ask(WATCHER, &format!("watches end-clients {name}"))?;
+        // It would wait for an hour.
+        world.dismiss(PATIENT);
         let served = world.ask("server", &format!("rpc answer {name} 48"))?;
         if super::times(&served, "1:1") > 1 {
             return Err(Failure::wrong(format!("the victim's call comes twice: `{served}`")));

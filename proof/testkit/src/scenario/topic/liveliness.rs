@@ -1,5 +1,6 @@
 //! Publishers that are watched. The topic tells readers with a lease that the victim has died, at once
-//! and once; that it is not lively, while it stands still; and that it is lively again, when it goes on.
+//! and once. It tells them of a victim that stands still, which then is not lively, and tells them again
+//! when the victim goes on.
 
 use outlive::topic::Publisher;
 

@@ -182,6 +182,10 @@ impl Scenario for Members {
         super::others_go_on(world, &name, super::OBJECT, None)
     }
 
+    fn lasting_mappings(&self) -> usize {
+        usize::from(*self == Members::PublisherComes)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().and_then(|_| domain.process_token()).map_err(|error| error.to_string())?;

@@ -201,6 +201,10 @@ impl Scenario for Ring {
         super::others_go_on(world, &name, super::OBJECT, doubtful)
     }
 
+    fn lasting_mappings(&self) -> usize {
+        usize::from(*self == Ring::Take)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.process_token().map_err(|error| error.to_string())?;
