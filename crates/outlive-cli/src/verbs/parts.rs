@@ -82,7 +82,9 @@ pub fn send<'c>(
             match stream.try_send(record) {
                 Ok(()) => drop(records.pop_front()),
                 // The server may wait for room for its replies, which are taken above.
-                Err(CallError::TimedOut { .. }) => drop(sending.wait_until(deadline)?),
+                Err(CallError::TimedOut { .. }) => {
+                    sending.wait_until(deadline)?;
+                }
                 Err(CallError::Answered) => return stream.finish().map_err(Ended::Call),
                 Err(error) => return Err(Ended::Call(error)),
             }
