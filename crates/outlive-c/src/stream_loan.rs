@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use outlive::rpc::{LentPart, LentReply};
+use outlive::SendError;
+use outlive::rpc::{CallError, LentPart, LentReply};
 
 use crate::argument::{borrow_mut, handle_out, used_up};
 use crate::code::{Failure, entry, entry_or};
@@ -100,15 +101,23 @@ pub unsafe extern "C" fn outlive_part_loan_data(loan: *mut outlive_part_loan_t) 
 ///
 /// Owner: the loan is consumed, also by a call that fails.
 ///
-/// Errors: as `outlive_request_stream_send`.
+/// Errors: as `outlive_request_stream_send`; EAGAIN when other parts have taken the place since it was lent:
+/// of several loans open at once, no more go than there are places.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_request_stream_send_loan(
     stream: *mut outlive_request_stream_t,
     loan: *mut outlive_part_loan_t,
 ) -> c_int {
+    let sent = |stream: &mut outlive_request_stream_t, loan: outlive_part_loan_t| {
+        stream.0.send_lent(loan.0).map(|(error, part)| match error {
+            // As of a reply: no deadline has passed.
+            CallError::TimedOut { .. } => (Failure::from(SendError::Full { slowest: None }), part),
+            other => (other.into(), part),
+        })
+    };
     // SAFETY: the C caller passes a live loan, which it gives up, and a live stream that no other thread
     // uses.
-    unsafe { send(stream, loan, |stream, loan| stream.0.send_lent(loan.0)) }
+    unsafe { send(stream, loan, sent) }
 }
 
 /// Gives a loan back unsent; the stream goes on. Passing NULL has no effect.

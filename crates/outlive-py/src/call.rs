@@ -289,12 +289,19 @@ impl Call {
         &self.of
     }
 
-    /// Sends a part that was written in place.
-    pub(crate) fn send_lent(&self, py: Python<'_>, part: rpc::LentPart) -> PyResult<()> {
+    /// Sends a part that was written in place. It does not wait, and gives the part back when there is
+    /// no room for it.
+    pub(crate) fn send_lent(
+        &self,
+        py: Python<'_>,
+        part: rpc::LentPart,
+    ) -> PyResult<Option<rpc::LentPart>> {
         let mut part = Some(part);
         self.with_parts(py, Until::NEVER, |parts, _| {
-            match part.take().and_then(|part| parts.send_lent(part)) {
-                None => Ok(()),
+            let Some(taken) = part.take() else { unreachable!("what follows is never asked again") };
+            match parts.send_lent(taken) {
+                None => Ok(None),
+                Some((CallError::TimedOut { .. }, back)) => Ok(Some(back)),
                 Some((error, _)) => Err(error),
             }
         })

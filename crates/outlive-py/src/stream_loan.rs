@@ -4,11 +4,12 @@
 
 use std::ffi::c_int;
 
-use outlive::rpc;
+use outlive::{SendError, rpc};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::call::Call;
+use crate::errors::Raise;
 use crate::layout::Layout;
 use crate::lent::{Lent, length};
 use crate::named::Named;
@@ -51,10 +52,18 @@ impl PartLoan {
 
 #[pymethods]
 impl PartLoan {
-    /// Sends the part. Raises ``Answered`` when the server has replied already, and takes no more parts.
+    /// Sends the part. Never waits. Raises ``Answered`` when the server has replied already, and takes no
+    /// more parts; ``Full`` when other parts have taken the place since it was lent: of several loans open
+    /// at once, no more go than there are places. Then the loan has its part still, for another ``send``.
     fn send(&self, py: Python<'_>) -> PyResult<()> {
         let part = self.lent.taken(py)?;
-        self.call.get().send_lent(py, part)
+        match self.call.get().send_lent(py, part)? {
+            None => Ok(()),
+            Some(back) => {
+                self.lent.put_back(back);
+                Err(SendError::Full { slowest: None }.raise(py))
+            }
+        }
     }
 
     /// Gives the memory back unsent.

@@ -956,6 +956,26 @@ def test_a_second_loan_of_the_last_place_is_told_that_it_is_full(folder, count):
     assert len(list(call)) == 8
 
 
+@pytest.mark.parametrize("count", [16, 5000])
+def test_a_loan_of_a_part_that_finds_no_room_is_kept(folder, count):
+    server, client = ends(folder)
+    call = client.stream(b"name")
+    request = server.next(timeout=5)
+    loans = [call.loan(count, timeout=5) for _ in range(9)]
+    for number, loan in enumerate(loans[:8]):
+        with loan as part:
+            part[0] = number
+    with pytest.raises(outlive.Full):
+        with loans[8] as part:
+            part[0] = 8
+    with pytest.raises(outlive.Full):
+        loans[8].send()
+    assert request.next_part(timeout=5)[0] == 0
+    loans[8].send()
+    call.finish()
+    assert [part[0] for part in iter(lambda: request.next_part(timeout=5), None)] == list(range(1, 9))
+
+
 def test_a_thread_takes_parts_while_another_waits_for_room(folder):
     server, client = ends(folder)
     call = client.stream(b"name")

@@ -112,7 +112,8 @@ public:
         if (int code = outlive_request_stream_loan(raw(), size, deadline.raw(), &handle)) return Failure::last(code);
         return PartLoan(handle, size);
     }
-    /** Sends a part that this stream has lent; never waits. `stream.send(std::move(part))`. */
+    /** Sends a part that this stream has lent; never waits. `stream.send(std::move(part))`. EAGAIN: other
+     * parts have taken its place. */
     expected<void> send(PartLoan &&part) {
         return detail::done(outlive_request_stream_send_loan(raw(), part.handle_.release()));
     }
@@ -233,7 +234,8 @@ public:
         if (int code = outlive_stream_loan(handle_.get(), size, deadline.raw(), &handle)) return Failure::last(code);
         return StreamLoan(handle, size);
     }
-    /** Sends a reply that this stream has lent; never waits. `stream.send(std::move(reply))`. */
+    /** Sends a reply that this stream has lent; never waits. `stream.send(std::move(reply))`. EAGAIN: other
+     * replies have taken its place. */
     expected<void> send(StreamLoan &&reply) {
         return detail::done(outlive_stream_send_loan(handle_.get(), reply.handle_.release()));
     }

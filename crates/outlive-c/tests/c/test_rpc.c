@@ -442,6 +442,11 @@ static void parts_in_place_and_in_sets(void) {
     CHECK(outlive_reply_size(reply) == 3 && memcmp(outlive_reply_data(reply), "end", 3) == 0);
     outlive_reply_release(reply);
     is_idle(answers);
+    /* One loan more than there are places. */
+    outlive_part_loan_t *loans[9] = {NULL};
+    for (int at = 0; at < 9; at++) OK(outlive_request_stream_loan(film, 100, OUTLIVE_TRY, &loans[at]));
+    for (int at = 0; at < 8; at++) OK(outlive_request_stream_send_loan(film, loans[at]));
+    IS(EAGAIN, outlive_request_stream_send_loan(film, loans[8]));
     outlive_request_stream_release(film);
     is_ready(arrives, stream_key, OUTLIVE_ENDED);
     IS(ECANCELED, outlive_stream_loan(stream, 1, SOON, &answer));
