@@ -25,7 +25,7 @@ use crate::named::Named;
 use crate::open::Left;
 use crate::reply::Reply;
 use crate::stream_loan::{self, PartLoan};
-use crate::wait_set::{Awaited, Outside, descriptor, has_news};
+use crate::wait_set::{Awaited, Outside, descriptor, has_news, wait_in};
 use crate::waiting::{Until, detached, passed, wait};
 
 /// A client of the core's, with its calls.
@@ -248,23 +248,8 @@ impl Call {
                 Err(other) => return Err(other.raise(py)),
             }
             // After the client, never inside it: a thread that waits has the set.
-            let Some(mut set) = self.set.lock_until(py, until)? else { continue };
-            let set = match &mut *set {
-                Some(set) => set,
-                none => {
-                    let mut made = WaitSet::new(&self.of.domain);
-                    self.watch(py, &mut made)?;
-                    none.insert(made)
-                }
-            };
-            let woken = wait(py, until, |deadline| match set.wait_until(deadline) {
-                Ok(ready) if ready.len() > 0 || self.cancelled.load(Ordering::Relaxed) => {
-                    Some(Ok(()))
-                }
-                Ok(_) => None,
-                Err(error) => Some(Err(error)),
-            })?;
-            woken.unwrap_or(Ok(())).raised(py)?;
+            let watch = |set: &mut WaitSet| self.watch(py, set).map(drop);
+            wait_in(py, &self.set, until, &self.of.domain, watch)?;
         }
     }
 
@@ -330,9 +315,10 @@ impl Call {
             if !room.is_ready_to_wait(py, &self.of.domain, || parts.room())? {
                 continue;
             }
-            // The client's other threads go on meanwhile, and any of them may cancel the call.
+            // The client's other threads go on meanwhile, and any of them may cancel the call, finish it, or
+            // take its last reply.
             drop(begun);
-            room.wait(py, until, || self.cancelled.load(Ordering::Relaxed))?;
+            room.wait(py, until)?;
         }
     }
 

@@ -24,7 +24,7 @@ use crate::part;
 use crate::rpc_loan::{LentPart, ReplyLoan};
 use crate::sample::shown_as_array;
 use crate::stream::{Replies, Stream};
-use crate::wait_set::Awaited;
+use crate::wait_set::{Awaited, wait_in};
 use crate::waiting::{Until, wait};
 use crate::writable::Shape;
 
@@ -130,7 +130,7 @@ impl Request {
             Some(_) => Ok(()),
             None => Err(answered()),
         };
-        self.arriving.next(py, until, &self.of.domain, look, watch, || self.is_answered())
+        self.arriving.next(py, until, &self.of.domain, look, watch)
     }
 
     /// Adds its parts to a set; None when the request is answered.
@@ -183,8 +183,8 @@ impl Arriving {
     }
 
     /// Returns the next part, or None after the last. `look` never waits; `watch` adds the parts to a
-    /// set; `is_over` says that the request is answered, which makes no set ready. A thread that waits
-    /// has nothing locked but the set: others use the request meanwhile, and so do signal handlers.
+    /// set. A thread that waits has nothing locked but the set: others use the request meanwhile, and so do
+    /// signal handlers.
     pub(crate) fn next(
         &self,
         py: Python<'_>,
@@ -192,31 +192,15 @@ impl Arriving {
         domain: &outlive::Domain,
         mut look: impl FnMut() -> PyResult<Result<Poll<Option<rpc::Part>>, RecvError>>,
         watch: impl Fn(&mut WaitSet) -> PyResult<()>,
-        is_over: impl Fn() -> bool,
     ) -> PyResult<Option<rpc::Part>> {
-        let late = || raise(py, "Timeout", "no part came until the deadline passed");
         loop {
             if let Poll::Ready(part) = look()?.raised(py)? {
                 return Ok(part);
             }
             if until.has_passed() {
-                return Err(late());
+                return Err(raise(py, "Timeout", "no part came until the deadline passed"));
             }
-            let Some(mut set) = self.0.lock_until(py, until)? else { return Err(late()) };
-            let set = match &mut *set {
-                Some(set) => set,
-                none => {
-                    let mut made = WaitSet::new(domain);
-                    watch(&mut made)?;
-                    none.insert(made)
-                }
-            };
-            let woken = wait(py, until, |deadline| match set.wait_until(deadline) {
-                Ok(ready) if ready.len() > 0 || is_over() => Some(Ok(())),
-                Ok(_) => None,
-                Err(error) => Some(Err(error)),
-            })?;
-            woken.unwrap_or(Ok(())).raised(py)?;
+            wait_in(py, &self.0, until, domain, &watch)?;
         }
     }
 }

@@ -69,11 +69,6 @@ impl Replies {
         self.0.lock(py)?.as_ref().map(|stream| set.add(&stream.parts()).raised(py)).transpose()
     }
 
-    /// Returns whether the stream is finished: one that is being used is not.
-    fn is_over(&self) -> bool {
-        self.0.try_lock().is_some_and(|stream| stream.is_none())
-    }
-
     /// Ends the stream at the end of a block, if it has not been finished: well, or by a failure.
     pub(crate) fn end(&self, py: Python<'_>, failure: Option<&str>) -> PyResult<()> {
         match (self.0.lock(py)?.take(), failure) {
@@ -122,7 +117,7 @@ impl Stream {
             }
             // Other threads take the request's parts meanwhile, and a handler may end the stream.
             drop(inside);
-            room.wait(py, until, || self.replies.is_over())?;
+            room.wait(py, until)?;
         }
     }
 
@@ -155,7 +150,7 @@ impl Stream {
             Some(_) => Ok(()),
             None => Err(over()),
         };
-        self.arriving.next(py, until, &self.of.domain, look, watch, || self.replies.is_over())
+        self.arriving.next(py, until, &self.of.domain, look, watch)
     }
 }
 

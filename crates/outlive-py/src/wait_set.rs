@@ -31,7 +31,7 @@ use crate::state::State;
 use crate::stream::Stream;
 use crate::subscriber::Subscriber;
 use crate::topic::Topic;
-use crate::waiting::{Until, wait};
+use crate::waiting::{Until, one_slice};
 
 /// Waits for any of several sources: subscribers, queues (whose receiver this process becomes), job
 /// queues, listeners, servers, requests, streams, calls, events, latches, peers' ends, timers, watches
@@ -384,22 +384,37 @@ impl Outside {
         Ok(false)
     }
 
-    /// Waits until asking is worth it, or `until` has passed. `is_over` is asked at the end of each
-    /// slice, for what makes no source ready.
-    pub(crate) fn wait(
-        &mut self,
-        py: Python<'_>,
-        until: Until,
-        is_over: impl Fn() -> bool,
-    ) -> PyResult<()> {
+    /// Waits until asking is worth it, for one slice: an object that another thread has ended, or closed,
+    /// makes no source ready.
+    pub(crate) fn wait(&mut self, py: Python<'_>, until: Until) -> PyResult<()> {
         let Some(mut set) = self.0.take() else { return Ok(()) };
-        let woken = wait(py, until, |deadline| match set.wait_until(deadline) {
-            Ok(ready) if ready.len() > 0 || is_over() => Some(Ok(())),
-            Ok(_) => None,
-            Err(error) => Some(Err(error)),
-        })?;
-        woken.unwrap_or(Ok(())).raised(py)
+        one_slice(py, until, |deadline| set.wait_until(deadline).map(drop))?.raised(py)
     }
+}
+
+/// Waits in the set of an object that all its threads share, made by the first that has to wait, until a
+/// look is worth it, for one slice. Of two threads that wait, the first may take what the second waits
+/// for, an end too, after which nothing makes the set ready: so each looks again after a slice, and after
+/// it has waited for the set.
+pub(crate) fn wait_in(
+    py: Python<'_>,
+    place: &HandleMutex<Option<Core>>,
+    until: Until,
+    domain: &outlive::Domain,
+    watch: impl FnOnce(&mut Core) -> PyResult<()>,
+) -> PyResult<()> {
+    let Some(mut set) = place.try_lock() else {
+        return place.lock_until(py, until).map(drop);
+    };
+    let set = match &mut *set {
+        Some(set) => set,
+        none => {
+            let mut made = Core::new(domain);
+            watch(&mut made)?;
+            none.insert(made)
+        }
+    };
+    one_slice(py, until, |deadline| set.wait_until(deadline).map(drop))?.raised(py)
 }
 
 #[pymethods]

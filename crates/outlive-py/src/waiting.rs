@@ -117,6 +117,18 @@ pub(crate) fn wait<T>(
     }
 }
 
+/// Calls `once`, which waits until the deadline that it gets, for one slice: for what another thread may
+/// take, or end, without a sign to this one, which looks again after each.
+pub(crate) fn one_slice<T>(
+    py: Python<'_>,
+    until: Until,
+    once: impl FnOnce(Deadline) -> T,
+) -> PyResult<T> {
+    let got = detached(py, || once(until.slice()));
+    py.check_signals()?;
+    Ok(got)
+}
+
 /// Waits until `until`, for what cannot come, and returns False.
 pub(crate) fn sleep_out(py: Python<'_>, until: Until) -> PyResult<bool> {
     while !until.has_passed() {

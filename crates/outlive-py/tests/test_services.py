@@ -1011,6 +1011,104 @@ def test_two_threads_wait_for_parts(folder):
     assert sorted(found) == [b"one", b"two"]
 
 
+def both_end(wait, meanwhile, threads=2):
+    """What a wait comes to in several threads, of which one takes what ends the wait of all."""
+    found = []
+
+    def run():
+        try:
+            found.append(wait())
+        except Exception as error:  # noqa: BLE001
+            found.append(type(error))
+
+    waiting = [threading.Thread(target=run, daemon=True) for _ in range(threads)]
+    for thread in waiting:
+        thread.start()
+    time.sleep(0.1)
+    assert not found
+    meanwhile()
+    for thread in waiting:
+        thread.join(5)
+    assert len(found) == threads, "a thread waits on"
+    return found
+
+
+def test_all_threads_that_wait_see_the_end(folder):
+    server, client = ends(folder)
+    call = client.begin(b"one")
+    request = server.next(timeout=5)
+    assert both_end(lambda: call.result(), lambda: request.reply(b"a"), 3) == [b"a"] * 3
+
+    call = client.begin(b"many")
+    replies = server.next(timeout=5).stream()
+
+    def answers():
+        for _ in range(3):
+            replies.send(b"p")
+        replies.finish()
+
+    counts = both_end(lambda: len(list(iter(lambda: call.next(), None))), answers)
+    assert sum(counts) == 3
+
+    def all_parts(of):
+        return len(list(iter(lambda: of.next_part(), None)))
+
+    call = client.stream(b"parts")
+    request = server.next(timeout=5)
+
+    def sends():
+        call.send(b"p")
+        call.finish()
+
+    assert sum(both_end(lambda: all_parts(request), sends)) == 1
+    request.reply(b"")
+    call = client.stream(b"parts")
+    replies = server.next(timeout=5).stream()
+    assert sum(both_end(lambda: all_parts(replies), sends)) == 1
+
+
+def test_a_thread_that_waits_for_room_is_told_of_the_end(folder):
+    server, client = ends(folder)
+
+    def full():
+        call = client.stream(b"name")
+        request = server.next(timeout=5)
+        for _ in range(8):
+            call.send(b"part")
+        return call, request
+
+    call, request = full()
+    assert both_end(lambda: call.send(b"ninth"), call.finish) == [RuntimeError] * 2
+    assert len(list(iter(lambda: request.next_part(timeout=5), None))) == 8
+    call, request = full()
+    assert both_end(lambda: call.loan(10), call.cancel) == [Cancelled] * 2
+    # Another thread takes the reply that says that no more parts are wanted.
+    call, request = full()
+    reading = threading.Thread(target=call.result, daemon=True)
+    reading.start()
+    assert both_end(lambda: call.send(b"ninth"), lambda: request.reply(b"enough")) == [Answered] * 2
+    reading.join(5)
+    assert call.result(timeout=5) == b"enough"
+
+
+def test_a_handler_finishes_what_its_thread_sends(folder, start):
+    server = Server("service", folder)
+    program = start("""
+        call = Client("service", folder).stream(b"")
+        for _ in range(8):
+            call.send(b"x")
+        signal.signal(signal.SIGALRM, lambda *_: call.finish())
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            call.send(b"ninth")
+        except RuntimeError as error:
+            say(error)
+    """)
+    assert "no (more) parts" in program.line()
+    assert program.end() == 0
+    server.close()
+
+
 def test_both_streams_at_once(folder, start):
     program = start(SERVER + """
     with server.next().stream() as replies:
