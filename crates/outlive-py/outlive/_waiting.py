@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -31,9 +32,8 @@ _ANSWERED = 0.5
 #: How often a task looks whether what it waits for was closed, which makes no descriptor readable.
 _CLOSED = 0.5
 
-#: Descriptors that a task waits for, of which object, and what wakes the task: a loop calls one reader
-#: for each.
-_waited: dict[tuple[int, int], tuple[object, asyncio.Future[None]]] = {}
+#: The objects that a task of a loop waits for, as long as it does.
+_waited: set[tuple[int, int]] = set()
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -51,31 +51,33 @@ async def _readable(source: _Ready, of: object = None) -> None:
 
     It also returns twice a second, so that a task learns by its look that the source was closed.
     """
-    of, descriptor = of or source, source.fileno()
+    # An object may be false: an empty set is.
+    of, number = source if of is None else of, source.fileno()
     if source.is_ready():
         # Another task may have been first, again and again: the loop gets its turn.
         await asyncio.sleep(0)
         return
     loop = asyncio.get_running_loop()
-    place = (id(loop), descriptor)
-    known = _waited.get(place)
-    if known is not None:
-        if known[0] is of:
-            raise RuntimeError("another task waits for this one; give each task its own")
-        # That one was closed, and its descriptor's number is this one's now.
-        loop.remove_reader(descriptor)
-        _wake(known[1])
-    future: asyncio.Future[None] = loop.create_future()
-    _waited[place] = of, future
-    loop.add_reader(descriptor, _wake, future)
-    looks = loop.call_later(_CLOSED, _wake, future)
+    # The task keeps both as long as their numbers are there.
+    place = (id(loop), id(of))
+    if place in _waited:
+        raise RuntimeError("another task waits for this one; give each task its own")
+    # Its own: the object may be closed meanwhile, and another file get the number, which the loop would
+    # take for this one's.
+    descriptor = os.dup(number)
+    _waited.add(place)
     try:
-        await future
-    finally:
-        looks.cancel()
-        if _waited.get(place) == (of, future):
+        future: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(descriptor, _wake, future)
+        looks = loop.call_later(_CLOSED, _wake, future)
+        try:
+            await future
+        finally:
+            looks.cancel()
             loop.remove_reader(descriptor)
-            del _waited[place]
+    finally:
+        _waited.discard(place)
+        os.close(descriptor)
 
 
 async def take(source: _Ready, ask: Callable[[], T | None]) -> T:

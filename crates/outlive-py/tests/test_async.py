@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 
 import outlive
 import pytest
@@ -136,6 +137,44 @@ def test_a_server_looks_without_waiting(folder):
         return await asking
 
     assert run(both()) == b"a!"
+
+
+def test_a_closed_objects_task_leaves_other_descriptors_alone(folder):
+    """A socket that gets the number of a closed object's descriptor is the loop's like any other."""
+
+    async def closes():
+        loop = asyncio.get_running_loop()
+        server = outlive.Server("server", folder)
+        task = asyncio.ensure_future(server.next_async())
+        await asyncio.sleep(0.05)
+        number = server.fileno()
+        server.close()
+        pairs = [pair for _ in range(8) for pair in [socket.socketpair()]]
+        (read, write), = [ends[::step] for ends in pairs for step in (1, -1) if ends[::step][0].fileno() == number]
+        read.setblocking(False)
+        reading = asyncio.ensure_future(loop.sock_recv(read, 10))
+        await asyncio.sleep(0.05)
+        with pytest.raises(ValueError, match="closed"):
+            await asyncio.wait_for(task, 20)
+        write.send(b"hello")
+        assert await asyncio.wait_for(reading, 20) == b"hello"
+        for end in (end for pair in pairs for end in pair):
+            end.close()
+
+    asyncio.run(closes())
+
+
+def test_one_task_waits_for_an_empty_set(folder):
+    waiting = outlive.WaitSet(folder)
+
+    async def both():
+        first = asyncio.ensure_future(waiting.wait_async(timeout=0.3))
+        await asyncio.sleep(0.05)
+        with pytest.raises(RuntimeError, match="another task"):
+            await asyncio.wait_for(waiting.wait_async(timeout=5), 20)
+        assert await first == []
+
+    asyncio.run(both())
 
 
 @pytest.mark.parametrize("kind", ["due", "subscriber", "server", "queue", "jobs", "listener", "set"])
