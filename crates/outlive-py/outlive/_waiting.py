@@ -131,11 +131,17 @@ async def told_within(
     timeout: float | None, ask: Callable[..., T], source: Callable[[], _Ready | None], *given: object
 ) -> T:
     """Does as ``told``; raises ``CallTimeout`` after so many seconds."""
-    telling = told(ask, source, *given)
     if timeout is None:
-        return await telling
+        return await told(ask, source, *given)
+    if not timeout >= 0:
+        raise ValueError("a timeout is a number of seconds, not negative, or None for ever")
     try:
-        return await asyncio.wait_for(telling, timeout)
+        # ``wait_for`` asks nothing at all when no time is left.
+        return ask(*given, timeout=0)
+    except Timeout:
+        pass
+    try:
+        return await asyncio.wait_for(told(ask, source, *given), timeout)
     except asyncio.TimeoutError:
         raise CallTimeout("the request could not be sent until the deadline passed", False) from None
 

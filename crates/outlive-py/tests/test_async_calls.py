@@ -90,6 +90,25 @@ def test_a_begin_waits_for_a_server(folder):
     run(both())
 
 
+def test_a_timeout_of_a_begin(folder):
+    """Of 0 it tries once, as in ``begin``; what is no timeout there is none here."""
+    server, client = Server("at once", folder), Client("at once", folder)
+
+    async def both():
+        for begin in (lambda timeout: client.begin_async(b"x", timeout), lambda timeout: client.stream_async(b"x", timeout)):
+            call = await begin(0)
+            assert (await server.next_async()).data == b"x"
+            call.cancel()
+            for no_time in (-1, float("nan")):
+                with pytest.raises(ValueError, match="timeout"):
+                    await begin(no_time)
+        (await client.loan_async(8, timeout=0)).discard()
+        with pytest.raises(ValueError, match="timeout"):
+            await client.call_async(b"x", -1)
+
+    run(both())
+
+
 def test_a_begin_and_a_loan_wait_for_memory(folder):
     server, client = Server("small", folder, max_bytes=1 << 20), Client("small", folder)
 
