@@ -66,6 +66,12 @@ impl End {
         publishers.insert(max_blocking, Arc::clone(&made));
         Ok(made)
     }
+
+    /// Returns the publishers. It waits, detached, for a thread that makes one.
+    fn all_publishing(&self) -> Vec<Arc<Publishing>> {
+        let publishers = self.publishers.lock().unwrap_or_else(PoisonError::into_inner);
+        publishers.values().cloned().collect()
+    }
 }
 
 /// A loan of the topic's, and the array that is copied into it.
@@ -171,10 +177,9 @@ impl OnGpus {
                 other => Some(other),
             })?;
             over.unwrap_or(Err(GpuError::TimedOut)).raised(py)?;
-            let publishers = end.publishers.lock().unwrap_or_else(PoisonError::into_inner);
-            let publishers: Vec<_> = publishers.values().cloned().collect();
-            for publishing in publishers {
-                // Reports what became of them.
+            for publishing in detached(py, || end.all_publishing()) {
+                // Reports what became of them. An error is made by Python's code, during which other threads
+                // may come here: with nothing locked.
                 publishing.publisher.wait_published_timeout(Duration::ZERO).raised(py)?;
             }
         }

@@ -164,7 +164,8 @@ impl Server {
 
     /// Returns what a ``WaitSet`` waits for that stands by for the service of that name, which is opened
     /// or made as by the constructor: it is ready while no living process serves, or, of several
-    /// servers, while there is room for one.
+    /// servers, while there is room for one. So a mistyped name makes a service, which is ready at once:
+    /// ``Domain.names`` says which there are.
     #[staticmethod]
     #[pyo3(signature = (name, domain=None, *, max_bytes=None, max_servers=None, request=None, reply=None))]
     fn stand_by(
