@@ -4467,7 +4467,8 @@ void *outlive_part_loan_data(struct outlive_part_loan_t *loan);
  *
  * Owner: the loan is consumed, also by a call that fails.
  *
- * Errors: as `outlive_request_stream_send`.
+ * Errors: as `outlive_request_stream_send`; EAGAIN when other parts have taken the place since it was lent:
+ * of several loans open at once, no more go than there are places.
  */
 int outlive_request_stream_send_loan(struct outlive_request_stream_t *stream, struct outlive_part_loan_t *loan);
 

@@ -283,7 +283,9 @@ impl Call {
     ) -> PyResult<Option<rpc::LentPart>> {
         let mut part = Some(part);
         self.with_parts(py, Until::NEVER, |parts, _| {
-            let Some(taken) = part.take() else { unreachable!("what follows is never asked again") };
+            let Some(taken) = part.take() else {
+                unreachable!("what follows is never asked again")
+            };
             match parts.send_lent(taken) {
                 None => Ok(None),
                 Some((CallError::TimedOut { .. }, back)) => Ok(Some(back)),
