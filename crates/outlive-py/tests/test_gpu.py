@@ -427,40 +427,6 @@ def test_without_a_driver(start: Any) -> None:
     assert program.line() == "b'works'"
 
 
-def test_other_threads_wait_while_the_error_of_a_message_is_made(start: Any) -> None:
-    program = start(
-        f"""
-        import ctypes, types
-        os.environ["OUTLIVE_GPU_DRIVER"] = {str(FAKE)!r}
-        driver = ctypes.CDLL({str(FAKE)!r})
-        topic = Topic("frames", folder, depth=2, reliable=True)
-        for _ in range(2):
-            with topic.loan_gpu(10):
-                pass
-        topic.wait_gpu(10)
-        driver.outlive_fake_delay(ctypes.c_uint64(300_000))
-        with topic.loan_gpu(10):
-            pass
-        # It comes after that one had room, and is in its way.
-        subscriber = topic.subscriber(reliable=True, history=2)
-        real = sys.modules["outlive.errors"]
-        class Errors(types.ModuleType):
-            def __getattr__(self, name):
-                thread = threading.Thread(target=topic.wait_gpu, args=(10,))
-                thread.start()
-                thread.join()
-                return getattr(real, name)
-        sys.modules["outlive.errors"] = Errors("outlive.errors")
-        try:
-            topic.wait_gpu(10)
-        except Timeout as error:
-            say("in the way", error.pid == os.getpid())
-        """
-    )
-    assert program.line() == "in the way True"
-    assert program.end() == 0
-
-
 def test_a_forked_child_is_told(start: Any) -> None:
     program = start(
         f"""
