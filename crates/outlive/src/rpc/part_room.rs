@@ -112,8 +112,10 @@ impl Waited for PartRoom {
 
     fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
         self.call.add_words(prepared, words);
-        if let Some(lack) = self.memory.lack() {
-            words.add(&[lack.watch(self.call.service())]);
+        // One that is over has changed its word for good: no sleep would last.
+        let service = self.call.service();
+        if let Some(lack) = self.memory.lack().filter(|lack| lack.until(service).is_some()) {
+            words.add(&[lack.watch(service)]);
         }
     }
 
@@ -135,5 +137,67 @@ impl Source for PartRoom {
 impl std::fmt::Debug for PartRoom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PartRoom").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Domain;
+    use crate::rpc::{CallError, Service};
+    use std::path::Path;
+
+    fn folder(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("outlive-part-room-{name}-{}", std::process::id()))
+    }
+
+    fn small(folder: &Path) -> Service {
+        let domain = Domain::open_or_create_at(folder).expect("opens");
+        Service::<[u8]>::options().max_bytes(64 << 10).create_new(&domain, "s").expect("made")
+    }
+
+    /// Returns whether a set that sleeps on the room goes on sleeping.
+    fn sleeps(room: &PartRoom) -> bool {
+        let mut prepared = room
+            .event_count()
+            .map_or_else(PreparedWait::default, |count| PreparedWait::of(count.prepare_wait()));
+        let mut words = WaitWords::new();
+        room.add_words(&mut prepared, &mut words);
+        !words.have_changed() && !matches!(room.look(), SourceState::Ready(_))
+    }
+
+    #[test]
+    fn memory_that_was_freed_ends_no_sleep_of_a_call_without_further_parts() {
+        for is_finished in [true, false] {
+            let folder = folder(&format!("lack-{is_finished}"));
+            let service = small(&folder);
+            let (mut server, client) =
+                (service.server().expect("none yet"), service.client().expect("room"));
+            let mut stream = client.stream(b"much").expect("sent");
+            let room = stream.room();
+            while stream.try_send(&[7; 20_000]).is_ok() {}
+            let lack = room.memory.lack().expect("a try has found none");
+            let mut request = server.next().expect("asked");
+            let call = if is_finished {
+                let call = stream.finish().expect("well");
+                while let Some(part) = request.next_part().expect("sent") {
+                    drop(part);
+                }
+                call
+            } else {
+                drop(request.next_part().expect("sent"));
+                request.fail("enough").expect("it waits");
+                let ended = stream.next_reply().map(drop);
+                assert_eq!(ended, Err(CallError::Failed("enough".to_owned())));
+                stream.finish().expect("well")
+            };
+            let mut words = WaitWords::new();
+            words.add(&[lack.watch(room.call.service())]);
+            assert!(words.have_changed(), "memory was freed");
+            assert!(sleeps(&room), "finished: {is_finished}");
+            drop(call);
+            assert!(sleeps(&room), "finished and dropped: {is_finished}");
+            let _ = std::fs::remove_dir_all(&folder);
+        }
     }
 }
