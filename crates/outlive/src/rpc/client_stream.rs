@@ -448,6 +448,9 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         let me = self.call.client.me_of_owner()?;
         let (service, process) = (&self.call.client.service, self.call.client.process);
         if let Some(spare) = InPlace::again(service, len, process) {
+            if let Some(memory) = self.memory.get() {
+                memory.note(None);
+            }
             return Ok(spare);
         }
         let object =
@@ -485,10 +488,13 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         let client = self.client;
         let mut taken = take(client, &mut Sending { stream: self, me, seen: None });
         if let Some(memory) = self.memory.get().cloned() {
-            let is_missing = matches!(taken, Err(CallError::TimedOut { .. }));
-            memory.note(is_missing.then(|| Lack::begin(&client.slots.service)));
-            if is_missing {
+            let is_missing = |taken: &_| matches!(taken, Err(CallError::TimedOut { .. }));
+            if is_missing(&taken) {
+                memory.note(Some(Lack::begin(&client.slots.service)));
                 taken = take(client, &mut Sending { stream: self, me, seen: None });
+            }
+            if !is_missing(&taken) {
+                memory.note(None);
             }
         }
         if let Err(CallError::TimedOut { .. }) = taken {
@@ -616,8 +622,45 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> std::fmt::Debug for RequestStream
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::Domain;
+    use std::cell::Cell;
+
+    use super::{InPlace, Lack};
     use crate::rpc::{CallError, Service};
+    use crate::{Deadline, Domain};
+
+    #[test]
+    fn memory_that_was_found_is_not_missing() {
+        let folder = std::env::temp_dir().join(format!("outlive-found-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+        let (_server, client) =
+            (service.server().expect("none yet"), service.client().expect("room"));
+        let mut stream = client.stream(b"much").expect("sent");
+        let _room = stream.room();
+        let me = domain.me().expect("a token");
+        // Some is freed between the two tries.
+        let tries = Cell::new(0);
+        let object = stream.with_memory(me, |client, server| {
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                1 => Err(CallError::TimedOut { begun: false }),
+                _ => client.allocate(me, 5_000, Deadline::at_nanos(0), server),
+            }
+        });
+        client.slots.service.queue.free_held(me, &object.expect("the second try")).expect("freed");
+        let memory = || stream.memory.get().expect("there is a room").clone();
+        assert_eq!((tries.get(), memory().lack().is_some()), (2, false));
+        // A spare serves a loan.
+        let memory = memory();
+        drop(stream.try_loan(5_000).expect("memory"));
+        memory.note(Some(Lack::begin(&client.slots.service)));
+        let service = &client.slots.service;
+        let spare = InPlace::again(service, 5_000, client.slots.process);
+        drop(spare.expect("the loan that was dropped"));
+        drop(stream.try_loan(5_000).expect("a spare"));
+        assert!(memory.lack().is_none());
+        let _ = std::fs::remove_dir_all(&folder);
+    }
 
     #[test]
     fn a_thread_that_has_replied_in_full_and_ended_is_no_dead_server() {
