@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::begin_readiness::{Lack, MemoryFor};
+use super::begin_readiness::{Lack, ToldParts};
 use super::call::{After, Claim, Ready};
 use super::client::Client;
 use super::client_call::Call;
@@ -73,11 +73,11 @@ use crate::{Deadline, Error, Payload};
 pub struct RequestStream<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     call: Call<'c, R>,
     client: &'c Client<Q, R>,
-    sent: u32,
+    pub(super) sent: u32,
     /// Why no part is sent any more, once a send has been told.
     ended: Option<CallError>,
-    /// Tells wait sets and tasks that a try has found no memory.
-    pub(super) memory: OnceLock<Arc<MemoryFor>>,
+    /// Tells wait sets and tasks what a try goes by.
+    pub(super) told: OnceLock<Arc<ToldParts>>,
     _part: PhantomData<fn(&Q)>,
 }
 
@@ -155,8 +155,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
                 Err(error) => self.begin_slow(me, error, deadline, ask)?,
             }
         };
-        let (call, client, memory) = (call.of_parts(), self, OnceLock::new());
-        Ok(RequestStream { call, client, sent: 0, ended: None, memory, _part: PhantomData })
+        let (call, client, told) = (call.of_parts(), self, OnceLock::new());
+        Ok(RequestStream { call, client, sent: 0, ended: None, told, _part: PhantomData })
     }
 
     /// Sends a request as [`Client::stream`] does; the stream, and the call that it becomes, keep their
@@ -307,12 +307,19 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         if let Some(ended) = self.ended {
             return Err(ended);
         }
+        if let Some(told) = self.told.get() {
+            told.finish();
+        }
         if !self.call.is_over() {
             let ended = Ready::new(self.call.number, self.sent, After::End);
             let turn = self.call.client.inside(self.call.slot.slot)?;
             self.call.slot.words.set_parts(ended);
             drop(turn);
             self.call.slot.words.wake_server();
+            if self.told.get().is_some() {
+                // A thread of this process that waits for room: no room comes.
+                self.call.slot.words.wake_client();
+            }
         }
         Ok(self.call)
     }
@@ -404,8 +411,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         if self.call.is_over() || ready.number() == number && ready.is_end() {
             return Err(CallError::Answered);
         }
-        let sent = Ready::new(number, self.sent, After::More);
-        Ok(sent.beyond(words.parts_taken(number)) < RING)
+        Ok(is_room(self.sent, words.parts_taken(number)))
     }
 
     /// Waits until fewer than eight parts lie there. Without a deadline it does not wait.
@@ -424,8 +430,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         let put = call.client.inside(call.slot.slot).and_then(|_turn| {
             call.slot.write_part(self.sent, &object, bytes.len());
             queue.put(me, &object, call.slot.part_position(self.sent))?;
-            let sent = Ready::new(call.number, self.sent.wrapping_add(1), After::More);
-            call.slot.words.set_parts(sent);
+            self.tell_sent();
             Ok(())
         });
         if put.is_err() {
@@ -435,6 +440,15 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         self.sent = self.sent.wrapping_add(1);
         call.slot.words.wake_server();
         Ok(())
+    }
+
+    /// Says that the part whose place is written is sent.
+    fn tell_sent(&self) {
+        let count = self.sent.wrapping_add(1);
+        if let Some(told) = self.told.get() {
+            told.set_sent(count);
+        }
+        self.call.slot.words.set_parts(Ready::new(self.call.number, count, After::More));
     }
 
     /// Takes memory for a part that is written in place.
@@ -448,8 +462,8 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         let me = self.call.client.me_of_owner()?;
         let (service, process) = (&self.call.client.service, self.call.client.process);
         if let Some(spare) = InPlace::again(service, len, process) {
-            if let Some(memory) = self.memory.get() {
-                memory.note(None);
+            if let Some(told) = self.told.get() {
+                told.note(None);
             }
             return Ok(spare);
         }
@@ -470,8 +484,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         call.client.inside(call.slot.slot).and_then(|_turn| {
             call.slot.write_part(self.sent, object.object(), object.len());
             object.put(call.slot.part_position(self.sent))?;
-            let sent = Ready::new(call.number, self.sent.wrapping_add(1), After::More);
-            call.slot.words.set_parts(sent);
+            self.tell_sent();
             Ok(())
         })?;
         self.sent = self.sent.wrapping_add(1);
@@ -487,14 +500,14 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     ) -> Result<ObjectRef, CallError> {
         let client = self.client;
         let mut taken = take(client, &mut Sending { stream: self, me, seen: None });
-        if let Some(memory) = self.memory.get().cloned() {
+        if let Some(told) = self.told.get().cloned() {
             let is_missing = |taken: &_| matches!(taken, Err(CallError::TimedOut { .. }));
             if is_missing(&taken) {
-                memory.note(Some(Lack::begin(&client.slots.service)));
+                told.note(Some(Lack::begin(&client.slots.service)));
                 taken = take(client, &mut Sending { stream: self, me, seen: None });
             }
             if !is_missing(&taken) {
-                memory.note(None);
+                told.note(None);
             }
         }
         if let Err(CallError::TimedOut { .. }) = taken {
@@ -579,6 +592,11 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for RequestStream<'_, Q, R
     }
 }
 
+/// Returns whether fewer than eight parts lie there, of which so many are sent and taken.
+pub(super) fn is_room(sent: u32, taken: u32) -> bool {
+    Ready::new(0, sent, After::More).beyond(taken) < RING
+}
+
 /// What makes room for a part: the call's server. What fills the memory may be the call's own parts, which
 /// a server that is dead, or has replied, never takes: the wait ends when the call does.
 struct Sending<'s, 'c, Q: Payload + ?Sized, R: Payload + ?Sized> {
@@ -648,17 +666,16 @@ mod tests {
             }
         });
         client.slots.service.queue.free_held(me, &object.expect("the second try")).expect("freed");
-        let memory = || stream.memory.get().expect("there is a room").clone();
-        assert_eq!((tries.get(), memory().lack().is_some()), (2, false));
+        let told = stream.told.get().expect("there is a room").clone();
+        assert_eq!((tries.get(), told.lack().is_some()), (2, false));
         // A spare serves a loan.
-        let memory = memory();
         drop(stream.try_loan(5_000).expect("memory"));
-        memory.note(Some(Lack::begin(&client.slots.service)));
+        told.note(Some(Lack::begin(&client.slots.service)));
         let service = &client.slots.service;
         let spare = InPlace::again(service, 5_000, client.slots.process);
         drop(spare.expect("the loan that was dropped"));
         drop(stream.try_loan(5_000).expect("a spare"));
-        assert!(memory.lack().is_none());
+        assert!(told.lack().is_none());
         let _ = std::fs::remove_dir_all(&folder);
     }
 
