@@ -40,7 +40,8 @@ impl TestProgram {
 pub(crate) fn test_programs(mut command: Command) -> Vec<TestProgram> {
     // The compiler's messages come as a reader expects them, on the other stream.
     command.arg("--message-format=json-render-diagnostics");
-    let said = command.stderr(Stdio::inherit()).output().map(|output| output.stdout).unwrap_or_default();
+    let said =
+        command.stderr(Stdio::inherit()).output().map(|output| output.stdout).unwrap_or_default();
     said.split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice::<Artifact>(line).ok())
         .filter(|artifact| artifact.profile.test)
