@@ -7,8 +7,7 @@
 //! | memory | the queue's `room` | a look after 10 ms: another thread may hold what is missing, and die or let go of it without a notification; the server may die |
 //! | a place | `serving`, and the ends of all holders | the recheck, as behind any owner |
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering as StdOrdering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Client;
@@ -122,49 +121,6 @@ impl Lack {
     /// Returns the word that changes when memory is freed.
     pub(super) fn watch(self, service: &ServiceFile) -> Watch<'_> {
         service.queue.room().watch(self.ticket)
-    }
-}
-
-/// What a client that sends parts tells those that wait for its room. Its own count, as a try has it: by
-/// the shared one a stray write would make a set ready for ever, or never.
-pub(super) struct ToldParts {
-    sent: AtomicU32,
-    is_finished: AtomicBool,
-    /// What the last try has found of the memory that it needs.
-    lack: Mutex<Option<Lack>>,
-}
-
-impl ToldParts {
-    pub(super) fn of(sent: u32) -> ToldParts {
-        let is_finished = AtomicBool::new(false);
-        ToldParts { sent: AtomicU32::new(sent), is_finished, lack: Mutex::new(None) }
-    }
-
-    /// Tells how many parts are sent, before the server is told: a thread that sees that the server has
-    /// taken one (Acquire) finds it counted here. So Relaxed.
-    pub(super) fn set_sent(&self, sent: u32) {
-        self.sent.store(sent, StdOrdering::Relaxed);
-    }
-
-    /// Returns how many parts are sent; to be asked behind how many are taken.
-    pub(super) fn sent(&self) -> u32 {
-        self.sent.load(StdOrdering::Relaxed)
-    }
-
-    pub(super) fn finish(&self) {
-        self.is_finished.store(true, StdOrdering::Release);
-    }
-
-    pub(super) fn is_finished(&self) -> bool {
-        self.is_finished.load(StdOrdering::Acquire)
-    }
-
-    pub(super) fn note(&self, lack: Option<Lack>) {
-        *self.lack.lock().unwrap_or_else(PoisonError::into_inner) = lack;
-    }
-
-    pub(super) fn lack(&self) -> Option<Lack> {
-        *self.lack.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,13 +12,13 @@
 //! a stream does (stream.rs). proof/models/rpc.pml, CANCELLED.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering as StdOrdering};
 use std::time::Duration;
 
 use super::call::{CallWords, Ready, State};
 use super::layout::ServiceFile;
 use super::request::{RawRequest, Request};
 use super::stream::Stream;
+use super::told::ToldReplies;
 use crate::liveness::{Registry, TokenId};
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
@@ -164,35 +164,6 @@ fn is_cancelled(service: &ServiceFile, slot: u32, number: u64, client: Option<To
     taken.number() == number && taken.is_end() || !client.is_some_and(|id| registry.is_alive(id))
 }
 
-/// What a server tells those that wait for something of a request. Its own count, as a try has it: by the
-/// shared one a stray write would make a set ready for ever, or never.
-pub(super) struct ToldReplies {
-    answered: AtomicBool,
-    /// Of a stream, once room for a reply was asked for.
-    written: AtomicU32,
-}
-
-impl ToldReplies {
-    fn of(answered: bool) -> ToldReplies {
-        ToldReplies { answered: AtomicBool::new(answered), written: AtomicU32::new(0) }
-    }
-
-    pub(super) fn answer(&self) {
-        self.answered.store(true, StdOrdering::Release);
-    }
-
-    /// Tells how many replies are written, before the client is told: a thread that sees that the client
-    /// has taken one (Acquire) finds it counted here. So Relaxed.
-    pub(super) fn set_written(&self, written: u32) {
-        self.written.store(written, StdOrdering::Relaxed);
-    }
-
-    /// Returns how many replies are written; to be asked behind how many are taken.
-    pub(super) fn written(&self) -> u32 {
-        self.written.load(StdOrdering::Relaxed)
-    }
-}
-
 /// What waits for something of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asker {
@@ -222,7 +193,7 @@ impl Cancellation {
     }
 
     pub(super) fn is_answered(&self) -> bool {
-        self.told.answered.load(StdOrdering::Acquire)
+        self.told.is_answered()
     }
 
     /// Returns what the server tells of its replies.
@@ -232,7 +203,7 @@ impl Cancellation {
 
     /// Returns the call's words. If the request is answered, the slot may be another call's.
     pub(super) fn words(&self) -> Option<&CallWords> {
-        let answered = self.told.answered.load(StdOrdering::Relaxed);
+        let answered = self.told.is_answered();
         self.service.call(self.slot).ok().filter(|_| !answered).map(|call| call.words)
     }
 

@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::begin_readiness::{Lack, ToldParts};
+use super::begin_readiness::Lack;
 use super::call::{After, Claim, Ready};
 use super::client::Client;
 use super::client_call::Call;
@@ -28,6 +28,7 @@ use super::error::CallError;
 use super::in_place::InPlace;
 use super::layout::{INLINE_REQUEST, RING};
 use super::reply::Reply;
+use super::told::ToldParts;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::queue::Counterpart;

@@ -18,11 +18,11 @@
 
 use std::sync::Arc;
 
-use super::begin_readiness::ToldParts;
 use super::call::CallWords;
 use super::cancellation::Asker;
 use super::client_stream::{RequestStream, is_room};
 use super::readiness::CallReadiness;
+use super::told::ToldParts;
 use crate::wake::{
     EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched,
 };

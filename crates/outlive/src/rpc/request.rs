@@ -24,10 +24,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use super::call::{After, Claim, Ready};
-use super::cancellation::ToldReplies;
 use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE, INLINE_FAILURE, ServiceFile, Types};
 use super::reply::{Bytes, Reply};
+use super::told::ToldReplies;
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::ObjectRef;
