@@ -157,7 +157,7 @@ pub(crate) trait Waited: Send + Sync {
     /// what its death means is in the answer.
     fn look(&self) -> SourceState;
 
-    /// Returns whether a look finds it ready, for a spin: what it stands on is not asked.
+    /// Returns whether a look finds it ready, for a spin, which does not ask what that stands on.
     fn is_ready(&self) -> bool {
         matches!(self.look(), SourceState::Ready(_))
     }
