@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
@@ -40,7 +40,8 @@ impl TestProgram {
 pub(crate) fn test_programs(mut command: Command) -> Vec<TestProgram> {
     // The compiler's messages come as a reader expects them, on the other stream.
     command.arg("--message-format=json-render-diagnostics");
-    let said = command.output().map(|output| output.stdout).unwrap_or_default();
+    let said =
+        command.stderr(Stdio::inherit()).output().map(|output| output.stdout).unwrap_or_default();
     said.split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice::<Artifact>(line).ok())
         .filter(|artifact| artifact.profile.test)
@@ -55,7 +56,9 @@ pub(crate) fn test_programs(mut command: Command) -> Vec<TestProgram> {
 /// which a procedural macro's tests load.
 fn library_path() -> OsString {
     let of_rust = Command::new("rustc").args(["--print", "target-libdir"]).output();
-    let mut folders = vec![prefix::target().join("debug/deps"), prefix::target().join("debug")];
+    // The programs run in their packages' folders: as cargo does, from the root. An absolute path stays.
+    let target = root().join(prefix::target());
+    let mut folders = vec![target.join("debug/deps"), target.join("debug")];
     folders.extend(of_rust.map(|said| PathBuf::from(String::from_utf8_lossy(&said.stdout).trim())));
     if let Some(more) = std::env::var_os("LD_LIBRARY_PATH") {
         folders.extend(std::env::split_paths(&more));

@@ -314,7 +314,7 @@ impl Call {
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
                 other => return other.raised(py),
             }
-            if !room.is_ready_to_wait(py, &self.of.domain, || parts.room())? {
+            if !room.is_ready_to_wait(py, &self.of.domain, || parts.room_once())? {
                 continue;
             }
             // The client's other threads go on meanwhile, and any of them may cancel the call, finish it, or
@@ -423,7 +423,7 @@ impl Call {
         let inside = begun.as_mut();
         let inside = inside.ok_or_else(|| raise(py, "Cancelled", "the call was cancelled"))?;
         let Pending::Parts(parts) = &inside.pending else { return Err(no_parts()) };
-        Awaited::of(py, &self.of.domain, &parts.room()).map(Some)
+        Awaited::of(py, &self.of.domain, &parts.room_once()).map(Some)
     }
 
     /// Waits for the next reply, for ``asyncio``, and returns it where it lies, as ``reply``; None after

@@ -3,7 +3,8 @@
 //! record that it writes as a reply.
 //!
 //! Both go on at once, in one thread: it polls the input and, by a wait set's descriptor, the call. While a
-//! part finds no room, `call` waits for that room and for replies, by one wait set.
+//! part finds no room, `call` waits for that room and for replies, by one wait set; while a reply finds none,
+//! `serve` gives the command parts, and reads nothing of it.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
@@ -140,8 +141,25 @@ pub fn answer(
     let mut stream = request.stream();
     let mut set = WaitSet::new(domain);
     set.add(&stream.parts())?;
+    let mut sending = WaitSet::new(domain);
+    sending.add(&stream.room())?;
     let (mut splitter, mut places) = (Splitter::new(framing), Vec::new());
+    // What the command has written, or why that is no reply.
+    let mut replies = VecDeque::<Result<Vec<u8>, String>>::new();
     let sent = 'both: loop {
+        while let Some(reply) = replies.front() {
+            match reply.as_ref().map(|reply| stream.try_send(reply)) {
+                Ok(Ok(())) => drop(replies.pop_front()),
+                // The command gets parts meanwhile.
+                Ok(Err(SendError::Full { .. })) => break,
+                Ok(Err(error)) => break 'both Err(error),
+                Err(why) => {
+                    talk(format_args!("{why}"));
+                    break 'both stream.fail(why);
+                }
+            }
+        }
+        let is_full = !replies.is_empty();
         while let Some(pipe) = input.as_mut().filter(|_| !pending.is_empty()) {
             match pipe.write(&pending) {
                 Ok(count) => drop(pending.drain(..count)),
@@ -152,7 +170,7 @@ pub fn answer(
             }
         }
         // A command that has closed its output may go on reading: it gets every part before it is waited for.
-        if output.is_none() && (input.is_none() || has_exited(program, &mut child)?) {
+        if output.is_none() && !is_full && (input.is_none() || has_exited(program, &mut child)?) {
             break match ended(program, &mut child)? {
                 None => stream.finish(),
                 Some(why) => {
@@ -180,18 +198,27 @@ pub fn answer(
                 continue;
             }
         }
-        let mut polled = Vec::with_capacity(3);
-        polled.extend(output.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        if is_full && sending.try_wait()?.count() > 0 {
+            continue;
+        }
+        let mut polled = Vec::with_capacity(4);
+        // What it writes meanwhile waits in its pipe.
+        let reads = output.is_some() && !is_full;
+        polled
+            .extend(output.as_ref().filter(|_| reads).map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         // Without an event it tells that no process reads there any more.
         let of_input = if wants_more { PollFlags::empty() } else { PollFlags::OUT };
         polled.extend(input.as_ref().map(|pipe| PollFd::new(pipe, of_input)));
         if wants_more {
             polled.push(PollFd::from_borrowed_fd(set.as_fd()?, PollFlags::IN));
         }
+        if is_full {
+            polled.push(PollFd::from_borrowed_fd(sending.as_fd()?, PollFlags::IN));
+        }
         // Its end is no event.
         wait(&mut polled, output.is_none().then_some(SLICE))?;
         let mut found = polled.iter().map(PollFd::revents);
-        let of_output = output.as_ref().and_then(|_| found.next()).unwrap_or(PollFlags::empty());
+        let of_output = reads.then(|| found.next()).flatten().unwrap_or(PollFlags::empty());
         let of_input = input.as_ref().and_then(|_| found.next()).unwrap_or(PollFlags::empty());
         if of_input.contains(PollFlags::ERR) {
             input = None;
@@ -204,17 +231,11 @@ pub fn answer(
         }
         for place in &places {
             let record = &splitter.bytes()[place.clone()];
-            let reply = match reply_is.as_ref().map(|one| described::parsed(one, record)) {
-                None => record.to_vec(),
-                Some(Ok(reply)) => reply,
-                Some(Err(why)) => {
-                    talk(format_args!("{program}: {why}"));
-                    break 'both stream.fail(&format!("{program}: {why}"));
-                }
+            let reply = match &reply_is {
+                None => Ok(record.to_vec()),
+                Some(one) => described::parsed(one, record),
             };
-            if let Err(error) = stream.send(&reply) {
-                break 'both Err(error);
-            }
+            replies.push_back(reply.map_err(|why| format!("{program}: {why}")));
         }
         if is_at_end {
             output = None;

@@ -3,6 +3,11 @@
 use std::io::BufReader;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
+use std::task::Poll;
+use std::time::Duration;
+
+use outlive::Domain;
+use outlive::rpc::Service;
 
 use crate::stage::{Running, Stage, line, until};
 
@@ -232,7 +237,6 @@ fn a_server_that_stands_by_takes_over() {
 
 #[test]
 fn clients_that_do_nothing_are_told_and_those_that_come_and_go() {
-    use outlive::rpc::Service;
     let stage = Stage::new();
     let domain = outlive::Domain::open_or_create_at(stage.domain()).expect("opens");
     let service = Service::<[u8]>::open_or_create(&domain, "arm").expect("made");
@@ -323,6 +327,31 @@ fn parts_are_lines_and_so_are_replies() {
     assert!(stage.feed(&["call", "--parts", "takes"], &many).expect(0).out.is_empty());
     server.end().expect(0);
     assert_eq!(std::fs::read(&taken).expect("written"), many);
+}
+
+/// The client takes no reply before its last part is sent.
+#[test]
+fn a_command_gets_parts_while_its_replies_find_no_room() {
+    const LIMIT: Duration = Duration::from_secs(30);
+    let stage = Stage::new();
+    let server = stage.start(&["serve", "--parts", "-n", "1", "echo", "cat"]);
+    until("it serves", || serving(&stage, "echo"));
+    let domain = Domain::open_or_create_at(stage.domain()).expect("opens");
+    let service = Service::<[u8]>::open_or_create(&domain, "echo").expect("opens");
+    let client = service.client().expect("room");
+    let mut parts = client.stream_timeout(b"", LIMIT).expect("sent");
+    for number in 0..200_u8 {
+        parts.send_timeout(&[b'a' + number % 26], LIMIT).expect("the command takes it");
+    }
+    let mut call = parts.finish().expect("well");
+    for number in 0..200_u8 {
+        let Poll::Ready(Some(reply)) = call.next_timeout(LIMIT).expect("sent") else {
+            panic!("reply {number} did not come");
+        };
+        assert_eq!(*reply, [b'a' + number % 26]);
+    }
+    assert!(matches!(call.next_timeout(LIMIT), Ok(Poll::Ready(None))));
+    server.end().expect(0);
 }
 
 /// The first reply is there before the second part.

@@ -7,7 +7,7 @@
 //! | memory | the queue's `room` | a look after 10 ms: another thread may hold what is missing, and die or let go of it without a notification; the server may die |
 //! | a place | `serving`, and the ends of all holders | the recheck, as behind any owner |
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Client;
@@ -121,20 +121,6 @@ impl Lack {
     /// Returns the word that changes when memory is freed.
     pub(super) fn watch(self, service: &ServiceFile) -> Watch<'_> {
         service.queue.room().watch(self.ticket)
-    }
-}
-
-/// What the last try to send a part has found of the memory that it needs.
-#[derive(Default)]
-pub(super) struct MemoryFor(Mutex<Option<Lack>>);
-
-impl MemoryFor {
-    pub(super) fn note(&self, lack: Option<Lack>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = lack;
-    }
-
-    pub(super) fn lack(&self) -> Option<Lack> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

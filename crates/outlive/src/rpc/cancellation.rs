@@ -12,13 +12,13 @@
 //! a stream does (stream.rs). proof/models/rpc.pml, CANCELLED.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::time::Duration;
 
 use super::call::{CallWords, Ready, State};
 use super::layout::ServiceFile;
 use super::request::{RawRequest, Request};
 use super::stream::Stream;
+use super::told::ToldReplies;
 use crate::liveness::{Registry, TokenId};
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
@@ -139,13 +139,13 @@ impl RawRequest {
 
     /// For a wait set.
     pub(crate) fn cancellation(&self) -> Cancellation {
-        let answered = self.told_answered.get_or_init(|| Arc::new(AtomicBool::new(self.is_over)));
+        let told = self.told_replies.get_or_init(|| Arc::new(ToldReplies::of(self.is_over)));
         Cancellation {
             service: self.service.clone(),
             slot: self.slot,
             number: self.number,
             client: self.client,
-            answered: Arc::clone(answered),
+            told: Arc::clone(told),
         }
     }
 }
@@ -180,7 +180,7 @@ pub(crate) struct Cancellation {
     slot: u32,
     number: u64,
     client: Option<TokenId>,
-    answered: Arc<AtomicBool>,
+    told: Arc<ToldReplies>,
 }
 
 impl Cancellation {
@@ -193,12 +193,17 @@ impl Cancellation {
     }
 
     pub(super) fn is_answered(&self) -> bool {
-        self.answered.load(StdOrdering::Acquire)
+        self.told.is_answered()
+    }
+
+    /// Returns what the server tells of its replies.
+    pub(super) fn told(&self) -> &ToldReplies {
+        &self.told
     }
 
     /// Returns the call's words. If the request is answered, the slot may be another call's.
     pub(super) fn words(&self) -> Option<&CallWords> {
-        let answered = self.answered.load(StdOrdering::Relaxed);
+        let answered = self.told.is_answered();
         self.service.call(self.slot).ok().filter(|_| !answered).map(|call| call.words)
     }
 

@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::begin_readiness::{Lack, MemoryFor};
+use super::begin_readiness::Lack;
 use super::call::{After, Claim, Ready};
 use super::client::Client;
 use super::client_call::Call;
@@ -28,6 +28,7 @@ use super::error::CallError;
 use super::in_place::InPlace;
 use super::layout::{INLINE_REQUEST, RING};
 use super::reply::Reply;
+use super::told::ToldParts;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::queue::Counterpart;
@@ -73,11 +74,11 @@ use crate::{Deadline, Error, Payload};
 pub struct RequestStream<'c, Q: Payload + ?Sized = [u8], R: Payload + ?Sized = [u8]> {
     call: Call<'c, R>,
     client: &'c Client<Q, R>,
-    sent: u32,
+    pub(super) sent: u32,
     /// Why no part is sent any more, once a send has been told.
     ended: Option<CallError>,
-    /// Tells wait sets and tasks that a try has found no memory.
-    pub(super) memory: OnceLock<Arc<MemoryFor>>,
+    /// Tells wait sets and tasks what a try goes by.
+    pub(super) told: OnceLock<Arc<ToldParts>>,
     _part: PhantomData<fn(&Q)>,
 }
 
@@ -155,8 +156,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Client<Q, R> {
                 Err(error) => self.begin_slow(me, error, deadline, ask)?,
             }
         };
-        let (call, client, memory) = (call.of_parts(), self, OnceLock::new());
-        Ok(RequestStream { call, client, sent: 0, ended: None, memory, _part: PhantomData })
+        let (call, client, told) = (call.of_parts(), self, OnceLock::new());
+        Ok(RequestStream { call, client, sent: 0, ended: None, told, _part: PhantomData })
     }
 
     /// Sends a request as [`Client::stream`] does; the stream, and the call that it becomes, keep their
@@ -307,12 +308,19 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         if let Some(ended) = self.ended {
             return Err(ended);
         }
+        if let Some(told) = self.told.get() {
+            told.finish();
+        }
         if !self.call.is_over() {
             let ended = Ready::new(self.call.number, self.sent, After::End);
             let turn = self.call.client.inside(self.call.slot.slot)?;
             self.call.slot.words.set_parts(ended);
             drop(turn);
             self.call.slot.words.wake_server();
+            if self.told.get().is_some() {
+                // A thread of this process that waits for room: no room comes.
+                self.call.slot.words.wake_client();
+            }
         }
         Ok(self.call)
     }
@@ -404,8 +412,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         if self.call.is_over() || ready.number() == number && ready.is_end() {
             return Err(CallError::Answered);
         }
-        let sent = Ready::new(number, self.sent, After::More);
-        Ok(sent.beyond(words.parts_taken(number)) < RING)
+        Ok(is_room(self.sent, words.parts_taken(number)))
     }
 
     /// Waits until fewer than eight parts lie there. Without a deadline it does not wait.
@@ -424,8 +431,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         let put = call.client.inside(call.slot.slot).and_then(|_turn| {
             call.slot.write_part(self.sent, &object, bytes.len());
             queue.put(me, &object, call.slot.part_position(self.sent))?;
-            let sent = Ready::new(call.number, self.sent.wrapping_add(1), After::More);
-            call.slot.words.set_parts(sent);
+            self.tell_sent();
             Ok(())
         });
         if put.is_err() {
@@ -435,6 +441,15 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         self.sent = self.sent.wrapping_add(1);
         call.slot.words.wake_server();
         Ok(())
+    }
+
+    /// Says that the part whose place is written is sent.
+    fn tell_sent(&self) {
+        let count = self.sent.wrapping_add(1);
+        if let Some(told) = self.told.get() {
+            told.set_sent(count);
+        }
+        self.call.slot.words.set_parts(Ready::new(self.call.number, count, After::More));
     }
 
     /// Takes memory for a part that is written in place.
@@ -448,6 +463,9 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         let me = self.call.client.me_of_owner()?;
         let (service, process) = (&self.call.client.service, self.call.client.process);
         if let Some(spare) = InPlace::again(service, len, process) {
+            if let Some(told) = self.told.get() {
+                told.note(None);
+            }
             return Ok(spare);
         }
         let object =
@@ -467,8 +485,7 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
         call.client.inside(call.slot.slot).and_then(|_turn| {
             call.slot.write_part(self.sent, object.object(), object.len());
             object.put(call.slot.part_position(self.sent))?;
-            let sent = Ready::new(call.number, self.sent.wrapping_add(1), After::More);
-            call.slot.words.set_parts(sent);
+            self.tell_sent();
             Ok(())
         })?;
         self.sent = self.sent.wrapping_add(1);
@@ -484,11 +501,14 @@ impl<'c, Q: Payload + ?Sized, R: Payload + ?Sized> RequestStream<'c, Q, R> {
     ) -> Result<ObjectRef, CallError> {
         let client = self.client;
         let mut taken = take(client, &mut Sending { stream: self, me, seen: None });
-        if let Some(memory) = self.memory.get().cloned() {
-            let is_missing = matches!(taken, Err(CallError::TimedOut { .. }));
-            memory.note(is_missing.then(|| Lack::begin(&client.slots.service)));
-            if is_missing {
+        if let Some(told) = self.told.get().cloned() {
+            let is_missing = |taken: &_| matches!(taken, Err(CallError::TimedOut { .. }));
+            if is_missing(&taken) {
+                told.note(Some(Lack::begin(&client.slots.service)));
                 taken = take(client, &mut Sending { stream: self, me, seen: None });
+            }
+            if !is_missing(&taken) {
+                told.note(None);
             }
         }
         if let Err(CallError::TimedOut { .. }) = taken {
@@ -573,6 +593,11 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for RequestStream<'_, Q, R
     }
 }
 
+/// Returns whether fewer than eight parts lie there, of which so many are sent and taken.
+pub(super) fn is_room(sent: u32, taken: u32) -> bool {
+    Ready::new(0, sent, After::More).beyond(taken) < RING
+}
+
 /// What makes room for a part: the call's server. What fills the memory may be the call's own parts, which
 /// a server that is dead, or has replied, never takes: the wait ends when the call does.
 struct Sending<'s, 'c, Q: Payload + ?Sized, R: Payload + ?Sized> {
@@ -616,8 +641,41 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> std::fmt::Debug for RequestStream
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::Domain;
+    use std::cell::Cell;
+
+    use super::Lack;
     use crate::rpc::{CallError, Service};
+    use crate::{Deadline, Domain};
+
+    #[test]
+    fn memory_that_was_found_is_not_missing() {
+        let folder = std::env::temp_dir().join(format!("outlive-found-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+        let (_server, client) =
+            (service.server().expect("none yet"), service.client().expect("room"));
+        let mut stream = client.stream(b"much").expect("sent");
+        let _room = stream.room();
+        let me = domain.me().expect("a token");
+        // Some is freed between the two tries.
+        let tries = Cell::new(0);
+        let object = stream.with_memory(me, |client, server| {
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                1 => Err(CallError::TimedOut { begun: false }),
+                _ => client.allocate(me, 5_000, Deadline::at_nanos(0), server),
+            }
+        });
+        client.slots.service.queue.free_held(me, &object.expect("the second try")).expect("freed");
+        let told = stream.told.get().expect("there is a room").clone();
+        assert_eq!((tries.get(), told.lack().is_some()), (2, false));
+        // A spare serves a loan: it was kept before the lack, of which its keeper would see the wait.
+        drop(stream.try_loan(5_000).expect("memory"));
+        told.note(Some(Lack::begin(&client.slots.service)));
+        drop(stream.try_loan(5_000).expect("a spare"));
+        assert!(told.lack().is_none());
+        let _ = std::fs::remove_dir_all(&folder);
+    }
 
     #[test]
     fn a_thread_that_has_replied_in_full_and_ended_is_no_dead_server() {

@@ -131,12 +131,17 @@ impl Looked {
         let registry = service.queue.registry();
         // Before the words: a lease that has passed by now has passed when they are read.
         let now = monotonic_nanos();
+        // All that can fail comes before the change of what the last look has found.
+        let mut found = Vec::new();
+        for client_slot in 0..service.client_slots() {
+            if let Some(process) = service.who(client_slot).process() {
+                found.push((client_slot, process, service.done_in(client_slot)?));
+            }
+        }
         let before: Vec<Vec<u32>> =
             self.clients.iter_mut().map(|seen| std::mem::take(&mut seen.slots)).collect();
         let mut sums = vec![0_u64; self.clients.len()];
-        for client_slot in 0..service.client_slots() {
-            let Some(process) = service.who(client_slot).process() else { continue };
-            let done = service.done_in(client_slot)?;
+        for (client_slot, process, done) in found {
             let known = self.clients.iter().position(|seen| seen.process == process);
             let at = known.unwrap_or_else(|| {
                 sums.push(0);
@@ -428,5 +433,37 @@ impl Waited for Followed {
 impl Source for ClientWatch {
     fn watched(&self) -> Result<Watched, Error> {
         Ok(Watched::of(self.0.clone(), self.0.registry()))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Domain;
+    use crate::rpc::Service;
+
+    #[test]
+    fn a_look_that_fails_forgets_no_client() {
+        let folder =
+            std::env::temp_dir().join(format!("outlive-watch-fails-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+        let client = service.client().expect("room");
+        let watch = service.watch_clients(Duration::from_secs(100)).expect("watches");
+        let slots = || watch.0.looked().expect("ours").clients.first().map(|one| one.slots.clone());
+        let before = slots();
+        assert!(before.as_ref().is_some_and(|slots| !slots.is_empty()));
+        // A stray write: a client slot behind the file's end.
+        let (file, relaxed) = (&watch.0.service, Ordering::Relaxed);
+        let (count, far) = (file.head().client_slots.load(relaxed), 200);
+        file.client_slot(far).store(file.client_slot(0).load(relaxed), relaxed);
+        file.head().client_slots.store(far + 1, relaxed);
+        assert!(watch.0.has_news().is_err());
+        assert_eq!(slots(), before);
+        file.client_slot(far).store(0, relaxed);
+        file.head().client_slots.store(count, relaxed);
+        assert!(!watch.0.has_news().expect("well"));
+        drop(client);
+        let _ = std::fs::remove_dir_all(&folder);
     }
 }

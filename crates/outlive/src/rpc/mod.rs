@@ -52,6 +52,7 @@ mod server;
 mod service;
 mod stream;
 mod stream_loan;
+mod told;
 mod turns;
 mod usage;
 

@@ -177,14 +177,17 @@ impl RequestReadiness {
 
 impl Waited for RequestReadiness {
     fn look(&self) -> SourceState {
-        let is_left = || self.others.as_ref().is_some_and(Others::is_any_left);
-        if self.service.is_any_pending() || is_left() {
+        if self.is_ready() {
             return SourceState::Ready(Readiness::Readable);
         }
         match &self.others {
             Some(others) => SourceState::BehindOwners(others.watched(), others.look_at()),
             None => SourceState::Waiting,
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.service.is_any_pending() || self.others.as_ref().is_some_and(Others::is_any_left)
     }
 
     fn event_count(&self) -> Option<&EventCount> {

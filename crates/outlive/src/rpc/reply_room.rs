@@ -1,5 +1,6 @@
-//! Room for the next reply of a stream, as the server's wait sets and tasks see it. It reads shared words
-//! alone, from any thread: `ready` and `taken` say how many replies are under way.
+//! Room for the next reply of a stream, as the server's wait sets and tasks see it, from any thread. How many
+//! replies are under way, the server's own count and `taken` say, as they do for a try: so both find the
+//! same, whatever a stray write has made of `ready`.
 //!
 //! A set sleeps on `space` and on the end of the client's process, as a plain wait does (stream.rs), and as
 //! one for the client's letting go (cancellation.rs).
@@ -56,7 +57,9 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
     /// Returns the room for another reply, for a wait set: see [`ReplyRoom`].
     #[must_use]
     pub fn room(&self) -> ReplyRoom {
-        ReplyRoom { client: self.request.raw.cancellation(), asker: Asker::Set }
+        let client = self.request.raw.cancellation();
+        client.told().set_written(self.written);
+        ReplyRoom { client, asker: Asker::Set }
     }
 
     /// Returns the room for another reply, for a task that waits for it once.
@@ -70,11 +73,10 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
 impl ReplyRoom {
     fn is_there(&self, words: &CallWords) -> bool {
         let number = self.client.number();
-        let count = |of: Ready| if of.number() == number { of.count() } else { 0 };
         // Acquire pairs with the client's store, as in stream.rs.
-        let taken = count(Ready(words.taken.load(Ordering::Acquire)));
-        // The server's own: a thread of it may be writing the next one.
-        let written = Ready::new(number, count(words.ready()), After::More);
+        let taken = Ready(words.taken.load(Ordering::Acquire));
+        let taken = if taken.number() == number { taken.count() } else { 0 };
+        let written = Ready::new(number, self.client.told().written(), After::More);
         let seen = words.claim();
         written.beyond(taken) < RING
             && seen.number() == number
@@ -112,5 +114,48 @@ impl Source for ReplyRoom {
 impl std::fmt::Debug for ReplyRoom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReplyRoom").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::rpc::Service;
+    use crate::{Domain, SendError};
+
+    #[test]
+    fn a_look_counts_as_a_try_does() {
+        let folder = std::env::temp_dir().join(format!("outlive-replies-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+        let (mut server, client) =
+            (service.server().expect("none yet"), service.client().expect("room"));
+        let mut call = client.begin(b"all").expect("asked");
+        let mut stream = server.next().expect("served").stream();
+        stream.try_send(b"the first").expect("room");
+        assert_eq!(stream.room().look(), SourceState::Ready(Readiness::Writable));
+        while stream.try_send(b"a reply").is_ok() {}
+        let room = stream.room();
+        let words = call.slot.words;
+        let (full, number) = (words.ready(), call.number);
+        let one_less = Ready::new(number, full.count() - 1, After::More);
+        for stray in [one_less, Ready::new(number + 1, 0, After::More)] {
+            words.ready.store(stray.0, Ordering::Release);
+            assert!(matches!(room.look(), SourceState::BehindOwner(_)), "{stray:?}");
+            assert!(matches!(stream.try_send(b"more"), Err(SendError::Full { .. })));
+        }
+        words.ready.store(full.0, Ordering::Release);
+        drop(call.next().expect("sent"));
+        assert_eq!(room.look(), SourceState::Ready(Readiness::Writable));
+        stream.try_send(b"more").expect("room");
+        assert!(matches!(room.look(), SourceState::BehindOwner(_)));
+        stream.finish().expect("it waits");
+        assert_eq!(room.look(), SourceState::Waiting);
+        // Another one's room is asked for once replies are under way.
+        let _call = client.begin(b"all").expect("asked");
+        let mut stream = server.next().expect("served").stream();
+        while stream.try_send(b"a reply").is_ok() {}
+        assert!(matches!(stream.room().look(), SourceState::BehindOwner(_)));
+        let _ = std::fs::remove_dir_all(&folder);
     }
 }

@@ -20,13 +20,14 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use super::call::{After, Claim, Ready};
 use super::in_place::InPlace;
 use super::layout::{CallSlot, INLINE, INLINE_FAILURE, ServiceFile, Types};
 use super::reply::{Bytes, Reply};
+use super::told::ToldReplies;
 use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::ObjectRef;
@@ -82,8 +83,8 @@ pub(super) struct RawRequest {
     pub(super) payload: Bytes,
     /// The last reply has been sent.
     pub(super) is_over: bool,
-    /// Tells wait sets that the request is answered.
-    pub(super) told_answered: OnceLock<Arc<AtomicBool>>,
+    /// Tells wait sets what is written, and that the request is answered.
+    pub(super) told_replies: OnceLock<Arc<ToldReplies>>,
     /// Tells wait sets that the server has been told that there are no more parts.
     pub(super) told_parts_end: OnceLock<Arc<AtomicBool>>,
 }
@@ -222,7 +223,7 @@ impl RawRequest {
             client,
             payload,
             is_over: false,
-            told_answered: OnceLock::new(),
+            told_replies: OnceLock::new(),
             told_parts_end: OnceLock::new(),
         }
     }
@@ -295,11 +296,14 @@ impl RawRequest {
         Ok(InPlace::own(&self.service, me, object, len, self.process)?)
     }
 
-    /// Tells wait sets, before anything that they look at changes, that the request is answered.
+    /// Tells wait sets, before anything that they look at changes, how many replies are written, or that
+    /// the request is answered.
     #[inline]
-    fn tell_answered(&self) {
-        if let Some(told) = self.told_answered.get() {
-            told.store(true, StdOrdering::Release);
+    fn tell_written(&self, count: u32, after: After) {
+        match self.told_replies.get() {
+            Some(told) if after == After::More => told.set_written(count),
+            Some(told) => told.answer(),
+            None => {}
         }
     }
 
@@ -458,7 +462,7 @@ impl RawRequest {
             }
             self.is_over = true;
             // Wait sets, also if the client had let go before.
-            self.tell_answered();
+            self.tell_written(count, After::Dropped);
         }
     }
 
@@ -517,9 +521,7 @@ impl RawRequest {
             words.hand_back(taken);
             return Err(error.into());
         }
-        if after != After::More {
-            self.tell_answered();
-        }
+        self.tell_written(count, after);
         words.publish(
             Ready::new(self.number, count, after),
             (after == After::More).then_some(taken),

@@ -147,7 +147,7 @@ impl SourceList {
 
     /// Returns whether one is ready, for a spin.
     pub(super) fn is_any_ready(&self) -> bool {
-        self.members.iter().any(|member| matches!(member.waited.look(), SourceState::Ready(_)))
+        self.members.iter().any(|member| member.waited.is_ready())
     }
 
     /// Does step 1: looks at all, and reports the ready ones. A source stays idle if this look

@@ -157,6 +157,11 @@ pub(crate) trait Waited: Send + Sync {
     /// what its death means is in the answer.
     fn look(&self) -> SourceState;
 
+    /// Returns whether a look finds it ready, for a spin, which does not ask what that stands on.
+    fn is_ready(&self) -> bool {
+        matches!(self.look(), SourceState::Ready(_))
+    }
+
     /// Returns the eventcount that the process that makes it ready notifies: the set prepares a
     /// wait there, and looks again behind a fence.
     fn event_count(&self) -> Option<&EventCount> {
