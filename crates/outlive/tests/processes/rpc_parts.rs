@@ -466,13 +466,17 @@ fn parts_and_their_end_wake_a_set(world: &World) {
         make_limited(&domain, "s", 1 << 20);
         let mut server = server_of(&domain, "s");
         let me = std::process::id() as i32;
+        // How many parts have been taken: a process that is about to wake is still asleep.
+        let taken = Board::new();
         let client = Child::start(|| {
             let client = client_of(&domain, "s");
             let mut stream = client.stream(b"many").expect("sent");
-            for part in [b"1", b"2"] {
+            for (before, part) in (0..).zip([b"1", b"2"]) {
+                taken.reach(0, before);
                 wait_asleep(me);
                 stream.send(part).expect("room");
             }
+            taken.reach(0, 2);
             wait_asleep(me);
             match end {
                 0 => {
@@ -492,6 +496,7 @@ fn parts_and_their_end_wake_a_set(world: &World) {
                 panic!("the set said so");
             };
             assert_eq!(*found, *part);
+            taken.add(0, 1);
         }
         if end == 0 {
             assert_eq!(ready(&mut set), [Readiness::Readable]);
