@@ -26,7 +26,7 @@ use super::client_call::Call;
 use super::client_wait::Next;
 use super::error::CallError;
 use super::in_place::InPlace;
-use super::layout::{INLINE_REQUEST, RING};
+use super::layout::{INLINE_REQUEST, is_room};
 use super::reply::Reply;
 use super::told::ToldParts;
 use crate::liveness::Me;
@@ -591,11 +591,6 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Source for RequestStream<'_, Q, R
     fn watched(&self) -> Result<Watched, Error> {
         self.call.watched()
     }
-}
-
-/// Returns whether fewer than eight parts lie there, of which so many are sent and taken.
-pub(super) fn is_room(sent: u32, taken: u32) -> bool {
-    Ready::new(0, sent, After::More).beyond(taken) < RING
 }
 
 /// What makes room for a part: the call's server. What fills the memory may be the call's own parts, which

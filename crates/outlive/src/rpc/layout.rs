@@ -13,7 +13,7 @@
 //! ```
 
 use super::asked::{Asked, Asks, Question};
-use super::call::CallWords;
+use super::call::{After, CallWords, Ready};
 use crate::Error;
 use crate::claim::RoleWords;
 use crate::pool::ObjectRef;
@@ -28,6 +28,14 @@ pub(super) const INLINE: usize = 112;
 pub(super) const INLINE_FAILURE: usize = 48;
 /// Replies of a stream that lie in a slot at once.
 pub(super) const RING: u32 = 8;
+
+/// Returns whether a ring has room for one more, in which so many were put and of which so many were taken,
+/// modularly: replies, or parts.
+#[inline]
+pub(super) fn is_room(put: u32, taken: u32) -> bool {
+    Ready::new(0, put, After::More).beyond(taken) < RING
+}
+
 /// Call slots of a client slot.
 pub(super) const SLOTS: u32 = 16;
 pub(super) const MOST_CLIENT_SLOTS: u32 = 1024;

@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use super::call::CallWords;
 use super::cancellation::Asker;
-use super::client_stream::{RequestStream, is_room};
+use super::client_stream::RequestStream;
+use super::layout::is_room;
 use super::readiness::CallReadiness;
 use super::told::ToldParts;
 use crate::wake::{

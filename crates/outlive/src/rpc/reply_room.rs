@@ -5,9 +5,9 @@
 //! A set sleeps on `space` and on the end of the client's process, as a plain wait does (stream.rs), and as
 //! one for the client's letting go (cancellation.rs).
 
-use super::call::{After, CallWords, Ready, State};
+use super::call::{CallWords, Ready, State};
 use super::cancellation::{Asker, Cancellation};
-use super::layout::RING;
+use super::layout::is_room;
 use super::stream::Stream;
 use crate::shim::Ordering;
 use crate::wake::{
@@ -76,11 +76,9 @@ impl ReplyRoom {
         // Acquire pairs with the client's store, as in stream.rs.
         let taken = Ready(words.taken.load(Ordering::Acquire));
         let taken = if taken.number() == number { taken.count() } else { 0 };
-        let written = Ready::new(number, self.client.told().written(), After::More);
+        let is_room = is_room(self.client.told().written(), taken);
         let seen = words.claim();
-        written.beyond(taken) < RING
-            && seen.number() == number
-            && matches!(seen.state(), State::Taken | State::Writing)
+        is_room && seen.number() == number && matches!(seen.state(), State::Taken | State::Writing)
     }
 }
 
@@ -121,6 +119,7 @@ impl std::fmt::Debug for ReplyRoom {
 mod tests {
     use super::*;
     use crate::rpc::Service;
+    use crate::rpc::call::After;
     use crate::{Domain, SendError};
 
     #[test]

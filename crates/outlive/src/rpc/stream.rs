@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::call::{After, CallWords, Claim, Ready};
 use super::in_place::InPlace;
-use super::layout::RING;
+use super::layout::is_room;
 use super::request::Request;
 use crate::liveness::TokenId;
 use crate::shim::Ordering;
@@ -213,7 +213,7 @@ pub(super) fn has_space(
         return Err(SendError::Cancelled);
     }
     let count = if is_ours { taken.count() } else { 0 };
-    Ok(Ready::new(0, written, After::More).beyond(count) < RING)
+    Ok(is_room(written, count))
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Drop for Stream<Q, R> {
