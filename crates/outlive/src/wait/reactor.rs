@@ -293,7 +293,8 @@ mod tests {
             events[0].clear(1);
             looks
         });
-        wakes.min().expect("some")
+        // A future that found its event before the reactor looked says nothing of that.
+        wakes.filter(|looks| *looks > 0).min().expect("some")
     }
 
     #[test]
