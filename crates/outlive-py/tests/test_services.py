@@ -1139,8 +1139,8 @@ def test_handlers_run_while_parts_are_waited_for_and_sent(start):
             raise ZeroDivisionError
         signal.signal(signal.SIGALRM, stop)
         def interrupted(wait):
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
             try:
+                signal.setitimer(signal.ITIMER_REAL, 0.05)
                 wait()
             except ZeroDivisionError:
                 say("stopped")
