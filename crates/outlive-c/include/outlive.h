@@ -4684,6 +4684,39 @@ int outlive_wait_set_open(const struct outlive_domain_t *domain, struct outlive_
 void outlive_wait_set_close(struct outlive_wait_set_t *set);
 
 /**
+ * Removes a source from the set. The handle that it was made from may be closed before or after.
+ *
+ * Errors: EINVAL: the set does not have it.
+ */
+int outlive_wait_set_remove(struct outlive_wait_set_t *set, uint64_t key);
+
+/**
+ * Waits until a source is ready, or until the deadline, and writes all that are ready then to
+ * `ready`, as many as fit; `*count` is how many were written. A source is reported as long as it
+ * is ready, so those that did not fit are reported the next time.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no source is ready. EINVAL, EUSERS, and errors of
+ * the system.
+ *
+ * If a process dies that waits in a set, that has no effect on others.
+ */
+int outlive_wait_set_wait(struct outlive_wait_set_t *set,
+                          struct outlive_ready_t *ready,
+                          size_t capacity,
+                          size_t *count,
+                          outlive_deadline_t deadline);
+
+/**
+ * Returns a descriptor that is readable when a source is ready, for `epoll` and `poll`; it stays
+ * readable until `outlive_wait_set_wait` with OUTLIVE_TRY has found nothing.
+ *
+ * Owner: the set; do not read from it, and do not close it.
+ *
+ * Errors: EINVAL, EUSERS, EMFILE, and errors of the system.
+ */
+int outlive_wait_set_fd(struct outlive_wait_set_t *set, int *fd);
+
+/**
  * Adds a queue's receiver: OUTLIVE_READABLE when a receive is worth a try, OUTLIVE_ENDED when a
  * receive would return EPIPE because the senders are gone. Call what is ready with OUTLIVE_TRY.
  *
@@ -4753,28 +4786,6 @@ int outlive_wait_set_add_peer(struct outlive_wait_set_t *set,
                               uint64_t *key);
 
 /**
- * Adds a timer: OUTLIVE_ELAPSED from that point in time on, until `outlive_wait_set_take_timer`.
- *
- * Errors: EINVAL.
- */
-int outlive_wait_set_add_timer(struct outlive_wait_set_t *set, outlive_deadline_t at, uint64_t *key);
-
-/**
- * Adds a timer that elapses every so many nanoseconds, for the first time that long from now.
- *
- * Errors: EINVAL.
- */
-int outlive_wait_set_add_timer_every(struct outlive_wait_set_t *set, uint64_t nanoseconds, uint64_t *key);
-
-/**
- * Returns in `*elapsed` how often a timer has elapsed since the last call. From then on it is not
- * ready until it elapses again.
- *
- * Errors: EINVAL: the key is no timer of this set.
- */
-int outlive_wait_set_take_timer(struct outlive_wait_set_t *set, uint64_t key, uint64_t *elapsed);
-
-/**
  * Adds a service's server: OUTLIVE_READABLE when a request is worth a try.
  *
  * Errors: EXDEV, EINVAL.
@@ -4835,6 +4846,48 @@ int outlive_wait_set_add_stream_parts(struct outlive_wait_set_t *set,
 int outlive_wait_set_add_request_stream(struct outlive_wait_set_t *set,
                                         const struct outlive_request_stream_t *stream,
                                         uint64_t *key);
+
+/**
+ * Adds a watch of a domain: OUTLIVE_CHANGED when the domain's contents differ from those of its
+ * last `outlive_domain_watch_changed`, until the next one.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_domain_watch(struct outlive_wait_set_t *set,
+                                      const struct outlive_domain_watch_t *watch,
+                                      uint64_t *key);
+
+/**
+ * Adds a watch of a service's clients: OUTLIVE_CHANGED when something has become of one, until
+ * `outlive_client_watch_next` has told it.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_client_watch(struct outlive_wait_set_t *set,
+                                      const struct outlive_client_watch_t *watch,
+                                      uint64_t *key);
+
+/**
+ * Adds a timer: OUTLIVE_ELAPSED from that point in time on, until `outlive_wait_set_take_timer`.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_wait_set_add_timer(struct outlive_wait_set_t *set, outlive_deadline_t at, uint64_t *key);
+
+/**
+ * Adds a timer that elapses every so many nanoseconds, for the first time that long from now.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_wait_set_add_timer_every(struct outlive_wait_set_t *set, uint64_t nanoseconds, uint64_t *key);
+
+/**
+ * Returns in `*elapsed` how often a timer has elapsed since the last call. From then on it is not
+ * ready until it elapses again.
+ *
+ * Errors: EINVAL: the key is no timer of this set.
+ */
+int outlive_wait_set_take_timer(struct outlive_wait_set_t *set, uint64_t key, uint64_t *elapsed);
 
 /**
  * Adds a publisher: OUTLIVE_WRITABLE when no living reliable subscriber is in the way;
@@ -4910,59 +4963,6 @@ int outlive_wait_set_take_topic(struct outlive_wait_set_t *set,
                                 uint64_t key,
                                 uint32_t *publishers,
                                 uint32_t *subscribers);
-
-/**
- * Adds a watch of a domain: OUTLIVE_CHANGED when the domain's contents differ from those of its
- * last `outlive_domain_watch_changed`, until the next one.
- *
- * Errors: EXDEV, EINVAL.
- */
-int outlive_wait_set_add_domain_watch(struct outlive_wait_set_t *set,
-                                      const struct outlive_domain_watch_t *watch,
-                                      uint64_t *key);
-
-/**
- * Removes a source from the set. The handle that it was made from may be closed before or after.
- *
- * Errors: EINVAL: the set does not have it.
- */
-int outlive_wait_set_remove(struct outlive_wait_set_t *set, uint64_t key);
-
-/**
- * Waits until a source is ready, or until the deadline, and writes all that are ready then to
- * `ready`, as many as fit; `*count` is how many were written. A source is reported as long as it
- * is ready, so those that did not fit are reported the next time.
- *
- * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: no source is ready. EINVAL, EUSERS, and errors of
- * the system.
- *
- * If a process dies that waits in a set, that has no effect on others.
- */
-int outlive_wait_set_wait(struct outlive_wait_set_t *set,
-                          struct outlive_ready_t *ready,
-                          size_t capacity,
-                          size_t *count,
-                          outlive_deadline_t deadline);
-
-/**
- * Returns a descriptor that is readable when a source is ready, for `epoll` and `poll`; it stays
- * readable until `outlive_wait_set_wait` with OUTLIVE_TRY has found nothing.
- *
- * Owner: the set; do not read from it, and do not close it.
- *
- * Errors: EINVAL, EUSERS, EMFILE, and errors of the system.
- */
-int outlive_wait_set_fd(struct outlive_wait_set_t *set, int *fd);
-
-/**
- * Adds a watch of a service's clients: OUTLIVE_CHANGED when something has become of one, until
- * `outlive_client_watch_next` has told it.
- *
- * Errors: EXDEV, EINVAL.
- */
-int outlive_wait_set_add_client_watch(struct outlive_wait_set_t *set,
-                                      const struct outlive_client_watch_t *watch,
-                                      uint64_t *key);
 
 /**
  * Adds a queue of which this process stands by to be the receiver: OUTLIVE_ENDED while no living

@@ -60,4 +60,6 @@ mod topic;
 mod topic_options;
 mod wait;
 mod wait_set;
+mod wait_sources;
+mod wait_told;
 mod watch;

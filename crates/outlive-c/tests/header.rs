@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
-const SOURCES: [&str; 36] = [
+const SOURCES: [&str; 38] = [
     "code",
     "opening",
     "deadline",
@@ -42,6 +42,8 @@ const SOURCES: [&str; 36] = [
     "stream_loan",
     "pool",
     "wait_set",
+    "wait_sources",
+    "wait_told",
     "stand_by",
     "pi_mutex",
     "ceiling_mutex",

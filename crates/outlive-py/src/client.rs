@@ -9,13 +9,13 @@ use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
 use crate::call::{Call, Lender};
-use crate::described::{self, Both};
+use crate::described::Both;
 use crate::errors::{Raise, Raised};
 use crate::layout::Layout;
 use crate::named::{GivenDomain, Named, Reduced};
 use crate::open::{Left, Open};
 use crate::rpc_loan::RequestLoan;
-use crate::service::{options, ready};
+use crate::service::Asked;
 use crate::wait_set::Awaited;
 use crate::waiting::{Until, detached, wait};
 use crate::writable::Shape;
@@ -86,12 +86,12 @@ impl Client {
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Client> {
-        let types = described::given_pair(request, reply)?;
-        let client = |d: &_, n: &_| {
-            ready(d)?;
-            options(max_bytes, max_servers, types).open_or_create(d, n)
-        };
-        Client::of(Named::make(py, name, domain, client)?, py, wait_for_server)
+        let asked = Asked { max_bytes, max_servers, request, reply };
+        Client::of(
+            asked.make(py, name, domain, rpc::ServiceOptions::open_or_create)?,
+            py,
+            wait_for_server,
+        )
     }
 
     /// Opens the existing service of that name; raises ``NotFound`` if there is none.
@@ -122,12 +122,12 @@ impl Client {
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Client> {
-        let types = described::given_pair(request, reply)?;
-        let client = |d: &_, n: &_| {
-            ready(d)?;
-            options(max_bytes, max_servers, types).create_new(d, n)
-        };
-        Client::of(Named::make(py, name, domain, client)?, py, wait_for_server)
+        let asked = Asked { max_bytes, max_servers, request, reply };
+        Client::of(
+            asked.make(py, name, domain, rpc::ServiceOptions::create_new)?,
+            py,
+            wait_for_server,
+        )
     }
 
     /// Its name.

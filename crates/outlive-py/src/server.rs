@@ -7,14 +7,14 @@ use outlive::wait::WaitSet;
 use pyo3::prelude::*;
 
 use crate::client_watch::{ClientWatch, lease_of};
-use crate::described::{self, Both};
+use crate::described::Both;
 use crate::errors::{Raised, raise};
 use crate::handle_mutex::HandleMutex;
 use crate::named::{GivenDomain, Named};
 use crate::open::{Left, closed};
 use crate::request::Request;
 use crate::requests::Requests;
-use crate::service::{options, ready};
+use crate::service::Asked;
 use crate::stand_by::StandBy;
 use crate::wait_set::{Awaited, descriptor, has_news};
 use crate::waiting::{Until, detached, passed, wait};
@@ -128,12 +128,8 @@ impl Server {
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Server> {
-        let types = described::given_pair(request, reply)?;
-        let service = |d: &_, n: &_| {
-            ready(d)?;
-            options(max_bytes, max_servers, types).open_or_create(d, n)
-        };
-        Server::of(py, Named::make(py, name, domain, service)?, timeout)
+        let asked = Asked { max_bytes, max_servers, request, reply };
+        Server::of(py, asked.make(py, name, domain, rpc::ServiceOptions::open_or_create)?, timeout)
     }
 
     /// Becomes the server as the constructor does, for ``asyncio``, once no living process serves:
@@ -150,12 +146,8 @@ impl Server {
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let types = described::given_pair(request, reply)?;
-        let service = |d: &_, n: &_| {
-            ready(d)?;
-            options(max_bytes, max_servers, types).open_or_create(d, n)
-        };
-        let (service, named) = Named::make(py, name, domain, service)?;
+        let asked = Asked { max_bytes, max_servers, request, reply };
+        let (service, named) = asked.make(py, name, domain, rpc::ServiceOptions::open_or_create)?;
         let source = Awaited::of(py, &named.domain, &service.stand_by())?;
         let standing = Bound::new(py, StandingBy(Mutex::new(Some((service, named)))))?;
         let ask = standing.getattr("take")?;
@@ -177,12 +169,8 @@ impl Server {
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<StandBy> {
-        let types = described::given_pair(request, reply)?;
-        let service = |d: &_, n: &_| {
-            ready(d)?;
-            options(max_bytes, max_servers, types).open_or_create(d, n)
-        };
-        let (service, named) = Named::make(py, name, domain, service)?;
+        let asked = Asked { max_bytes, max_servers, request, reply };
+        let (service, named) = asked.make(py, name, domain, rpc::ServiceOptions::open_or_create)?;
         Ok(StandBy::new(service.stand_by(), &named))
     }
 
@@ -215,12 +203,8 @@ impl Server {
         request: Option<&Bound<'_, PyAny>>,
         reply: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Server> {
-        let types = described::given_pair(request, reply)?;
-        let service = |d: &_, n: &_| {
-            ready(d)?;
-            options(max_bytes, max_servers, types).create_new(d, n)
-        };
-        Server::of(py, Named::make(py, name, domain, service)?, timeout)
+        let asked = Asked { max_bytes, max_servers, request, reply };
+        Server::of(py, asked.make(py, name, domain, rpc::ServiceOptions::create_new)?, timeout)
     }
 
     /// Its name.

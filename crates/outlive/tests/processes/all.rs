@@ -86,6 +86,7 @@ mod rpc_deaths;
 mod rpc_failures;
 mod rpc_in_place;
 mod rpc_parts;
+mod rpc_parts_in_sets;
 mod rpc_servers;
 mod rpc_tasks;
 mod rpc_values;
@@ -197,6 +198,7 @@ const ALL: &[&[runner::Check]] = &[
     rpc_failures::CHECKS,
     rpc_in_place::CHECKS,
     rpc_parts::CHECKS,
+    rpc_parts_in_sets::CHECKS,
     rpc_servers::CHECKS,
     rpc_tasks::CHECKS,
     rpc_values::CHECKS,
