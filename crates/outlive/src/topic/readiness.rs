@@ -69,6 +69,7 @@ impl Inner {
 impl<M: Payload + ?Sized> Subscriber<M> {
     pub(crate) fn readiness(&self) -> SubscriberReadiness {
         let (inner, subscriber_slot) = (Arc::clone(&self.inner), self.subscriber_slot);
+        let publishers = inner.plan.capacity.publishers;
         SubscriberReadiness {
             inner,
             subscriber_slot,
@@ -76,7 +77,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             left: Arc::clone(self.told_left.get_or_init(Arc::default)),
             expected: self.expected.clone(),
             lives: self.lives.clone(),
-            watched: Arc::default(),
+            watched: Arc::new(Mutex::new(WatchedRings::with_room_for(publishers))),
         }
     }
 }

@@ -251,7 +251,7 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
         claim,
         published,
         order: words.order.load(Ordering::Relaxed),
-        others: Others::default(),
+        others: Others::with_room_for(inner.plan.capacity.publishers),
         session: 0,
         origin: Origin::default(),
         places: vec![None; slots.len()],

@@ -30,7 +30,7 @@ use super::sample_cache::{Owner, SampleCache};
 use super::slot::Slot;
 use super::subscriber_options::SubscriberOptions;
 use super::subscriber_slot;
-use super::watched::Watched;
+use super::watched::{Watched, in_memory};
 use crate::Payload;
 use crate::durability::Durability;
 use crate::liveness::Me;
@@ -186,7 +186,7 @@ impl Joining {
         let words = inner.own_words(&slot);
         let depth = u64::from(inner.plan.depth);
         let history = u64::from(options.history).min(depth);
-        let mut cursors = Vec::with_capacity(words.cursors.len());
+        let mut cursors = in_memory(words.cursors.len() as u32, 0);
         for ring in 0..inner.rings() {
             if let Err(error) = inner.slots(ring) {
                 // The slot is this process's, which may live long.
@@ -309,6 +309,9 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             || options.sessions
             || options.max_age.is_some()
             || lives.is_some();
+        let publishers = inner.plan.capacity.publishers;
+        let mut sessions = in_memory(publishers, 0);
+        sessions.resize(publishers as usize, 0);
         Ok(Subscriber {
             subscriber_slot: slot.index,
             own: slot,
@@ -318,7 +321,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             owner,
             inside: Cell::new(me.id.as_u32()),
             cursors,
-            watched: Watched::default(),
+            watched: Watched::with_room_for(publishers),
             sample_cache: ManuallyDrop::new(SampleCache::new(Owner {
                 process: owner,
                 registry: Some(inner.registry),
@@ -327,7 +330,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             lost: 0,
             expired: 0,
             joined_at,
-            sessions: vec![0; inner.plan.capacity.publishers as usize],
+            sessions,
             asks,
             is_selective: asks,
             expected,

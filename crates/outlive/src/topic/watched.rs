@@ -43,6 +43,12 @@ pub(super) struct Watched {
 struct Gone(Vec<u32>);
 
 impl Gone {
+    fn with_room_for(publishers: u32) -> Gone {
+        let mut gone = in_memory(publishers, 0);
+        gone.resize(publishers as usize, 0);
+        Gone(gone)
+    }
+
     /// Returns whether a publisher may write into the ring.
     fn has_publisher(&mut self, inner: &Inner, ends: &Ends, index: u32) -> bool {
         // Acquire pairs with `ring::release`: what its last publisher did. And with the kernel's
@@ -72,7 +78,25 @@ impl Gone {
     }
 }
 
+/// Returns an empty list with room for so many items, whose memory has been written to: what is put there
+/// later, in a control loop, is no page fault and takes no memory.
+pub(super) fn in_memory<T: Copy>(items: u32, any: T) -> Vec<T> {
+    let mut list = vec![any; items as usize];
+    // Zeros alone would be no write: fresh memory has them.
+    core::hint::black_box(&mut list[..]);
+    list.fill(any);
+    core::hint::black_box(&mut list[..]);
+    list.clear();
+    list
+}
+
 impl Watched {
+    /// Returns the rings of a topic with so many publishers at the most: none is chosen yet.
+    pub(super) fn with_room_for(publishers: u32) -> Watched {
+        let (rings, gone) = (in_memory(publishers, 0), Gone::with_room_for(publishers));
+        Watched { seen: None, rings, gone, age: 0, found_at: 0 }
+    }
+
     /// Returns whether a publisher has come or gone since the rings were chosen.
     #[inline]
     pub(super) fn has_changed(&self, inner: &Inner) -> bool {
@@ -137,6 +161,12 @@ pub(super) struct Others {
 }
 
 impl Others {
+    /// Returns the other rings of a topic with so many publishers at the most.
+    pub(super) fn with_room_for(publishers: u32) -> Others {
+        let (rings, gone) = (in_memory(publishers, 0), Gone::with_room_for(publishers));
+        Others { rings, gone, ..Others::default() }
+    }
+
     /// From now on each message is noted there.
     pub(super) fn expect(&mut self, expected: Option<Arc<Expected>>) {
         self.expected = expected;

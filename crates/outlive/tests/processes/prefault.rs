@@ -25,6 +25,7 @@ crate::checks!(
     without_it_there_are_faults,
     the_filter_kills,
     another_process_s_memory_is_brought_in,
+    the_first_message_takes_no_memory_of_the_heap,
     a_stack_that_is_too_long_is_told,
     what_there_is_no_room_for_is_told,
     memory_is_locked,
@@ -70,10 +71,16 @@ fn faults() -> i64 {
 
 /// Runs `operation` so many times under the filter, and ends the process: with 0, or with the number
 /// of page faults.
-fn end_with_faults(times: u64, mut operation: impl FnMut(u64)) -> ! {
+fn end_with_faults(times: u64, operation: impl FnMut(u64)) -> ! {
+    end_with_faults_after(|| (), times, operation)
+}
+
+/// The same, after what `prepare` does under the filter.
+fn end_with_faults_after(prepare: impl FnOnce(), times: u64, mut operation: impl FnMut(u64)) -> ! {
     // What these two functions use themselves.
     faults();
     forbid_system_calls();
+    prepare();
     let before = faults();
     (0..times).for_each(&mut operation);
     let count = faults() - before;
@@ -325,6 +332,45 @@ fn another_process_s_memory_is_brought_in(world: &World) {
     }
     assert_eq!(ends[0], Some(End::Code(0)));
     assert_ne!(ends[1], Some(End::Code(0)), "the same pages are faults without");
+}
+
+/// Takes so much memory of the heap in small pieces, and then until the next piece ends in another page.
+fn use_up_the_heap(pieces: usize) {
+    for taken in 0.. {
+        // SAFETY: a plain allocation, which is never freed.
+        let end = unsafe { libc::malloc(24) } as usize + 24;
+        if taken >= pieces && (end + 32) / 4096 > end / 4096 {
+            return;
+        }
+    }
+}
+
+/// What a publisher and a subscriber keep of the rings is there before their first message.
+fn the_first_message_takes_no_memory_of_the_heap(world: &World) {
+    let topic = Topic::<[u8]>::options().open_or_create(&world.domain(), "t").expect("opens");
+    for later in [false, true] {
+        let domain = world.domain();
+        let child = Child::start(|| {
+            let mut subscriber = topic.subscriber().expect("a slot");
+            let publisher = topic.publisher().expect("a ring");
+            let another = later.then(|| topic.publisher().expect("a ring"));
+            domain.prefault(16 << 10).expect("brought in");
+            // What was freed before, and room for what follows under the filter.
+            use_up_the_heap(20_000);
+            end_with_faults_after(
+                || use_up_the_heap(8),
+                10,
+                |_| {
+                    publisher.publish(b"one").expect("published");
+                    if let Some(another) = &another {
+                        another.publish(b"two").expect("published");
+                    }
+                    while subscriber.try_recv().expect("whole").is_some() {}
+                },
+            )
+        });
+        assert_eq!(child.wait_however_long(), End::Code(0), "several: {later}");
+    }
 }
 
 fn a_stack_that_is_too_long_is_told(world: &World) {
