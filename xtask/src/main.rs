@@ -4,6 +4,7 @@
 //! registries.
 
 mod book;
+mod bridges;
 mod c;
 mod conformance;
 mod count;
@@ -41,9 +42,10 @@ use std::process::ExitCode;
 const HELP: &str = "\
 usage: cargo xtask VERB [OPTIONS]
 
-  test [--no-install]     everything that must pass: format, clippy, Rust tests, doc tests, loom, models, crash tests,
+  test [--no-install] [--bridges]  everything that must pass: format, clippy, Rust tests, doc tests, loom, models, crash tests,
                           C tests, Python, conformance, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
   proof [STAGE]...        what takes long and seldom finds anything; its last outcome stands in doc/proof.md
+  bridges [--no-install] [NAME]  what carries Outlive beyond one machine (bridges/): its format, clippy and tests; installs the servers that they start
   loaded [NAME]           the Rust tests with processes, twice, beside sixty programs that do nothing but compute
   models [--brief | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME]
                           the Promela models of proof/models and their mutations, or those whose name contains NAME
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         "errors" => errors::run(),
         "faults" => faults::run(rest),
         "book" => book::run(rest),
+        "bridges" => bridges::run(rest),
         "c" => c::run(rest),
         "conformance" => conformance::run(rest),
         "header" => c::header(rest),

@@ -6,6 +6,7 @@
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
+use crate::bridges;
 use crate::count::Count;
 use crate::crash::BUILD_TESTKIT;
 use crate::install::{self, CC, CMAKE, MUSL, SPIN, TCC};
@@ -25,14 +26,12 @@ const LONGEST: [&str; 2] = ["processes", "stepped"];
 const FEWEST_OTHERS: usize = 30;
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let may_install = match args {
-        [] => true,
-        [flag] if flag == "--no-install" => false,
-        _ => {
-            eprintln!("usage: cargo xtask test [--no-install]");
-            return ExitCode::from(2);
-        }
-    };
+    if args.iter().any(|arg| arg != "--no-install" && arg != "--bridges") {
+        eprintln!("usage: cargo xtask test [--no-install] [--bridges]");
+        return ExitCode::from(2);
+    }
+    let given = |flag| args.iter().any(|arg| arg == flag);
+    let may_install = !given("--no-install");
     let begun = Instant::now();
     let missing = install::install(&[&SPIN, &CC, &CMAKE, &MUSL, &TCC], may_install);
     let mut total = Count::default();
@@ -142,6 +141,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             Stage::new("hostile memory, 10 s", this(&["fuzz", "--seconds", "10"]), Counts::ByLines),
         ],
     ]));
+    if given("--bridges") {
+        total.add(bridges::all(may_install, None));
+    }
     println!("\nall stages in {}", stage::minutes(begun.elapsed()));
     println!("{total}");
     if total.failed == 0 && total.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

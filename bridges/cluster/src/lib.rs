@@ -1,0 +1,1 @@
+//! Locks and semaphores of several machines, over etcd.

@@ -1,0 +1,1 @@
+//! Topics, services, states and notifiers of a domain on other machines, over zenoh.

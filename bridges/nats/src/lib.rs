@@ -1,0 +1,1 @@
+//! Durable queues: a queue into a stream of NATS JetStream and out of it, at least once.

@@ -1,0 +1,1 @@
+//! Networks and servers for tests: namespaces, links that go down, lose packets or are slow.
