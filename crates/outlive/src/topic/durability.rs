@@ -122,7 +122,10 @@ pub(super) fn end(words: &RingWords, session: u64) {
     // Before `session`, whose Release makes it visible: a process that watches this publisher
     // (liveliness.rs) finds that it has not died. If this process died just before or just after,
     // its token is dead while `session` names it: it has died.
-    words.left.store((session >> 32) as u32, Ordering::Relaxed);
+    let number = (session >> 32) as u32;
+    if words.disowned.load(Ordering::Relaxed) != number {
+        words.left.store(number, Ordering::Relaxed);
+    }
     // The exchange expects this session's own word, so an owner that was taken for dead changes
     // nothing. Release: before the ring has no owner. If this process died just before, its token is
     // dead: no process vouches either way.

@@ -28,6 +28,7 @@ mod back_pressure;
 mod control;
 mod due;
 mod durability;
+mod forwarding;
 mod free_list;
 mod hazard;
 mod header;

@@ -89,6 +89,13 @@ impl<M: Payload + ?Sized> Sample<M> {
         self.taken().position
     }
 
+    /// Returns the number of the ring that it was published in: [`Sample::sequence`] counts for each
+    /// ring. [`TopicUsage::rings`](crate::inspect::TopicUsage::rings) are in the order of these numbers.
+    #[must_use]
+    pub fn ring(&self) -> u32 {
+        self.taken().ring
+    }
+
     /// Returns its order among all messages of the topic: a message that was published before
     /// another's publishing began has the lower order. Two that were published at the same time may
     /// have the same.

@@ -42,6 +42,7 @@ pub(super) struct Taken {
     pub(super) position: u64,
     pub(super) publisher: u32,
     pub(super) session: u32,
+    pub(super) ring: u32,
     stamp: u64,
     pub(super) header: CopiedWords<HEADER_WORDS>,
     pub(super) inline: CopiedWords<INLINE_WORDS>,
@@ -61,15 +62,17 @@ impl Taken {
             position: 0,
             publisher: 0,
             session: 0,
+            ring: 0,
             stamp: 0,
             header: [MaybeUninit::uninit(); HEADER_WORDS],
             inline: [MaybeUninit::uninit(); INLINE_WORDS],
         }
     }
 
-    /// Begins with the message at that position; its payload is `inline` until `lies_at` is called.
+    /// Begins with the message of that ring at that position; its payload is `inline` until `lies_at` is called.
     #[inline]
-    pub(super) fn begin(&mut self, position: u64, metadata: Metadata) {
+    pub(super) fn begin(&mut self, ring: usize, position: u64, metadata: Metadata) {
+        self.ring = ring as u32;
         self.has_header = metadata.has_header;
         self.data = core::ptr::null();
         self.len = metadata.len as usize;
