@@ -7,6 +7,7 @@
 //! | between `disowned` and `session` = 0 | its token is dead: its publishers have died. Stopped: they still publish | |
 
 use super::publisher::Publisher;
+use super::sample::Sample;
 use super::slot::MessageState;
 use super::subscriber::Subscriber;
 use super::topic::Topic;
@@ -37,6 +38,15 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             self.advance(ring, position);
         }
         Ok(())
+    }
+}
+
+impl<M: Payload + ?Sized> Sample<M> {
+    /// Returns whether its publisher stood for one elsewhere.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        self.taken().is_foreign
     }
 }
 
@@ -174,6 +184,23 @@ mod tests {
             // Its ring's next publisher has not died.
             drop(topic.publisher().expect("three"));
             assert_eq!(subscriber.try_recv().map(|sample| sample.map(|value| *value)), Ok(None));
+        });
+    }
+
+    #[test]
+    fn a_message_says_for_good_that_its_publisher_stands_for_another() {
+        with_topic("foreign", |topic| {
+            let mut subscriber = topic.subscriber().expect("joins");
+            let foreign = topic.publisher_with(Publisher::options().foreign(true)).expect("one");
+            let own = topic.publisher().expect("two");
+            foreign.publish(&1).expect("room");
+            own.publish(&2).expect("room");
+            drop(foreign);
+            let told: Vec<(u64, bool)> = (0..2)
+                .map(|_| subscriber.recv().expect("there"))
+                .map(|sample| (*sample, sample.is_foreign()))
+                .collect();
+            assert_eq!(told, [(1, true), (2, false)]);
         });
     }
 
