@@ -15,15 +15,19 @@ use std::io::Read;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex as InProcess, PoisonError};
+use std::time::Duration;
 
 use outlive::sync::{AcquireError, LockError, Mutex, MutexGuard};
 use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-use outlive::{Domain, Error};
+use outlive::{Domain, Error, TokenId};
 
 use crate::wire::{Origin, StreamId};
 
 /// As many streams as a receiver can have: publishers of other machines, the ended ones not counted.
 pub const MOST_STREAMS: usize = 2048;
+
+/// How often a successor asks whether the one before it has exited.
+const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// `next` of a stream that begins where its sender says.
 const UNKNOWN: u64 = u64::MAX;
@@ -33,7 +37,7 @@ const UNKNOWN: u64 = u64::MAX;
 #[zerocopy(crate = "outlive::zerocopy")]
 #[repr(C)]
 struct Words {
-    /// 1: in use.
+    /// 0: free; 1: in use; 2: its stream has ended, and may be repeated.
     used: u64,
     origin: [u64; 2],
     instance: u64,
@@ -45,7 +49,9 @@ struct Words {
     place: u64,
     /// The number that the message will have there.
     number: u64,
-    unused: [u64; 7],
+    /// Counts the streams that have ended.
+    ended: u64,
+    unused: [u64; 6],
 }
 
 /// All of it.
@@ -57,7 +63,9 @@ struct Shared {
     origin: [u64; 2],
     /// How often a gateway has begun.
     starts: u64,
-    unused: [u64; 13],
+    /// The token of the process that did so last.
+    gateway: u64,
+    unused: [u64; 12],
     streams: [Words; MOST_STREAMS],
 }
 
@@ -65,7 +73,8 @@ impl Shared {
     const EMPTY: Shared = Shared {
         origin: [0; 2],
         starts: 0,
-        unused: [0; 13],
+        gateway: 0,
+        unused: [0; 12],
         streams: [Words {
             used: 0,
             origin: [0; 2],
@@ -75,7 +84,8 @@ impl Shared {
             intent: 0,
             place: 0,
             number: 0,
-            unused: [0; 7],
+            ended: 0,
+            unused: [0; 6],
         }; MOST_STREAMS],
     };
 }
@@ -89,6 +99,8 @@ pub struct Journal {
     pub origin: Origin,
     /// Whether a gateway acted here before.
     pub is_successor: bool,
+    /// Counts the streams that have ended.
+    ended: AtomicU64,
 }
 
 // SAFETY: `shared` points to memory that the lock's guard, which is never dropped, keeps mapped and this
@@ -97,7 +109,7 @@ unsafe impl Send for Journal {}
 // SAFETY: as above; `taken` is behind a lock.
 unsafe impl Sync for Journal {}
 
-/// A stream's entry. Dropping it frees the entry: the stream is over.
+/// A stream's entry.
 pub struct Entry {
     journal: &'static Journal,
     index: usize,
@@ -158,19 +170,35 @@ impl Journal {
                 guard
             }
             Ok(None) => unreachable!("it has waited for the lock"),
-            Err(LockError::Failed(error)) => return Err(Failed::Lock(error)),
+            Err(error) => return Err(Failed::Lock(error.into())),
         };
         if guard.origin == [0; 2] {
             let number = random().map_err(Failed::Random)?;
             guard.origin = [number as u64, (number >> 64) as u64];
         }
+        // The lock's thread is gone; another one of that process may still be publishing.
+        while let Some(before) = TokenId::from_u32(guard.gateway as u32)
+            && matches!(domain.writes_no_more(before, &name), Ok(false))
+            && !domain.peer(before).is_alive()
+        {
+            std::thread::sleep(ASK_AGAIN);
+        }
+        guard.gateway = u64::from(domain.process_token().map_err(Failed::Domain)?.as_u32());
         let is_successor = guard.starts > 0;
         guard.starts = guard.starts.wrapping_add(1);
         let origin = Origin(u128::from(guard.origin[0]) | u128::from(guard.origin[1]) << 64);
+        let ended =
+            guard.streams.iter().map(|words| words.ended.saturating_add(1)).max().unwrap_or(0);
         let shared: *mut Shared = &mut *guard;
         std::mem::forget(guard);
         let taken = InProcess::new(vec![false; MOST_STREAMS]);
-        Ok(Box::leak(Box::new(Journal { shared, taken, origin, is_successor })))
+        Ok(Box::leak(Box::new(Journal {
+            shared,
+            taken,
+            origin,
+            is_successor,
+            ended: AtomicU64::new(ended),
+        })))
     }
 
     fn words(&self, index: usize) -> *mut Words {
@@ -188,7 +216,7 @@ impl Journal {
     pub fn entry(&'static self, stream: StreamId) -> Option<Entry> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_of = |words: &Words| {
-            words.used == 1
+            words.used != 0
                 && Origin(u128::from(words.origin[0]) | u128::from(words.origin[1]) << 64)
                     == stream.origin
                 && words.instance == stream.instance
@@ -199,10 +227,13 @@ impl Journal {
             taken[index] = true;
             return Some(Entry { journal: self, index });
         }
-        // Then one that is free, then what no gateway has asked for since this one began.
-        let index = free()
-            .find(|&index| self.load(index).used != 1)
-            .or_else(|| free().next())?;
+        // Then one that is free, then the one whose stream ended first of all.
+        let index = free().find(|&index| self.load(index).used == 0).or_else(|| {
+            free().min_by_key(|&index| {
+                let words = self.load(index);
+                (words.used == 1, words.ended)
+            })
+        })?;
         taken[index] = true;
         let entry = Entry { journal: self, index };
         entry.word(offset_of!(Words, used)).store(0, Ordering::Release);
@@ -284,9 +315,12 @@ impl Entry {
 }
 
 impl Entry {
-    /// Frees the entry: the stream is over, and all of it has been published.
-    pub fn forget(self) {
-        self.word(offset_of!(Words, used)).store(0, Ordering::Release);
+    /// The stream is over, and all of it has been published. Its entry stays as long as no other
+    /// stream needs it: a message that comes late is a repeat.
+    pub fn end(self) {
+        let ended = self.journal.ended.fetch_add(1, Ordering::Relaxed);
+        self.word(offset_of!(Words, ended)).store(ended, Ordering::Relaxed);
+        self.word(offset_of!(Words, used)).store(2, Ordering::Release);
     }
 }
 
@@ -335,8 +369,9 @@ mod tests {
             // The intent was for 5.
             assert_eq!(entry.settle(|_, _, _| panic!("asked twice")), Settled::Known);
             assert_ne!(journal.entry(stream(2)).expect("free").index, entry.index);
-            entry.forget();
-            assert_eq!(journal.entry(stream(1)).expect("free").next(), None);
+            // What comes of it later is a repeat.
+            entry.end();
+            assert_eq!(journal.entry(stream(1)).expect("kept").next(), Some(6));
         });
     }
 
@@ -344,13 +379,17 @@ mod tests {
     fn no_more_streams_than_there_is_room_for() {
         with_domain("journal-full", |domain| {
             let journal = Journal::take(domain, "j", || ()).expect("taken");
-            let entries: Vec<Entry> =
-                (0..MOST_STREAMS as u32).map_while(|session| journal.entry(stream(session))).collect();
+            let entries: Vec<Entry> = (0..MOST_STREAMS as u32)
+                .map_while(|session| journal.entry(stream(session)))
+                .collect();
             assert_eq!(entries.len(), MOST_STREAMS);
             assert!(journal.entry(stream(u32::MAX)).is_none());
-            drop(entries);
-            // What no stream has is used again.
+            for entry in entries {
+                entry.end();
+            }
+            // The one that ended first goes.
             assert!(journal.entry(stream(u32::MAX)).is_some());
+            assert_eq!(journal.entry(stream(1)).map(|entry| entry.index), Some(1));
         });
     }
 }

@@ -24,14 +24,16 @@ fn of_topic(kind: &str, origin: Origin, instance: u64, rest: &str) -> String {
     format!("{ROOT}/{kind}/{:032x}/{instance:016x}{slash}{rest}", origin.0)
 }
 
-/// Token: the topic with that key is sent, and its sender is there.
-pub fn topic(origin: Origin, instance: u64, key: &str) -> String {
-    of_topic("topic", origin, instance, key)
+/// Token: the topic with that key is sent, and its sender is there. `epoch`: which start of that
+/// sender. A successor's token is another one, so that it is seen to come even where its
+/// predecessor's has not gone yet.
+pub fn topic(origin: Origin, instance: u64, epoch: u64, key: &str) -> String {
+    of_topic("topic", origin, instance, &format!("{epoch:016x}/{key}"))
 }
 
-/// Token: a publisher is there, whose first message has the number `from`.
-pub fn publisher(stream: StreamId, from: u64, key: &str) -> String {
-    let rest = format!("{:08x}/{from:016x}/{key}", stream.session);
+/// Token: a publisher is there, whose first message has the number `from`; `epoch` as above.
+pub fn publisher(stream: StreamId, epoch: u64, from: u64, key: &str) -> String {
+    let rest = format!("{epoch:016x}/{:08x}/{from:016x}/{key}", stream.session);
     of_topic("publisher", stream.origin, stream.instance, &rest)
 }
 
@@ -55,9 +57,14 @@ pub fn all_of(kind: &str, origin: Origin) -> String {
     format!("{ROOT}/{kind}/{:032x}/**", origin.0)
 }
 
-fn hex<T>(text: &str, digits: usize, parse: impl Fn(&str, u32) -> Result<T, std::num::ParseIntError>) -> Option<T> {
+fn hex<T>(
+    text: &str,
+    digits: usize,
+    parse: impl Fn(&str, u32) -> Result<T, std::num::ParseIntError>,
+) -> Option<T> {
     // Of one form only: no sign, no capitals, so that no key has two spellings.
-    let is_plain = text.len() == digits && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let is_plain = text.len() == digits
+        && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     is_plain.then(|| parse(text, 16).ok()).flatten()
 }
 
@@ -73,9 +80,17 @@ pub fn parse<'k>(kind: &str, key: &'k str) -> Option<OfTopic<'k>> {
     })
 }
 
+/// Reads a topic's token: the topic, its sender's start, its key.
+pub fn parse_topic(key: &str) -> Option<(OfTopic<'_>, u64, &str)> {
+    let topic = parse("topic", key)?;
+    let (epoch, key) = topic.rest.split_once('/')?;
+    Some((topic, hex(epoch, 16, u64::from_str_radix)?, key))
+}
+
 /// Reads a publisher's token: its stream, its first message, the topic's key.
 pub fn parse_publisher(key: &str) -> Option<(StreamId, u64, &str)> {
     let OfTopic { origin, instance, rest } = parse("publisher", key)?;
+    let (_, rest) = rest.split_once('/')?;
     let (session, rest) = rest.split_once('/')?;
     let (from, key) = rest.split_once('/')?;
     let session = hex(session, 8, u32::from_str_radix)?;
@@ -98,12 +113,18 @@ mod tests {
     #[test]
     fn keys_are_read_as_they_were_made() {
         let stream = StreamId { origin: ORIGIN, instance: 5, session: 6 };
-        let key = publisher(stream, 7, "a/b");
+        let key = publisher(stream, 9, 7, "a/b");
         assert_eq!(parse_publisher(&key), Some((stream, 7, "a/b")));
-        let key = topic(ORIGIN, 5, "a/b");
-        assert_eq!(parse("topic", &key), Some(OfTopic { origin: ORIGIN, instance: 5, rest: "a/b" }));
+        let key = topic(ORIGIN, 5, 9, "a/b");
+        assert_eq!(
+            parse_topic(&key).map(|(topic, epoch, key)| (topic.instance, epoch, key)),
+            Some((5, 9, "a/b"))
+        );
         let key = receiver(ORIGIN, 5, Origin(8));
-        assert_eq!(parse_receiver(&key).map(|(topic, who)| (topic.instance, who)), Some((5, Origin(8))));
+        assert_eq!(
+            parse_receiver(&key).map(|(topic, who)| (topic.instance, who)),
+            Some((5, Origin(8)))
+        );
         let key = message("ack", ORIGIN, 5);
         assert_eq!(parse("ack", &key), Some(OfTopic { origin: ORIGIN, instance: 5, rest: "" }));
         assert_eq!(parse("resume", &key), None);
@@ -111,7 +132,7 @@ mod tests {
 
     #[test]
     fn other_spellings_are_refused() {
-        let key = topic(ORIGIN, 5, "a");
+        let key = topic(ORIGIN, 5, 9, "a");
         for other in [
             key.replace("abc", "ABC"),
             key.replacen("/1/", "/2/", 1),
@@ -120,7 +141,7 @@ mod tests {
             String::new(),
             "@outlive/1/topic".to_owned(),
         ] {
-            assert_eq!(parse("topic", &other), None, "{other}");
+            assert_eq!(parse_topic(&other), None, "{other}");
         }
     }
 }

@@ -99,9 +99,8 @@ mod tests {
             let sender = sender.clone();
             later.after(Duration::from_millis(millis), move || sender.send(name).expect("read"));
         }
-        let all: Vec<_> = (0..3)
-            .map(|_| done.recv_timeout(Duration::from_secs(60)).expect("done"))
-            .collect();
+        let all: Vec<_> =
+            (0..3).map(|_| done.recv_timeout(Duration::from_secs(60)).expect("done")).collect();
         assert_eq!(all, ["first", "second", "third"]);
     }
 }

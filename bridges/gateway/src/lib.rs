@@ -13,6 +13,7 @@
 //!
 //! The protocol, with who repairs a death or a stop in each state, is doc/protocols/gateway.md.
 
+pub mod common;
 pub mod gateway;
 pub mod journal;
 pub mod keys;

@@ -89,7 +89,9 @@ mod tests {
 
     #[test]
     fn names_and_keys_mean_each_other() {
-        for (name, key) in [("camera", "camera"), ("camera.front.raw", "camera/front/raw"), ("a b.ü", "a b/ü")] {
+        for (name, key) in
+            [("camera", "camera"), ("camera.front.raw", "camera/front/raw"), ("a b.ü", "a b/ü")]
+        {
             assert_eq!(key_of(name).as_deref(), Ok(key));
             assert_eq!(name_of(key).as_deref(), Ok(name));
         }

@@ -217,10 +217,9 @@ impl Rules {
     /// Returns the rule by which what has that key on the network may come in, and its key here.
     pub fn inward(&self, network: &str) -> Option<(&Rule, String)> {
         let expression = KeyExpr::new(network).ok()?;
-        let checked = self
-            .0
-            .iter()
-            .find(|rule| rule.rule.direction != Direction::Out && rule.there.includes(&expression))?;
+        let checked = self.0.iter().find(|rule| {
+            rule.rule.direction != Direction::Out && rule.there.includes(&expression)
+        })?;
         let key = match &checked.renamed {
             None => network.to_owned(),
             Some((here, there)) => format!("{here}{}", network.strip_prefix(there.as_str())?),

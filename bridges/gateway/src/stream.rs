@@ -43,10 +43,12 @@ pub enum Ending {
 pub enum Verdict<M> {
     /// It is the next one: publish it, then call [`Stream::published`].
     Publish(M),
-    /// It has been published.
+    /// It has been published, or waits ahead already.
     Repeated,
-    /// Messages before it are missing: ask for them.
+    /// It waits ahead: what is before it is missing, or is being published.
     Ahead,
+    /// The same, but there was no room for it: it has to come again.
+    NoRoom,
 }
 
 /// The messages of one start of a publisher elsewhere.
@@ -54,8 +56,12 @@ pub enum Verdict<M> {
 pub struct Stream<M> {
     /// The number of the message to be published next; `None`: not known yet.
     next: Option<u64>,
+    /// The sender has nothing before that number any more.
+    floor: u64,
     ahead: BTreeMap<u64, M>,
     ahead_bytes: usize,
+    /// The message `next` is being published.
+    is_busy: bool,
     /// Before which number it has ended, and why.
     ended: Option<(u64, Ending)>,
     counts: Counts,
@@ -64,7 +70,15 @@ pub struct Stream<M> {
 impl<M> Stream<M> {
     /// Makes a stream whose next message is known, or not yet.
     pub fn new(next: Option<u64>) -> Stream<M> {
-        Stream { next, ahead: BTreeMap::new(), ahead_bytes: 0, ended: None, counts: Counts::default() }
+        Stream {
+            next,
+            floor: 0,
+            ahead: BTreeMap::new(),
+            ahead_bytes: 0,
+            is_busy: false,
+            ended: None,
+            counts: Counts::default(),
+        }
     }
 
     /// Returns the number of the message to be published next, if it is known.
@@ -79,55 +93,73 @@ impl<M> Stream<M> {
 
     /// Returns whether messages are missing that are known to have been published.
     pub fn is_behind(&self) -> bool {
-        !self.ahead.is_empty() || self.ended.is_some_and(|(until, _)| self.next.is_none_or(|next| next < until))
+        let is_known_to_be = |number| self.next.is_none_or(|next| next < number);
+        !self.is_busy
+            && (!self.ahead.is_empty()
+                || self.ended.is_some_and(|(until, _)| is_known_to_be(until)))
     }
 
-    /// A message has come. `is_oldest`: the sender says that nothing older is left.
+    /// A message has come. `is_oldest`: the sender has nothing older of this stream.
     pub fn take(&mut self, number: u64, bytes: usize, message: M, is_oldest: bool) -> Verdict<M> {
-        let next = match self.next {
-            Some(next) if is_oldest && number > next => {
-                self.pass(number);
-                number
-            }
-            Some(next) => next,
-            None if is_oldest => {
-                self.next = Some(number);
-                number
-            }
-            None => return self.wait_ahead(number, bytes, message),
-        };
-        match number {
-            _ if number < next => {
+        if is_oldest {
+            self.none_before(number);
+        }
+        match self.next {
+            Some(next) if number < next => {
                 self.counts.repeated += 1;
                 Verdict::Repeated
             }
-            _ if number == next => Verdict::Publish(message),
+            Some(next) if number == next && !self.is_busy => {
+                self.is_busy = true;
+                Verdict::Publish(message)
+            }
             _ => self.wait_ahead(number, bytes, message),
         }
     }
 
     fn wait_ahead(&mut self, number: u64, bytes: usize, message: M) -> Verdict<M> {
-        let has_room = self.ahead.len() < MOST_AHEAD && self.ahead_bytes + bytes <= MOST_AHEAD_BYTES;
-        if self.ahead.contains_key(&number) {
+        let is_being_published = self.is_busy && self.next == Some(number);
+        if is_being_published || self.ahead.contains_key(&number) {
             self.counts.repeated += 1;
-        } else if has_room {
-            self.ahead_bytes += bytes;
-            self.ahead.insert(number, message);
-        } else {
-            self.counts.dropped_ahead += 1;
+            return Verdict::Repeated;
         }
+        if self.ahead.len() >= MOST_AHEAD || self.ahead_bytes + bytes > MOST_AHEAD_BYTES {
+            self.counts.dropped_ahead += 1;
+            return Verdict::NoRoom;
+        }
+        self.ahead_bytes += bytes;
+        self.ahead.insert(number, message);
         Verdict::Ahead
     }
 
-    /// The next message has been published.
+    /// The message that was to be published has been.
     pub fn published(&mut self) {
+        self.is_busy = false;
         self.counts.published += 1;
         self.next = self.next.map(|next| next + 1);
     }
 
-    /// Returns the next message if it waits ahead. `bytes` tells a message's length.
+    /// The message that was to be published cannot be now: it waits, first of all.
+    pub fn put_back(&mut self, bytes: usize, message: M) {
+        self.is_busy = false;
+        if let Some(next) = self.next {
+            // Above the bound, if need be: it has been taken.
+            self.ahead_bytes += bytes;
+            self.ahead.insert(next, message);
+        }
+    }
+
+    /// Returns the next message if it waits: publish it, then call [`Stream::published`]. `bytes` tells
+    /// a message's length. What the sender has no more is passed over, and counted.
     pub fn next_ahead(&mut self, bytes: impl Fn(&M) -> usize) -> Option<M> {
-        let next = self.next?;
+        let mut next = self.next.filter(|_| !self.is_busy)?;
+        let first = self.ahead.first_key_value().map(|(number, _)| *number);
+        if next < self.floor {
+            let to = first.map_or(self.floor, |first| first.min(self.floor)).max(next);
+            self.counts.lost += to - next;
+            next = to;
+            self.next = Some(next);
+        }
         while let Some(entry) = self.ahead.first_entry()
             && *entry.key() <= next
         {
@@ -135,6 +167,7 @@ impl<M> Stream<M> {
             let message = entry.remove();
             self.ahead_bytes -= bytes(&message);
             if number == next {
+                self.is_busy = true;
                 return Some(message);
             }
             self.counts.repeated += 1;
@@ -142,19 +175,20 @@ impl<M> Stream<M> {
         None
     }
 
-    /// The sender has nothing before that number any more: passes over what is missing, and counts it.
-    pub fn pass(&mut self, number: u64) {
-        if let Some(next) = self.next
-            && number > next
-        {
-            self.counts.lost += number - next;
+    /// The sender has nothing before that number. A stream that is not known begins there; of one that
+    /// is, [`Stream::next_ahead`] passes over what is missing.
+    pub fn none_before(&mut self, number: u64) {
+        if self.next.is_none() {
             self.next = Some(number);
         }
+        self.floor = self.floor.max(number);
     }
 
-    /// The first number is known, for a stream of which nothing was.
-    pub fn begin(&mut self, number: u64) {
-        self.next.get_or_insert(number);
+    /// The stream lets only some messages go: what was before that number is none that was lost.
+    pub fn skip_to(&mut self, number: u64) {
+        if !self.is_busy && self.next.is_none_or(|next| next < number) {
+            self.next = Some(number);
+        }
     }
 
     /// Its publisher has gone; `until` is the number behind its last message.
@@ -184,7 +218,7 @@ mod tests {
         for &(number, is_oldest) in messages {
             let mut next = match stream.take(number, 8, number, is_oldest) {
                 Verdict::Publish(message) => Some(message),
-                Verdict::Repeated | Verdict::Ahead => None,
+                _ => stream.next_ahead(|_| 8),
             };
             while let Some(message) = next {
                 published.push(message);
@@ -214,12 +248,38 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_ahead_is_published_before_the_jump() {
+        let mut stream = Stream::new(Some(0));
+        assert_eq!(play(&mut stream, &[(2, false), (4, false)]), [] as [u64; 0]);
+        // Only 0, 1, 3 and 5 are lost.
+        assert_eq!(play(&mut stream, &[(6, true)]), [2, 4, 6]);
+        assert_eq!(stream.counts().lost, 4);
+        // Nothing is left at all.
+        stream.none_before(9);
+        assert_eq!(stream.next_ahead(|_| 8), None);
+        assert_eq!((stream.next(), stream.counts().lost), (Some(9), 6));
+    }
+
+    #[test]
+    fn while_a_message_is_being_published_others_wait() {
+        let mut stream = Stream::new(Some(0));
+        assert_eq!(stream.take(0, 8, 0_u64, false), Verdict::Publish(0));
+        assert_eq!(stream.take(0, 8, 0, false), Verdict::Repeated);
+        assert_eq!(stream.take(1, 8, 1, false), Verdict::Ahead);
+        assert_eq!(stream.next_ahead(|_| 8), None);
+        stream.put_back(8, 0);
+        assert_eq!(stream.next_ahead(|_| 8), Some(0));
+        stream.published();
+        assert_eq!(stream.next_ahead(|_| 8), Some(1));
+    }
+
+    #[test]
     fn a_stream_that_is_not_known_begins_where_the_sender_says() {
         let mut stream = Stream::new(None);
         assert_eq!(play(&mut stream, &[(9, false)]), [] as [u64; 0]);
         assert_eq!(play(&mut stream, &[(8, true)]), [8, 9]);
         let mut begun = Stream::new(None);
-        begun.begin(4);
+        begun.none_before(4);
         assert_eq!(play(&mut begun, &[(4, false)]), [4]);
         assert_eq!(begun.counts().lost, 0);
     }
@@ -241,8 +301,11 @@ mod tests {
     #[test]
     fn what_waits_ahead_is_bounded_and_counted() {
         let mut stream = Stream::new(Some(0));
-        for number in 1..=MOST_AHEAD as u64 + 5 {
+        for number in 1..=MOST_AHEAD as u64 {
             assert_eq!(stream.take(number, 8, number, false), Verdict::Ahead);
+        }
+        for number in 0..5 {
+            assert_eq!(stream.take(5000 + number, 8, number, false), Verdict::NoRoom);
         }
         assert_eq!(stream.counts().dropped_ahead, 5);
         assert_eq!(play(&mut stream, &[(0, false)]).len(), MOST_AHEAD + 1);
@@ -260,9 +323,8 @@ mod tests {
             let came: Vec<(u64, bool)> =
                 (0..6).map(|at| (u64::from(code / 3_u32.pow(at) % 3), false)).collect();
             let published = play(&mut stream, &came);
-            let whole: Vec<u64> = (0..3)
-                .take_while(|number| came.iter().any(|(other, _)| other == number))
-                .collect();
+            let whole: Vec<u64> =
+                (0..3).take_while(|number| came.iter().any(|(other, _)| other == number)).collect();
             assert_eq!(published, whole, "{came:?}");
         }
     }

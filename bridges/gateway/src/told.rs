@@ -76,11 +76,8 @@ impl Told {
 
     /// Writes one. A reader that has gone is no reason to stop.
     pub fn tell(&self, event: &Event<'_>) {
-        let line = if self.json {
-            serde_json::to_string(event).unwrap_or_default()
-        } else {
-            text(event)
-        };
+        let line =
+            if self.json { serde_json::to_string(event).unwrap_or_default() } else { text(event) };
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = writeln!(to, "{line}").and_then(|()| to.flush());
     }
@@ -110,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_line_says_what_is_known() {
-        let event = Event::of("lost", "a\nb").session(3).messages(2).because("the ring had no more");
+        let event =
+            Event::of("lost", "a\nb").session(3).messages(2).because("the ring had no more");
         assert_eq!(text(&event), "lost  a\\nb  session 3  2 messages: the ring had no more");
         let json = serde_json::to_string(&Event::of("came", "a").from(Origin(1))).expect("JSON");
         assert!(json.starts_with("{\"event\":\"came\",\"name\":\"a\",\"origin\":\"000"), "{json}");

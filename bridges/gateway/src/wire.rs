@@ -192,7 +192,9 @@ pub struct Meta {
 /// Returns a type's fingerprint: FNV-1a of its description, or else of its name.
 pub fn fingerprint(type_name: &str, description: Option<&[u8]>) -> u64 {
     let bytes = description.unwrap_or(type_name.as_bytes());
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -215,7 +217,11 @@ mod tests {
     #[test]
     fn attachments_are_read_as_they_were_written() {
         let long = attachment();
-        let short = Attachment { header: Header { stamp: 9, ..Header::default() }, is_thinned: true, ..long };
+        let short = Attachment {
+            header: Header { stamp: 9, ..Header::default() },
+            is_thinned: true,
+            ..long
+        };
         for (attachment, len) in [(long, LONG), (short, SHORT)] {
             let bytes = attachment.to_bytes();
             assert_eq!(bytes.len(), len);
@@ -251,6 +257,9 @@ mod tests {
             }
         }
         let many = numbers_to_bytes(Origin(1), (0..10_000).map(|session| (session, 1)));
-        assert_eq!(numbers_from_bytes(&many).map(|(_, numbers)| numbers.len()), Some(MOST_SESSIONS));
+        assert_eq!(
+            numbers_from_bytes(&many).map(|(_, numbers)| numbers.len()),
+            Some(MOST_SESSIONS)
+        );
     }
 }
