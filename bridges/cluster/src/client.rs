@@ -190,10 +190,15 @@ impl Client {
             UNAUTHENTICATED | PERMISSION_DENIED => Tried::Failed(Error::Denied(said)),
             // A caller that can do with it looks for it.
             NOT_FOUND => Tried::Answered(json!({ "code": NOT_FOUND })),
-            _ if said.contains("user name is empty") || said.contains("authentication failed") => {
+            // etcd says so by words alone, with the code of a wrong argument.
+            _ if said.contains("user name is empty") && self.user.is_some() => Tried::Unknown(said),
+            _ if said.contains("auth token") && self.user.is_some() => Tried::Unknown(said),
+            _ if ["user name is empty", "auth token", "authentication failed"]
+                .iter()
+                .any(|words| said.contains(words)) =>
+            {
                 Tried::Failed(Error::Denied(said))
             }
-            _ if said.contains("auth token") => Tried::Unknown(said),
             _ => Tried::Failed(Error::Refused(said)),
         }
     }

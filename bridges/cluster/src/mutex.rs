@@ -62,7 +62,7 @@ pub struct Mutex {
 /// counts as a death.
 pub struct MutexGuard<'a> {
     mutex: &'a Mutex,
-    hold: Hold,
+    hold: Box<Hold>,
     inside: Inside<'a>,
     consistent: bool,
     /// It was taken by a destructor of a thread that unwinds already.
@@ -148,7 +148,7 @@ impl Mutex {
         }
     }
 
-    fn guard<'a>(&'a self, hold: Hold, inside: Inside<'a>) -> MaybeLocked<'a> {
+    fn guard<'a>(&'a self, hold: Box<Hold>, inside: Inside<'a>) -> MaybeLocked<'a> {
         let consistent = hold.died.is_none();
         let unwinding = thread::panicking();
         let guard = MutexGuard { mutex: self, hold, inside, consistent, unwinding, done: false };

@@ -35,7 +35,7 @@ pub struct Semaphore {
 /// A permit that is held; dropping it gives it back. A panic that unwinds through it counts as a death.
 pub struct Permit<'a> {
     semaphore: &'a Semaphore,
-    hold: Hold,
+    hold: Box<Hold>,
     index: u32,
     unwinding: bool,
     done: bool,

@@ -31,7 +31,7 @@ pub(crate) struct Hold {
 
 /// What one round of trying came to.
 pub(crate) enum Round {
-    Held(Hold),
+    Held(Box<Hold>),
     Busy { revision: i64 },
 }
 
@@ -106,7 +106,8 @@ impl Session {
                         inside.set_lease(None);
                         continue;
                     }
-                    return Ok(Round::Held(Hold { slot: slot.clone(), fence, died, kept }));
+                    let slot = slot.clone();
+                    return Ok(Round::Held(Box::new(Hold { slot, fence, died, kept })));
                 }
                 Got::Busy { revision } => return Ok(Round::Busy { revision }),
                 Got::Broken => return Err(Error::NotRecoverable),
