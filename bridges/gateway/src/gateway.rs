@@ -44,10 +44,18 @@ type Elsewhere = (Origin, u64);
 struct Known {
     /// By topic: its key, and the starts of its sender that are there.
     topics: HashMap<Elsewhere, (String, HashSet<u64>)>,
-    /// By topic: its publishers' sessions, and how many tokens each has.
-    publishers: HashMap<Elsewhere, BTreeMap<u32, usize>>,
+    /// By topic: its publishers' sessions, how many tokens each has, and its first message.
+    publishers: HashMap<Elsewhere, BTreeMap<u32, (usize, u64)>>,
     /// Topics that are being opened.
     opening: HashSet<Elsewhere>,
+}
+
+/// Why a topic elsewhere has no receiver here.
+enum Unopened {
+    /// It cannot come in.
+    Refused(String),
+    /// Its sender did not say what it is.
+    Unsaid,
 }
 
 /// See the head of this file.
@@ -343,12 +351,9 @@ impl Gateway {
             known.opening.remove(&topic);
             let epochs =
                 known.topics.get(&topic).map(|(_, epochs)| epochs.clone()).unwrap_or_default();
-            let sessions: Vec<u32> = known
-                .publishers
-                .get(&topic)
-                .into_iter()
-                .flat_map(|sessions| sessions.keys().copied())
-                .collect();
+            let publishers = known.publishers.get(&topic).into_iter().flatten();
+            let sessions: Vec<(u32, u64)> =
+                publishers.map(|(&session, &(_, from))| (session, from)).collect();
             match opened {
                 Ok(receiver) => {
                     let mut receivers =
@@ -356,13 +361,22 @@ impl Gateway {
                     receivers.insert(topic, Arc::clone(&receiver));
                     drop(receivers);
                     drop(known);
-                    sessions.into_iter().for_each(|session| receiver.publisher_came(session));
+                    sessions
+                        .into_iter()
+                        .for_each(|(session, from)| receiver.publisher_came(session, from));
                     epochs.into_iter().for_each(|epoch| receiver.sender_came(epoch));
                 }
-                Err(why) => gateway
-                    .common
-                    .told
-                    .tell(&Event::of("refused", &key).from(topic.0).because(&why)),
+                Err(Unopened::Refused(why)) => {
+                    let event = Event::of("refused", &key).from(topic.0);
+                    gateway.common.told.tell(&event.because(&why));
+                }
+                Err(Unopened::Unsaid) if epochs.is_empty() => {}
+                // The sender was killed, or stopped, as it was asked; another start of it may be there.
+                Err(Unopened::Unsaid) => {
+                    let again = Arc::clone(&gateway);
+                    let lease = gateway.common.lease;
+                    gateway.common.later.after(lease, move || again.open_receiver(topic));
+                }
             }
         };
         if std::thread::Builder::new().name("gateway-open".into()).spawn(open).is_err() {
@@ -370,28 +384,29 @@ impl Gateway {
         }
     }
 
-    fn receiver_of(&self, topic: Elsewhere, key: &str) -> Result<Arc<Receiver>, String> {
-        let (rule, here) = self.rules.inward(key).ok_or("no rule lets it in")?;
-        let name = names::name_of(&here).map_err(|why| why.to_string())?;
+    fn receiver_of(&self, topic: Elsewhere, key: &str) -> Result<Arc<Receiver>, Unopened> {
+        let refused = |why: &str| Unopened::Refused(why.to_owned());
+        let (rule, here) = self.rules.inward(key).ok_or(refused("no rule lets it in"))?;
+        let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
         let meta = self.ask_meta(topic)?;
-        Receiver::open(&self.common, topic, &name, meta, rule)
+        Receiver::open(&self.common, topic, &name, meta, rule).map_err(Unopened::Refused)
     }
 
-    fn ask_meta(&self, (origin, instance): Elsewhere) -> Result<Meta, String> {
+    fn ask_meta(&self, (origin, instance): Elsewhere) -> Result<Meta, Unopened> {
         let key = keys::message("meta", origin, instance);
-        let replies =
-            self.common.session.get(key).timeout(META).wait().map_err(|error| error.to_string())?;
+        let replies = self.common.session.get(key).timeout(META).wait();
+        let replies = replies.map_err(|error| Unopened::Refused(error.to_string()))?;
         while let Ok(reply) = replies.recv() {
             if let Ok(sample) = reply.result() {
-                return serde_json::from_slice(&sample.payload().to_bytes())
-                    .map_err(|error| error.to_string());
+                let meta = serde_json::from_slice(&sample.payload().to_bytes());
+                return meta.map_err(|error| Unopened::Refused(error.to_string()));
             }
         }
-        Err("its sender did not say what it is".to_owned())
+        Err(Unopened::Unsaid)
     }
 
     fn publisher_token(self: &Arc<Gateway>, sample: &Sample) {
-        let Some((stream, _, _)) = keys::parse_publisher(sample.key_expr().as_str()) else {
+        let Some((stream, from, _)) = keys::parse_publisher(sample.key_expr().as_str()) else {
             return;
         };
         let topic = (stream.origin, stream.instance);
@@ -404,7 +419,7 @@ impl Gateway {
             return;
         }
         let sessions = known.publishers.entry(topic).or_default();
-        let tokens = sessions.entry(stream.session).or_default();
+        let (tokens, _) = sessions.entry(stream.session).or_insert((0, from));
         *tokens = if came { *tokens + 1 } else { tokens.saturating_sub(1) };
         let (has_come, has_gone) = (came && *tokens == 1, *tokens == 0);
         if has_gone {
@@ -416,7 +431,7 @@ impl Gateway {
         drop(known);
         if let Some(receiver) = self.receiver(topic) {
             if has_come {
-                receiver.publisher_came(stream.session);
+                receiver.publisher_came(stream.session, from);
             } else if has_gone {
                 receiver.publisher_went(stream.session);
             }

@@ -13,7 +13,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use std::sync::{Mutex as InProcess, PoisonError};
 use std::time::Duration;
 
@@ -237,7 +237,8 @@ impl Journal {
         taken[index] = true;
         let entry = Entry { journal: self, index };
         entry.word(offset_of!(Words, used)).store(0, Ordering::Release);
-        // If this process died in between, the entry is free.
+        // If this process died in between, the entry is free: these stores do not come before that one.
+        compiler_fence(Ordering::SeqCst);
         for (word, value) in [
             (entry.word(offset_of!(Words, origin)), stream.origin.0 as u64),
             (entry.word(offset_of!(Words, origin) + 8), (stream.origin.0 >> 64) as u64),
@@ -286,12 +287,14 @@ impl Entry {
     /// Message `next` of the stream is about to be published in that local ring, by that session, with
     /// that number.
     pub fn intend(&self, next: u64, ring: u32, session: u32, number: u64) {
+        // Not before `next` of the message before.
+        compiler_fence(Ordering::SeqCst);
         // If this process died before the last store, the intent is of an earlier message.
         let place = u64::from(session) << 32 | u64::from(ring);
         self.word(offset_of!(Words, place)).store(place, Ordering::Relaxed);
         self.word(offset_of!(Words, number)).store(number, Ordering::Release);
         self.word(offset_of!(Words, intent)).store(next.wrapping_add(1), Ordering::Release);
-        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// A predecessor may have died between publishing and counting: asks `has_published` with local

@@ -69,7 +69,9 @@ struct Line {
     is_blocked: bool,
     /// The publisher elsewhere has its token.
     has_token: bool,
-    /// In the answer that is coming, a message had no room.
+    /// In the answer that is coming: how many messages came,
+    answered: u64,
+    /// and whether one had no room.
     had_no_room: bool,
     /// As many were lost when that was told last.
     told_lost: u64,
@@ -81,6 +83,8 @@ struct State {
     lines: HashMap<u32, Line>,
     /// The sender's starts whose tokens are there.
     epochs: HashSet<u64>,
+    /// A whole answer has come since: a publisher whose token comes now is a new one.
+    is_current: bool,
     is_asking: bool,
     /// Once more, after the answer that is coming.
     asks_again: bool,
@@ -170,7 +174,7 @@ fn open(
 
 /// Whether a type's name is that of plain bytes.
 fn is_bytes(type_name: &str) -> bool {
-    type_name == "[u8]"
+    type_name.is_empty() || type_name == "u8" || type_name == "[u8]"
 }
 
 impl Receiver {
@@ -237,6 +241,7 @@ impl Receiver {
         if !state.epochs.is_empty() {
             return;
         }
+        state.is_current = false;
         let mut gone = Vec::new();
         for (&session, line) in &mut state.lines {
             line.has_token = false;
@@ -254,15 +259,22 @@ impl Receiver {
         }
     }
 
-    /// A publisher elsewhere is there.
-    pub fn publisher_came(self: &Arc<Receiver>, session: u32) {
+    /// A publisher elsewhere is there, whose first message has the number `from`.
+    pub fn publisher_came(self: &Arc<Receiver>, session: u32, from: u64) {
         let mut state = self.state();
+        let is_new = state.is_current;
         let Some(line) = self.line(&mut state, session) else { return };
         line.has_token = true;
         self.stand_in(session, line);
+        if is_new && line.stream.next().is_none() {
+            line.stream.none_before(from);
+        }
         let is_known = line.stream.next().is_some();
+        self.go_on(&mut state, session);
         drop(state);
-        if !is_known {
+        if is_known {
+            self.acknowledge_after(GATHERED);
+        } else {
             self.ask_after(Duration::ZERO);
         }
     }
@@ -318,6 +330,11 @@ impl Receiver {
                 None
             };
             let Some(entry) = entry else {
+                // Nobody waits for a receiver that refuses.
+                state.done.push_back((session, u64::MAX));
+                if state.done.len() > MOST_DONE {
+                    state.done.pop_front();
+                }
                 if !std::mem::replace(&mut state.is_refusing, true) {
                     let event = Event::of("refused", &self.name).from(self.origin).session(session);
                     self.common
@@ -342,6 +359,7 @@ impl Receiver {
                     stand_in: None,
                     is_blocked: false,
                     has_token: false,
+                    answered: 0,
                     had_no_room: false,
                     told_lost: 0,
                     refused: 0,
@@ -386,6 +404,7 @@ impl Receiver {
         }
         if attachment.is_thinned {
             line.stream.skip_to(attachment.number);
+            self.tell_lost(session, line);
         }
         let (number, len) = (attachment.number, payload.len());
         let message = Message { payload, attachment };
@@ -502,9 +521,11 @@ impl Receiver {
         let theirs = Arc::clone(self);
         let wait = move || theirs.publish_slowly(session, stand_in, message);
         if let Err(error) = std::thread::Builder::new().name("gateway-room".into()).spawn(wait) {
-            // The message comes again, when the sender is asked.
+            // The stand-in and the message went with the closure. The message was in the stream's hands, and
+            // so is passed over.
             line.is_blocked = false;
             self.refuse(session, line, &error.to_string());
+            self.is_published(line);
         }
     }
 
@@ -587,7 +608,7 @@ impl Receiver {
         (state.is_asking, state.asks_again) = (true, false);
         let mut asked = HashMap::new();
         for (&session, line) in &mut state.lines {
-            line.had_no_room = false;
+            (line.answered, line.had_no_room) = (0, false);
             asked.extend(line.stream.next().map(|next| (session, next)));
         }
         drop(state);
@@ -610,10 +631,18 @@ impl Receiver {
         }
     }
 
+    fn count_answered(&self, session: u32) {
+        let mut state = self.state();
+        if let Some(line) = self.line(&mut state, session) {
+            line.answered += 1;
+        }
+    }
+
     /// The answer is over, whole or not.
     fn answered(self: &Arc<Receiver>, is_whole: bool) {
         let mut state = self.state();
         state.is_asking = false;
+        state.is_current = is_whole && !state.epochs.is_empty();
         let again = std::mem::take(&mut state.asks_again);
         drop(state);
         if !is_whole {
@@ -626,15 +655,23 @@ impl Receiver {
     }
 
     /// Applies the end of an answer.
-    fn summarized(self: &Arc<Receiver>, asked: &HashMap<u32, u64>, summary: &Summary) {
+    ///
+    /// False: fewer messages came than it had.
+    fn summarized(self: &Arc<Receiver>, asked: &HashMap<u32, u64>, summary: &Summary) -> bool {
         let mut state = self.state();
+        let came = |session: &u32| state.lines.get(session).map_or(0, |line| line.answered);
+        if summary.messages.iter().any(|(session, messages)| came(session) < *messages) {
+            return false;
+        }
         let mut ended: HashMap<u32, (u64, Ending)> = HashMap::new();
         for &(session, until, left) in &summary.ended {
             ended.insert(session, (until, if left { Ending::Left } else { Ending::Died }));
         }
         for &(session, at) in &summary.at {
             let Some(line) = self.line(&mut state, session) else { continue };
-            if line.stream.next().is_none() || (asked.contains_key(&session) && !line.had_no_room) {
+            if line.stream.next().is_none() {
+                line.stream.begin(at);
+            } else if asked.contains_key(&session) && !line.had_no_room {
                 line.stream.none_before(at);
             }
         }
@@ -643,8 +680,9 @@ impl Receiver {
             let Some(line) = state.lines.get_mut(&session) else { continue };
             if let Some(&(until, ending)) = ended.get(&session) {
                 line.stream.end(until, ending);
-                let is_known = line.stream.next().is_some();
-                if !line.had_no_room && (asked.contains_key(&session) || !is_known) {
+                if line.stream.next().is_none() {
+                    line.stream.begin(until);
+                } else if asked.contains_key(&session) && !line.had_no_room {
                     line.stream.none_before(until);
                 }
             } else if asked.contains_key(&session)
@@ -658,6 +696,7 @@ impl Receiver {
         }
         drop(state);
         self.acknowledge_after(Duration::ZERO);
+        true
     }
 
     /// Tells the sender what has been published here, after a while.
@@ -684,7 +723,8 @@ impl Receiver {
         drop(state);
         let key = keys::message("ack", self.origin, self.instance);
         let bytes = wire::numbers_to_bytes(self.common.origin(), numbers);
-        let put = self.common.session.put(key, bytes).congestion_control(CongestionControl::Block);
+        // Dropped where the network is busy: the sender's next word about how far it is brings another.
+        let put = self.common.session.put(key, bytes).congestion_control(CongestionControl::Drop);
         if let Err(error) = put.wait() {
             self.common.told.tell(&Event::of("refused", &self.name).because(&error.to_string()));
         }
@@ -710,6 +750,8 @@ impl Answer {
                 if (stream.origin, stream.instance)
                     == (self.receiver.origin, self.receiver.instance)
                 {
+                    // Before the message: with it the stream may be over.
+                    self.receiver.count_answered(stream.session);
                     self.receiver.take(attachment, sample.payload().clone());
                 }
             }
@@ -717,8 +759,7 @@ impl Answer {
                 let Ok(summary) = serde_json::from_slice(&sample.payload().to_bytes()) else {
                     return;
                 };
-                self.is_whole = true;
-                self.receiver.summarized(&self.asked, &summary);
+                self.is_whole = self.receiver.summarized(&self.asked, &summary);
             }
         }
     }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use zenoh::Wait;
 use zenoh::query::Query;
 
-use crate::sender::{Known, Sender, payload};
+use crate::sender::{HELD, Known, Sender, payload};
 use crate::stream::Ending;
 use crate::told::Event;
 use crate::wire;
@@ -40,12 +40,18 @@ pub struct Summary {
     pub at: Vec<(u32, u64)>,
     /// Sessions that have ended: before which number, and whether they left in order.
     pub ended: Vec<(u32, u64, bool)>,
+    /// By session: how many messages the answer had. Where fewer came, one was lost on the way.
+    pub messages: Vec<(u32, u64)>,
 }
 
 impl Summary {
     fn of(known: Known) -> Summary {
         let ended = |(session, until, ending)| (session, until, ending == Ending::Left);
-        Summary { at: known.at, ended: known.ended.into_iter().map(ended).collect() }
+        Summary {
+            at: known.at,
+            ended: known.ended.into_iter().map(ended).collect(),
+            messages: Vec::new(),
+        }
     }
 }
 
@@ -60,6 +66,10 @@ pub fn answer(sender: Arc<Sender>, query: Query) {
             .tell(&Event::of("refused", key).because("not a question that this version knows"));
         return;
     };
+    // Before that it does not know which publishers there are. The receiver asks again.
+    if !sender.is_announced() {
+        return;
+    }
     // What it asks for it lacks, and what is before that it has.
     sender.acknowledged(who, &wanted);
     if ANSWERING.fetch_add(1, Ordering::Relaxed) >= MOST {
@@ -81,7 +91,7 @@ pub fn answer(sender: Arc<Sender>, query: Query) {
 }
 
 fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Result<(), String> {
-    let summary = Summary::of(sender.known());
+    let mut summary = Summary::of(sender.known());
     let depth = sender.meta().depth;
     let options = Subscriber::options().history(depth).unvouched(true);
     let mut reader =
@@ -89,15 +99,24 @@ fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Res
     let is_living = |session: u32| summary.at.iter().any(|(living, _)| *living == session);
     // Behind which number the next message of a session is one that follows.
     let mut behind = HashMap::new();
-    // Publishers go on publishing: no more than all rings had.
-    let most = u64::from(depth) * summary.at.len().max(64) as u64;
-    for _ in 0..most {
+    let mut messages: HashMap<u32, u64> = HashMap::new();
+    // Publishers go on publishing. Where there is no end, there is no list, and the receiver asks again.
+    let most = u64::from(depth) * (summary.at.len() + summary.ended.len()).max(64) as u64;
+    let mut taken = 0;
+    loop {
         let sample = match reader.try_recv() {
+            Ok(Some(_)) if taken >= most => return Ok(()),
             Ok(Some(sample)) => sample,
             Ok(None) => break,
-            Err(RecvError::Lagged { .. } | RecvError::TooManyHeld) => continue,
+            Err(RecvError::Lagged { .. }) => continue,
+            // zenoh still reads those before it; it lets go as it sends.
+            Err(RecvError::TooManyHeld) => {
+                std::thread::sleep(HELD);
+                continue;
+            }
             Err(error) => return Err(error.to_string()),
         };
+        taken += 1;
         let (session, number) = (sample.session(), sample.sequence());
         let is_wanted = match (wanted.get(&session), sender.durability()) {
             (Some(next), _) => number >= *next,
@@ -110,6 +129,7 @@ fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Res
             continue;
         }
         let is_oldest = behind.insert(session, number + 1) != Some(number) || !sender.is_whole();
+        *messages.entry(session).or_default() += 1;
         let attachment = sender.attachment(&sample, is_oldest);
         query
             .reply(query.key_expr().clone(), payload(sample))
@@ -117,6 +137,7 @@ fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Res
             .wait()
             .map_err(|error| error.to_string())?;
     }
+    summary.messages = messages.into_iter().collect();
     let bytes = serde_json::to_vec(&summary).map_err(|error| error.to_string())?;
     query.reply(query.key_expr().clone(), bytes).wait().map_err(|error| error.to_string())
 }

@@ -37,7 +37,7 @@ use crate::wire::{self, Attachment, Meta, Origin, StreamId};
 /// A payload up to this length is copied: that costs less than to count who still reads it.
 const COPIED: usize = 1024;
 /// How long the reader waits before it looks again whether it may hold one sample more.
-const HELD: Duration = Duration::from_millis(1);
+pub(crate) const HELD: Duration = Duration::from_millis(1);
 /// Of so many ended sessions it is known how they ended.
 const MOST_ENDED: usize = 1024;
 
@@ -212,6 +212,11 @@ impl Sender {
         drop(kept);
         // The thread sleeps until a participant comes or goes.
         drop(self.topic.subscriber());
+    }
+
+    /// Whether its publishers are known, and its token is there.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Whether the topic's name has been removed.
@@ -391,7 +396,7 @@ impl Sender {
         drop(kept);
         for (session, until, ending, token) in gone {
             let key = keys::message("ended", self.common.origin(), self.instance);
-            self.put(&key, wire::ended_to_bytes(session, until, ending));
+            self.put(&key, wire::ended_to_bytes(session, until, ending), CongestionControl::Block);
             drop(token);
             self.common.told.tell(&Event::of(word(ending), &self.name).session(session));
         }
@@ -404,8 +409,8 @@ impl Sender {
         node.ok().flatten().is_some_and(|node| node.name.starts_with(crate::gateway::NODE))
     }
 
-    fn put(&self, key: &str, bytes: Vec<u8>) {
-        let put = self.common.session.put(key, bytes).congestion_control(CongestionControl::Block);
+    fn put(&self, key: &str, bytes: Vec<u8>, congestion: CongestionControl) {
+        let put = self.common.session.put(key, bytes).congestion_control(congestion);
         if let Err(error) = put.wait() {
             self.common.told.tell(&Event::of("refused", &self.name).because(&error.to_string()));
         }
@@ -484,7 +489,9 @@ impl Sender {
             let at: Vec<(u32, u64)> =
                 segments.map(|segment| (segment.session, segment.sent)).collect();
             drop(kept);
-            self.put(&key, wire::numbers_to_bytes(self.common.origin(), at));
+            // Dropped where the network is busy: it comes again.
+            let bytes = wire::numbers_to_bytes(self.common.origin(), at);
+            self.put(&key, bytes, CongestionControl::Drop);
             self.remind();
         }
     }

@@ -184,6 +184,12 @@ impl<M> Stream<M> {
         self.floor = self.floor.max(number);
     }
 
+    /// Begins a stream of which nothing was known: with that number, or with what has come already.
+    pub fn begin(&mut self, number: u64) {
+        let first = self.ahead.first_key_value().map(|(first, _)| *first);
+        self.none_before(first.map_or(number, |first| first.min(number)));
+    }
+
     /// The stream lets only some messages go: what was before that number is none that was lost.
     pub fn skip_to(&mut self, number: u64) {
         if !self.is_busy && self.next.is_none_or(|next| next < number) {
@@ -279,9 +285,14 @@ mod tests {
         assert_eq!(play(&mut stream, &[(9, false)]), [] as [u64; 0]);
         assert_eq!(play(&mut stream, &[(8, true)]), [8, 9]);
         let mut begun = Stream::new(None);
-        begun.none_before(4);
+        begun.begin(4);
         assert_eq!(play(&mut begun, &[(4, false)]), [4]);
         assert_eq!(begun.counts().lost, 0);
+        // What has come before it was known where it begins is none that is too old.
+        let mut early = Stream::new(None);
+        assert_eq!(play(&mut early, &[(0, false), (1, false)]), [] as [u64; 0]);
+        early.begin(6);
+        assert_eq!((early.next(), early.next_ahead(|_| 8)), (Some(0), Some(0)));
     }
 
     #[test]
