@@ -171,6 +171,15 @@ impl Gateway {
         Ok(())
     }
 
+    /// Whether the name of a topic was removed that it sends or receives: then it has to look. It costs a
+    /// load for each.
+    #[must_use]
+    pub fn has_removed(&self) -> bool {
+        let receivers = self.receivers.read().unwrap_or_else(PoisonError::into_inner);
+        receivers.values().any(|receiver| receiver.is_removed())
+            || lock(&self.senders).values().any(|sender| sender.is_removed())
+    }
+
     /// What is in the domain has changed: topics begin to leave, or end.
     pub fn look(self: &Arc<Gateway>, names: &[String]) {
         let mut senders = lock(&self.senders);

@@ -13,7 +13,7 @@ use outlive_zenoh::gateway::Gateway;
 use outlive_zenoh::rules::{Direction, Rule};
 use outlive_zenoh::settings::{Mode, Settings};
 use outlive_zenoh::told::Told;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Carry topics of a domain to other machines over zenoh, and bring theirs
 ///
@@ -83,6 +83,9 @@ struct Args {
 const USAGE: u8 = 2;
 const SYSTEM: u8 = 15;
 const BAD_INPUT: u8 = 16;
+
+/// How often the gateway looks whether topics were removed.
+const SECOND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -184,10 +187,12 @@ fn run(domain: &Domain, settings: &Settings, json: bool, mut signals: File) -> R
     let mut watch = domain.watch();
     let mut set = WaitSet::new(domain);
     set.add(&watch).map_err(text)?;
+    let mut names = Vec::new();
     loop {
         while set.try_wait().map_err(|error| error.to_string())?.next().is_some() {
             if let Some(contents) = watch.try_changed().map_err(text)? {
-                gateway.look(&contents.names);
+                names = contents.names;
+                gateway.look(&names);
             }
         }
         let changes = set.as_fd().map_err(text)?;
@@ -195,7 +200,9 @@ fn run(domain: &Domain, settings: &Settings, json: bool, mut signals: File) -> R
             PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(changes, PollFlags::IN),
         ];
-        match poll(&mut polled, None) {
+        match poll(&mut polled, Some(&SECOND)) {
+            // A topic that was removed and made anew has the same name: no change that is reported.
+            Ok(0) if gateway.has_removed() => gateway.look(&names),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.to_string()),
         }
