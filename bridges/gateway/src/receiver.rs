@@ -69,9 +69,7 @@ struct Line {
     is_blocked: bool,
     /// The publisher elsewhere has its token.
     has_token: bool,
-    /// In the answer that is coming: how many messages came,
-    answered: u64,
-    /// and whether one had no room.
+    /// In the answer that is coming, a message had no room.
     had_no_room: bool,
     /// As many were lost when that was told last.
     told_lost: u64,
@@ -359,7 +357,6 @@ impl Receiver {
                     stand_in: None,
                     is_blocked: false,
                     has_token: false,
-                    answered: 0,
                     had_no_room: false,
                     told_lost: 0,
                     refused: 0,
@@ -608,13 +605,14 @@ impl Receiver {
         (state.is_asking, state.asks_again) = (true, false);
         let mut asked = HashMap::new();
         for (&session, line) in &mut state.lines {
-            (line.answered, line.had_no_room) = (0, false);
+            line.had_no_room = false;
             asked.extend(line.stream.next().map(|next| (session, next)));
         }
         drop(state);
         let key = keys::message("resume", self.origin, self.instance);
         let question = wire::numbers_to_bytes(self.common.origin(), asked.clone());
-        let mut answer = Answer { receiver: Arc::clone(self), asked, is_whole: false };
+        let mut answer =
+            Answer { receiver: Arc::clone(self), asked, came: HashMap::new(), is_whole: false };
         let get = self
             .common
             .session
@@ -628,13 +626,6 @@ impl Receiver {
             .wait();
         if let Err(error) = get {
             self.common.told.tell(&Event::of("refused", &self.name).because(&error.to_string()));
-        }
-    }
-
-    fn count_answered(&self, session: u32) {
-        let mut state = self.state();
-        if let Some(line) = self.line(&mut state, session) {
-            line.answered += 1;
         }
     }
 
@@ -655,14 +646,8 @@ impl Receiver {
     }
 
     /// Applies the end of an answer.
-    ///
-    /// False: fewer messages came than it had.
-    fn summarized(self: &Arc<Receiver>, asked: &HashMap<u32, u64>, summary: &Summary) -> bool {
+    fn summarized(self: &Arc<Receiver>, asked: &HashMap<u32, u64>, summary: &Summary) {
         let mut state = self.state();
-        let came = |session: &u32| state.lines.get(session).map_or(0, |line| line.answered);
-        if summary.messages.iter().any(|(session, messages)| came(session) < *messages) {
-            return false;
-        }
         let mut ended: HashMap<u32, (u64, Ending)> = HashMap::new();
         for &(session, until, left) in &summary.ended {
             ended.insert(session, (until, if left { Ending::Left } else { Ending::Died }));
@@ -696,7 +681,6 @@ impl Receiver {
         }
         drop(state);
         self.acknowledge_after(Duration::ZERO);
-        true
     }
 
     /// Tells the sender what has been published here, after a while.
@@ -735,6 +719,8 @@ impl Receiver {
 struct Answer {
     receiver: Arc<Receiver>,
     asked: HashMap<u32, u64>,
+    /// How many messages have come, by session.
+    came: HashMap<u32, u64>,
     is_whole: bool,
 }
 
@@ -750,16 +736,23 @@ impl Answer {
                 if (stream.origin, stream.instance)
                     == (self.receiver.origin, self.receiver.instance)
                 {
-                    // Before the message: with it the stream may be over.
-                    self.receiver.count_answered(stream.session);
+                    *self.came.entry(stream.session).or_default() += 1;
                     self.receiver.take(attachment, sample.payload().clone());
                 }
             }
             None => {
-                let Ok(summary) = serde_json::from_slice(&sample.payload().to_bytes()) else {
+                let Ok(summary) = serde_json::from_slice::<Summary>(&sample.payload().to_bytes())
+                else {
                     return;
                 };
-                self.is_whole = self.receiver.summarized(&self.asked, &summary);
+                let is_short = |(session, messages): &(u32, u64)| {
+                    self.came.get(session).copied().unwrap_or(0) < *messages
+                };
+                // One was lost on the way: what the list says of numbers does not hold.
+                if !summary.messages.iter().any(is_short) {
+                    self.is_whole = true;
+                    self.receiver.summarized(&self.asked, &summary);
+                }
             }
         }
     }

@@ -77,7 +77,11 @@ pub fn answer(sender: Arc<Sender>, query: Query) {
         return;
     }
     let answer = move || {
-        if let Err(why) = send_again(&sender, &query, &wanted.into_iter().collect()) {
+        let answered = send_again(&sender, &query, &wanted.into_iter().collect());
+        if matches!(answered, Ok(true)) {
+            sender.has_answered(who);
+        }
+        if let Err(why) = answered {
             sender
                 .common()
                 .told
@@ -90,7 +94,8 @@ pub fn answer(sender: Arc<Sender>, query: Query) {
     }
 }
 
-fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Result<(), String> {
+/// Returns whether the answer is whole.
+fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Result<bool, String> {
     let mut summary = Summary::of(sender.known());
     let depth = sender.meta().depth;
     let options = Subscriber::options().history(depth).unvouched(true);
@@ -105,7 +110,7 @@ fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Res
     let mut taken = 0;
     loop {
         let sample = match reader.try_recv() {
-            Ok(Some(_)) if taken >= most => return Ok(()),
+            Ok(Some(_)) if taken >= most => return Ok(false),
             Ok(Some(sample)) => sample,
             Ok(None) => break,
             Err(RecvError::Lagged { .. }) => continue,
@@ -139,5 +144,9 @@ fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Res
     }
     summary.messages = messages.into_iter().collect();
     let bytes = serde_json::to_vec(&summary).map_err(|error| error.to_string())?;
-    query.reply(query.key_expr().clone(), bytes).wait().map_err(|error| error.to_string())
+    query
+        .reply(query.key_expr().clone(), bytes)
+        .wait()
+        .map_err(|error| error.to_string())
+        .map(|()| true)
 }

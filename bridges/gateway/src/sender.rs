@@ -62,6 +62,9 @@ struct Receiver {
     tokens: usize,
     /// Since when it has none.
     gone: Option<Instant>,
+    /// It has had a whole answer since its token came: what of this sender's predecessor it lacked, it
+    /// has been sent.
+    is_answered: bool,
 }
 
 /// What is kept, for whom, and of which sessions.
@@ -421,6 +424,7 @@ impl Sender {
         let mut kept = self.kept();
         let receiver = kept.receivers.entry(who).or_default();
         if came {
+            receiver.is_answered &= receiver.tokens > 0;
             receiver.tokens += 1;
             receiver.gone = None;
             return;
@@ -440,6 +444,14 @@ impl Sender {
         kept.receivers
             .retain(|_, receiver| receiver.gone.is_none_or(|gone| gone.elapsed() < lease));
         drop(kept);
+        self.pass_all();
+    }
+
+    /// A receiver has had a whole answer.
+    pub(crate) fn has_answered(&self, who: Origin) {
+        if let Some(receiver) = self.kept().receivers.get_mut(&who) {
+            receiver.is_answered = true;
+        }
         self.pass_all();
     }
 
@@ -604,7 +616,8 @@ impl Kept {
 
     /// Lets the ring's publisher go on behind what all receivers have.
     fn pass(&mut self, ring: u32) {
-        if self.in_grace() {
+        // Messages of sessions that this sender has never seen may be asked for.
+        if self.in_grace() || self.receivers.values().any(|receiver| !receiver.is_answered) {
             return;
         }
         let Some(segments) = self.rings.get_mut(&ring) else { return };
