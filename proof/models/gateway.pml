@@ -7,27 +7,33 @@
  *   kc rc aq[r]          sender: keeper's cursor, reader's, and where its answer to r is (+1; 0 none)
  *   tok hold acked [r]   sender: it sees r's token; the keeper holds messages for r; r's last ack
  *   link[r]              there is one. What is under way, in any order: msg, a bit for each number;
- *                        hd and hde, an answer's head; at; e (`ended`); q (a query); ack; each + 1
- *   next lost done [r]   the journal's entry: the number to publish next, the count of those lost, the
- *                        stream has ended. One step changes next and lost together
+ *                        at; e (`ended`); q (a query); ack; each + 1. An answer's parts come in order: am,
+ *                        its messages; af, which of them say that nothing older is there; al and ae, its
+ *                        list at the end
+ *   next lost done [r]   the journal's entry: the number to publish next, the stream has ended; and how many
+ *                        were told as lost
  *   itag iw lap [r]      the intent: the number + 1 that it is for; what its place in the local ring has
  *                        (0 nothing, 1 that message, 2 a stranger's), how many came there since
- *   ahead known floor endk want asked [r]  private to a receiver: messages that wait; how far the stream is
- *                        known to go; the lowest number that the ring still has; `ended` has come
+ *   ahead known floor endk want asked noroom [r]  private to a receiver: messages that wait; how far the
+ *                        stream is known to go; the lowest number that the ring may still have; `ended` has
+ *                        come; since it asked, a message had no room
  *
  * publish  a full ring: while a keeper is there, its cursor > oldest; oldest += 1; published += 1
  * sender   the keeper joins at oldest; the reader joins at published; the token. It holds for all receivers
  *   put    msg to all that have a link; the reader's cursor
  *   pass   the keeper's cursor moves over n when each receiver that it holds for has acknowledged n
  *   hold   from the sender's start, or from when r's token is seen, until a lease after it is gone
- *   answer to a query from n: the head {max(n, oldest); whether the stream has ended}, then each message
+ *   answer to a query from n: it notes how far the reader is; then each message of the ring, the first and
+ *          each that does not follow with "nothing older"; then the list {the noted number; whether the
+ *          stream has ended}
  *   ended  when the reader has put the last one
  *   at     when nothing has come for a second and a receiver with a token lacks something (the process
  *          Clock: when no other step is possible)
  * receiver next: the intent's fields; its tag; publish; next + 1. Less: dropped. More: it waits ahead
- *   jump   to the lowest that waits ahead, or to the head's number, and counts what it jumps over
+ *   jump   below "nothing older", and below a list's number (unless a message had no room): to the lowest
+ *          that waits ahead, or to that number. What it jumps over is told as lost, then next moves
  *   ask    after the sender's token has appeared; when a number that is known to be there is missing; when
- *          the publisher's token is missing and `ended` has not come
+ *          the publisher's token is missing and `ended` has not come; when an answer came without its list
  *   ack    after next has moved, and after each `at`
  *   end    at `ended`'s number
  *   start  the intent is for next: found: next + 1; overwritten since: uncertain
@@ -36,12 +42,11 @@
  * Checked: each local subscriber gets the numbers in order, none twice but one that is told as uncertain,
  * and what it does not get has been counted as lost before. While rings hold (a publisher overwrites
  * nothing that a receiver lacks while no sender is there, and no receiver is away for longer than a lease),
- * nothing is lost. When everything has come to rest, all is published, received or counted exactly once, and
- * the end is told.
+ * nothing is lost. When everything has come to rest, all is published, received or counted (twice only after a
+ * death between telling and moving), and the end is told.
  * Switches: -DN=messages -DK=slots -DNR=receivers -DAH=messages that wait ahead
  *   -DDS=deaths of the sender -DDR=deaths of receivers -DC=cuts -DL=single losses -DSG=a stranger's messages
  *   -DLONG=absences of receivers for more than a lease
- *   -DEARLY=queries whose time runs out while their answers are still to come
  *   -DLIVES      the publisher does not end
  *   -DFREE       the ring does not hold: the publisher goes on while no sender is there
  *   -DBEST       not reliable: the publisher never waits
@@ -53,8 +58,11 @@
  *   TAGFIRST     the intent's tag before its fields
  *   GUESS        the intent's message was overwritten since: it is taken as published
  *   NOEXIT       (LATE) the successor does not wait until its predecessor has exited
- *   JUMPFIRST    next jumps, and the loss is counted in a second step
- *   GAPJUMP      jump to what waits ahead, without a head
+ *   JUMPFIRST    next moves before the loss is told
+ *   GAPJUMP      jump to what waits ahead, without "nothing older"
+ *   LISTLATE     the list's number is noted when the ring has been read
+ *   LISTANY      a list's number counts although a message had no room
+ *   LISTLOST     (L) a message of an answer may be lost alone
  *   PASSPUT      the keeper passes what was put
  *   PASSGONE     the keeper holds for receivers with a token only: not for a lease more
  *   PASSSTART    the keeper does not hold before it has seen tokens
@@ -66,7 +74,7 @@
  *   ATOWN        a sender sends `at` only after a put of its own
  *   READLATE     (ATOWN) the reader joins after the token
  *   ATQUIET      an `at` that says nothing new makes no ack
- *   FIRSTONLY    no head: the first message of an answer says that nothing older is there
+ *   FIRSTONLY    a list's number says nothing of what is left: only messages do
  *   ENDONCE      an answer does not say that the stream has ended
  *   NOTOKEN      a missing publisher's token makes no query
  *   EARLYEND     the stream ends when `ended` comes
@@ -102,14 +110,11 @@
 #ifndef LONG
 #define LONG 0
 #endif
-#ifndef EARLY
-#define EARLY 0
-#endif
 #ifndef KL
 #define KL 2		/* slots of the local ring */
 #endif
 #ifndef TRIES
-#define TRIES (3+L+EARLY)	/* queries, and `at`s, without any progress between them: more is a livelock */
+#define TRIES (3+L)	/* queries, and `at`s, without any progress between them: more is a livelock */
 #endif
 #define HAS(s,n) (((s)>>(n))&1)
 #define BIT(n) (1<<(n))
@@ -118,22 +123,20 @@ byte published, oldest, sup, kc, rc;
 bool pend, put1, excused;
 byte aq[NR], acked[NR];
 bool tok[NR], hold[NR], link[NR]=1;
-byte msg[NR], hd[NR], at[NR], q[NR], ack[NR];
-bool hde[NR], e[NR];
+byte msg[NR], am[NR], af[NR], al[NR], at[NR], q[NR], ack[NR], an[NR];
+bool ae[NR], e[NR], follows[NR], whole[NR], noroom[NR];
 byte next[NR], lost[NR], itag[NR], iw[NR], lap[NR];
 bool done[NR];
 byte up[NR], rpc[NR], ahead[NR], known[NR], floor[NR];
 bool endk[NR], want[NR], asked[NR], toack[NR], rsees[NR], late[NR];
 byte told[NR], missed[NR], doubt[NR];	/* ghosts: the subscriber's next number; what it did not get; told as uncertain, + 1 */
 byte tries[NR], atries;
-byte ds=DS, dr=DR, cuts=C, loss=L, sg=SG, lng=LONG, early=EARLY;
-#ifdef JUMPFIRST
-byte jumped[NR];
-#endif
+byte ds=DS, dr=DR, cuts=C, loss=L, sg=SG, lng=LONG;
+byte jump[NR], twice[NR];		/* where it jumps to; ghost: told twice, after a death */
 
 #define WAITSAHEAD(r) (HAS(ahead[r],0)+HAS(ahead[r],1)+HAS(ahead[r],2)+HAS(ahead[r],3))
 #define PROGRESS { tries[r]=0; atries=0 }
-#define FORGETWIRES { msg[r]=0; hd[r]=0; hde[r]=0; at[r]=0; e[r]=0; q[r]=0; aq[r]=0 }
+#define FORGETWIRES { msg[r]=0; am[r]=0; af[r]=0; al[r]=0; ae[r]=0; an[r]=0; follows[r]=0; at[r]=0; e[r]=0; q[r]=0; aq[r]=0 }
 #define ENDSEEN (pend && sup==3 && rc==published)
 
 #define LACKS(r) (tok[r] && acked[r]<published)
@@ -144,7 +147,7 @@ byte jumped[NR];
 #else
 #define PUBDONE pend
 #endif
-#define ANSWERED (q[r]==0 && aq[r]==0 && msg[r]==0 && hd[r]==0)
+#define ANSWERED (q[r]==0 && aq[r]==0 && am[r]==0 && al[r]==0)
 #ifdef NOEXIT
 #define EXITED true
 #else
@@ -276,24 +279,25 @@ end_s:	do
 	:: d_step { sup>0 && ack[r]>0 -> if :: ack[r]-1>acked[r] -> acked[r]=ack[r]-1; atries=0 :: else fi; ack[r]=0 }
 	/* answer */
 	:: d_step { sup==3 && q[r]>0 && aq[r]==0 && link[r] ->
-		aq[r]=q[r]; q[r]=0;
-		if :: aq[r]-1>acked[r] -> acked[r]=aq[r]-1 :: else fi;
-		if :: aq[r]-1<oldest -> aq[r]=oldest+1 :: else fi;
-#ifdef FIRSTONLY
-		if :: aq[r]-1<published -> hd[r]=aq[r] :: else fi;
-#ifndef ENDONCE
-		if :: ENDSEEN -> e[r]=1 :: else fi
-#endif
+		aq[r]=q[r]; q[r]=0; follows[r]=0;
+		an[r]=(rc<=published -> rc : published)+1;
+		if :: aq[r]-1>acked[r] -> acked[r]=aq[r]-1 :: else fi }
+	:: d_step { aq[r]>0 && aq[r]-1<oldest && oldest<published -> aq[r]=oldest+1; follows[r]=0 }
+	:: d_step { aq[r]>0 && aq[r]-1>=oldest && aq[r]-1<published ->
+		am[r]=am[r]|BIT(aq[r]-1);
+		if :: !follows[r] -> af[r]=af[r]|BIT(aq[r]-1) :: else fi;
+		follows[r]=1; aq[r]++ }
+#ifdef LISTLATE
+	:: d_step { aq[r]>0 && aq[r]<90 && (aq[r]-1>=published || oldest==published) -> aq[r]=90 }
+	:: d_step { aq[r]==90 -> an[r]=rc+1;
 #else
-		hd[r]=aq[r];
+	:: d_step { aq[r]>0 && (aq[r]-1>=published || oldest==published) ->
+#endif
+		al[r]=an[r];
 #ifndef ENDONCE
-		hde[r]=ENDSEEN
+		ae[r]=ENDSEEN;
 #endif
-#endif
-		}
-	:: d_step { aq[r]>0 && aq[r]-1<oldest && oldest<published -> aq[r]=oldest+1 }
-	:: d_step { aq[r]>0 && aq[r]-1>=oldest && aq[r]-1<published -> msg[r]=msg[r]|BIT(aq[r]-1); aq[r]++ }
-	:: d_step { aq[r]>0 && (aq[r]-1>=published || oldest==published) -> aq[r]=0 }
+		an[r]=0; follows[r]=0; aq[r]=0 }
 	od
 }
 
@@ -303,14 +307,18 @@ end_s:	do
 #define OPENANEW(n) skip
 #endif
 
-#define TAKEMSG(n) d_step { n<N && up[r]==2 && rpc[r]==0 && HAS(msg[r],n) -> \
-		msg[r]=msg[r]&~BIT(n); \
+#define TAKE1(n) \
 		if \
 		:: done[r] || n<next[r] -> OPENANEW(n) \
 		:: !(done[r] || n<next[r]) -> \
 			if :: known[r]<n+1 -> known[r]=n+1 :: else fi; \
-			if :: n==next[r] || WAITSAHEAD(r)<AH -> ahead[r]=ahead[r]|BIT(n) :: else fi \
-		fi }
+			if :: n==next[r] || WAITSAHEAD(r)<AH -> ahead[r]=ahead[r]|BIT(n) \
+			:: else -> noroom[r]=1 fi \
+		fi
+#define TAKEMSG(n) d_step { n<N && up[r]==2 && rpc[r]==0 && HAS(msg[r],n) -> msg[r]=msg[r]&~BIT(n); TAKE1(n) }
+#define TAKEANS(n) d_step { n<N && up[r]==2 && rpc[r]==0 && HAS(am[r],n) && (am[r]&(BIT(n)-1))==0 -> \
+		am[r]=am[r]&~BIT(n); \
+		if :: HAS(af[r],n) -> af[r]=af[r]&~BIT(n); if :: n>floor[r] -> floor[r]=n :: else fi :: else fi; TAKE1(n) }
 
 #define DELIVER(n) \
 	assert(n>=told[r] || (doubt[r]==n+1 && n+1==told[r])); \
@@ -346,10 +354,20 @@ end_r:	do
 	:: TAKEMSG(1)
 	:: TAKEMSG(2)
 	:: TAKEMSG(3)
-	:: d_step { up[r]==2 && rpc[r]==0 && hd[r]>0 ->
-		if :: hd[r]-1>floor[r] -> floor[r]=hd[r]-1 :: else fi;
-		if :: hde[r] -> endk[r]=1; known[r]=N :: else fi;
-		hd[r]=0; hde[r]=0 }
+	:: TAKEANS(0)
+	:: TAKEANS(1)
+	:: TAKEANS(2)
+	:: TAKEANS(3)
+	:: d_step { up[r]==2 && rpc[r]==0 && al[r]>0 && am[r]==0 ->
+#ifndef FIRSTONLY
+#ifdef LISTANY
+		if :: al[r]-1>floor[r] -> floor[r]=al[r]-1 :: else fi;
+#else
+		if :: al[r]-1>floor[r] && !noroom[r] -> floor[r]=al[r]-1 :: else fi;
+#endif
+#endif
+		if :: ae[r] -> endk[r]=1; known[r]=N :: else fi;
+		whole[r]=1; al[r]=0; ae[r]=0 }
 	:: d_step { up[r]==2 && rpc[r]==0 && at[r]>0 ->
 		if :: at[r]-1>known[r] -> known[r]=at[r]-1 :: else fi;
 #ifndef ATQUIET
@@ -401,22 +419,21 @@ end_r:	do
 		n=next[r];
 		do :: n<floor[r] && !HAS(ahead[r],n) -> n++ :: else -> break od;
 		assert(excused);
-#ifdef JUMPFIRST
-		jumped[r]=n-next[r];
 		rpc[r]=4;
-#else
-		lost[r]=lost[r]+(n-next[r]);
-#endif
-		next[r]=n; n=0; toack[r]=1; PROGRESS }
 #ifdef JUMPFIRST
-	:: d_step { rpc[r]==4 -> lost[r]=lost[r]+jumped[r]; jumped[r]=0; rpc[r]=0 }
+		jump[r]=n-next[r]; next[r]=n; n=0 }
+	:: d_step { rpc[r]==4 -> lost[r]=lost[r]+jump[r]; jump[r]=0; rpc[r]=0; toack[r]=1; PROGRESS }
+#else
+		jump[r]=n; lost[r]=lost[r]+(n-next[r]); n=0 }
+	:: d_step { rpc[r]==4 -> next[r]=jump[r]; jump[r]=0; rpc[r]=0; toack[r]=1; PROGRESS }
 #endif
 	/* ask */
 	:: d_step { up[r]==2 && rpc[r]==0 && link[r] && rsees[r] && !asked[r] && !done[r] && tries[r]<TRIES &&
-		!HAS(ahead[r],next[r]) && floor[r]<=next[r] && (want[r] || known[r]>next[r] || NOPUBLISHER) -> want[r]=0; asked[r]=1; q[r]=next[r]+1; tries[r]++ }
+		!HAS(ahead[r],next[r]) && floor[r]<=next[r] && (want[r] || known[r]>next[r] || NOPUBLISHER) -> want[r]=0; asked[r]=1; whole[r]=0; noroom[r]=0; q[r]=next[r]+1; tries[r]++ }
 	/* the query has ended, in whatever way */
-	:: d_step { up[r]==2 && asked[r] && ANSWERED -> asked[r]=0 }
-	:: d_step { up[r]==2 && asked[r] && early>0 -> asked[r]=0; early-- }
+	:: d_step { up[r]==2 && asked[r] && ANSWERED -> asked[r]=0;
+		if :: !whole[r] -> want[r]=1 :: else fi;
+		whole[r]=0 }
 	:: d_step { up[r]==2 && rpc[r]==0 && toack[r] && link[r] && rsees[r] -> toack[r]=0;
 #ifdef ACKAHEAD
 		ack[r]=known[r]+1
@@ -432,6 +449,7 @@ end_r:	do
 
 inline died(r) {
 	up[r]=0; rpc[r]=0; ahead[r]=0; known[r]=0; floor[r]=0; endk[r]=0; want[r]=0; asked[r]=0; toack[r]=0; rsees[r]=0;
+	jump[r]=0; whole[r]=0; noroom[r]=0;
 	FORGETWIRES
 }
 
@@ -442,8 +460,8 @@ end_f:	do
 #ifdef LATE
 		late[r]=(rpc[r]==2);
 #endif
-#ifdef JUMPFIRST
-		jumped[r]=0;
+#ifndef JUMPFIRST
+		if :: rpc[r]==4 -> twice[r]=twice[r]+(jump[r]-next[r]) :: else fi;
 #endif
 		died(r) }
 	/* a stranger has the local ring */
@@ -455,7 +473,11 @@ end_f:	do
 	:: d_step { loss>0 && HAS(msg[r],1) -> loss--; msg[r]=msg[r]&~BIT(1) }
 	:: d_step { loss>0 && HAS(msg[r],2) -> loss--; msg[r]=msg[r]&~BIT(2) }
 	:: d_step { loss>0 && HAS(msg[r],3) -> loss--; msg[r]=msg[r]&~BIT(3) }
-	:: d_step { loss>0 && hd[r]>0 -> loss--; hd[r]=0; hde[r]=0 }
+#ifdef LISTLOST
+	:: d_step { loss>0 && HAS(am[r],0) -> loss--; am[r]=am[r]&~BIT(0); af[r]=af[r]&~BIT(0) }
+	:: d_step { loss>0 && HAS(am[r],1) -> loss--; am[r]=am[r]&~BIT(1); af[r]=af[r]&~BIT(1) }
+#endif
+	:: d_step { loss>0 && am[r]+al[r]>0 -> loss--; am[r]=0; af[r]=0; al[r]=0; ae[r]=0; an[r]=0; follows[r]=0; aq[r]=0 }
 	:: d_step { loss>0 && at[r]>0 -> loss--; at[r]=0 }
 	:: d_step { loss>0 && e[r] -> loss--; e[r]=0 }
 	:: d_step { loss>0 && q[r]>0 -> loss--; q[r]=0 }
@@ -467,7 +489,7 @@ end_f:	do
 inline rest(r) {
 	assert(next[r]==N && published==N);
 	assert(missed[r]+(N-told[r])<=lost[r]);
-	assert(lost[r]<=missed[r]+(N-told[r])+(doubt[r]>0));
+	assert(lost[r]<=missed[r]+(N-told[r])+(doubt[r]>0)+twice[r]);
 	assert(lost[r]==0 || excused);
 #ifndef LIVES
 	assert(done[r])
@@ -484,10 +506,10 @@ active proctype Clock() {
 end_c:	do
 	/* the sender dies. What it has sent comes, or does not */
 	:: d_step { ds>0 && sup>0 -> ds--; sup=0; kc=0; rc=0; put1=0; r=0;
-		do :: r<NR -> aq[r]=0; tok[r]=0; hold[r]=0; acked[r]=0; q[r]=0; r++ :: else -> break od; r=0 }
+		do :: r<NR -> aq[r]=0; an[r]=0; follows[r]=0; tok[r]=0; hold[r]=0; acked[r]=0; q[r]=0; r++ :: else -> break od; r=0 }
 	:: d_step { ds>0 && sup>0 -> ds--; sup=0; kc=0; rc=0; put1=0; r=0;
 		do :: r<NR -> tok[r]=0; hold[r]=0; acked[r]=0; FORGETWIRES; r++ :: else -> break od; r=0 }
-	:: d_step { ds+dr+cuts+loss+sg+lng+early>0 -> ds=0; dr=0; cuts=0; loss=0; sg=0; lng=0; early=0 }
+	:: d_step { ds+dr+cuts+loss+sg+lng>0 -> ds=0; dr=0; cuts=0; loss=0; sg=0; lng=0 }
 	:: timeout -> d_step {
 		if
 #ifndef NOAT
