@@ -74,6 +74,7 @@
  *   ATOWN        a sender sends `at` only after a put of its own
  *   READLATE     (ATOWN) the reader joins after the token
  *   ATQUIET      an `at` that says nothing new makes no ack
+ *   BEGINLIST    a stream of which nothing has been published begins at its first list's number
  *   FIRSTONLY    a list's number says nothing of what is left: only messages do
  *   ENDONCE      an answer does not say that the stream has ended
  *   NOTOKEN      a missing publisher's token makes no query
@@ -359,6 +360,9 @@ end_r:	do
 	:: TAKEANS(2)
 	:: TAKEANS(3)
 	:: d_step { up[r]==2 && rpc[r]==0 && al[r]>0 && am[r]==0 ->
+#ifdef BEGINLIST
+		if :: itag[r]==0 && lost[r]==0 -> next[r]=al[r]-1; ahead[r]=ahead[r]&~(BIT(next[r])-1) :: else fi;
+#endif
 #ifndef FIRSTONLY
 #ifdef LISTANY
 		if :: al[r]-1>floor[r] -> floor[r]=al[r]-1 :: else fi;
