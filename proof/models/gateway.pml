@@ -6,6 +6,7 @@
  *   sup                  the sender: 0 none, 1 its keeper has joined, 2 its reader too, 3 its token is there
  *   kc rc aq[r]          sender: keeper's cursor, reader's, and where its answer to r is (+1; 0 none)
  *   tok hold acked [r]   sender: it sees r's token; the keeper holds messages for r; r's last ack
+ *   rsees fresh [r]      r sees the sender's token; a new start's has not been seen yet
  *   link[r]              there is one. What is under way, in any order: msg, a bit for each number;
  *                        at; e (`ended`); q (a query); ack; each + 1. An answer's parts come in order: am,
  *                        its messages; af, which of them say that nothing older is there; al and ae, its
@@ -69,6 +70,8 @@
  *   KEEPNEW      a successor's keeper joins at published
  *   ONEACK       (NR=2) the keeper passes what one receiver has acknowledged
  *   ACKAHEAD     an ack counts what waits ahead
+ *   SAMEKEY      (ATOWN) a successor's token has the same key: it is not seen to come while its predecessor's
+ *                is there
  *   NORESUME     (ATOWN) no query when the token appears
  *   NOAT         no `at`
  *   ATOWN        a sender sends `at` only after a put of its own
@@ -125,7 +128,7 @@ bool pend, put1, excused;
 byte aq[NR], acked[NR];
 bool tok[NR], hold[NR], link[NR]=1;
 byte msg[NR], am[NR], af[NR], al[NR], at[NR], q[NR], ack[NR], an[NR];
-bool ae[NR], e[NR], follows[NR], whole[NR], noroom[NR];
+bool ae[NR], e[NR], fresh[NR], follows[NR], whole[NR], noroom[NR];
 byte next[NR], lost[NR], itag[NR], iw[NR], lap[NR];
 bool done[NR];
 byte up[NR], rpc[NR], ahead[NR], known[NR], floor[NR];
@@ -224,6 +227,15 @@ active proctype Pub() {
 end_p:	(false)
 }
 
+/* the token of each start is another one */
+#ifdef SAMEKEY
+#define TOKENS skip
+#elif NR > 1
+#define TOKENS fresh[0]=1; fresh[1]=1
+#else
+#define TOKENS fresh[0]=1
+#endif
+
 active proctype Sender() {
 	byte r, n;
 end_s:	do
@@ -239,11 +251,11 @@ end_s:	do
 #endif
 			PROGRESS; r++ :: else -> break od; r=0 }
 #ifdef READLATE
-	:: d_step { sup==1 -> rc=published+1; sup=3 }
+	:: d_step { sup==1 -> rc=published+1; sup=3; TOKENS }
 	:: d_step { sup==3 && rc>published -> rc=published }
 #else
 	:: d_step { sup==1 -> rc=published; sup=2 }
-	:: d_step { sup==2 -> sup=3 }
+	:: d_step { sup==2 -> sup=3; TOKENS }
 #endif
 	/* put */
 	:: d_step { sup>=2 && rc<published ->
@@ -344,7 +356,7 @@ end_r:	do
 		:: itag[r]==next[r]+1 && iw[r]==2 && lap[r]<KL
 		fi }
 	/* the sender's token, and the publisher's */
-	:: d_step { up[r]==2 && link[r] && sup==3 && !rsees[r] -> rsees[r]=1;
+	:: d_step { up[r]==2 && link[r] && sup==3 && (!rsees[r] || fresh[r]) -> rsees[r]=1; fresh[r]=0;
 #ifndef NORESUME
 		want[r]=1
 #endif
