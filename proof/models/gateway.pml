@@ -1,52 +1,65 @@
 /* gateway.pml - a stream of doc/protocols/gateway.md: one publisher's messages 0 to N-1 through a
  * sender, links that lose what is under way, and receivers; both gateways killed at any step.
  *
- *   published oldest     the publisher's ring of K slots: messages oldest to published-1 are there
+ *   published oldest     the publisher's ring of K slots: messages oldest to published-1 are
+ *                      there
  *   pend                 the publisher has died, or left
- *   sup                  the sender: 0 none, 1 its keeper has joined, 2 its reader too, 3 its token is there
- *   kc rc aq[r]          sender: keeper's cursor, reader's, and where its answer to r is (+1; 0 none)
+ *   sup                  the sender: 0 none, 1 its keeper has joined, 2 its reader too, 3 its
+ *                      token is there
+ *   kc rc aq[r]          sender: keeper's cursor, reader's, and where its answer to r is (+1; 0
+ *                      none)
  *   tok hold acked [r]   sender: it sees r's token; the keeper holds messages for r; r's last ack
  *   rsees fresh [r]      r sees the sender's token; a new start's has not been seen yet
- *   link[r]              there is one. What is under way, in any order: msg, a bit for each number;
- *                        at; e (`ended`); q (a query); ack; each + 1. An answer's parts come in order: am,
- *                        its messages; af, which of them say that nothing older is there; al and ae, its
- *                        list at the end
- *   next lost done [r]   the journal's entry: the number to publish next, the stream has ended; and how many
- *                        were told as lost
- *   itag iw lap [r]      the intent: the number + 1 that it is for; what its place in the local ring has
- *                        (0 nothing, 1 that message, 2 a stranger's), how many came there since
- *   ahead known floor endk want asked noroom [r]  private to a receiver: messages that wait; how far the
- *                        stream is known to go; the lowest number that the ring may still have; `ended` has
- *                        come; since it asked, a message had no room
+ *   link[r]              there is one. What is under way, in any order: msg, a bit for each
+ *                      number; at; e (`ended`); q (a query); ack; each + 1. An answer's parts
+ *                      come in order: am, its messages; af, which of them say that nothing older
+ *                      is there; al and ae, its list at the end
+ *   next lost done [r]   the journal's entry: the number to publish next, the stream has ended;
+ *                      and how many were told as lost
+ *   itag iw lap [r]      the intent: the number + 1 that it is for; what its place in the local
+ *                      ring has (0 nothing, 1 that message, 2 a stranger's), how many came there
+ *                      since
+ *   ahead known floor endk want asked noroom [r]  private to a receiver: messages that wait; how
+ *                      far the stream is known to go; the lowest number that the ring may still
+ *                      have; `ended` has come; since it asked, a message had no room
  *
  * publish  a full ring: while a keeper is there, its cursor > oldest; oldest += 1; published += 1
- * sender   the keeper joins at oldest; the reader joins at published; the token. It holds for all receivers
+ * sender   the keeper joins at oldest; the reader joins at published; the token. It holds for all
+ *        receivers
  *   put    msg to all that have a link; the reader's cursor
- *   pass   the keeper's cursor moves over n when each receiver that it holds for has acknowledged n
- *   hold   from the sender's start, or from when r's token is seen, until a lease after it is gone
- *   answer to a query from n: it notes how far the reader is; then each message of the ring, the first and
- *          each that does not follow with "nothing older"; then the list {the noted number; whether the
- *          stream has ended}
+ *   pass   the keeper's cursor moves over n when each receiver that it holds for has acknowledged
+ *        n
+ *   hold   from the sender's start, or from when r's token is seen, until a lease after it is
+ *        gone
+ *   answer to a query from n: it notes how far the reader is; then each message of the ring, the
+ *        first and each that does not follow with "nothing older"; then the list {the noted
+ *        number; whether the stream has ended}
  *   ended  when the reader has put the last one
- *   at     when nothing has come for a second and a receiver with a token lacks something (the process
- *          Clock: when no other step is possible)
- * receiver next: the intent's fields; its tag; publish; next + 1. Less: dropped. More: it waits ahead
- *   jump   below "nothing older", and below a list's number (unless a message had no room): to the lowest
- *          that waits ahead, or to that number. What it jumps over is told as lost, then next moves
- *   ask    after the sender's token has appeared; when a number that is known to be there is missing; when
- *          the publisher's token is missing and `ended` has not come; when an answer came without its list
+ *   at     when nothing has come for a second and a receiver with a token lacks something (the
+ *        process Clock: when no other step is possible)
+ * receiver next: the intent's fields; its tag; publish; next + 1. Less: dropped. More: it waits
+ *        ahead
+ *   jump   below "nothing older", and below a list's number (unless a message had no room): to
+ *        the lowest that waits ahead, or to that number. What it jumps over is told as lost, then
+ *        next moves
+ *   ask    after the sender's token has appeared; when a number that is known to be there is
+ *        missing; when the publisher's token is missing and `ended` has not come; when an answer
+ *        came without its list
  *   ack    after next has moved, and after each `at`
  *   end    at `ended`'s number
  *   start  the intent is for next: found: next + 1; overwritten since: uncertain
- * A gateway that is stopped is one that is slow, with or without its link cut: no switch of its own.
+ * A gateway that is stopped is one that is slow, with or without its link cut: no switch of its
+ * own.
  *
- * Checked: each local subscriber gets the numbers in order, none twice but one that is told as uncertain,
- * and what it does not get has been counted as lost before. While rings hold (a publisher overwrites
- * nothing that a receiver lacks while no sender is there, and no receiver is away for longer than a lease),
- * nothing is lost. When everything has come to rest, all is published, received or counted (twice only after a
- * death between telling and moving), and the end is told.
+ * Checked: each local subscriber gets the numbers in order, none twice but one that is told as
+ * uncertain, and what it does not get has been counted as lost before. While rings hold (a
+ * publisher overwrites nothing that a receiver lacks while no sender is there, and no receiver is
+ * away for longer than a lease), nothing is lost. When everything has come to rest, all is
+ * published, received or counted (twice only after a death between telling and moving), and the
+ * end is told.
  * Switches: -DN=messages -DK=slots -DNR=receivers -DAH=messages that wait ahead
- *   -DDS=deaths of the sender -DDR=deaths of receivers -DC=cuts -DL=single losses -DSG=a stranger's messages
+ *   -DDS=deaths of the sender -DDR=deaths of receivers -DC=cuts -DL=single losses -DSG=a
+ *              stranger's messages
  *   -DLONG=absences of receivers for more than a lease
  *   -DLIVES      the publisher does not end
  *   -DFREE       the ring does not hold: the publisher goes on while no sender is there
@@ -70,8 +83,8 @@
  *   KEEPNEW      a successor's keeper joins at published
  *   ONEACK       (NR=2) the keeper passes what one receiver has acknowledged
  *   ACKAHEAD     an ack counts what waits ahead
- *   SAMEKEY      (ATOWN) a successor's token has the same key: it is not seen to come while its predecessor's
- *                is there
+ *   SAMEKEY      (ATOWN) a successor's token has the same key: it is not seen to come while its
+ *              predecessor's is there
  *   NORESUME     (ATOWN) no query when the token appears
  *   NOAT         no `at`
  *   ATOWN        a sender sends `at` only after a put of its own
