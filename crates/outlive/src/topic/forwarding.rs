@@ -7,13 +7,15 @@
 //! | between `disowned` and `session` = 0 | its token is dead: its publishers have died. Stopped: they still publish | |
 
 use super::publisher::Publisher;
+use super::ring_owner;
+use super::sample::Sample;
 use super::slot::MessageState;
 use super::subscriber::Subscriber;
 use super::topic::Topic;
 use crate::Payload;
-use crate::RecvError;
 use crate::segment::control_file;
 use crate::shim::Ordering;
+use crate::{RecvError, TokenId};
 
 impl<M: Payload + ?Sized> Subscriber<M> {
     /// Counts all messages of that ring before `position` as taken. Publishers that wait for this
@@ -37,6 +39,31 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             self.advance(ring, position);
         }
         Ok(())
+    }
+}
+
+/// A living publisher.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its ring.
+    pub ring: u32,
+    /// Its number.
+    pub session: u32,
+    /// The publisher's process.
+    pub publisher: TokenId,
+    /// Its first message.
+    pub from: u64,
+    /// Behind its last one so far.
+    pub published: u64,
+}
+
+impl<M: Payload + ?Sized> Sample<M> {
+    /// Returns whether its publisher stood for one elsewhere.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        self.taken().is_foreign
     }
 }
 
@@ -87,6 +114,31 @@ impl<M: Payload + ?Sized> Topic<M> {
     pub fn instance(&self) -> Result<u64, crate::Error> {
         control_file::number(&self.inner.segment)
             .ok_or_else(|| self.inner.segment.damaged("its control file's number"))
+    }
+
+    /// Returns the living publishers, with their sessions.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn sessions(&self) -> Vec<Session> {
+        let inner = &*self.inner;
+        let session = |ring: u32| {
+            let words = inner.ring(ring);
+            let publisher = ring_owner::publisher(words.owner.load(Ordering::Acquire))
+                .filter(|id| inner.registry.is_alive(*id))?;
+            let session = words.session_of(publisher)?;
+            // Relaxed: written before `session`. Of a ring that changes hands it is a later one's.
+            let from = words.session_from.load(Ordering::Relaxed);
+            Some(Session { ring, session, publisher, from, published: inner.all_published(ring) })
+        };
+        (0..inner.rings()).filter_map(session).collect()
+    }
+
+    /// Returns whether that session is the last one of a ring that has ended in order.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_left(&self, session: u32) -> bool {
+        let left = |ring| self.inner.ring(ring).left.load(Ordering::Acquire);
+        (0..self.inner.rings()).any(|ring| left(ring) == session)
     }
 
     /// Returns whether the message of that session with that number was published in that ring; `None`:
@@ -178,6 +230,23 @@ mod tests {
     }
 
     #[test]
+    fn a_message_says_for_good_that_its_publisher_stands_for_another() {
+        with_topic("foreign", |topic| {
+            let mut subscriber = topic.subscriber().expect("joins");
+            let foreign = topic.publisher_with(Publisher::options().foreign(true)).expect("one");
+            let own = topic.publisher().expect("two");
+            foreign.publish(&1).expect("room");
+            own.publish(&2).expect("room");
+            drop(foreign);
+            let told: Vec<(u64, bool)> = (0..2)
+                .map(|_| subscriber.recv().expect("there"))
+                .map(|sample| (*sample, sample.is_foreign()))
+                .collect();
+            assert_eq!(told, [(1, true), (2, false)]);
+        });
+    }
+
+    #[test]
     fn it_is_known_which_messages_were_published() {
         with_topic("known", |topic| {
             let publisher = topic.publisher().expect("publishes");
@@ -188,11 +257,19 @@ mod tests {
                 publisher.publish(&number).expect("room");
             }
             assert_eq!(publisher.next_sequence(), 5);
+            let [living] = topic.sessions()[..] else { panic!("one") };
+            assert_eq!(
+                (living.ring, living.session, living.from, living.published),
+                (ring, session, 0, 5)
+            );
+            assert!(!topic.has_left(session));
             assert_eq!(topic.has_published(ring, session, 4), Some(true));
             assert_eq!(topic.has_published(ring, session + 1, 4), Some(false));
             assert_eq!(topic.has_published(ring, session, 5), Some(false));
             assert_eq!(topic.has_published(ring, session, 0), None);
             assert_eq!(topic.has_published(99, session, 0), Some(false));
+            drop(publisher);
+            assert!(topic.has_left(session) && topic.sessions().is_empty());
         });
     }
 

@@ -69,6 +69,8 @@ mod watched;
 
 pub use crate::durability::Durability;
 pub use due::Due;
+#[doc(hidden)]
+pub use forwarding::Session;
 pub use header::Header;
 pub use layout::LARGEST_PAYLOAD;
 pub use loan::Loan;

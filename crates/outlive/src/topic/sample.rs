@@ -39,7 +39,7 @@ impl<M: Payload + ?Sized> Sample<M> {
     }
 
     #[inline]
-    fn taken(&self) -> &Taken {
+    pub(super) fn taken(&self) -> &Taken {
         // SAFETY: `Free::keep` gave it to this sample until the drop; no thread writes to it
         // meanwhile.
         unsafe { self.taken.as_ref() }

@@ -30,6 +30,7 @@ pub(super) struct Taken {
     /// In no cache: freed with its sample.
     is_alone: bool,
     pub(super) has_header: bool,
+    pub(super) is_foreign: bool,
     /// The payload in its object, held until this is released; null: it is in `inline`.
     data: *const u8,
     pub(super) len: usize,
@@ -54,6 +55,7 @@ impl Taken {
             out: AtomicU32::new(0),
             is_alone,
             has_header: false,
+            is_foreign: false,
             data: core::ptr::null(),
             len: 0,
             pointer: core::ptr::null(),
@@ -81,6 +83,7 @@ impl Taken {
         self.position = position;
         self.publisher = metadata.origin.publisher();
         self.session = metadata.origin.session();
+        self.is_foreign = metadata.origin.is_foreign();
         self.stamp = metadata.stamp;
     }
 
