@@ -4,6 +4,7 @@
 
 mod deaths;
 mod loss;
+mod networks;
 mod others;
 mod passing;
 mod support;
