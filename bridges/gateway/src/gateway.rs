@@ -4,6 +4,7 @@
 //! others to threads of its own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::common::{Common, Shared};
 use crate::journal::{self, Journal};
 use crate::keys;
 use crate::later::Later;
-use crate::names;
+use crate::names::{self, Refused};
 use crate::receiver::Receiver;
 use crate::resume;
 use crate::rules::Rules;
@@ -27,14 +28,21 @@ use crate::settings::Settings;
 use crate::told::{Event, Told};
 use crate::wire::{self, Attachment, Meta, Origin};
 
-/// What the names of all gateways' nodes begin with.
-pub const NODE: &str = "outlive-gateway";
-/// What the names of gateways' own things begin with: they stay here.
-const OWN: &str = "outlive-gateway.";
+/// What the names of all gateways' nodes begin with, as those of their own things do.
+pub const NODE: &str = names::OWN;
 /// How long a sender may take to say what its topic is.
 const META: Duration = Duration::from_secs(10);
-/// As many topics elsewhere are known at a time, and as many publishers.
-const MOST_KNOWN: usize = 1 << 16;
+/// As many topics elsewhere are known at a time, and as many publishers,
+const MOST_KNOWN: usize = 1 << 13;
+const MOST_PUBLISHERS: usize = 1 << 16;
+/// and so many starts of a topic's sender.
+const MOST_STARTS: usize = 64;
+/// As many senders are asked at a time what they send.
+const MOST_OPENING: usize = 32;
+/// As many keys of clients that are no gateways are known: each may be a topic that is made here.
+const MOST_STRANGERS: usize = 4096;
+/// As many refusals of what came from the network are told.
+const MOST_REFUSED: usize = 1024;
 
 /// A topic elsewhere.
 type Elsewhere = (Origin, u64);
@@ -46,8 +54,12 @@ struct Known {
     topics: HashMap<Elsewhere, (String, HashSet<u64>)>,
     /// By topic: its publishers' sessions, how many tokens each has, and its first message.
     publishers: HashMap<Elsewhere, BTreeMap<u32, (usize, u64)>>,
+    /// How many sessions that is.
+    sessions: usize,
     /// Topics that are being opened.
     opening: HashSet<Elsewhere>,
+    /// Topics that will be opened later.
+    later: HashSet<Elsewhere>,
 }
 
 /// Why a topic elsewhere has no receiver here.
@@ -58,6 +70,13 @@ enum Unopened {
     Unsaid,
 }
 
+/// What publishes for clients that are no gateways, under one key.
+#[derive(Default)]
+struct Stranger {
+    publisher: Option<Publisher>,
+    refused: u64,
+}
+
 /// See the head of this file.
 pub struct Gateway {
     common: Shared,
@@ -66,9 +85,11 @@ pub struct Gateway {
     receivers: RwLock<HashMap<Elsewhere, Arc<Receiver>>>,
     known: Mutex<Known>,
     /// By key: what publishes for clients that are no gateways.
-    strangers: Mutex<HashMap<String, Option<Publisher>>>,
+    strangers: Mutex<HashMap<String, Stranger>>,
     /// Names that leave under no key: told once.
     refused: Mutex<HashSet<String>>,
+    /// What was refused of the network, by a number that is made of it.
+    unwanted: Mutex<HashSet<u64>>,
     _node: Node,
 }
 
@@ -110,6 +131,7 @@ impl Gateway {
             known: Mutex::default(),
             strangers: Mutex::default(),
             refused: Mutex::default(),
+            unwanted: Mutex::default(),
             _node: node,
         });
         gateway.declare().map_err(|error| error.to_string())?;
@@ -190,7 +212,7 @@ impl Gateway {
             }
             stays
         });
-        for name in names.iter().filter(|name| !name.starts_with(OWN)) {
+        for name in names.iter().filter(|name| names::key_of(name) != Err(Refused::Own)) {
             if senders.contains_key(name)
                 || !matches!(self.common.domain.kind_of(name), Ok(outlive::Kind::Topic))
             {
@@ -272,24 +294,62 @@ impl Gateway {
         }
     }
 
+    /// Tells that something of the network was refused: each once, and not without end, whatever comes.
+    fn refuse(&self, key: &str, origin: Option<Origin>, why: &str) {
+        let mut hasher = DefaultHasher::new();
+        (key, origin.map(|origin| origin.0), why).hash(&mut hasher);
+        let mut unwanted = lock(&self.unwanted);
+        if unwanted.len() >= MOST_REFUSED || !unwanted.insert(hasher.finish()) {
+            return;
+        }
+        let is_last = unwanted.len() == MOST_REFUSED;
+        drop(unwanted);
+        // A key may have 64 KiB.
+        let shown = key.char_indices().nth(300).map_or(key, |(end, _)| &key[..end]);
+        let event = Event::of("refused", shown).because(why);
+        self.common.told.tell(&match origin {
+            Some(origin) => event.from(origin),
+            None => event,
+        });
+        if is_last {
+            let event = Event::of("refused", "").because("so much that no more is told of it");
+            self.common.told.tell(&event);
+        }
+    }
+
     /// A message of a client that is no gateway.
     fn stranger(&self, sample: &Sample) {
         let key = sample.key_expr().as_str();
         let mut strangers = lock(&self.strangers);
         if !strangers.contains_key(key) {
-            let publisher = self.open_stranger(key);
-            if let Err(why) = &publisher {
-                self.common.told.tell(&Event::of("refused", key).because(why));
-            }
-            if strangers.len() >= MOST_KNOWN {
+            if strangers.len() >= MOST_STRANGERS {
+                drop(strangers);
+                self.refuse(key, None, "clients write to more keys than a gateway has");
                 return;
             }
-            strangers.insert(key.to_owned(), publisher.ok());
+            let publisher = match self.open_stranger(key) {
+                Ok(publisher) => Some(publisher),
+                Err(why) => {
+                    self.refuse(key, None, &why);
+                    None
+                }
+            };
+            // What can be no name is refused again each time, and takes no room.
+            if publisher.is_none() && names::name_of(key).is_err() {
+                return;
+            }
+            strangers.insert(key.to_owned(), Stranger { publisher, refused: 0 });
         }
-        let Some(Some(publisher)) = strangers.get(key) else { return };
+        let Some(Stranger { publisher: Some(publisher), refused }) = strangers.get_mut(key) else {
+            return;
+        };
         let bytes = sample.payload().to_bytes();
         if let Err(error) = publisher.try_publish(Outgoing::new(&*bytes)) {
-            self.common.told.tell(&Event::of("refused", key).because(&error.to_string()));
+            *refused += 1;
+            if refused.is_power_of_two() {
+                let event = Event::of("refused", key).messages(*refused);
+                self.common.told.tell(&event.because(&error.to_string()));
+            }
         }
     }
 
@@ -328,15 +388,24 @@ impl Gateway {
             }
             return;
         }
-        if known.topics.len() >= MOST_KNOWN {
+        if !known.topics.contains_key(&topic) {
+            let why = match self.rules.inward(key).map(|(_, here)| names::name_of(&here)) {
+                None => return,
+                Some(Err(why)) => why.to_string(),
+                Some(Ok(_)) if known.topics.len() < MOST_KNOWN => String::new(),
+                Some(Ok(_)) => "there are more topics than a gateway has".to_owned(),
+            };
+            if !why.is_empty() {
+                drop(known);
+                self.refuse(key, Some(topic.0), &why);
+                return;
+            }
+            known.topics.insert(topic, (key.to_owned(), HashSet::new()));
+        }
+        let Some((_, starts)) = known.topics.get_mut(&topic) else { return };
+        if starts.len() >= MOST_STARTS || !starts.insert(epoch) {
             return;
         }
-        known
-            .topics
-            .entry(topic)
-            .or_insert_with(|| (key.to_owned(), HashSet::new()))
-            .1
-            .insert(epoch);
         drop(known);
         match self.receiver(topic) {
             Some(receiver) => receiver.sender_came(epoch),
@@ -347,11 +416,17 @@ impl Gateway {
     /// Opens the local topic for one elsewhere, on a thread of its own: its sender is asked what it is.
     fn open_receiver(self: &Arc<Gateway>, topic: Elsewhere) {
         let mut known = lock(&self.known);
+        known.later.remove(&topic);
         let Some((key, _)) = known.topics.get(&topic) else { return };
         let key = key.clone();
-        if self.rules.inward(&key).is_none() || !known.opening.insert(topic) {
+        if known.opening.contains(&topic) || self.receiver(topic).is_some() {
             return;
         }
+        if known.opening.len() >= MOST_OPENING {
+            self.open_later(&mut known, topic);
+            return;
+        }
+        known.opening.insert(topic);
         drop(known);
         let gateway = Arc::clone(self);
         let open = move || {
@@ -376,20 +451,25 @@ impl Gateway {
                     epochs.into_iter().for_each(|epoch| receiver.sender_came(epoch));
                 }
                 Err(Unopened::Refused(why)) => {
-                    let event = Event::of("refused", &key).from(topic.0);
-                    gateway.common.told.tell(&event.because(&why));
+                    drop(known);
+                    gateway.refuse(&key, Some(topic.0), &why);
                 }
                 Err(Unopened::Unsaid) if epochs.is_empty() => {}
                 // The sender was killed, or stopped, as it was asked; another start of it may be there.
-                Err(Unopened::Unsaid) => {
-                    let again = Arc::clone(&gateway);
-                    let lease = gateway.common.lease;
-                    gateway.common.later.after(lease, move || again.open_receiver(topic));
-                }
+                Err(Unopened::Unsaid) => gateway.open_later(&mut known, topic),
             }
         };
         if std::thread::Builder::new().name("gateway-open".into()).spawn(open).is_err() {
-            lock(&self.known).opening.remove(&topic);
+            let mut known = lock(&self.known);
+            known.opening.remove(&topic);
+            self.open_later(&mut known, topic);
+        }
+    }
+
+    fn open_later(self: &Arc<Gateway>, known: &mut Known, topic: Elsewhere) {
+        if known.later.insert(topic) {
+            let again = Arc::clone(self);
+            self.common.later.after(self.common.lease, move || again.open_receiver(topic));
         }
     }
 
@@ -397,6 +477,9 @@ impl Gateway {
         let refused = |why: &str| Unopened::Refused(why.to_owned());
         let (rule, here) = self.rules.inward(key).ok_or(refused("no rule lets it in"))?;
         let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
+        if self.receivers.read().unwrap_or_else(PoisonError::into_inner).len() >= MOST_KNOWN {
+            return Err(refused("there are more topics than a gateway has"));
+        }
         let meta = self.ask_meta(topic)?;
         Receiver::open(&self.common, topic, &name, meta, rule).map_err(Unopened::Refused)
     }
@@ -415,17 +498,25 @@ impl Gateway {
     }
 
     fn publisher_token(self: &Arc<Gateway>, sample: &Sample) {
-        let Some((stream, from, _)) = keys::parse_publisher(sample.key_expr().as_str()) else {
+        let Some((stream, from, key)) = keys::parse_publisher(sample.key_expr().as_str()) else {
             return;
         };
+        if self.rules.inward(key).is_none() {
+            return;
+        }
         let topic = (stream.origin, stream.instance);
         if topic.0 == self.common.origin() {
             return;
         }
         let came = sample.kind() == SampleKind::Put;
         let mut known = lock(&self.known);
-        if came && known.publishers.len() >= MOST_KNOWN {
-            return;
+        let is_known =
+            known.publishers.get(&topic).is_some_and(|all| all.contains_key(&stream.session));
+        if !is_known {
+            if !came || known.sessions >= MOST_PUBLISHERS {
+                return;
+            }
+            known.sessions += 1;
         }
         let sessions = known.publishers.entry(topic).or_default();
         let (tokens, _) = sessions.entry(stream.session).or_insert((0, from));
@@ -436,6 +527,9 @@ impl Gateway {
         }
         if sessions.is_empty() {
             known.publishers.remove(&topic);
+        }
+        if has_gone {
+            known.sessions -= 1;
         }
         drop(known);
         if let Some(receiver) = self.receiver(topic) {

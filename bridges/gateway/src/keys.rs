@@ -2,7 +2,7 @@
 //!
 //! `**` matches none of them, since a part that begins with '@' stands for itself alone.
 
-use crate::wire::{Origin, StreamId};
+use crate::wire::{MOST_NUMBER, Origin, StreamId};
 
 /// What all begin with. The number is that of the protocol: others are not understood.
 const ROOT: &str = "@outlive/1";
@@ -94,7 +94,8 @@ pub fn parse_publisher(key: &str) -> Option<(StreamId, u64, &str)> {
     let (session, rest) = rest.split_once('/')?;
     let (from, key) = rest.split_once('/')?;
     let session = hex(session, 8, u32::from_str_radix)?;
-    Some((StreamId { origin, instance, session }, hex(from, 16, u64::from_str_radix)?, key))
+    let from = hex(from, 16, u64::from_str_radix).filter(|from| *from <= MOST_NUMBER)?;
+    Some((StreamId { origin, instance, session }, from, key))
 }
 
 /// Reads a receiver's token: the topic, and who.

@@ -8,6 +8,8 @@ use std::fmt;
 
 /// Characters that mean something in a key expression.
 const MEANT: [char; 4] = ['*', '$', '?', '#'];
+/// What the names of gateways' own things begin with: they stay in their domain.
+pub const OWN: &str = "outlive-gateway";
 /// The longest name of a thing in a domain, in bytes.
 const LONGEST: usize = 200;
 
@@ -26,6 +28,8 @@ pub enum Refused {
     TooLong,
     /// It has a control character.
     Control,
+    /// It is the name of a gateway's own thing.
+    Own,
 }
 
 impl fmt::Display for Refused {
@@ -37,6 +41,7 @@ impl fmt::Display for Refused {
             Refused::Dot => f.write_str("a part of the key contains '.'"),
             Refused::TooLong => f.write_str("it is longer than 200 bytes"),
             Refused::Control => f.write_str("it contains a control character"),
+            Refused::Own => f.write_str("a gateway has its own things there"),
         }
     }
 }
@@ -44,6 +49,9 @@ impl fmt::Display for Refused {
 fn checked<'t>(text: &'t str, parts: char) -> Result<std::str::Split<'t, char>, Refused> {
     if text.len() > LONGEST {
         return Err(Refused::TooLong);
+    }
+    if text.split(parts).next() == Some(OWN) {
+        return Err(Refused::Own);
     }
     let other = if parts == '.' { '/' } else { '.' };
     for part in text.split(parts) {
@@ -108,6 +116,7 @@ mod tests {
             ("a.$b", Refused::Meant('$')),
             ("a.@b", Refused::Verbatim),
             ("a\n", Refused::Control),
+            ("outlive-gateway.default.journal", Refused::Own),
         ] {
             assert_eq!(key_of(name), Err(why), "{name:?}");
         }
@@ -121,6 +130,8 @@ mod tests {
             ("a/b.c", Refused::Dot),
             ("@outlive/1", Refused::Verbatim),
             ("a\0", Refused::Control),
+            ("outlive-gateway/second/journal", Refused::Own),
+            ("outlive-gateway", Refused::Own),
         ] {
             assert_eq!(name_of(key), Err(why), "{key:?}");
         }

@@ -12,7 +12,7 @@
 //! ahead comes again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,16 +44,34 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// How long the thread that waits for room sleeps at most.
 const SLICE: Duration = Duration::from_millis(100);
 /// As many sessions are known of a topic.
-const MOST_LINES: usize = 4096;
+const MOST_LINES: usize = 512;
+/// What waits ahead in all streams of all topics, in bytes.
+const MOST_WAITING: usize = 1 << 30;
 /// Of so many streams that are over the numbers are acknowledged still.
 const MOST_DONE: usize = 256;
 /// The most bytes of a topic that is made here.
 const MOST_BYTES: u64 = 6 << 30;
 
+/// The bytes of all messages that are on their way.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
 /// A message on its way into the local ring.
 struct Message {
     payload: ZBytes,
     attachment: Attachment,
+}
+
+impl Message {
+    fn new(payload: ZBytes, attachment: Attachment) -> Message {
+        WAITING.fetch_add(payload.len(), Ordering::Relaxed);
+        Message { payload, attachment }
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(self.payload.len(), Ordering::Relaxed);
+    }
 }
 
 fn length(message: &Message) -> usize {
@@ -404,8 +422,9 @@ impl Receiver {
             self.tell_lost(session, line);
         }
         let (number, len) = (attachment.number, payload.len());
-        let message = Message { payload, attachment };
-        match line.stream.take(number, len, message, attachment.is_oldest) {
+        let is_much = WAITING.load(Ordering::Relaxed) + len > MOST_WAITING;
+        let message = Message::new(payload, attachment);
+        match line.stream.take(number, len, message, attachment.is_oldest, is_much) {
             Verdict::Publish(message) => {
                 self.try_publish(session, line, message);
                 self.go_on(&mut state, session);
@@ -741,10 +760,7 @@ impl Answer {
                 }
             }
             None => {
-                let Ok(summary) = serde_json::from_slice::<Summary>(&sample.payload().to_bytes())
-                else {
-                    return;
-                };
+                let Some(summary) = Summary::from_bytes(&sample.payload().to_bytes()) else { return };
                 let is_short = |(session, messages): &(u32, u64)| {
                     self.came.get(session).copied().unwrap_or(0) < *messages
                 };

@@ -45,6 +45,14 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Reads one; `None`: it is none that a sender could have made.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Summary> {
+        let summary: Summary = serde_json::from_slice(bytes).ok()?;
+        let at = summary.at.iter().map(|(_, at)| *at);
+        let ended = summary.ended.iter().map(|(_, until, _)| *until);
+        at.chain(ended).all(|number| number <= wire::MOST_NUMBER).then_some(summary)
+    }
+
     fn of(known: Known) -> Summary {
         let ended = |(session, until, ending)| (session, until, ending == Ending::Left);
         Summary {

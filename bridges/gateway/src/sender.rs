@@ -12,7 +12,7 @@
 //! Killed, or stopped, anywhere: the messages are in the ring, as long as that holds; its successor and the
 //! receivers know by the numbers what is missing. Nothing in here has to survive.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,6 +40,11 @@ const COPIED: usize = 1024;
 pub(crate) const HELD: Duration = Duration::from_millis(1);
 /// Of so many ended sessions it is known how they ended.
 const MOST_ENDED: usize = 1024;
+
+/// For as many receivers messages are kept.
+const MOST_RECEIVERS: usize = 256;
+/// Of as many sessions a receiver may say what it has, beside those that the rings have.
+const MOST_SESSIONS: usize = 4096;
 
 /// A session's messages in a ring.
 struct Segment {
@@ -80,6 +85,8 @@ struct Kept {
     ended: VecDeque<(u32, u64, Ending)>,
     /// A reminder is on its way.
     reminds: bool,
+    /// There were too many receivers: told once.
+    refuses: bool,
 }
 
 /// A topic that leaves.
@@ -159,6 +166,7 @@ impl Sender {
             tokens: HashMap::new(),
             ended: VecDeque::new(),
             reminds: false,
+            refuses: false,
         };
         let sender = Arc::new(Sender {
             common: Arc::clone(common),
@@ -422,6 +430,22 @@ impl Sender {
     /// A receiver that messages are to be kept for has come, or one of its tokens has gone.
     pub fn receiver(self: &Arc<Sender>, who: Origin, came: bool) {
         let mut kept = self.kept();
+        if !kept.receivers.contains_key(&who) {
+            if !came {
+                return;
+            }
+            if kept.receivers.len() >= MOST_RECEIVERS {
+                let is_first = !std::mem::replace(&mut kept.refuses, true);
+                drop(kept);
+                if is_first {
+                    let event = Event::of("refused", &self.name).from(who);
+                    self.common
+                        .told
+                        .tell(&event.because("there are more receivers than messages are kept for"));
+                }
+                return;
+            }
+        }
         let receiver = kept.receivers.entry(who).or_default();
         if came {
             receiver.is_answered &= receiver.tokens > 0;
@@ -459,8 +483,17 @@ impl Sender {
     pub fn acknowledged(&self, who: Origin, numbers: &[(u32, u64)]) {
         let mut kept = self.kept();
         // Without a token nothing is kept for it.
-        let Some(receiver) = kept.receivers.get_mut(&who) else { return };
+        let Kept { receivers, rings, .. } = &mut *kept;
+        let Some(receiver) = receivers.get_mut(&who) else { return };
         for &(session, number) in numbers {
+            if receiver.has.len() >= MOST_SESSIONS && !receiver.has.contains_key(&session) {
+                // Sessions that are over, or never were.
+                let known: HashSet<u32> = rings.values().flatten().map(|of| of.session).collect();
+                receiver.has.retain(|session, _| known.contains(session));
+                if receiver.has.len() >= MOST_SESSIONS {
+                    break;
+                }
+            }
             // Acknowledgements may overtake each other.
             let has = receiver.has.entry(session).or_default();
             *has = (*has).max(number);

@@ -15,6 +15,10 @@ const LONG: usize = SHORT + 48;
 /// The most sessions in one message: more than a topic has publishers.
 const MOST_SESSIONS: usize = 4096;
 
+/// No stream has so many messages: a number from the network beyond it is refused, since what counts on
+/// from there would end.
+pub const MOST_NUMBER: u64 = 1 << 62;
+
 /// Nothing older is left of this stream.
 const OLDEST: u32 = 1;
 /// Messages between may be missing on purpose: the rule lets only some go.
@@ -103,6 +107,9 @@ impl Attachment {
         if flags & !(OLDEST | THINNED) != 0 || u32_at(bytes, 76)? != 0 {
             return None;
         }
+        if u64_at(bytes, 32)? > MOST_NUMBER {
+            return None;
+        }
         let mut header = Header { stamp: u64_at(bytes, 64)?, ..Header::default() };
         if bytes.len() == LONG {
             header.frame = u64_at(bytes, SHORT)?;
@@ -166,7 +173,8 @@ pub fn ended_from_bytes(bytes: &[u8]) -> Option<(u32, u64, Ending)> {
         1 => Ending::Left,
         _ => return None,
     };
-    Some((u32_at(rest, 0)?, u64_at(rest, 4)?, ending))
+    let until = u64_at(rest, 4).filter(|until| *until <= MOST_NUMBER)?;
+    Some((u32_at(rest, 0)?, until, ending))
 }
 
 /// What a receiver has to know to make the topic.

@@ -3,8 +3,10 @@
 //! A "machine" is a domain with its gateway. They meet on 127.0.0.1, or in network namespaces.
 
 mod deaths;
+mod hostile;
 mod loss;
 mod networks;
 mod others;
 mod passing;
+mod python;
 mod support;
