@@ -8,9 +8,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use outlive::Domain;
+use outlive::describe::Description;
 use outlive::node::Node;
 use outlive::topic::{Outgoing, Publisher, Topic};
+use outlive::{Domain, SendError};
 use zenoh::Wait;
 use zenoh::query::Query;
 use zenoh::sample::{Sample, SampleKind};
@@ -71,9 +72,10 @@ enum Unopened {
 }
 
 /// What publishes for clients that are no gateways, under one key.
-#[derive(Default)]
 struct Stranger {
     publisher: Option<Publisher>,
+    /// Of the topic's type: its messages have certain lengths, and a client may put any.
+    description: Option<Description>,
     refused: u64,
 }
 
@@ -327,24 +329,32 @@ impl Gateway {
                 self.refuse(key, None, "clients write to more keys than a gateway has");
                 return;
             }
-            let publisher = match self.open_stranger(key) {
-                Ok(publisher) => Some(publisher),
+            let (publisher, description) = match self.open_stranger(key) {
+                Ok((publisher, description)) => (Some(publisher), description),
                 Err(why) => {
                     self.refuse(key, None, &why);
-                    None
+                    (None, None)
                 }
             };
             // What can be no name is refused again each time, and takes no room.
             if publisher.is_none() && names::name_of(key).is_err() {
                 return;
             }
-            strangers.insert(key.to_owned(), Stranger { publisher, refused: 0 });
+            strangers.insert(key.to_owned(), Stranger { publisher, description, refused: 0 });
         }
-        let Some(Stranger { publisher: Some(publisher), refused }) = strangers.get_mut(key) else {
+        let Some(Stranger { publisher: Some(publisher), description, refused }) =
+            strangers.get_mut(key)
+        else {
             return;
         };
-        let bytes = sample.payload().to_bytes();
-        if let Err(error) = publisher.try_publish(Outgoing::new(&*bytes)) {
+        let len = sample.payload().len();
+        let published = match description {
+            Some(description) if !description.fits(len) => {
+                Err(SendError::OtherLength { len: len as u64, wanted: description.size() })
+            }
+            _ => publisher.try_publish(Outgoing::new(&*sample.payload().to_bytes())).map(drop),
+        };
+        if let Err(error) = published {
             *refused += 1;
             if refused.is_power_of_two() {
                 let event = Event::of("refused", key).messages(*refused);
@@ -353,7 +363,7 @@ impl Gateway {
         }
     }
 
-    fn open_stranger(&self, key: &str) -> Result<Publisher, String> {
+    fn open_stranger(&self, key: &str) -> Result<(Publisher, Option<Description>), String> {
         let (rule, here) = self.rules.inward(key).ok_or("no rule lets it in")?;
         let name = names::name_of(&here).map_err(|why| why.to_string())?;
         let topic = match Topic::open_as_bytes(&self.common.domain, &name) {
@@ -363,7 +373,9 @@ impl Gateway {
             other => other,
         };
         let topic = topic.map_err(|error| error.to_string())?;
-        topic.publisher_with(Publisher::options().foreign(true)).map_err(|error| error.to_string())
+        let description = topic.description().map_err(|error| error.to_string())?;
+        let publisher = topic.publisher_with(Publisher::options().foreign(true));
+        publisher.map(|publisher| (publisher, description)).map_err(|error| error.to_string())
     }
 
     fn topic_token(self: &Arc<Gateway>, sample: &Sample) {

@@ -84,6 +84,8 @@ fn python_reads_and_writes_bytes_and_structs() {
     assert_eq!(*sample, b"fast"[..]);
     let sample = goals.recv_timeout(LONG).expect("received").expect("in time");
     assert_eq!(*sample, Pose { position: [4.0, 5.0, 6.0], heading: 0.25, gear: 7 });
+    // Of the other length none has come.
+    assert!((0..20).all(|_| goals.recv_timeout(LONG).is_ok()));
     a.expect("refused", 1);
     let refused = &a.events("refused")[0];
     assert_eq!(refused["name"], "robot/goal", "{}", a.log());
