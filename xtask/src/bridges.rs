@@ -3,11 +3,12 @@
 //! It is no part of the test command: it compiles some 400 crates, and its servers come from Debian.
 //! CI runs both, by `cargo xtask test --bridges`.
 
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use crate::count::Count;
 use crate::install::{self, Need};
 use crate::paths::root;
+use crate::python::{PYTHON, succeeds};
 use crate::stage::{self, Counts};
 use crate::test::cargo;
 
@@ -26,6 +27,10 @@ const NEEDS: [Need; 4] = [
     Need { program: "nft", package: "nftables", why: "loses packets between two namespaces" },
     Need { program: "ip", package: "iproute2", why: "makes the namespaces" },
 ];
+
+/// zenoh's client in Python, for a test of the gateway: in an environment of its own below the bridges'
+/// target.
+const ZENOH: [&str; 2] = ["eclipse-zenoh>=1.10,<2", "numpy>=2.1"];
 
 /// Runs `cargo xtask bridges [--no-install] [NAME]`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
@@ -55,6 +60,9 @@ pub(crate) fn all(may_install: bool, name: Option<&str>) -> Count {
     for program in install::install(&NEEDS.each_ref(), may_install) {
         println!("{program} is not there: the tests that start it are skipped");
     }
+    if let Err(why) = zenoh_in_python(may_install) {
+        println!("{why}: the test with zenoh's client in Python is skipped");
+    }
     let mut total = Count::default();
     if name.is_none() {
         total.add(stage::run(
@@ -69,6 +77,30 @@ pub(crate) fn all(may_install: bool, name: Option<&str>) -> Count {
     tests.args(name);
     total.add(stage::run("bridges", tests, Counts::ByLines));
     total
+}
+
+/// Sees to zenoh's client in Python; or says why there is none.
+fn zenoh_in_python(may_install: bool) -> Result<(), String> {
+    let environment = root().join("bridges/target/python-zenoh");
+    let python = environment.join("bin/python");
+    if succeeds(Command::new(&python).args(["-c", "import numpy, zenoh"]).stderr(Stdio::null())) {
+        return Ok(());
+    }
+    if !may_install || !install::install(&[&PYTHON], true).is_empty() {
+        return Err(format!("{} is not there, and may not be made", environment.display()));
+    }
+    println!(
+        "a test of the gateway needs {}: pip gets them from PyPI into {}",
+        ZENOH.join(", "),
+        environment.display()
+    );
+    let made = succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    if made && succeeds(Command::new(&python).args(pip).args(ZENOH)) {
+        Ok(())
+    } else {
+        Err("eclipse-zenoh could not be had from PyPI".to_owned())
+    }
 }
 
 /// Returns cargo's command in the bridges' workspace.

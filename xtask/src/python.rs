@@ -149,6 +149,7 @@ fn in_package(environment: &Path, program: &str) -> Command {
     command
 }
 
-fn succeeds(command: &mut Command) -> bool {
+/// Runs a command without input, and returns whether it succeeds.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
 }

@@ -101,7 +101,8 @@ impl Reader {
 
 fn session(mode: &str, endpoint: &str) -> Result<zenoh::Session> {
     let mut config = zenoh::Config::default();
-    let (place, other) = if mode == "listen" { ("listen", "connect") } else { ("connect", "listen") };
+    let (place, other) =
+        if mode == "listen" { ("listen", "connect") } else { ("connect", "listen") };
     for (key, value) in [
         ("mode", "\"peer\"".to_owned()),
         (&*format!("{place}/endpoints"), format!("[\"{endpoint}\"]")),
@@ -289,9 +290,10 @@ impl Run {
         self.measure(&["zenoh-put", &endpoint, &len], &["zenoh-get", &endpoint, &len, how])
     }
 
-    fn through(&self, len: usize) -> Result<f64> {
-        let (a, b, len) = (self.domain("a"), self.domain("b"), len.to_string());
-        self.measure(&["put", &a, &len], &["get", &b, &len])
+    /// From domain `a` to that one, which may be the same.
+    fn outlive(&self, to: &str, len: usize) -> Result<f64> {
+        let (a, to, len) = (self.domain("a"), self.domain(to), len.to_string());
+        self.measure(&["put", &a, &len], &["get", &to, &len])
     }
 }
 
@@ -331,15 +333,16 @@ fn all(rounds: usize) -> Result<()> {
         }
     }
     let gateways = run.gateways("figures/**")?;
-    let mut small: [Vec<f64>; 3] = Default::default();
+    let mut small: [Vec<f64>; 4] = Default::default();
     let mut large: [Vec<f64>; 3] = Default::default();
     for round in 1..=rounds {
         small[0].push(run.bare(SMALL, "callback")?);
         small[1].push(run.bare(SMALL, "channel")?);
-        small[2].push(run.through(SMALL)?);
+        small[2].push(run.outlive("b", SMALL)?);
+        small[3].push(run.outlive("a", SMALL)?);
         large[0].push(run.bare(LARGE, "slices")?);
         large[1].push(run.bare(LARGE, "gathered")?);
-        large[2].push(run.through(LARGE)?);
+        large[2].push(run.outlive("b", LARGE)?);
         eprintln!("round {round} of {rounds}");
     }
     drop(gateways);
@@ -348,6 +351,7 @@ fn all(rounds: usize) -> Result<()> {
     row("64 B, bare zenoh, by its channel", "µs", &small[1], Some(&small[0]));
     row("64 B, through two gateways", "µs", &small[2], Some(&small[0]));
     row("  beside the channel", "µs", &small[2], Some(&small[1]));
+    row("64 B, within the sender's domain", "µs", &small[3], Some(&small[0]));
     row("6 MB, bare zenoh, in slices", "/s", &large[0], None);
     row("6 MB, bare zenoh, gathered", "/s", &large[1], Some(&large[0]));
     row("6 MB, through two gateways", "/s", &large[2], Some(&large[0]));
@@ -359,7 +363,9 @@ fn all(rounds: usize) -> Result<()> {
 fn idle(run: &mut Run) -> Result<()> {
     let domain = Domain::open_or_create_at(run.domain("a"))?;
     let topics: Vec<Topic> = (0..10)
-        .map(|at| Topic::<[u8]>::options().reliable(true).open_or_create(&domain, &format!("idle.t{at}")))
+        .map(|at| {
+            Topic::<[u8]>::options().reliable(true).open_or_create(&domain, &format!("idle.t{at}"))
+        })
         .collect::<std::result::Result<_, _>>()?;
     let _publishers =
         topics.iter().map(Topic::publisher).collect::<std::result::Result<Vec<_>, _>>()?;

@@ -760,7 +760,9 @@ impl Answer {
                 }
             }
             None => {
-                let Some(summary) = Summary::from_bytes(&sample.payload().to_bytes()) else { return };
+                let Some(summary) = Summary::from_bytes(&sample.payload().to_bytes()) else {
+                    return;
+                };
                 let is_short = |(session, messages): &(u32, u64)| {
                     self.came.get(session).copied().unwrap_or(0) < *messages
                 };

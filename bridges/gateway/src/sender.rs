@@ -439,9 +439,9 @@ impl Sender {
                 drop(kept);
                 if is_first {
                     let event = Event::of("refused", &self.name).from(who);
-                    self.common
-                        .told
-                        .tell(&event.because("there are more receivers than messages are kept for"));
+                    self.common.told.tell(
+                        &event.because("there are more receivers than messages are kept for"),
+                    );
                 }
                 return;
             }

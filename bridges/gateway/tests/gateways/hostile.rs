@@ -1,8 +1,8 @@
 //! What comes from the network may be anything: bytes at the parsers, and a session that means no good at
 //! gateways while a good stream goes on.
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use outlive::Payload;
@@ -330,7 +330,8 @@ fn do_harm(dice: &mut Dice, client: &zenoh::Session, good: &[(Origin, u64)]) {
             let mut bytes = wire::numbers_to_bytes(HOSTILE, [(1, 0), (2, u64::MAX)]);
             dice.mutate(&mut bytes);
             let wait = Duration::from_millis(5);
-            let key = keys::message(kind, origin, if dice.below(3) == 0 { instance } else { known });
+            let key =
+                keys::message(kind, origin, if dice.below(3) == 0 { instance } else { known });
             let _ = client.get(key).payload(bytes).timeout(wait).wait();
         }
         7 => {
@@ -344,8 +345,7 @@ fn do_harm(dice: &mut Dice, client: &zenoh::Session, good: &[(Origin, u64)]) {
             drop(client.liveliness().declare_token(key).wait());
         }
         _ => {
-            let stream =
-                StreamId { origin: HOSTILE, instance, session: dice.next() as u32 % 5000 };
+            let stream = StreamId { origin: HOSTILE, instance, session: dice.next() as u32 % 5000 };
             let key = keys::publisher(stream, 1, dice.next(), &format!("in/topic{instance}"));
             drop(client.liveliness().declare_token(key).wait());
         }
@@ -357,10 +357,8 @@ fn a_hostile_session_breaks_nothing_and_the_good_stream_goes_on() {
     const SPAN: Duration = Duration::from_secs(8);
     let endpoint = format!("tcp/127.0.0.1:{}", free_port());
     let rules = ["--allow-out", "good/**", "--allow-in", "in/**"];
-    let mut a = Machine::started(
-        "a",
-        &[&["--mode", "router", "--listen", &endpoint], &rules[..]].concat(),
-    );
+    let mut a =
+        Machine::started("a", &[&["--mode", "router", "--listen", &endpoint], &rules[..]].concat());
     let mut b = Machine::started(
         "b",
         &["--connect", &endpoint, "--allow-in", "good/**", "--allow-in", "in/**"],
@@ -447,7 +445,10 @@ fn a_hostile_session_breaks_nothing_and_the_good_stream_goes_on() {
             wanted += 1;
         }
         let count = publishing.join().expect("published");
-        println!("{} things, {count} messages, the slowest {slowest:?}", harming.join().expect("done"));
+        println!(
+            "{} things, {count} messages, the slowest {slowest:?}",
+            harming.join().expect("done")
+        );
         assert_eq!(wanted, count, "{}", b.log());
         (count, slowest)
     });
