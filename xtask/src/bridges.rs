@@ -12,7 +12,7 @@ use crate::stage::{self, Counts};
 use crate::test::cargo;
 
 /// What the tests start; a test whose program is not there says so and is skipped.
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 5] = [
     Need {
         program: "nats-server",
         package: "nats-server",
@@ -23,6 +23,7 @@ const NEEDS: [Need; 4] = [
         package: "etcd-server",
         why: "locks of several machines are kept by it",
     },
+    Need { program: "etcdctl", package: "etcd-client", why: "makes the users of a test's etcd" },
     Need { program: "nft", package: "nftables", why: "loses packets between two namespaces" },
     Need { program: "ip", package: "iproute2", why: "makes the namespaces" },
 ];

@@ -250,7 +250,8 @@ impl MutexGuard<'_> {
     ///
     /// # Errors
     /// [`Error::Lost`]: another machine may have had the lock meanwhile; the next holder is told
-    /// `OwnerDied`.
+    /// `OwnerDied`. Only where the answer to the unlocking itself did not come, it may have been done:
+    /// then the next holder is told of nothing, and there is nothing to tell.
     pub fn unlock(mut self) -> Result<(), Error> {
         let clean = self.consistent;
         self.leave(clean, false)
