@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::args::{self, Args};
 use crate::aside::Aside;
-use crate::ending::Ending;
+use crate::ending::Signals;
 use crate::exit::{Code, Failure};
 use crate::names;
 use crate::sent_up_to::{Note, SentUpTo, name_of};
@@ -68,7 +68,6 @@ struct Arrived {
 struct Incoming<'a> {
     args: &'a Args,
     told: &'a Teller,
-    server: Server,
     consumer_name: String,
     sender: Sender,
     sent: SentUpTo,
@@ -79,12 +78,8 @@ struct Incoming<'a> {
 }
 
 /// Carries messages until it is asked to end, or a failure.
-pub async fn run(
-    args: &Args,
-    domain: &Domain,
-    told: &Teller,
-    ending: &mut Ending,
-) -> Result<(), Failure> {
+pub fn run(args: &Args, domain: &Domain, told: &Teller, signals: &Signals) -> Result<(), Failure> {
+    let system = |error| Failure::new(Code::System, format!("could not begin: {error}"));
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let consumer_name = match &args.consumer {
         Some(name) => name.clone(),
@@ -94,49 +89,49 @@ pub async fn run(
     let queue = args::open_queue(args, domain, &args.queue)?;
     let aside = Aside::open(args, domain)?;
     let name = name_of(&args.queue, &args.stream, &consumer_name);
-    let sent = tokio::select! {
-        sent = SentUpTo::take(domain, &name) => sent?,
-        () = ending.asked() => return Ok(()),
-    };
-    let server = tokio::select! {
-        server = Server::connect(args, told) => server?,
-        () = ending.asked() => return Ok(()),
-    };
+    let sent = signals.session(async |ending| {
+        tokio::select! {
+            sent = SentUpTo::take(domain, &name) => sent.map(Some),
+            () = ending.asked() => Ok(None),
+        }
+    });
+    let Some(sent) = sent.map_err(system)?? else { return Ok(()) };
     let unsure = sent.note.intended;
     let sender = queue.sender()?;
-    let mut incoming = Incoming {
-        args,
-        told,
-        server,
-        consumer_name,
-        sender,
-        sent,
-        unsure,
-        aside,
-        known_stream: false,
-    };
-    let mut pause = FIRST_PAUSE;
+    let mut incoming =
+        Incoming { args, told, consumer_name, sender, sent, unsure, aside, known_stream: false };
+    let mut pause = Duration::ZERO;
     loop {
-        let before = told.counts.get().messages;
-        let stop = tokio::select! {
-            stop = incoming.session() => stop,
-            () = ending.asked() => Stop::Done,
-        };
-        match stop {
+        let before = told.counts.get();
+        let stop = signals.session(async |ending| {
+            let server = async {
+                tokio::time::sleep(pause).await;
+                Server::connect(args, told).await
+            };
+            let server = tokio::select! {
+                server = server => server?,
+                () = ending.asked() => return Ok(Stop::Done),
+            };
+            let stop = tokio::select! {
+                stop = incoming.session(&server) => stop,
+                () = ending.asked() => Stop::Done,
+            };
+            if let Stop::Done = stop {
+                // Acknowledgements that were not confirmed yet.
+                server.flush().await;
+            }
+            Ok::<Stop, Failure>(stop)
+        });
+        match stop.map_err(system)?? {
             Stop::Failure(failure) => return Err(failure),
-            Stop::Done => break,
+            Stop::Done => return Ok(()),
             Stop::Lost => told.trouble("the connection to the server is lost"),
             Stop::Trouble(why) => told.trouble(why),
         }
         told.count(|counts| counts.again += 1);
-        pause = if told.counts.get().messages > before { FIRST_PAUSE } else { (pause * 2).min(MOST_PAUSE) };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = ending.asked() => break,
-        }
+        let went_on = told.counts.get().messages > before.messages;
+        pause = if went_on { FIRST_PAUSE } else { (pause * 2).clamp(FIRST_PAUSE, MOST_PAUSE) };
     }
-    incoming.server.flush().await;
-    Ok(())
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -144,16 +139,15 @@ const MOST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Incoming<'_> {
     /// Carries messages over one connection; returns why it ended.
-    async fn session(&mut self) -> Stop {
-        self.server.up().await;
-        match self.carry().await {
+    async fn session(&mut self, server: &Server) -> Stop {
+        match self.carry(server).await {
             Ok(never) => match never {},
             Err(stop) => stop,
         }
     }
 
-    async fn carry(&mut self) -> Result<std::convert::Infallible, Stop> {
-        let consumer = self.open().await?;
+    async fn carry(&mut self, server: &Server) -> Result<std::convert::Infallible, Stop> {
+        let consumer = self.open(server).await?;
         let created = consumer.cached_info().created;
         let config = &consumer.cached_info().config;
         let most = match usize::try_from(config.max_ack_pending) {
@@ -178,31 +172,31 @@ impl Incoming<'_> {
                         self.consumer_name
                     ));
                 }
-                self.pull(&consumer, PULL_TO_GATHER, most, &mut gathered).await?;
+                self.pull(server, &consumer, PULL_TO_GATHER, most, &mut gathered).await?;
                 continue;
             }
             if !gathered.is_empty() {
-                self.round(std::mem::take(&mut gathered).into_values().collect()).await?;
+                self.round(server, std::mem::take(&mut gathered).into_values().collect()).await?;
                 continue;
             }
             if info.num_pending == 0 && self.args.exit_when_empty {
                 return Err(Stop::Done);
             }
             self.told.well();
-            self.rounds(&consumer, most).await?;
+            self.rounds(server, &consumer, most).await?;
         }
     }
 
     /// Takes rounds out of one request for messages. Nothing is without an acknowledgement when it
     /// begins, so messages come in the order of the stream.
-    async fn rounds(&mut self, consumer: &Consumer<pull::Config>, most: usize) -> Result<(), Stop> {
+    async fn rounds(&mut self, server: &Server, consumer: &Consumer<pull::Config>, most: usize) -> Result<(), Stop> {
         let batch = consumer.batch().max_messages(most).expires(PULL).messages();
         let mut batch = batch.await.map_err(|error| failed("messages", &error))?;
         loop {
             let first = tokio::select! {
                 biased;
                 first = batch.next() => first,
-                () = self.server.lost() => return Err(Stop::Lost),
+                () = server.lost() => return Err(Stop::Lost),
             };
             let Some(first) = first else { return Ok(()) };
             let mut round = vec![self.arrived(first)?];
@@ -210,12 +204,13 @@ impl Incoming<'_> {
             while let Some(Some(next)) = batch.next().now_or_never() {
                 round.push(self.arrived(next)?);
             }
-            self.round(round).await?;
+            self.round(server, round).await?;
         }
     }
 
     async fn pull(
         &self,
+        server: &Server,
         consumer: &Consumer<pull::Config>,
         expires: Duration,
         most: usize,
@@ -228,7 +223,7 @@ impl Incoming<'_> {
             let next = tokio::select! {
                 biased;
                 next = batch.next() => next,
-                () = self.server.lost() => return Err(Stop::Lost),
+                () = server.lost() => return Err(Stop::Lost),
             };
             let Some(next) = next else { return Ok(()) };
             let arrived = self.arrived(next)?;
@@ -245,7 +240,7 @@ impl Incoming<'_> {
     }
 
     /// Sends messages to the queue, in this order, and acknowledges them.
-    async fn round(&mut self, round: Vec<Arrived>) -> Result<(), Stop> {
+    async fn round(&mut self, server: &Server, round: Vec<Arrived>) -> Result<(), Stop> {
         let last = round.len().saturating_sub(1);
         for (at, arrived) in round.iter().enumerate() {
             if self.sent.note.has(arrived.sequence, arrived.published) {
@@ -257,7 +252,7 @@ impl Incoming<'_> {
             let acknowledged = match at == last {
                 true => tokio::select! {
                     acknowledged = arrived.message.double_ack_with(AckKind::Ack) => acknowledged,
-                    () = self.server.lost() => return Err(Stop::Lost),
+                    () = server.lost() => return Err(Stop::Lost),
                 },
                 false => arrived.message.ack().await,
             };
@@ -331,18 +326,15 @@ impl Incoming<'_> {
 
     /// Opens the stream and its consumer; makes the consumer if need be. The note is begun anew if
     /// the stream is another.
-    async fn open(&mut self) -> Result<Consumer<pull::Config>, Stop> {
+    async fn open(&mut self, server: &Server) -> Result<Consumer<pull::Config>, Stop> {
         let args = self.args;
-        let stream = match self.server.context.get_stream(&args.stream).await {
+        let stream = match server.context.get_stream(&args.stream).await {
             Ok(stream) => stream,
             Err(error) => {
                 let code = error.code();
                 if code == Some(STREAM_NOT_FOUND) && !self.known_stream {
                     let text = format!("there is no stream {}", args.stream);
                     return Err(Failure::new(Code::NotFound, text).into());
-                }
-                if code.is_none() {
-                    self.server.again().await;
                 }
                 return Err(failed("the stream", &error));
             }

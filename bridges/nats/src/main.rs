@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use outlive_nats::args::Args;
-use outlive_nats::ending::Ending;
+use outlive_nats::ending::Signals;
 use outlive_nats::exit::{Code, Failure};
 use outlive_nats::told::Teller;
 use outlive_nats::{incoming, names, out};
@@ -29,18 +29,11 @@ fn run(args: &Args, told: &Teller) -> Result<(), Failure> {
     if args.set_aside.as_ref() == Some(&args.queue) {
         return Err(Failure::new(Code::Usage, "--set-aside needs another queue"));
     }
+    let system = |error| Failure::new(Code::System, format!("could not take over signals: {error}"));
+    let signals = Signals::take().map_err(system)?;
     let domain = args.open_domain()?;
-    let system = |error| Failure::new(Code::System, format!("could not begin: {error}"));
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_all().build().map_err(system)?;
-    let result = runtime.block_on(async {
-        let mut ending = Ending::new().map_err(system)?;
-        if args.into_queue {
-            incoming::run(args, &domain, told, &mut ending).await
-        } else {
-            out::run(args, &domain, told, &mut ending).await
-        }
-    });
+    let carry = if args.into_queue { incoming::run } else { out::run };
+    let result = carry(args, &domain, told, &signals);
     told.event("end", None);
     result
 }

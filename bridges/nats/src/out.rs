@@ -4,9 +4,9 @@
 //! stream has acknowledged it and all before it. Each has the same `Nats-Msg-Id` for good: the
 //! queue's id and the message's number. doc/protocols/nats.md has the deaths.
 //!
-//! Anything that goes wrong (a lost connection, no answer in time, a refusal) ends a *turn*: what is
-//! in flight is forgotten here, and stays in the queue. The next turn looks which of these messages
-//! the stream has, and commits those without sending them again.
+//! Anything that goes wrong (a lost connection, no answer in time, a refusal) ends a *turn*, and the
+//! connection with it: what is in flight is forgotten here, and stays in the queue. The next turn
+//! looks which of these messages the stream has, and commits those without sending them again.
 
 use std::collections::HashSet;
 use std::future::{Future, ready};
@@ -21,6 +21,7 @@ use async_nats::jetstream::stream::{
 };
 use bytes::Bytes;
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesOrdered;
 use outlive::Domain;
 use outlive::queue::{OnReceiverDeath, Receiver};
@@ -28,7 +29,7 @@ use outlive::wait::WaitSet;
 
 use crate::args::{self, Args, Storage};
 use crate::aside::Aside;
-use crate::ending::Ending;
+use crate::ending::{Ending, Signals};
 use crate::exit::{Code, Failure};
 use crate::names;
 use crate::server::{
@@ -36,6 +37,8 @@ use crate::server::{
 };
 use crate::told::Teller;
 
+/// How many of the stream's messages are looked at by one round trip.
+const LOOKS_AT_ONCE: u64 = 32;
 /// More bytes than this are not in flight at a time, unless a single message has more.
 const MOST_BYTES: usize = 32 << 20;
 
@@ -63,7 +66,6 @@ enum End {
 struct Out<'a> {
     args: &'a Args,
     told: &'a Teller,
-    server: Server,
     subject: String,
     /// What all ids of this queue begin with.
     id: String,
@@ -71,56 +73,44 @@ struct Out<'a> {
 }
 
 /// Carries messages until it is asked to end, or a failure.
-pub async fn run(
-    args: &Args,
-    domain: &Domain,
-    told: &Teller,
-    ending: &mut Ending,
-) -> Result<(), Failure> {
+pub fn run(args: &Args, domain: &Domain, told: &Teller, signals: &Signals) -> Result<(), Failure> {
+    let system = |error| Failure::new(Code::System, format!("could not begin: {error}"));
     let queue = args::open_queue(args, domain, &args.queue)?;
     if queue.config().on_receiver_death == OnReceiverDeath::Fail {
         told.talk("sends to this queue fail while its bridge is dead: it was not made to keep them");
     }
     let aside = Aside::open(args, domain)?;
-    let mut receiver = tokio::select! {
-        receiver = queue.wait_to_receive_async() => receiver?,
-        () = ending.asked() => return Ok(()),
-    };
-    let server = tokio::select! {
-        server = Server::connect(args, told) => server?,
-        () = ending.asked() => return Ok(()),
-    };
+    let receiver = signals.session(async |ending| {
+        tokio::select! {
+            receiver = queue.wait_to_receive_async() => receiver.map(Some),
+            () = ending.asked() => Ok(None),
+        }
+    });
+    let Some(mut receiver) = receiver.map_err(system)?? else { return Ok(()) };
     let id = format!("{:016x}-", queue.id());
-    let mut out = Out { args, told, server, subject: String::new(), id, aside };
+    let mut out = Out { args, told, subject: String::new(), id, aside };
     let mut set = WaitSet::new(domain);
     set.add(&receiver)?;
-    let (mut pause, mut turns) = (FIRST_PAUSE, 0_u64);
+    let (mut pause, mut turns) = (Duration::ZERO, 0_u64);
     loop {
-        let before = told.counts.get().messages;
-        let ready = tokio::select! {
-            ready = out.ready_behind(&mut receiver, turns) => ready,
-            () = ending.asked() => return Ok(()),
-        };
-        turns += 1;
-        let end = match ready {
-            Ok(stored) => {
-                out.turn(&mut receiver, &mut set, stored, ending).await?
+        let before = told.counts.get();
+        let end = signals.session(async |ending| {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = ending.asked() => return Ok(End::Done),
             }
-            Err(Stop::Failure(failure)) => return Err(failure),
-            Err(Stop::Trouble(why)) => End::Trouble(why),
-        };
-        match end {
+            out.session(&mut receiver, &mut set, turns, ending).await
+        });
+        match end.map_err(system)?? {
             End::Done => return Ok(()),
             End::Lost => told.trouble("the connection to the server is lost"),
             End::Trouble(why) => told.trouble(why),
         }
+        turns += 1;
         told.count(|counts| counts.again += 1);
         // Soon again where something went on meanwhile.
-        pause = if told.counts.get().messages > before { FIRST_PAUSE } else { (pause * 2).min(MOST_PAUSE) };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = ending.asked() => return Ok(()),
-        }
+        let went_on = told.counts.get().messages > before.messages;
+        pause = if went_on { FIRST_PAUSE } else { (pause * 2).clamp(FIRST_PAUSE, MOST_PAUSE) };
     }
 }
 
@@ -133,14 +123,37 @@ enum Stop {
 }
 
 impl Out<'_> {
-    /// Waits until the server has the stream, and returns which messages at the queue's head it has
-    /// already.
+    /// Carries messages over one connection.
+    async fn session(
+        &mut self,
+        receiver: &mut Receiver,
+        set: &mut WaitSet,
+        turns: u64,
+        ending: &mut Ending<'_>,
+    ) -> Result<End, Failure> {
+        let server = tokio::select! {
+            server = Server::connect(self.args, self.told) => server?,
+            () = ending.asked() => return Ok(End::Done),
+        };
+        let stored = tokio::select! {
+            stored = self.ready_behind(&server, receiver, turns) => stored,
+            () = ending.asked() => return Ok(End::Done),
+        };
+        match stored {
+            Ok(stored) => self.turn(&server, receiver, set, stored, ending).await,
+            Err(Stop::Failure(failure)) => Err(failure),
+            Err(Stop::Trouble(why)) => Ok(End::Trouble(why)),
+        }
+    }
+
+    /// Finds the stream, and returns which messages at the queue's head it has already.
     async fn ready_behind(
         &mut self,
+        server: &Server,
         receiver: &mut Receiver,
         turns: u64,
     ) -> Result<HashSet<u64>, Stop> {
-        let stream = self.ready().await?;
+        let stream = self.ready(server).await?;
         let mut in_flight = receiver.in_flight();
         let head = in_flight.next_to_hand_out().map_err(|error| Stop::Failure(error.into()))?;
         match head {
@@ -153,11 +166,10 @@ impl Out<'_> {
         }
     }
 
-    /// Waits until the server has the stream.
-    async fn ready(&mut self) -> Result<Stream, Stop> {
-        self.server.up().await;
+    /// Finds the stream, or makes it.
+    async fn ready(&mut self, server: &Server) -> Result<Stream, Stop> {
         let name = &self.args.stream;
-        let context = &self.server.context;
+        let context = &server.context;
         let stream = loop {
             let error = match context.get_stream(name).await {
                 Ok(stream) => break stream,
@@ -183,12 +195,12 @@ impl Out<'_> {
                 let text = format!("there is no stream {name}; --create-stream makes it");
                 return Err(Stop::Failure(Failure::new(Code::NotFound, text)));
             }
-            if error.code().is_none() {
-                // A stopped server, or a connection that leads nowhere.
-                self.server.again().await;
-            }
             return Err(Stop::Trouble(format!("cannot ask for the stream: {}", whole(&error))));
         };
+        if stream.cached_info().config.no_ack {
+            let text = format!("the stream {name} acknowledges nothing (no_ack): it cannot be relied on");
+            return Err(Stop::Failure(Failure::new(Code::Mismatch, text)));
+        }
         if self.subject.is_empty() {
             self.subject = match &self.args.subject {
                 Some(subject) => subject.clone(),
@@ -218,34 +230,35 @@ impl Out<'_> {
             }
         };
         let first = last.sequence.saturating_sub(2 * u64::from(self.args.in_flight) + 64).max(1);
+        let mut found = vec![self.number_of(&last)];
         let mut next = last.sequence;
-        let mut number = self.number_of(&last);
         loop {
-            match number {
-                Some(number) if number < head => break,
-                Some(number) => {
-                    stored.insert(number);
-                    if number == head {
-                        break;
+            for number in found.into_iter().flatten() {
+                // Behind the head's all are committed.
+                if number < head {
+                    return Ok(stored);
+                }
+                stored.insert(number);
+            }
+            let until = next.saturating_sub(LOOKS_AT_ONCE).max(first);
+            if stored.contains(&head) || until == next {
+                return Ok(stored);
+            }
+            let asked = (until..next).rev().map(|sequence| stream.get_raw_message(sequence));
+            found = Vec::new();
+            for answer in join_all(asked).await {
+                found.push(match answer {
+                    Ok(message) => self.number_of(&message),
+                    // Removed meanwhile.
+                    Err(error) if error.code().is_some() => None,
+                    Err(error) => {
+                        let text = format!("cannot look into the stream: {}", whole(&error));
+                        return Err(Stop::Trouble(text));
                     }
-                }
-                None => {}
+                });
             }
-            if next <= first {
-                break;
-            }
-            next -= 1;
-            number = match stream.get_raw_message(next).await {
-                Ok(message) => self.number_of(&message),
-                // Removed meanwhile.
-                Err(error) if error.code().is_some() => None,
-                Err(error) => {
-                    let text = format!("cannot look into the stream: {}", whole(&error));
-                    return Err(Stop::Trouble(text));
-                }
-            };
+            next = until;
         }
-        Ok(stored)
     }
 
     /// Returns the number of a message in the queue, if it came from there.
@@ -277,10 +290,11 @@ impl Out<'_> {
     /// Carries messages until something is in the way.
     async fn turn(
         &mut self,
+        server: &Server,
         receiver: &mut Receiver,
         set: &mut WaitSet,
         stored: HashSet<u64>,
-        ending: &mut Ending,
+        ending: &mut Ending<'_>,
     ) -> Result<End, Failure> {
         let mut in_flight = receiver.in_flight();
         let mut answers: FuturesOrdered<Answer> = FuturesOrdered::new();
@@ -304,8 +318,8 @@ impl Out<'_> {
                 let publish = PublishMessage::build().payload(bytes.clone()).headers(headers);
                 let sent = tokio::select! {
                     biased;
-                    sent = self.server.context.send_publish(self.subject.clone(), publish) => sent,
-                    () = self.server.lost() => return Ok(End::Lost),
+                    sent = server.context.send_publish(self.subject.clone(), publish) => sent,
+                    () = server.lost() => return Ok(End::Lost),
                 };
                 let len = bytes.len();
                 answers.push_back(match sent {
@@ -333,14 +347,14 @@ impl Out<'_> {
                 tokio::select! {
                     ready = set.wait_async() => drop(ready.map_err(|error| Failure::new(Code::System, error))?),
                     () = ending.asked() => ends = true,
-                    () = self.server.lost() => return Ok(End::Lost),
+                    () = server.lost() => return Ok(End::Lost),
                 }
                 continue;
             }
             let outcome = tokio::select! {
                 biased;
                 outcome = answers.next() => outcome,
-                () = self.server.lost() => return Ok(End::Lost),
+                () = server.lost() => return Ok(End::Lost),
                 () = ending.asked(), if !ends => {
                     // Those in flight are answered, or run out of time.
                     ends = true;

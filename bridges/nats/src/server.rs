@@ -12,19 +12,12 @@ use crate::args::{self, Args};
 use crate::exit::{Code, Failure};
 use crate::told::Teller;
 
-/// A connection that comes back by itself.
+/// A connection, until it is lost: a session has one, and the next session another (ending.rs).
 pub struct Server {
     client: Client,
     /// For requests and for publishing: each waits no longer than `--ack-timeout`.
     pub context: Context,
-    state: watch::Receiver<State>,
-    seen: u64,
-}
-
-#[derive(Clone, Copy, Default)]
-struct State {
-    losses: u64,
-    connected: bool,
+    lost: watch::Receiver<bool>,
 }
 
 /// How often it is tried anew: soon at first, then every two seconds.
@@ -32,22 +25,15 @@ fn pause(attempt: usize) -> Duration {
     Duration::from_millis((50 << attempt.min(6)).min(2000) as u64)
 }
 
-fn options(args: &Args, state: watch::Sender<State>) -> Result<ConnectOptions, Failure> {
+fn options(args: &Args, lost: watch::Sender<bool>) -> Result<ConnectOptions, Failure> {
     let mut options = ConnectOptions::new()
         .name(format!("outlive-queue-bridge {}", args.queue))
-        .max_reconnects(None)
-        .reconnect_delay_callback(pause)
         .connection_timeout(Duration::from_secs(5))
         .ping_interval(Duration::from_secs(20))
         .request_timeout(Some(args.ack_timeout))
         .event_callback(move |event| {
-            match event {
-                Event::Connected => state.send_modify(|state| state.connected = true),
-                Event::Disconnected | Event::Closed => state.send_modify(|state| {
-                    state.connected = false;
-                    state.losses += 1;
-                }),
-                _ => {}
+            if matches!(event, Event::Disconnected | Event::Closed) {
+                lost.send_replace(true);
             }
             async {}
         });
@@ -97,16 +83,15 @@ impl Server {
         let servers: Vec<&str> = args.nats.split(',').map(str::trim).collect();
         let mut attempt = 0;
         loop {
-            let (tell, state) = watch::channel(State { connected: true, losses: 0 });
+            let (tell, lost) = watch::channel(false);
             let error = match options(args, tell)?.connect(servers.as_slice()).await {
                 Ok(client) => {
-                    told.well();
                     let context = jetstream::ContextBuilder::new()
                         .timeout(args.ack_timeout)
                         .ack_timeout(args.ack_timeout)
                         .max_ack_inflight(2 * args.in_flight as usize + 16)
                         .build(client.clone());
-                    return Ok(Server { client, context, state, seen: 0 });
+                    return Ok(Server { client, context, lost });
                 }
                 Err(error) => error,
             };
@@ -120,24 +105,10 @@ impl Server {
         }
     }
 
-    /// Waits until there is a connection, and takes note of it: a loss from now on is told.
-    pub async fn up(&mut self) {
-        // The sender lives in the client, and the client here.
-        let state = self.state.wait_for(|state| state.connected).await;
-        self.seen = state.map_or(self.seen, |state| state.losses);
-    }
-
-    /// Waits until the connection that was noted is lost.
+    /// Waits until the connection is lost.
     pub async fn lost(&self) {
-        let mut state = self.state.clone();
-        if state.wait_for(|state| state.losses != self.seen).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-
-    /// Begins a new connection, where the present one does not answer.
-    pub async fn again(&self) {
-        let _ = self.client.force_reconnect().await;
+        // The sender lives in the client, and the client here.
+        let _ = self.lost.clone().wait_for(|lost| *lost).await;
     }
 
     /// Sends what is still under way.

@@ -411,6 +411,48 @@ fn what_cannot_work_is_refused_with_its_exit_code() {
     let other = ["q", "T", "--user", "u", "--create-stream", "--subject", "S", "--exit-when-empty"];
     assert_eq!(code(&other, &password), 15, "the subject is another stream's");
     assert!(!world.talk().contains("secret"));
+    send_numbers(&queue(&world, "q"), 0..1);
+    let made = ["q2", "T", "--user", "u", "--create-stream", "--exit-when-empty"];
+    assert_eq!(code(&made, &password), 0);
+    assert_eq!(code(&["q", "T", "--user", "u", "--subject", "S"], &password), 7, "another stream's");
+    assert_eq!(queue(&world, "q").counters().expect("readable").pending, 1);
+    for other in [["--in", "--out"], ["--consumer", "c"], ["--max-age", "1d"], ["--in-flight", "0"]] {
+        assert_eq!(code(&[&["q", "S"], &other[..]].concat(), &[]), 2, "{other:?}");
+    }
+}
+
+#[test]
+fn a_server_with_tls_is_trusted_by_its_certificate_alone() {
+    use std::process::Command;
+
+    let folder = std::env::temp_dir().join(format!("outlive-nats-cert-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("made");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-keyout", &path("key"), "-out", &path("cert")])
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        println!("SKIPPED tls: openssl is not installed");
+        return;
+    }
+    let lines = format!("tls {{ cert_file: \"{}\", key_file: \"{}\" }}", path("cert"), path("key"));
+    if let Some(world) = World::new("tls", &lines) {
+        send_numbers(&queue(&world, "q"), 0..3);
+        let cert = path("cert");
+        let out = ["q", "S", "--create-stream", "--exit-when-empty", "--tls"];
+        let mut refused = world.bridge(&out);
+        until("the certificate is refused", || {
+            world.talk().contains("certificate") || refused.0.try_wait().is_ok_and(|end| end.is_some())
+        });
+        refused.kill();
+        assert_eq!(queue(&world, "q").counters().expect("readable").pending, 3);
+        let trusted = [&out[..], &["--tls-ca", &cert]].concat();
+        assert_eq!(world.bridge(&trusted).code(), Some(0), "{}", world.talk());
+        assert_eq!(queue(&world, "q").counters().expect("readable").pending, 0);
+    }
+    std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 #[test]
