@@ -31,7 +31,13 @@ impl Drop for Server {
 }
 
 /// Publishes with so many in flight; with or without an id for each message.
-async fn publish(js: &Context, count: u64, bytes: &Bytes, round: u64, ids: bool) -> Result<(), Error> {
+async fn publish(
+    js: &Context,
+    count: u64,
+    bytes: &Bytes,
+    round: u64,
+    ids: bool,
+) -> Result<(), Error> {
     let mut answers = FuturesOrdered::new();
     for number in 0..count {
         if answers.len() == IN_FLIGHT {
@@ -64,7 +70,8 @@ async fn consume(js: &Context, count: u64, round: u64) -> Result<(), Error> {
     let mut left = count;
     while left > 0 {
         let most = (left as usize).min(IN_FLIGHT);
-        let mut batch = consumer.batch().max_messages(most).expires(Duration::from_secs(5)).messages().await?;
+        let mut batch =
+            consumer.batch().max_messages(most).expires(Duration::from_secs(5)).messages().await?;
         let mut taken = 0;
         while let Some(message) = batch.next().await {
             taken += 1;
@@ -84,22 +91,31 @@ fn told(name: &str, rates: &mut [f64]) {
 }
 
 fn main() -> Result<(), Error> {
-    let given: Vec<u64> = std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let given: Vec<u64> =
+        std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
     let [rounds, count, len] =
         [0, 1, 2].map(|at| given.get(at).copied().unwrap_or([5, 50_000, 64][at]));
     let folder = std::env::temp_dir().join(format!("outlive-nats-rate-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let js = folder.join("js");
-    let text = format!("host: 127.0.0.1\nport: {port}\njetstream {{ store_dir: \"{}\" }}\n", js.display());
+    let text =
+        format!("host: 127.0.0.1\nport: {port}\njetstream {{ store_dir: \"{}\" }}\n", js.display());
     std::fs::write(folder.join("conf"), text)?;
-    let child = Command::new("nats-server").arg("-c").arg(folder.join("conf")).arg("-l").arg(folder.join("log")).spawn()?;
+    let child = Command::new("nats-server")
+        .arg("-c")
+        .arg(folder.join("conf"))
+        .arg("-l")
+        .arg(folder.join("log"))
+        .spawn()?;
     let server = Server(child, folder);
     let url = format!("nats://127.0.0.1:{port}");
     let bridge = std::env::current_exe()?.with_file_name("../outlive-queue-bridge");
     let domain = Domain::open_or_create_at(server.1.join("domain"))?;
     let queue = |name: &str| {
-        Queue::<[u8]>::options().on_receiver_death(OnReceiverDeath::Keep).open_or_create(&domain, name)
+        Queue::<[u8]>::options()
+            .on_receiver_death(OnReceiverDeath::Keep)
+            .open_or_create(&domain, name)
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut client = None;
@@ -110,11 +126,20 @@ fn main() -> Result<(), Error> {
             break;
         }
     }
-    let context = jetstream::new(client.ok_or("no server")?);
-    let config = stream::Config { name: "S".into(), subjects: vec!["S.>".into()], ..Default::default() };
+    let context = {
+        // It starts a task of its own.
+        let _runtime = runtime.enter();
+        jetstream::new(client.ok_or("no server")?)
+    };
+    let config =
+        stream::Config { name: "S".into(), subjects: vec!["S.>".into()], ..Default::default() };
     let run = |arguments: &[&str]| -> Result<(), Error> {
         let domain = server.1.join("domain");
-        let ran = Command::new(&bridge).args(arguments).args(["--nats", &url, "--exit-when-empty", "-d"]).arg(domain).status()?;
+        let ran = Command::new(&bridge)
+            .args(arguments)
+            .args(["--nats", &url, "--exit-when-empty", "-d"])
+            .arg(domain)
+            .status()?;
         if ran.success() { Ok(()) } else { Err("the bridge failed".into()) }
     };
     let payload = Bytes::from(vec![7; len as usize]);
@@ -126,12 +151,13 @@ fn main() -> Result<(), Error> {
                 context.create_stream(config.clone()).await.map(drop)
             })
         };
-        let mut timed = |which: usize, act: &mut dyn FnMut() -> Result<(), Error>| -> Result<(), Error> {
-            let began = Instant::now();
-            act()?;
-            rates[which].push(count as f64 / began.elapsed().as_secs_f64());
-            Ok(())
-        };
+        let mut timed =
+            |which: usize, act: &mut dyn FnMut() -> Result<(), Error>| -> Result<(), Error> {
+                let began = Instant::now();
+                act()?;
+                rates[which].push(count as f64 / began.elapsed().as_secs_f64());
+                Ok(())
+            };
         fresh()?;
         timed(0, &mut || runtime.block_on(publish(&context, count, &payload, round, false)))?;
         fresh()?;

@@ -243,7 +243,8 @@ impl Args {
 /// Opens a queue for its messages as bytes. One that is made keeps messages while its receiver is
 /// dead: the bridge's death is no reason for its senders to stop.
 pub fn open_queue(args: &Args, domain: &Domain, name: &str) -> Result<Queue, Failure> {
-    let made = || Queue::options().on_receiver_death(OnReceiverDeath::Keep).create_new(domain, name);
+    let made =
+        || Queue::options().on_receiver_death(OnReceiverDeath::Keep).create_new(domain, name);
     loop {
         match Queue::open_as_bytes(domain, name) {
             Err(Error::NotFound { .. }) if !args.no_create => match made() {

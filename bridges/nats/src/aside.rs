@@ -39,8 +39,15 @@ impl Aside {
         loop {
             match sender.try_send(bytes) {
                 Ok(()) => break,
-                Err(error @ (SendError::Full { .. } | SendError::ReceiverDied | SendError::NoReceiver)) => {
-                    told.trouble(format_args!("cannot put {what} aside into {}: {error}", self.name));
+                Err(
+                    error @ (SendError::Full { .. }
+                    | SendError::ReceiverDied
+                    | SendError::NoReceiver),
+                ) => {
+                    told.trouble(format_args!(
+                        "cannot put {what} aside into {}: {error}",
+                        self.name
+                    ));
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 Err(error) => return Err(error.into()),

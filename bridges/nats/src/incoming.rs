@@ -57,7 +57,7 @@ impl From<Failure> for Stop {
     }
 }
 
-/// A message and where it stands in the stream.
+/// A message, and its place in the stream.
 struct Arrived {
     message: Message,
     sequence: u64,
@@ -183,14 +183,27 @@ impl Incoming<'_> {
                 return Err(Stop::Done);
             }
             self.told.well();
-            self.rounds(server, &consumer, most).await?;
+            // To end when there are no more, it asks for those that are there, and waits for no other.
+            let (most, expires) = match self.args.exit_when_empty {
+                true => {
+                    (most.min(usize::try_from(info.num_pending).unwrap_or(most)), PULL_TO_GATHER)
+                }
+                false => (most, PULL),
+            };
+            self.rounds(server, &consumer, most, expires).await?;
         }
     }
 
     /// Takes rounds out of one request for messages. Nothing is without an acknowledgement when it
     /// begins, so messages come in the order of the stream.
-    async fn rounds(&mut self, server: &Server, consumer: &Consumer<pull::Config>, most: usize) -> Result<(), Stop> {
-        let batch = consumer.batch().max_messages(most).expires(PULL).messages();
+    async fn rounds(
+        &mut self,
+        server: &Server,
+        consumer: &Consumer<pull::Config>,
+        most: usize,
+        expires: Duration,
+    ) -> Result<(), Stop> {
+        let batch = consumer.batch().max_messages(most).expires(expires).messages();
         let mut batch = batch.await.map_err(|error| failed("messages", &error))?;
         loop {
             let first = tokio::select! {
@@ -270,12 +283,8 @@ impl Incoming<'_> {
         let bytes: &[u8] = enveloped.as_deref().unwrap_or(&arrived.message.payload);
         let done = self.sent.note;
         let intended = Note { intended: arrived.sequence, ..done };
-        let sent = Note {
-            sequence: arrived.sequence,
-            published: arrived.published,
-            intended: 0,
-            ..done
-        };
+        let sent =
+            Note { sequence: arrived.sequence, published: arrived.published, intended: 0, ..done };
         let mut pause = Duration::from_millis(1);
         loop {
             self.sent.set(intended)?;
@@ -284,14 +293,20 @@ impl Incoming<'_> {
                 Err(error @ (SendError::Full { .. } | SendError::NoSpace { .. })) => {
                     self.sent.set(done)?;
                     if pause >= FULL_PAUSE {
-                        self.told.trouble(format_args!("waits for room in {}: {error}", self.args.queue));
+                        self.told.trouble(format_args!(
+                            "waits for room in {}: {error}",
+                            self.args.queue
+                        ));
                     }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(FULL_PAUSE);
                 }
                 Err(error @ (SendError::ReceiverDied | SendError::NoReceiver)) => {
                     self.sent.set(done)?;
-                    self.told.trouble(format_args!("waits for a receiver of {}: {error}", self.args.queue));
+                    self.told.trouble(format_args!(
+                        "waits for a receiver of {}: {error}",
+                        self.args.queue
+                    ));
                     tokio::time::sleep(RECEIVER_PAUSE).await;
                 }
                 Err(SendError::TooLarge { .. }) => {
@@ -378,7 +393,8 @@ impl Incoming<'_> {
         } else {
             return Ok(consumer);
         };
-        let text = format!("the consumer {} is another's: {why}; choose --consumer", self.consumer_name);
+        let text =
+            format!("the consumer {} is another's: {why}; choose --consumer", self.consumer_name);
         Err(Failure::new(Code::Mismatch, text).into())
     }
 }

@@ -29,7 +29,8 @@ fn run(args: &Args, told: &Teller) -> Result<(), Failure> {
     if args.set_aside.as_ref() == Some(&args.queue) {
         return Err(Failure::new(Code::Usage, "--set-aside needs another queue"));
     }
-    let system = |error| Failure::new(Code::System, format!("could not take over signals: {error}"));
+    let system =
+        |error| Failure::new(Code::System, format!("could not take over signals: {error}"));
     let signals = Signals::take().map_err(system)?;
     let domain = args.open_domain()?;
     let carry = if args.into_queue { incoming::run } else { out::run };

@@ -95,7 +95,9 @@ mod tests {
 
     #[test]
     fn what_could_be_another_request_is_no_name() {
-        for name in ["", "a b", "a.b", "*", ">", "a/b", "..", "a\r\nPUB x 0", "\0", &"x".repeat(256)] {
+        for name in
+            ["", "a b", "a.b", "*", ">", "a/b", "..", "a\r\nPUB x 0", "\0", &"x".repeat(256)]
+        {
             assert!(check("a stream", name).is_err(), "{name:?}");
         }
         for name in ["orders", "Größe", "a-b_c"] {
@@ -130,7 +132,9 @@ mod tests {
     fn consumers_of_two_queues_have_two_names() {
         let names = ["a b", "a_b", "a.b", "a/b", &"x".repeat(150), &"x".repeat(151)];
         let mut consumers: Vec<String> = names.map(|name| consumer_for("host", name)).into();
-        consumers.iter().for_each(|name| check("a consumer", name).expect("one that the server takes"));
+        consumers
+            .iter()
+            .for_each(|name| check("a consumer", name).expect("one that the server takes"));
         consumers.sort();
         consumers.dedup();
         assert_eq!(consumers.len(), names.len());

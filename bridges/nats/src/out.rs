@@ -16,9 +16,7 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::{CreateStreamErrorKind, PublishError, PublishErrorKind};
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
-use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, StorageType, Stream,
-};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -44,10 +42,16 @@ const MOST_BYTES: usize = 32 << 20;
 
 /// What came of one message.
 enum Outcome {
-    Stored { bytes: usize, duplicate: bool },
+    Stored {
+        bytes: usize,
+        duplicate: bool,
+    },
     /// The stream had it before this turn.
     Known,
-    TooLarge { number: u64, bytes: Bytes },
+    TooLarge {
+        number: u64,
+        bytes: Bytes,
+    },
     Failed(PublishError),
 }
 
@@ -77,7 +81,9 @@ pub fn run(args: &Args, domain: &Domain, told: &Teller, signals: &Signals) -> Re
     let system = |error| Failure::new(Code::System, format!("could not begin: {error}"));
     let queue = args::open_queue(args, domain, &args.queue)?;
     if queue.config().on_receiver_death == OnReceiverDeath::Fail {
-        told.talk("sends to this queue fail while its bridge is dead: it was not made to keep them");
+        told.talk(
+            "sends to this queue fail while its bridge is dead: it was not made to keep them",
+        );
     }
     let aside = Aside::open(args, domain)?;
     let receiver = signals.session(async |ending| {
@@ -198,7 +204,8 @@ impl Out<'_> {
             return Err(Stop::Trouble(format!("cannot ask for the stream: {}", whole(&error))));
         };
         if stream.cached_info().config.no_ack {
-            let text = format!("the stream {name} acknowledges nothing (no_ack): it cannot be relied on");
+            let text =
+                format!("the stream {name} acknowledges nothing (no_ack): it cannot be relied on");
             return Err(Stop::Failure(Failure::new(Code::Mismatch, text)));
         }
         if self.subject.is_empty() {
@@ -280,7 +287,9 @@ impl Out<'_> {
             max_messages: args.max_messages.map_or(-1, i64::from),
             max_bytes: args.max_bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
             max_age: args.max_age.unwrap_or_default(),
-            duplicate_window: args.max_age.map_or(args.duplicate_window, |age| age.min(args.duplicate_window)),
+            duplicate_window: args
+                .max_age
+                .map_or(args.duplicate_window, |age| age.min(args.duplicate_window)),
             // Full, it refuses: nothing that was acknowledged is dropped for a newer message.
             discard: DiscardPolicy::New,
             ..Config::default()

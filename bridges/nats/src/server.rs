@@ -97,7 +97,10 @@ impl Server {
             };
             // The URL may have a password in it: it is not repeated.
             if let Some(code) = hopeless(&error) {
-                return Err(Failure::new(code, format!("could not connect to the server: {error}")));
+                return Err(Failure::new(
+                    code,
+                    format!("could not connect to the server: {error}"),
+                ));
             }
             told.trouble(format_args!("waits for the server: {error}"));
             tokio::time::sleep(pause(attempt)).await;

@@ -48,12 +48,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 impl Teller {
     /// Makes one.
     pub fn new(json: bool) -> Teller {
-        Teller {
-            json,
-            counts: Cell::default(),
-            last: Cell::new(None),
-            trouble: RefCell::default(),
-        }
+        Teller { json, counts: Cell::default(), last: Cell::new(None), trouble: RefCell::default() }
     }
 
     /// Says a thing to the person.
@@ -88,7 +83,8 @@ impl Teller {
         add(&mut counts);
         self.counts.set(counts);
         if self.json {
-            let due = self.last.get().is_none_or(|(at, told)| at.elapsed() >= BETWEEN && told != counts);
+            let due =
+                self.last.get().is_none_or(|(at, told)| at.elapsed() >= BETWEEN && told != counts);
             if due {
                 self.last.set(Some((Instant::now(), counts)));
                 self.event("progress", None);

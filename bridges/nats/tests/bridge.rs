@@ -169,7 +169,8 @@ fn a_killed_bridge_s_successor_sends_nothing_twice_after_the_duplicate_window() 
         signal(&bridge.0, libc::SIGSTOP);
         // The server takes what is on the way; then the window has passed.
         std::thread::sleep(Duration::from_millis(250));
-        open += u64::from(from.counters().expect("readable").pending + world.messages_in("S") > sent);
+        open +=
+            u64::from(from.counters().expect("readable").pending + world.messages_in("S") > sent);
         bridge.kill();
         bridge = world.bridge(&out);
     }
@@ -263,7 +264,11 @@ fn a_message_that_is_too_large_stops_the_bridge_or_is_put_aside() {
     fill();
     let mut bridge = world.bridge(&["from", "S", "--create-stream", "--exit-when-empty"]);
     assert_eq!(bridge.code(), Some(10));
-    assert!(world.talk().contains("message 1 of from (5000 bytes) is too large"), "{}", world.talk());
+    assert!(
+        world.talk().contains("message 1 of from (5000 bytes) is too large"),
+        "{}",
+        world.talk()
+    );
     assert_eq!(from.counters().expect("readable").pending, 4, "it stays, and all behind it");
     let out = ["from", "S", "--exit-when-empty", "--set-aside", "large"];
     assert_eq!(world.bridge(&out).code(), Some(0));
@@ -276,8 +281,9 @@ fn a_message_that_is_too_large_stops_the_bridge_or_is_put_aside() {
     sender.send(&[7; 2000]).expect("sent");
     assert_eq!(world.bridge(&out).code(), Some(0));
     let mut aside = queue(&world, "large").receiver().expect("none yet");
-    let lengths: Vec<usize> =
-        std::iter::from_fn(|| aside.try_recv().expect("readable")).map(|message| message.len()).collect();
+    let lengths: Vec<usize> = std::iter::from_fn(|| aside.try_recv().expect("readable"))
+        .map(|message| message.len())
+        .collect();
     assert_eq!(lengths, [5000, 5000, 2000]);
     assert_eq!(from.counters().expect("readable").pending, 0);
 }
@@ -406,7 +412,8 @@ fn what_cannot_work_is_refused_with_its_exit_code() {
     let file = world.folder.join("password");
     std::fs::write(&file, "secret\n").expect("written");
     let file = file.display().to_string();
-    let made = ["q", "S", "--user", "u", "--password-file", &file, "--create-stream", "--exit-when-empty"];
+    let made =
+        ["q", "S", "--user", "u", "--password-file", &file, "--create-stream", "--exit-when-empty"];
     assert_eq!(code(&made, &[]), 0, "{}", world.talk());
     let other = ["q", "T", "--user", "u", "--create-stream", "--subject", "S", "--exit-when-empty"];
     assert_eq!(code(&other, &password), 15, "the subject is another stream's");
@@ -414,9 +421,14 @@ fn what_cannot_work_is_refused_with_its_exit_code() {
     send_numbers(&queue(&world, "q"), 0..1);
     let made = ["q2", "T", "--user", "u", "--create-stream", "--exit-when-empty"];
     assert_eq!(code(&made, &password), 0);
-    assert_eq!(code(&["q", "T", "--user", "u", "--subject", "S"], &password), 7, "another stream's");
+    assert_eq!(
+        code(&["q", "T", "--user", "u", "--subject", "S"], &password),
+        7,
+        "another stream's"
+    );
     assert_eq!(queue(&world, "q").counters().expect("readable").pending, 1);
-    for other in [["--in", "--out"], ["--consumer", "c"], ["--max-age", "1d"], ["--in-flight", "0"]] {
+    for other in [["--in", "--out"], ["--consumer", "c"], ["--max-age", "1d"], ["--in-flight", "0"]]
+    {
         assert_eq!(code(&[&["q", "S"], &other[..]].concat(), &[]), 2, "{other:?}");
     }
 }
@@ -430,7 +442,12 @@ fn a_server_with_tls_is_trusted_by_its_certificate_alone() {
     let path = |name: &str| folder.join(name).display().to_string();
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"])
-        .args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args([
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ])
         .args(["-keyout", &path("key"), "-out", &path("cert")])
         .output();
     if !made.is_ok_and(|made| made.status.success()) {
@@ -444,7 +461,8 @@ fn a_server_with_tls_is_trusted_by_its_certificate_alone() {
         let out = ["q", "S", "--create-stream", "--exit-when-empty", "--tls"];
         let mut refused = world.bridge(&out);
         until("the certificate is refused", || {
-            world.talk().contains("certificate") || refused.0.try_wait().is_ok_and(|end| end.is_some())
+            world.talk().contains("certificate")
+                || refused.0.try_wait().is_ok_and(|end| end.is_some())
         });
         refused.kill();
         assert_eq!(queue(&world, "q").counters().expect("readable").pending, 3);

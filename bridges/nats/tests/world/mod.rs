@@ -48,7 +48,8 @@ impl Process {
     /// Returns the processor time that it has used, in milliseconds.
     pub fn processor_ms(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).expect("it lives");
-        let fields: Vec<&str> = stat.rsplit(')').next().expect("a name").split_whitespace().collect();
+        let fields: Vec<&str> =
+            stat.rsplit(')').next().expect("a name").split_whitespace().collect();
         let ticks: u64 = fields[11].parse::<u64>().expect("a number")
             + fields[12].parse::<u64>().expect("a number");
         ticks * 10
@@ -82,7 +83,8 @@ impl World {
         let folder = std::env::temp_dir()
             .join(format!("outlive-nats-{name}-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).expect("made");
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+        let port =
+            TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
         let text = format!(
             "host: 127.0.0.1\nport: {port}\njetstream {{ store_dir: \"{}\" }}\n{lines}\n",
             folder.join("js").display()
@@ -105,7 +107,9 @@ impl World {
             .spawn()
             .expect("started");
         self.server = Some(Process(child));
-        until("the server listens", || std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+        until("the server listens", || {
+            std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+        });
     }
 
     pub fn kill_server(&mut self) {
@@ -216,7 +220,8 @@ pub struct Random(pub u64);
 
 impl Random {
     pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
