@@ -354,7 +354,9 @@ impl Out<'_> {
                 }
                 self.told.well();
                 tokio::select! {
-                    ready = set.wait_async() => drop(ready.map_err(|error| Failure::new(Code::System, error))?),
+                    ready = set.wait_async() => if let Err(error) = ready {
+                        return Err(Failure::new(Code::System, error));
+                    },
                     () = ending.asked() => ends = true,
                     () = server.lost() => return Ok(End::Lost),
                 }
