@@ -20,12 +20,13 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use super::folder::Folder;
+use super::hash::fnv_1a;
 use super::header::{BODY, Header, Spec};
 use crate::shim::{AtomicU64, Ordering};
 use crate::sys::file::{self, KeptFile, Rights};
 use crate::sys::map::{Mapping, PAGE};
 use crate::sys::resident::{self, Residency};
-use crate::sys::{Errno, process};
+use crate::sys::{Errno, clock, process};
 use crate::{Error, Kind};
 
 /// Types that any process may read in shared memory at any time: every bit pattern is a valid
@@ -286,6 +287,16 @@ impl Segment {
     /// descriptor is used, so that no other file is lengthened or loses pages.
     pub(crate) fn facts(&self) -> Result<file::Metadata, Error> {
         self.file.facts().map_err(|errno| Error::from_errno("examine", &self.path, errno))
+    }
+
+    /// Returns a number that no other file has, nor has had, also before the machine was started
+    /// anew: by which file it is, and when. For a file that is being made.
+    pub(crate) fn new_number(&self) -> Result<u64, Error> {
+        let (device, inode) = self.facts()?.identity();
+        let now = clock::realtime_nanos();
+        let process = u64::from(process::process_id());
+        let words = [device, inode, clock::monotonic_nanos(), now, process];
+        Ok(fnv_1a(words.iter().flat_map(|word| word.to_le_bytes())))
     }
 
     pub(super) fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
