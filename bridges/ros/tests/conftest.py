@@ -79,12 +79,32 @@ class Process:
         return self.process.wait(PATIENCE)
 
     def remove(self) -> None:
-        """Kills it and all that it has started."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        """Kills it and all that it has started: roscore gives its children sessions of their own."""
+        for pid in [self.process.pid, *self.descendants()] if self.process.poll() is None else []:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self.process.wait(PATIENCE)
+
+    def descendants(self) -> list[int]:
+        found, parents = [], [self.process.pid]
+        while parents:
+            parents = [child for parent in parents for child in children(parent)]
+            found += parents
+        return found
+
+
+def children(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+    return found
 
 
 class World:
@@ -121,7 +141,9 @@ class World:
     def roscore(self) -> Process:
         """Starts ROS's own launcher of a master, a log and parameters."""
         process = self.start(sys.executable, "/usr/bin/roscore", "-p", str(self.port))
-        process.until("started core service")
+        self.answers()
+        # The launcher has started the log, too.
+        wait_for(lambda: len(process.descendants()) >= 2)
         return process
 
     def answers(self) -> None:
