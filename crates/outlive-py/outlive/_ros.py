@@ -8,6 +8,7 @@ is compared with the bytes that are there.
 from __future__ import annotations
 
 from dataclasses import dataclass as _dataclass
+from functools import lru_cache as _lru_cache
 from typing import Any as _Any
 from typing import Iterator as _Iterator
 
@@ -108,6 +109,7 @@ class Encoding:
 
     aligned: bool
 
+    @_lru_cache(maxsize=4096)
     def dtype(self, kind: Kind) -> _Any:
         """Returns numpy's type of a value, if all values take the same bytes; or ``None``.
 
@@ -124,7 +126,7 @@ class Encoding:
         parts = [(name, self.dtype(of)) for name, of in kind.fields]
         if not parts or any(of is None for _, of in parts):
             return None
-        dtype = _numpy.dtype(parts, align=self.aligned)
+        dtype: _Any = _numpy.dtype(parts, align=self.aligned)
         if self.aligned:
             last, at = dtype.fields[dtype.names[-1]][:2]
             if _alignment(parts[0][1]) != dtype.alignment or at + last.itemsize != dtype.itemsize:

@@ -263,7 +263,7 @@ def _manager() -> Any:
 def answers(uri: str) -> bool:
     """Whether a node answers at its address."""
     try:
-        code, _, _ = xmlrpc.client.ServerProxy(uri, transport=_Transport()).getPid(rospy.get_name())
-        return bool(code == 1)
-    except (OSError, xmlrpc.client.Error, ValueError, TypeError):
+        answer: Any = xmlrpc.client.ServerProxy(uri, transport=_Transport()).getPid(rospy.get_name())
+        return bool(answer[0] == 1)
+    except (OSError, xmlrpc.client.Error, ValueError, TypeError, LookupError):
         return False

@@ -115,7 +115,7 @@ class Incoming:
             return
         # If the connection ends within the message, the block raises, and nothing is published.
         with loan as memory:
-            connection.read_into(memoryview(memory))
+            connection.read_into(memory.data)
             try:
                 assert self._type is not None
                 self._type.check(memory)
