@@ -158,18 +158,18 @@ class Encoding:
             return None
         return _numpy.dtype([*parts, (name, item, (0,))])
 
-    def read(self, kind: Struct, data: _Any) -> Message:
-        """Returns the message in those bytes, where they lie."""
+    def read(self, kind: Struct, data: _Any, padding: int = 0) -> Message:
+        """Returns the message in those bytes, where they lie; so many more may follow it."""
         reader = _Reader(self, memoryview(data).cast("B"))
         message = reader.value(kind, 0)
-        reader.end()
+        reader.end(padding)
         return message  # type: ignore[no-any-return]
 
-    def check(self, kind: Struct, data: _Any) -> None:
+    def check(self, kind: Struct, data: _Any, padding: int = 0) -> None:
         """Raises :class:`BadMessage` if the bytes are no message of that type."""
         reader = _Reader(self, memoryview(data).cast("B"))
         reader.passes(kind, 0)
-        reader.end()
+        reader.end(padding)
 
     def size(self, kind: Struct, values: _Any) -> int:
         """Returns how many bytes a message with those values takes."""
@@ -217,8 +217,8 @@ class _Reader:
         if self.encoding.aligned:
             self.at += -self.at % to
 
-    def end(self) -> None:
-        if self.at < len(self.data):
+    def end(self, padding: int) -> None:
+        if self.at + padding < len(self.data):
             raise BadMessage(f"{len(self.data) - self.at} bytes follow the message")
 
     def length(self) -> int:
@@ -325,6 +325,9 @@ class _Writer:
         if isinstance(kind, Number):
             dtype = _numpy.dtype("<" + kind.code)
             self.align(dtype.itemsize)
+            if isinstance(value, bytes):
+                # A single octet of ROS 2.
+                value = value[0] if value else 0
             self.put(_numpy.array(value).astype(dtype, casting="unsafe").tobytes())
         elif isinstance(kind, Text):
             data = value if isinstance(value, bytes) else str(value).encode()
@@ -344,7 +347,10 @@ class _Writer:
                 raise BadMessage(f"{kind.name} has no field {min(unknown)!r}")
         for name, of in kind.fields:
             if given is None:
-                one = getattr(value, name)
+                one = getattr(value, name, None)
+                if one is None:
+                    # rosidl gives a message without fields a byte that its class does not have.
+                    one = nothing(of)
             else:
                 one = given[name] if name in given else nothing(of)
             self.value(of, one)
