@@ -3,6 +3,7 @@
 //! It is no part of the test command: it compiles some 400 crates, and its servers come from Debian.
 //! CI runs both, by `cargo xtask test --bridges`.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -75,10 +76,14 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs all stages, or of the tests those whose name contains `name`.
+/// Runs all stages, or of the tests those whose name contains `name`; `ros`, `ros1` and `ros2` are
+/// the tests of the bridges to ROS.
 pub(crate) fn all(may_install: bool, name: Option<&str>) -> Count {
     for program in install::install(&NEEDS.each_ref(), may_install) {
         println!("{program} is not there: the tests that start it are skipped");
+    }
+    if let Some(which) = name.filter(|name| ["ros", "ros1", "ros2"].contains(name)) {
+        return ros(may_install, which);
     }
     let mut total = Count::default();
     if name.is_none() {
@@ -93,12 +98,14 @@ pub(crate) fn all(may_install: bool, name: Option<&str>) -> Count {
     let mut tests = cargo_there(&["test", "--workspace", "--no-fail-fast"]);
     tests.args(name);
     total.add(stage::run("bridges", tests, Counts::ByLines));
-    total.add(ros(may_install, name));
+    if name.is_none() {
+        total.add(ros(may_install, "ros"));
+    }
     total
 }
 
-/// Runs the tests of the bridges to ROS, which are Python's.
-fn ros(may_install: bool, name: Option<&str>) -> Count {
+/// Runs the tests of the bridges to ROS, which are Python's: of ROS 1, of ROS 2, or of both.
+fn ros(may_install: bool, which: &str) -> Count {
     match python::built(may_install, false) {
         Ok(Ok(_)) => {}
         Ok(Err(why)) => return stage::skip("ROS", &why),
@@ -108,34 +115,48 @@ fn ros(may_install: bool, name: Option<&str>) -> Count {
         }
     }
     let mut total = Count::default();
-    if install::is_there("roscore") && install::is_there("pytest-3") {
-        total.add(pytest("ROS 1", Path::new(SYSTEM_PYTHON), "ros1", name));
-    } else {
-        total.add(stage::skip("ROS 1", "Debian's ROS 1 or its pytest is not there"));
+    if "ros1".starts_with(which) {
+        if install::is_there("roscore") && install::is_there("pytest-3") {
+            total.add(pytest("ROS 1", Command::new(SYSTEM_PYTHON), "test_ros1"));
+        } else {
+            total.add(stage::skip("ROS 1", "Debian's ROS 1 or its pytest is not there"));
+        }
     }
-    match ros_2(may_install) {
-        Ok(python) => total.add(pytest("ROS 2", &python, "ros2", name)),
-        Err(why) => total.add(stage::skip("ROS 2", &why)),
+    if "ros2".starts_with(which) {
+        match ros_2(may_install) {
+            Ok(python) => total.add(pytest("ROS 2", in_own_network(&python), "test_ros2")),
+            Err(why) => total.add(stage::skip("ROS 2", &why)),
+        }
     }
     total
 }
 
 /// Runs the tests whose files' names begin so.
-fn pytest(stage: &str, python: &Path, files: &str, name: Option<&str>) -> Count {
-    let mut tests = Command::new(python);
-    tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"]);
+fn pytest(stage: &str, mut python: Command, begin: &str) -> Count {
     let folder = root().join("bridges/ros/tests");
-    let found =
-        std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let begin = format!("test_{files}");
-    tests.args(found.filter(|path| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begin))
-    }));
-    if let Some(name) = name {
-        tests.args(["-k", name]);
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let begins = |name: &OsString| name.to_string_lossy().starts_with(begin);
+    let files = entries.map(|entry| entry.file_name()).filter(begins);
+    python.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"]).args(files);
+    python.current_dir(folder).env("PYTHONPATH", paths::at(paths::PYTHON));
+    stage::run(stage, python, Counts::ByLines)
+}
+
+/// Returns how to run Python where there is no network but loopback, if this user may have that:
+/// ROS 2 looks for other nodes. Its tests tell it to look on this machine alone, in any case.
+fn in_own_network(python: &Path) -> Command {
+    let alone = |program: &OsStr| {
+        let mut command = Command::new("unshare");
+        let script = "ip link set lo up && exec \"$0\" \"$@\"";
+        command.args(["--net", "sh", "-c", script]).arg(program);
+        command
+    };
+    let mut probe = alone(OsStr::new("true"));
+    if probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        alone(python.as_os_str())
+    } else {
+        Command::new(python)
     }
-    tests.current_dir(folder).env("PYTHONPATH", paths::at(paths::PYTHON));
-    stage::run(stage, tests, Counts::ByLines)
 }
 
 /// Returns the interpreter of an environment with ROS 2; or says why there is none.

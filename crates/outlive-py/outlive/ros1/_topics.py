@@ -48,7 +48,7 @@ class Incoming:
         self._lock = threading.Lock()
         self._topic: _outlive.Topic | None = None
         self._type: Type | None = None
-        #: The nodes for which a publisher stands in, and those that it passes over.
+        #: The nodes whose messages are taken, and those that the topic passes over.
         self.nodes: set[str] = set()
         self.passed: set[str] = set()
         self.dropped = 0
