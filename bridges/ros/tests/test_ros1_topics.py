@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -318,6 +319,8 @@ def test_what_is_no_message_is_refused_and_told(graph: World) -> None:
     bridge.until("refused: out wrong: the message ends after 7 bytes")
     wait_for(lambda: (of.publish(publisher, {"data": "good"}), time.sleep(0.05), "heard good" in listener.lines)[-1])
     assert all("abc" not in line for line in listener.lines)
+    publisher.close()
+    bridge.until("its publisher left; unregistered; 1 of its messages were refused")
 
 
 def test_a_name_that_has_no_counterpart_is_refused(graph: World) -> None:
@@ -326,3 +329,64 @@ def test_a_name_that_has_no_counterpart_is_refused(graph: World) -> None:
     publisher = of.topic("no-name.of ros", graph.domain).publisher()
     bridge.until("refused: out no-name.of ros: 'no-name.of ros' is no name of ROS")
     of.publish(publisher, {"data": "x"})
+
+
+def test_a_ros_node_that_sends_no_messages_is_refused_and_holds_up_nothing(graph: World) -> None:
+    bridge = graph.bridge("--in", "/chatter", "--max-message", "1000")
+    bad = graph.node(
+        """
+        class Bad(String):
+            def serialize(self, buff):
+                buff.write(self.data)
+        rospy.init_node("bad")
+        out = rospy.Publisher("/chatter", Bad, queue_size=10)
+        while not rospy.is_shutdown():
+            for data in (b"", b"abc", b"\\xff\\xff\\xff\\xffabc", b"\\x02\\0\\0\\0abc", bytes(5000), b"\\x02\\0\\0\\0ok"):
+                out.publish(Bad(data))
+            time.sleep(0.02)
+        """
+    )
+    bridge.until("/bad publishes std_msgs/String")
+    subscriber = open_topic(graph, "chatter").subscriber()
+    of = ros1.Type.of_topic("chatter", graph.domain)
+    assert [of.read(received(subscriber)).data for _ in range(5)] == ["ok"] * 5
+    for why in (
+        "a message is std_msgs/String { data_length: u32, data: u8[] } of 4 bytes, and 1 for each item of its tail, not of 0",
+        "a message is std_msgs/String { data_length: u32, data: u8[] } of 4 bytes, and 1 for each item of its tail, not of 3",
+        "the message ends after 7 bytes",
+        "1 bytes follow the message",
+        "a message of 5000 bytes is larger than --max-message",
+    ):
+        bridge.until(f"refused: in /chatter: /bad: {why}")
+    bad.kill()
+    bridge.until("of its messages were refused")
+
+
+def test_a_stopped_ros_subscriber_holds_up_nobody_and_its_losses_are_told(graph: World) -> None:
+    bridge = graph.bridge("--out", "/eye:sensor_msgs/Image")
+    see = """
+rospy.init_node("%s")
+rospy.Subscriber("/eye", Image, lambda image: say("image", image.header.seq), buff_size=1 << 24)
+rospy.spin()
+"""
+    stopped, lively = graph.node(see % "stopped"), graph.node(see % "lively")
+    graph.program(
+        """
+from outlive import ros1
+of = ros1.Type.installed("sensor_msgs/Image")
+publisher = of.topic("eye", folder).publisher()
+n = 0
+while True:
+    of.publish(publisher, {"data": bytes(1 << 20), "header": {"seq": n}}); n += 1
+    time.sleep(0.01)
+"""
+    )
+    stopped.until("image")
+    lively.until("image")
+    stopped.process.send_signal(signal.SIGSTOP)
+    bridge.until("messages were too fast and are lost")
+    mark = len(lively.lines)
+    lively.until("image", after=mark)
+    mark = len(stopped.lines)
+    stopped.process.send_signal(signal.SIGCONT)
+    stopped.until("image", after=mark)

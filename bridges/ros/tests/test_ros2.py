@@ -183,6 +183,12 @@ def test_a_topic_comes_in_and_a_killed_node_is_told_within_its_lease(world2: Wor
     mark = len(bridge.lines)
     world2.node2(TALKER.format(qos=lease))
     bridge.until("in /chatter -> chatter", after=mark)
+    wait_for(lambda: subscriber.try_recv() is None)
+    sample = received(subscriber)
+    assert sample.publisher_alive
+    bridge.kill()
+    assert not sample.publisher_alive
+    wait_for(lambda: subscriber.publisher_count == 0)
 
 
 def test_a_topic_goes_out_until_its_publisher_is_killed(world2: World2) -> None:

@@ -4,7 +4,10 @@ are those of `cargo xtask bridges`."""
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -245,3 +248,24 @@ def test_a_file_of_rules_is_read(tmp_path: object) -> None:
     assert topics.going_out("eye.left") is None
     ros, rule = services.going_out("arm") or ("", None)
     assert ros == "/arm" and rule is not None and rule.type == "std_srvs/SetBool"
+
+
+@pytest.mark.parametrize(
+    ("rules", "code", "says"),
+    [
+        ([], 2, "no rule names what may pass"),
+        (["--in", "camera"], 2, "'camera' is no pattern of names of ROS"),
+        (["--in", "/a", "--config", "/nowhere.toml"], 16, "/nowhere.toml"),
+        (["--in", "/a"], 6, "apt-get install python3-rospy"),
+    ],
+)
+def test_the_bridge_says_what_it_lacks(folder: str, rules: list[str], code: int, says: str) -> None:
+    if code == 6 and importlib.util.find_spec("rospy"):
+        pytest.skip("this Python has rospy")
+    ran = subprocess.run(
+        [sys.executable, "-m", "outlive.ros1.bridge", "--domain", folder, *rules],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ran.returncode, says in ran.stderr) == (code, True), ran.stderr

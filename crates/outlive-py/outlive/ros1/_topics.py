@@ -51,7 +51,6 @@ class Incoming:
         #: The nodes whose messages are taken, and those that the topic passes over.
         self.nodes: set[str] = set()
         self.passed: set[str] = set()
-        self.dropped = 0
         _node.receivers[ros] = self._receive
         self._subscriber = rospy.Subscriber(ros, rospy.AnyMsg)
 
@@ -73,16 +72,19 @@ class Incoming:
             return
         self.nodes.add(node)
         self.bridge.say(f"in {self.ros} -> {self.name}: {node} publishes {header['type']}")
+        refused = 0
         try:
             with publisher:
                 while True:
-                    self._take(connection, publisher)
+                    refused += not self._take(connection, publisher)
         except _node.Ended:
             pass
         finally:
             self.nodes.discard(node)
             if not self.bridge.is_ending:
-                self.bridge.say(f"in {self.ros} -> {self.name}: {node} {self.bridge.how_ended(self.ros, node)}")
+                how = self.bridge.how_ended(self.ros, node)
+                lost = f"; {refused} of its messages were refused" if refused else ""
+                self.bridge.say(f"in {self.ros} -> {self.name}: {node} {how}{lost}")
 
     def _stand_in(self, header: dict[str, str]) -> _outlive.Publisher:
         with self._lock:
@@ -102,17 +104,17 @@ class Incoming:
             most = self.rule.options.get("max_blocking", _MAX_BLOCKING)
             return self._topic.publisher(max_blocking=most)
 
-    def _take(self, connection: _node.Connection, publisher: _outlive.Publisher) -> None:
+    def _take(self, connection: _node.Connection, publisher: _outlive.Publisher) -> bool:
+        """Publishes the connection's next message; says whether it was one."""
         size = connection.length()
         try:
             if size > self.bridge.max_message:
                 raise BadMessage(f"a message of {size} bytes is larger than --max-message")
             loan = publisher.loan((size,), "uint8")
         except (OutliveError, ValueError) as error:
-            self.dropped += 1
             self.bridge.refuse(f"in {self.ros}: {connection.node}: {error}")
             connection.skip(size)
-            return
+            return False
         # If the connection ends within the message, the block raises, and nothing is published.
         with loan as memory:
             connection.read_into(memory.data)
@@ -125,8 +127,8 @@ class Incoming:
             if wrong is not None:
                 loan.discard()
         if wrong is not None:
-            self.dropped += 1
             self.bridge.refuse(f"in {self.ros}: {connection.node}: {wrong}")
+        return wrong is None
 
 
 def type_for(bridge: Bridge, name: str, rule: Rule) -> Type | None:
@@ -157,7 +159,7 @@ class Outgoing(threading.Thread):
         # With a lease it is told of a publisher's death, which it could not tell from a leave.
         self._subscriber = self._topic.subscriber(liveliness=_LEASE)
         self._ending = threading.Event()
-        self.refused = self._lost = self._died = 0
+        self._refused = self._lost = self._died = 0
         self.registered = rospy.Publisher(
             ros,
             _node.class_of(of.name, of.md5sum, of.definition),
@@ -200,7 +202,8 @@ class Outgoing(threading.Thread):
         self._subscriber.close()
         if self._ending.is_set():
             why = f"its publisher, process {self._died}, died" if self._died else "its publisher left"
-            self.bridge.say(f"out {self.outlive} -> {self.ros}: {why}; unregistered")
+            lost = f"; {self._refused} of its messages were refused" if self._refused else ""
+            self.bridge.say(f"out {self.outlive} -> {self.ros}: {why}; unregistered{lost}")
 
     def _send(self, sample: _outlive.Sample) -> None:
         token = sample.publisher
@@ -211,7 +214,7 @@ class Outgoing(threading.Thread):
         try:
             self.type.check(body)
         except BadMessage as error:
-            self.refused += 1
+            self._refused += 1
             self.bridge.refuse(f"out {self.outlive}: {error}")
             return
         self.registered.impl.publish(_node.Frame(body))

@@ -36,7 +36,7 @@ A rule is PATTERN[=NAME][:TYPE]. PATTERN is of ROS's names: '*' is one part of a
 several. NAME is the name in Outlive, with {1} for what the first star matched; without NAME,
 '/a/b' is 'a.b'. TYPE is the type of ROS of what goes out, where the topic or service does not say.
 
-  outlive ros1 bridge --in '/camera/*=camera.{1}' --out 'cmd_vel=/cmd_vel:geometry_msgs/Twist'
+  outlive ros1 bridge --in '/camera/*=camera.{1}' --out '/cmd_vel=drive.cmd:geometry_msgs/Twist'
 """
 
 
