@@ -195,6 +195,12 @@ def received(subscriber: Any, timeout: float = PATIENCE) -> Any:
     return subscriber.recv(timeout=timeout)
 
 
+def drain(subscriber: Any) -> None:
+    """Takes the messages that are there already."""
+    while subscriber.try_recv() is not None:
+        pass
+
+
 @pytest.fixture
 def world() -> Iterator[World]:
     """A world without a master."""

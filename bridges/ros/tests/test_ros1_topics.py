@@ -13,7 +13,7 @@ pytest.importorskip("rospy", reason="python3-rospy is not there")
 import outlive
 from outlive import ros1
 
-from conftest import World, received, wait_for
+from conftest import World, drain, received, wait_for
 
 TALKER = """
 rospy.init_node("talker")
@@ -299,8 +299,8 @@ def test_a_killed_bridge_has_a_successor(graph: World) -> None:
     first.kill()
     second.until("the bridge before this one died")
     second.until("/talker publishes")
-    wait_for(lambda: subscriber.try_recv() is None)
-    received(subscriber)
+    drain(subscriber)
+    assert received(subscriber).publisher_alive
     assert listener.process.poll() is None
     assert second.end() == 0
     nodes = graph.tool("rostopic", "info", "/chatter")

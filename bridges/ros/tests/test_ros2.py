@@ -23,7 +23,7 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, LivelinessPolicy, QoSProf
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import Image, JointState, PointCloud2
 
-from conftest import Process, World, received, wait_for
+from conftest import Process, World, drain, received, wait_for
 
 
 class World2(World):
@@ -183,7 +183,7 @@ def test_a_topic_comes_in_and_a_killed_node_is_told_within_its_lease(world2: Wor
     mark = len(bridge.lines)
     world2.node2(TALKER.format(qos=lease))
     bridge.until("in /chatter -> chatter", after=mark)
-    wait_for(lambda: subscriber.try_recv() is None)
+    drain(subscriber)
     sample = received(subscriber)
     assert sample.publisher_alive
     bridge.kill()
