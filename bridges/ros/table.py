@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "crates/outlive-py"))
 
 import outlive
 from outlive._payload import tail_name
-from outlive._ros import Array, Encoding, Struct, Text
+from outlive._ros import Array, Encoding, Struct
 from outlive.ros1 import DEFINITION, Type
 
 PAGE = ROOT / "doc/how-to/ros.md"
@@ -53,7 +53,8 @@ def views(kind: Struct, before: str = "") -> tuple[list[str], list[str]]:
 
 def rows(domain: outlive.Domain) -> list[str]:
     lines = [
-        "| type | described: all languages see the fields | arrays that `Type.read` shows where they lie | arrays that it makes |",
+        "| type | described: all languages see the fields | arrays that `Type.read` shows where they lie "
+        "| arrays that it makes |",
         "| --- | --- | --- | --- |",
     ]
     for package in ("std_msgs", "geometry_msgs", "sensor_msgs"):
@@ -66,7 +67,8 @@ def rows(domain: outlive.Domain) -> list[str]:
             assert of.md5sum == found._md5sum, of.name
             assert DEFINITION in of.attributes, of.name
             seen, read = views(of.struct)
-            lines.append(f"| {of.name} | {described(of, domain)} | {', '.join(seen)} | {', '.join(read)} |".replace("  ", " "))
+            cells = (of.name, described(of, domain), ", ".join(seen), ", ".join(read))
+            lines.append(f"| {' | '.join(cells)} |".replace("  ", " "))
     return lines
 
 

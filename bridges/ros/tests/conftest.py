@@ -110,6 +110,8 @@ def children(parent: int) -> list[int]:
 class World:
     """A master, a domain, and the processes of a test."""
 
+    core: Process
+
     def __init__(self) -> None:
         self.folder = tempfile.mkdtemp(prefix="outlive-ros-")
         self.domain = f"/dev/shm/outlive-ros-{os.getpid()}-{Path(self.folder).name[-8:]}"
@@ -214,7 +216,7 @@ def world() -> Iterator[World]:
 @pytest.fixture
 def graph(world: World) -> World:
     """A world with a master."""
-    world.core = world.master()  # type: ignore[attr-defined]
+    world.core = world.master()
     return world
 
 

@@ -31,7 +31,8 @@ def test_kills_at_random(graph: World) -> None:
         "listener": lambda: graph.node(LISTENER.replace("/chatter", "/back")),
         "speaker": lambda: graph.program(SPEAKER.replace('"chatter"', '"spoken"')),
     }
-    live = {"master": graph.core} | {name: start() for name, start in starts.items() if name != "master"}  # type: ignore[attr-defined]
+    live = {name: start() for name, start in starts.items() if name != "master"}
+    live["master"] = graph.core
     topic = open_topic(graph, "chatter")
     of = ros1.Type.of_topic("chatter", graph.domain)
 

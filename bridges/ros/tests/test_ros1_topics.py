@@ -390,3 +390,26 @@ while True:
     mark = len(stopped.lines)
     stopped.process.send_signal(signal.SIGCONT)
     stopped.until("image", after=mark)
+
+
+def test_a_stopped_bridge_holds_up_neither_side(graph: World) -> None:
+    bridge = graph.bridge("--in", "/chatter", "--out", "/back=spoken:std_msgs/String")
+    other = graph.bridge("--in", "/chatter", "--name", "other")
+    other.until("bridge /other")
+    graph.node(TALKER)
+    listener = graph.node(LISTENER.replace("/chatter", "/back"))
+    speaker = graph.program(
+        SPEAKER.replace('"chatter"', '"spoken"').replace("n += 1", "n += 1; print('said', n, flush=True)")
+    )
+    listener.until("heard")
+    subscriber = open_topic(graph, "chatter").subscriber()
+    bridge.process.send_signal(signal.SIGSTOP)
+    # The publisher in the domain goes on, and so does the node, which another bridge hears.
+    mark = len(speaker.lines)
+    speaker.until("said", after=mark + 50)
+    drain(subscriber)
+    for _ in range(50):
+        received(subscriber)
+    mark = len(listener.lines)
+    bridge.process.send_signal(signal.SIGCONT)
+    listener.until("heard", after=mark)

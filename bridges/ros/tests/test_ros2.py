@@ -26,6 +26,19 @@ from sensor_msgs.msg import Image, JointState, PointCloud2
 from conftest import Process, World, drain, received, wait_for
 
 
+HEAD = """
+import array, sys, threading, time
+import rclpy
+from rclpy.duration import Duration
+from rclpy.qos import *
+from sensor_msgs.msg import *
+from std_msgs.msg import *
+from std_srvs.srv import *
+def say(*words):
+    print(*words, flush=True)
+"""
+
+
 class World2(World):
     """A domain and nodes of ROS 2, in a ROS domain of the test's own."""
 
@@ -36,17 +49,12 @@ class World2(World):
         self.before = set(shared())
 
     def node2(self, code: str) -> Process:
-        head = "import sys, time, array\nimport rclpy\nfrom rclpy.qos import *\nfrom rclpy.duration import Duration\nfrom std_msgs.msg import *\nfrom sensor_msgs.msg import *\nfrom std_srvs.srv import *\ndef say(*words):\n    print(*words, flush=True)\nrclpy.init()\n"
-        return self.start(sys.executable, "-c", head + code)
+        return self.start(sys.executable, "-c", HEAD + "rclpy.init()\n" + code)
 
     def bridge2(self, code: str) -> Process:
         """Starts a bridge; `code` says what it carries."""
-        head = (
-            "import sys, time, threading\nfrom outlive import ros2\nfrom rclpy.qos import *\nfrom rclpy.duration import Duration\n"
-            "from std_msgs.msg import *\nfrom sensor_msgs.msg import *\nfrom std_srvs.srv import *\n"
-            f"bridge = ros2.Bridge('outlive_bridge', {self.domain!r})\n"
-        )
-        return self.start(sys.executable, "-c", head + code + "\nprint('up', flush=True)\nbridge.wait()\n")
+        made = f"from outlive import ros2\nbridge = ros2.Bridge('outlive_bridge', {self.domain!r})\n"
+        return self.start(sys.executable, "-c", HEAD + made + code + "\nsay('up')\nbridge.wait()\n")
 
     def remove(self) -> None:
         super().remove()

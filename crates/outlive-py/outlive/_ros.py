@@ -19,6 +19,9 @@ __all__ = ["Array", "BadMessage", "Encoding", "Message", "Number", "Room", "Stru
 #: No definition is nested deeper; one that says so would otherwise exhaust the reader's stack.
 MOST_DEPTH = 32
 
+#: Items without fields take no bytes, so a message of few bytes could name any number of them.
+_MOST_EMPTY = 1 << 16
+
 #: What a description of Outlive's may hold.
 _DESCRIBED_DEPTH = 8
 
@@ -109,21 +112,27 @@ class Encoding:
 
     aligned: bool
 
-    @_lru_cache(maxsize=4096)
     def dtype(self, kind: Kind) -> _Any:
         """Returns numpy's type of a value, if all values take the same bytes; or ``None``.
 
         In CDR that holds of a struct only if it lies the same wherever it begins: its first number
         wants the largest alignment, and no padding follows its last one.
         """
+        try:
+            return self._dtype(kind)
+        except (ValueError, OverflowError) as error:
+            raise BadMessage(f"a value has more bytes than a message: {error}") from None
+
+    @_lru_cache(maxsize=4096)
+    def _dtype(self, kind: Kind) -> _Any:
         if isinstance(kind, Number):
             return _numpy.dtype("<" + kind.code)
         if isinstance(kind, Array):
-            item = self.dtype(kind.of) if kind.length is not None else None
+            item = self._dtype(kind.of) if kind.length is not None else None
             return None if item is None else _numpy.dtype((item, (kind.length,)))
         if isinstance(kind, Text):
             return None
-        parts = [(name, self.dtype(of)) for name, of in kind.fields]
+        parts = [(name, self._dtype(of)) for name, of in kind.fields]
         if not parts or any(of is None for _, of in parts):
             return None
         dtype: _Any = _numpy.dtype(parts, align=self.aligned)
@@ -205,6 +214,7 @@ class _Reader:
 
     def __init__(self, encoding: Encoding, data: memoryview) -> None:
         self.encoding, self.data, self.at = encoding, data, 0
+        self.empty = 0
 
     def take(self, size: int) -> int:
         at = self.at
@@ -234,10 +244,12 @@ class _Reader:
             count = self.length()
             if kind.most is not None and count > kind.most:
                 raise BadMessage(f"an array of at most {kind.most} items has {count}")
-        if count > len(self.data) - self.at and not _is_empty(kind.of):
+        if _is_empty(kind.of):
+            self.empty += count
+            if self.empty > _MOST_EMPTY:
+                raise BadMessage(f"the message has {self.empty} items without fields")
+        elif count > len(self.data) - self.at:
             raise BadMessage(f"an array of {count} items lies in {len(self.data)} bytes")
-        if _is_empty(kind.of) and count > 1 << 16:
-            raise BadMessage(f"an array has {count} items without fields")
         return count
 
     def array(self, dtype: _Any, count: int) -> _Any:

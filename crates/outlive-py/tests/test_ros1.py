@@ -81,6 +81,8 @@ def test_constants_are_no_fields() -> None:
         "uint8 a\nuint8 a",
         f"uint8 a\n{LINE}\nno head",
         "x" * (2 << 20),
+        # Thirty types, of which each one uses the next one twice.
+        "T0 a\nT0 b\n" + "".join(f"{LINE}\nMSG: a/T{n}\nT{n + 1} a\nT{n + 1} b\n" for n in range(30)),
     ],
 )
 def test_a_definition_that_is_none_is_refused(definition: str) -> None:
@@ -269,3 +271,16 @@ def test_the_bridge_says_what_it_lacks(folder: str, rules: list[str], code: int,
         timeout=60,
     )
     assert (ran.returncode, says in ran.stderr) == (code, True), ran.stderr
+
+
+def test_what_is_larger_than_any_message_is_refused() -> None:
+    of = Type("a/A", f"B[] first\nstring second\n{LINE}\nMSG: a/B\nfloat64[4000000000] x")
+    with pytest.raises(BadMessage, match="more bytes than a message"):
+        of.check(bytes(100))
+    # Four bytes that say how many items without fields there are, again and again.
+    none = Type("a/A", f"B[] outer\n{LINE}\nMSG: a/B\nNone[] inner\n{LINE}\nMSG: a/None\n")
+    few, many = (60_000).to_bytes(4, "little"), (2).to_bytes(4, "little")
+    assert len(none.read((1).to_bytes(4, "little") + few).outer[0].inner) == 60_000
+    for go in (none.read, none.check):
+        with pytest.raises(BadMessage, match="items without fields"):
+            go(many + few + few)

@@ -35,6 +35,9 @@ _SEPARATOR = "=" * 80
 #: More text than any message has; a peer's definition is read by every bridge that it meets.
 _MOST_TEXT = 1 << 20
 
+#: A few types that use each other twice would have any number of fields.
+_MOST_FIELDS = 10_000
+
 
 class Definition:
     """A definition with all types that it uses."""
@@ -54,6 +57,7 @@ class Definition:
             self._parts.setdefault(other_name, _Part(other_name, rest))
         self._sums: dict[str, str] = {}
         self._used: list[str] = []
+        self._fields = 0
         self.struct = self._struct(name, 0)
         self.md5sum = self._sum(name)
         parts = [self._parts[name].text, *(f"MSG: {one}\n{self._parts[one].text}" for one in self._used)]
@@ -67,6 +71,9 @@ class Definition:
             raise BadMessage(f"the definition lacks {name}")
         if depth and name not in self._used:
             self._used.append(name)
+        self._fields += len(part.fields)
+        if self._fields > _MOST_FIELDS:
+            raise BadMessage(f"{name} has more than {_MOST_FIELDS} fields, those of its fields counted")
         return Struct(name, tuple((field, self._kind(part, of, depth)) for of, field in part.fields))
 
     def _kind(self, part: _Part, text: str, depth: int) -> Kind:
@@ -99,18 +106,6 @@ class Definition:
                 lines.append(f"{of if is_simple else self._sum(part.resolved(bare))} {field}")
             self._sums[name] = hashlib.md5("\n".join(lines).encode(), usedforsecurity=False).hexdigest()
         return self._sums[name]
-
-    @property
-    def sum_text(self) -> str:
-        """What the checksum is of; a service's is of those of its request and its reply."""
-        name = next(iter(self._parts))
-        part = self._parts[name]
-        lines = list(part.constants)
-        for of, field in part.fields:
-            bare = of.partition("[")[0]
-            is_simple = bare in _NUMBERS or bare in _TIMES or bare == "string"
-            lines.append(f"{of if is_simple else self._sum(part.resolved(bare))} {field}")
-        return "\n".join(lines)
 
 
 class _Part:

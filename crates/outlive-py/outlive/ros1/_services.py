@@ -12,6 +12,7 @@ that the connection ended: neither is told whether the server had begun.
 
 from __future__ import annotations
 
+import io
 import select
 import socket
 import struct
@@ -25,7 +26,7 @@ import rospy
 
 from .. import _outlive
 from .._ros import BadMessage
-from ..errors import CallTimeout, NoServer, OutliveError, ServerDied, ServiceError, Taken, Timeout
+from ..errors import CallTimeout, NoServer, OutliveError, ServerDied, ServiceError, Timeout
 from . import MD5, TYPE, Type, _node
 from ._rules import Rule
 
@@ -87,16 +88,18 @@ class NoAnswer(Exception):
 def _connected(bridge: Bridge, ros: str, timeout: float, probe: bool) -> tuple[socket.socket, dict[str, str]]:
     """Connects to a ROS server; returns the connection and what the server says of itself."""
     try:
-        address, port = rospy.core.parse_rosrpc_uri(bridge.master.call("lookupService", ros)) if probe else bridge.where[ros]
+        # Calls are made by many threads, and the master is asked by one.
+        if probe:
+            bridge.where[ros] = rospy.core.parse_rosrpc_uri(bridge.master.call("lookupService", ros))
+        address, port = bridge.where[ros]
     except (LookupError, KeyError, _node.MasterGone):
         raise NoAnswer(f"there is no ROS server of {ros}") from None
-    bridge.where[ros] = (address, port)
     connection = None
     try:
         connection = socket.create_connection((address, port), timeout)
         header = {"service": ros, "md5sum": "*", "callerid": rospy.get_name(), _node.ORIGIN: bridge.origin}
         rosgraph.network.write_ros_handshake_header(connection, header | ({"probe": "1"} if probe else {}))
-        answer = rosgraph.network.read_ros_handshake_header(connection, _buffer(), 4096)
+        answer = rosgraph.network.read_ros_handshake_header(connection, io.BytesIO(), 4096)
     except (OSError, rosgraph.network.ROSHandshakeException) as error:
         if connection is not None:
             connection.close()
@@ -105,12 +108,6 @@ def _connected(bridge: Bridge, ros: str, timeout: float, probe: bool) -> tuple[s
         connection.close()
         raise NoAnswer(str(answer["error"]))
     return connection, answer
-
-
-def _buffer() -> Any:
-    import io
-
-    return io.BytesIO()
 
 
 def asked(bridge: Bridge, ros: str) -> dict[str, str]:
@@ -269,5 +266,3 @@ class ServiceOut:
             raise rospy.ServiceException(f"{self.outlive}: {error}") from None
         return self._shape._response_class(reply)
 
-
-__all__ = ["NoAnswer", "ServiceIn", "ServiceOut", "ServiceType", "Taken", "asked", "service_type"]
