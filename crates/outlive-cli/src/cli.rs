@@ -3,7 +3,7 @@
 //! | noun | verbs (short form) |
 //! | --- | --- |
 //! | `topic` | `pub` (`pub`), `echo` (`echo`), `hz` (`hz`), `bw` (`bw`), `delay` (`delay`), `info`, `list` |
-//! | `queue` | `send` (`send`), `recv` (`recv`), `info`, `list` |
+//! | `queue` | `send` (`send`), `recv` (`recv`), `bridge`, `info`, `list` |
 //! | `job` | `put`, `work` (`work`), `aside`, `info`, `list` |
 //! | `state` | `get`, `set`, `watch`, `info`, `list` |
 //! | `notifier` | `notify`, `listen`, `info`, `list` |
@@ -14,7 +14,8 @@
 //! | `domain` | `create`, `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `watch`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
 //! | `node` | `list`, `info` |
 //! | `config` | `show`, `check` |
-//! | none | `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
+//! | `ros1` | `bridge` |
+//! | none | `gateway`, `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
 //!
 //! Rules, which a test walks all verbs for:
 //! - Each verb has a line that says what it does, and examples that this parser takes.
@@ -37,15 +38,15 @@ use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 use crate::domain::DomainArgs;
 use crate::exit::{self, Code, Failure};
 use crate::nouns::{
-    Domain, Job, LockNoun, Node, Notifier, Pool, Queue, Semaphore, Service, State, Topic,
+    Domain, Job, LockNoun, Node, Notifier, Pool, Queue, Ros1, Semaphore, Service, State, Topic,
 };
 #[cfg(feature = "demo")]
 use crate::verbs::demo;
 #[cfg(feature = "top")]
 use crate::verbs::top;
 use crate::verbs::{
-    bw, call, completions, config, delay, doctor, echo, exit_codes, gc, hz, info, job, lock, ls,
-    man, pools, publish, recv, rm, sem, send, serve, under, wait,
+    beyond, bw, call, completions, config, delay, doctor, echo, exit_codes, gc, hz, info, job,
+    lock, ls, man, pools, publish, recv, rm, sem, send, serve, under, wait,
 };
 
 /// Queues, topics and locks in shared memory that recover when any of their users is killed
@@ -111,6 +112,10 @@ pub enum Verb {
     Node(Node),
     #[command(subcommand)]
     Config(config::ConfigNoun),
+    #[command(subcommand)]
+    Ros1(Ros1),
+
+    Gateway(beyond::GatewayArgs),
 
     #[cfg(feature = "top")]
     Top(top::TopArgs),
@@ -181,6 +186,8 @@ impl Verb {
             Verb::Domain(verb) => verb.run(common),
             Verb::Node(verb) => verb.run(common),
             Verb::Config(verb) => verb.run(common),
+            Verb::Ros1(verb) => verb.run(common),
+            Verb::Gateway(args) => args.run(common),
             Verb::Pub(args) => Topic::Pub(args).run(common),
             Verb::Echo(args) => Topic::Echo(args).run(common),
             Verb::Hz(args) => Topic::Hz(args).run(common),
@@ -276,7 +283,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 56] = [
+pub const JSON: [(&str, Json); 59] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers, [missed]")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -298,6 +305,12 @@ pub const JSON: [(&str, Json); 56] = [
     ("topic list", Json::Line("the domain", "domain, topics, [failed]")),
     ("queue send", Json::Line("the run, at its end", "messages, bytes")),
     ("queue recv", Json::Line("each message", "bytes, redelivered, text or hex or value")),
+    (
+        "queue bridge",
+        Json::Line("each event", "event, and what doc/how-to/durable-queues.md says of it"),
+    ),
+    ("ros1 bridge", Json::Line("each event", "event, and what doc/how-to/ros.md says of it")),
+    ("gateway", Json::Line("each event", "event, [name], [origin], [session], [messages], [why]")),
     ("queue info", ONE_ENTRY),
     ("queue list", LISTING),
     ("job put", Json::Line("the run, at its end", "jobs, bytes")),

@@ -1,6 +1,7 @@
 //! Which domain a verb works in, and how it is opened.
 
 use std::env::VarError;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -147,6 +148,16 @@ impl DomainArgs {
     /// there.
     pub fn open_existing(&self) -> Result<Domain, Error> {
         self.open_or_not(false)
+    }
+
+    /// Returns the options by which an external program opens the same domain.
+    pub fn words(&self) -> Vec<OsString> {
+        let path = |name: &str| name.contains('/').then(|| self.path().into_os_string());
+        let domain = self.name().map(|name| path(name).unwrap_or_else(|| name.into()));
+        let group = self.group.as_deref().filter(|group| !group.is_empty()).map(OsString::from);
+        let option = |name: &str, value: Option<OsString>| value.map(|value| [name.into(), value]);
+        let all = [option("--domain", domain), option("--group", group)];
+        all.into_iter().flatten().flatten().collect()
     }
 
     /// Returns the folder that would be opened.

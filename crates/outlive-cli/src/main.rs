@@ -10,6 +10,7 @@ mod described;
 mod domain;
 mod duration;
 mod exit;
+mod external;
 mod framing;
 mod msgpack;
 mod names;

@@ -7,8 +7,8 @@ use outlive::Kind;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::verbs::{
-    bw, call, clients, create, delay, domain_watch, echo, gc, hz, info, job, lock, ls, node,
-    notifier, pools, publish, recv, rm, sem, send, serve, state, topic, wait, waiters,
+    beyond, bw, call, clients, create, delay, domain_watch, echo, gc, hz, info, job, lock, ls,
+    node, notifier, pools, publish, recv, rm, sem, send, serve, state, topic, wait, waiters,
 };
 
 /// Publish and subscribe: messages for every subscriber
@@ -34,6 +34,7 @@ pub enum Topic {
 pub enum Queue {
     Send(send::SendArgs),
     Recv(recv::RecvArgs),
+    Bridge(beyond::QueueBridgeArgs),
     /// Show all that is known about one queue
     ///
     /// Its receiver, its senders, what happens if the receiver dies, and counts: messages that were
@@ -46,6 +47,13 @@ pub enum Queue {
     /// List the queues of the domain
     #[command(after_long_help = "Example:\n  outlive queue list")]
     List(AllArgs),
+}
+
+/// ROS 1: topics and services of its nodes
+#[derive(Subcommand, Debug)]
+#[command(after_long_help = "Example:\n  outlive ros1 bridge --out '/camera/**'")]
+pub enum Ros1 {
+    Bridge(beyond::Ros1BridgeArgs),
 }
 
 /// Job queues: many producers, many workers; a killed worker's job goes to another
@@ -294,6 +302,16 @@ impl Queue {
             Queue::List(_) => ls::run_of(&[Kind::Queue], common),
             Queue::Send(args) => send::run(&args, common),
             Queue::Recv(args) => recv::run(&args, common),
+            Queue::Bridge(args) => args.run(common),
+        }
+    }
+}
+
+impl Ros1 {
+    /// Runs the verb.
+    pub fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Ros1::Bridge(args) => args.run(common),
         }
     }
 }

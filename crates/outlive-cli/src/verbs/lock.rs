@@ -12,7 +12,7 @@ use outlive::sync::{LockError, ReadGuard, RwLock, WriteGuard};
 
 use super::holding::held_by;
 use super::running::{self, ALONE, Running};
-use super::under::{Under, UnderArgs, exit_as, failed};
+use super::under::{ClusterArgs, Under, UnderArgs, exit_as, failed};
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::is_watched;
@@ -39,7 +39,8 @@ use crate::verbs::attributes::AttributeArgs;
 #[command(after_long_help = "Examples:\n  \
     outlive lock backup rsync -a /home /mnt\n  \
     outlive lock --nonblock cron-job ./job.sh || echo 'still running'\n  \
-    outlive lock --shared archive tar -cf today.tar /archive")]
+    outlive lock --shared archive tar -cf today.tar /archive\n  \
+    outlive lock --cluster etcd://10.0.0.1:2379 migration ./migrate.sh")]
 pub struct LockArgs {
     /// The lock's name; a lock that is not there is made
     name: String,
@@ -49,6 +50,8 @@ pub struct LockArgs {
     /// Hold the lock alone, which is the default
     #[arg(long, short = 'e', conflicts_with = "shared")]
     exclusive: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     #[command(flatten)]
     under: UnderArgs,
     #[command(flatten)]
@@ -79,6 +82,12 @@ impl Held<'_> {
 
 /// Runs the verb.
 pub fn run(args: &LockArgs, common: &Common) -> Result<(), Failure> {
+    if args.shared && args.cluster.cluster.is_some() {
+        let text = "--shared: a lock of several machines is held alone";
+        return Err(Failure::new(Code::Usage, text));
+    }
+    let words = [args.name.as_str().into()];
+    args.cluster.become_program("outlive-lock-cluster", &common.domain, &args.under, &words)?;
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
     let domain = args.attributes.on(common.domain.open().map_err(own)?);
     let lock = open(args, common, &domain).map_err(own)?;

@@ -4,6 +4,7 @@
 
 mod attributes;
 mod awaited;
+pub mod beyond;
 pub mod bw;
 pub mod call;
 pub mod clients;

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | this process, holding back permits of dead holders | they are free again, their entries still name the commands |
 
+use std::ffi::OsString;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use outlive::{Deadline, Domain, Error};
 
 use super::holding::held_by;
 use super::running::Entry;
-use super::under::{LeftOver, Under, UnderArgs, exit_as};
+use super::under::{ClusterArgs, LeftOver, Under, UnderArgs, exit_as};
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{counted, is_watched};
@@ -53,6 +54,8 @@ pub struct SemArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST as i64))]
     take: u32,
     #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
     under: UnderArgs,
     #[command(flatten)]
     attributes: AttributeArgs,
@@ -78,6 +81,20 @@ pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
     if args.permits.is_some_and(|permits| args.take > permits) {
         return too_few(args.permits.unwrap_or_default() as usize);
     }
+    if args.take != 1 && args.cluster.cluster.is_some() {
+        let text =
+            format!("--take {}: of several machines' permits a command holds one", args.take);
+        return Err(Failure::new(Code::Usage, text));
+    }
+    let permits = args.permits.map(|permits| ["--permits".into(), permits.to_string().into()]);
+    let words: Vec<OsString> =
+        permits.into_iter().flatten().chain([args.name.as_str().into()]).collect();
+    args.cluster.become_program(
+        "outlive-semaphore-cluster",
+        &common.domain,
+        &args.under,
+        &words,
+    )?;
     let own = |failure: Failure| failure.with_code(Code::LockFailed);
     let domain = args.attributes.on(common.domain.open().map_err(own)?);
     under.domain = Some(domain.clone());

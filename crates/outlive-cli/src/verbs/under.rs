@@ -30,6 +30,7 @@ use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::running::{self, Entry, Named};
+use crate::domain::DomainArgs;
 use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output::{self, talk};
@@ -51,6 +52,52 @@ pub struct UnderArgs {
     /// The command to run, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
+}
+
+/// Which machines the hold is of.
+#[derive(Args, Debug)]
+pub struct ClusterArgs {
+    /// Hold it on all machines that name this cluster: etcd://[USER@]HOST:PORT[,HOST:PORT…], etcds://
+    /// for TLS; runs the command by another program, which 'cargo install --path bridges/cluster'
+    /// installs
+    ///
+    /// Options stand behind the address, as in etcd://10.0.0.1:2379?ttl=5: ttl=SECONDS (how long it
+    /// stays with a machine that is not heard of any more; 10 unless said), ca=FILE, password-file=FILE;
+    /// or a user's password is in OUTLIVE_CLUSTER_PASSWORD. The command finds its fencing token in
+    /// OUTLIVE_FENCE, and is ended when the lease cannot be kept. 'outlive-lock-cluster --help' says
+    /// more.
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "attribute")]
+    pub cluster: Option<String>,
+}
+
+impl ClusterArgs {
+    /// Becomes the program that holds it on several machines; returns if there is no cluster. `words`
+    /// are the verb's own options, then the name.
+    pub fn become_program(
+        &self,
+        program: &str,
+        domain: &DomainArgs,
+        under: &UnderArgs,
+        words: &[OsString],
+    ) -> Result<(), Failure> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        if domain.no_create {
+            // Says so when it is not there.
+            domain.existing().map_err(|failure| failure.with_code(Code::LockFailed))?;
+        }
+        let mut args: Vec<OsString> = vec!["--cluster".into(), cluster.into()];
+        args.extend(["--speaker".into(), format!("outlive {}", output::speaker()).into()]);
+        args.extend(domain.words());
+        if let Some(timeout) = under.timeout {
+            args.extend(["--timeout".into(), format!("{}", timeout.as_secs_f64()).into()]);
+        }
+        args.extend(under.nonblock.then(|| "--nonblock".into()));
+        args.extend(["-E".into(), under.conflict_exit_code.to_string().into()]);
+        args.extend(words.iter().cloned());
+        args.extend(under.command.iter().cloned());
+        let failure = crate::external::become_program(program, "bridges/cluster", &args);
+        Err(failure.with_code(Code::LockFailed))
+    }
 }
 
 /// Arguments of the hidden verb that becomes the command.

@@ -5,7 +5,7 @@ use std::fs;
 use crate::stage::Stage;
 
 /// What the help of the program lists, in its order.
-const LISTED: [&str; 20] = [
+const LISTED: [&str; 22] = [
     "topic",
     "queue",
     "job",
@@ -18,6 +18,8 @@ const LISTED: [&str; 20] = [
     "domain",
     "node",
     "config",
+    "ros1",
+    "gateway",
     "top",
     "doctor",
     "bench",

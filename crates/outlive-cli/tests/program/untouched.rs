@@ -71,8 +71,17 @@ const MAKES: &[&[&str]] = &[
     &["domain", "create"],
 ];
 
-/// Verbs of no domain, or of one of their own.
-const NEITHER: &[&str] = &["config check", "config show", "demo", "man", "bench …"];
+/// Verbs of no domain, or of one of their own, or that other programs carry out.
+const NEITHER: &[&str] = &[
+    "config check",
+    "config show",
+    "demo",
+    "man",
+    "bench …",
+    "gateway",
+    "queue bridge",
+    "ros1 bridge",
+];
 
 /// A file or folder: its path, mode, owner, length and the time of its last change.
 type Fact = (String, u32, u32, u64, i64, i64);

@@ -1,5 +1,8 @@
 //! Files that a process registers in the domain's folder: nodes, and those of extensions.
 
+use std::os::unix::fs::MetadataExt;
+
+use crate::liveness::Ends;
 use crate::{Domain, TokenId};
 
 impl Domain {
@@ -16,6 +19,17 @@ impl Domain {
         let name = format!(".{word}-{:08x}", owner.as_u32());
         assert_eq!(owner_of(&name), Some(owner), "a word of small letters: {word}");
         name
+    }
+
+    /// Returns whether that process has ended, or does not have the thing of that name mapped: it writes
+    /// there no more. Its token reads dead some milliseconds before.
+    ///
+    /// # Errors
+    /// The thing's file cannot be found.
+    #[doc(hidden)]
+    pub fn writes_no_more(&self, process: TokenId, thing: &str) -> std::io::Result<bool> {
+        let facts = std::fs::metadata(self.path().join(thing))?;
+        Ok(Ends::new(self.registry(), (facts.dev(), facts.ino())).has_ended(process))
     }
 }
 

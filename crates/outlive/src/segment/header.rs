@@ -31,8 +31,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// subscribers write lies in a second file; its publishers assert that they are there, and say how
 /// long their messages count. 18: a queue's eventcount of messages has a word that names a large
 /// wait set's doorbell, of which the registry has 24; a service may have several servers; a call's
-/// slot has the places of a request's parts.
-const LAYOUT_VERSION: u32 = 19;
+/// slot has the places of a request's parts. 20: a topic's ring names the last session that was
+/// disowned, and a message says whether its publisher stands for one elsewhere.
+const LAYOUT_VERSION: u32 = 20;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;

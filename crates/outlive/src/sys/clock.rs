@@ -100,7 +100,15 @@ impl Deadline {
     }
 
     /// Returns the time that is left, for calls that take a span; `None` means for ever.
-    pub(crate) fn remaining(self) -> Option<Duration> {
+    ///
+    /// ```
+    /// use outlive::Deadline;
+    /// use std::time::Duration;
+    /// let hour = Duration::from_secs(3600);
+    /// assert!(Deadline::after(hour).remaining().is_some_and(|left| left <= hour));
+    /// assert_eq!(Deadline::NEVER.remaining(), None);
+    /// ```
+    pub fn remaining(self) -> Option<Duration> {
         (self != Deadline::NEVER)
             .then(|| Duration::from_nanos(self.at.saturating_sub(nanos(self.clock))))
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::layout::{NO_STAMPS, RingWords};
 use super::mapping::Inner;
 use super::publisher_options::PublisherOptions;
+use super::slot::SESSION_BITS;
 use crate::TokenId;
 use crate::durability::Durability;
 use crate::shim::Ordering;
@@ -40,9 +41,6 @@ impl Durability {
     }
 }
 
-/// Bits of a session's number: as many as a slot has for it.
-const NUMBER_BITS: u32 = 29;
-
 /// What a publisher's session tells other processes of its options, as the ring's words have it.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
@@ -50,6 +48,8 @@ pub(super) struct Terms {
     pub(super) lifespan: u64,
     /// For how long it waits for a reliable subscriber: nanoseconds + 1; 0: for ever.
     pub(super) max_blocking: u64,
+    /// Whether it stands for a publisher elsewhere.
+    pub(super) is_foreign: bool,
 }
 
 impl Terms {
@@ -58,6 +58,7 @@ impl Terms {
         Terms {
             lifespan: options.lifespan.map_or(0, |span| nanos(span).max(1)),
             max_blocking: options.max_blocking.map_or(0, |span| nanos(span).saturating_add(1)),
+            is_foreign: options.is_foreign,
         }
     }
 }
@@ -82,7 +83,7 @@ impl RingWords {
 }
 
 /// Begins a session of the ring's owner, whose next message is `from`: returns its number, from 1
-/// on, and the word that says so. After 2^29 sessions the numbers begin again.
+/// on, and the word that says so. After 2^28 sessions the numbers begin again.
 pub(super) fn begin(
     inner: &Inner,
     words: &RingWords,
@@ -92,7 +93,7 @@ pub(super) fn begin(
 ) -> (u32, u64) {
     // Relaxed: a number that no other session has. If this process died just after, none has it.
     let number = || inner.head().sessions.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-    let number = core::iter::repeat_with(number).map(|number| number & ((1 << NUMBER_BITS) - 1));
+    let number = core::iter::repeat_with(number).map(|number| number & ((1 << SESSION_BITS) - 1));
     let number = number.into_iter().find(|number| *number != 0).unwrap_or(1);
     // What is there keeps its lifespan. If this process died after any of these stores, the next
     // owner does the same again, and the ring has no message from `from` on.
@@ -122,7 +123,10 @@ pub(super) fn end(words: &RingWords, session: u64) {
     // Before `session`, whose Release makes it visible: a process that watches this publisher
     // (liveliness.rs) finds that it has not died. If this process died just before or just after,
     // its token is dead while `session` names it: it has died.
-    words.left.store((session >> 32) as u32, Ordering::Relaxed);
+    let number = (session >> 32) as u32;
+    if words.disowned.load(Ordering::Relaxed) != number {
+        words.left.store(number, Ordering::Relaxed);
+    }
     // The exchange expects this session's own word, so an owner that was taken for dead changes
     // nothing. Release: before the ring has no owner. If this process died just before, its token is
     // dead: no process vouches either way.

@@ -149,7 +149,10 @@ pub(super) struct RingWords {
     /// For how long the owner waits for a reliable subscriber: nanoseconds + 1; 0: for ever. Only
     /// looked at from outside.
     pub(super) max_blocking: AtomicU64,
-    reserved_3: [AtomicU64; 4],
+    /// The number of the last session whose publisher has died although its process may live: it
+    /// stood for a publisher elsewhere.
+    pub(super) disowned: AtomicU32,
+    reserved_3: [AtomicU32; 7],
 }
 
 impl RingWords {

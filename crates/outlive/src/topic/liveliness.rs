@@ -9,7 +9,7 @@
 //! | the publisher's token dead | `PublisherDied`, once |
 //! | other values than before | `Lively`, if it had told `NotLively` |
 //! | the same values, and a lease between the two looks | `NotLively`, once |
-//! | another session, or none | nothing, if the publisher has left in order; else `PublisherDied`. Of the other session, too, if its publisher is dead by now |
+//! | another session, or none | nothing, if the publisher has left in order; else `PublisherDied`: its token is dead, or it was disowned (forwarding.rs). Of the other session, too, if its publisher is dead by now |
 //!
 //! So `NotLively` is never said of a publisher that did something within the lease: the values were
 //! the same from one look to the other. All the subscriber's words are its process's own: a death or
@@ -93,6 +93,12 @@ impl RingWords {
         // Relaxed: written before `session`, which the caller has loaded with Acquire.
         self.left.load(Ordering::Relaxed) == number
     }
+
+    /// That session's publisher stood for one that has died (forwarding.rs).
+    fn is_disowned(&self, number: u32) -> bool {
+        // Relaxed: as above.
+        self.disowned.load(Ordering::Relaxed) == number
+    }
 }
 
 impl Looked {
@@ -120,7 +126,7 @@ impl Looked {
         if session != seen.session {
             if let Some(publisher) = seen.publisher()
                 && !words.has_left(seen.number())
-                && !registry.is_alive(publisher)
+                && (!registry.is_alive(publisher) || words.is_disowned(seen.number()))
             {
                 // Another process has taken its ring, or swept it.
                 let behind = end_of_sessions(inner, ring as u32, session);

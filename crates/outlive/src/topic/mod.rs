@@ -28,6 +28,7 @@ mod back_pressure;
 mod control;
 mod due;
 mod durability;
+mod forwarding;
 mod free_list;
 mod hazard;
 mod header;
@@ -68,6 +69,8 @@ mod watched;
 
 pub use crate::durability::Durability;
 pub use due::Due;
+#[doc(hidden)]
+pub use forwarding::Session;
 pub use header::Header;
 pub use layout::LARGEST_PAYLOAD;
 pub use loan::Loan;

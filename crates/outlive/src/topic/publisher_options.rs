@@ -35,6 +35,7 @@ pub struct PublisherOptions {
     pub(super) max_blocking: Option<Duration>,
     pub(super) period: Option<Duration>,
     pub(super) lifespan: Option<Duration>,
+    pub(super) is_foreign: bool,
 }
 
 impl PublisherOptions {
@@ -107,6 +108,14 @@ impl PublisherOptions {
     /// overwritten, the shortest lifespan of those that had one counts for what they have left.
     pub fn lifespan(mut self, span: Duration) -> PublisherOptions {
         self.lifespan = limited(span);
+        self
+    }
+
+    /// Sets whether it stands for a publisher elsewhere: its messages say so for good, so that no gateway
+    /// sends them on.
+    #[doc(hidden)]
+    pub fn foreign(mut self, is_foreign: bool) -> PublisherOptions {
+        self.is_foreign = is_foreign;
         self
     }
 

@@ -329,7 +329,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         let metadata = slot.metadata();
         let mut free = self.sample_cache.free();
         let taken = free.as_mut();
-        taken.begin(position, metadata);
+        taken.begin(ring, position, metadata);
         if metadata.has_header {
             slot.read_header(&mut taken.header);
         }

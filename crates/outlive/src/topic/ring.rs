@@ -289,8 +289,10 @@ impl Ring {
     fn begin_session(&mut self, inner: &Inner, terms: Terms) {
         let words = inner.ring(self.index);
         let (number, word) = durability::begin(inner, words, self.process, self.published, terms);
-        (self.session, self.origin) =
-            (word, Origin::new(self.process.as_u32(), number, terms.lifespan != 0));
+        (self.session, self.origin) = (
+            word,
+            Origin::new(self.process.as_u32(), number, terms.lifespan != 0, terms.is_foreign),
+        );
     }
 
     /// Gives up its oldest messages, one after the other, until `wanted` succeeds: never one that a

@@ -39,7 +39,7 @@ impl<M: Payload + ?Sized> Sample<M> {
     }
 
     #[inline]
-    fn taken(&self) -> &Taken {
+    pub(super) fn taken(&self) -> &Taken {
         // SAFETY: `Free::keep` gave it to this sample until the drop; no thread writes to it
         // meanwhile.
         unsafe { self.taken.as_ref() }
@@ -87,6 +87,13 @@ impl<M: Payload + ?Sized> Sample<M> {
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.taken().position
+    }
+
+    /// Returns the number of the ring that it was published in: [`Sample::sequence`] counts for each
+    /// ring. [`TopicUsage::rings`](crate::inspect::TopicUsage::rings) are in the order of these numbers.
+    #[must_use]
+    pub fn ring(&self) -> u32 {
+        self.taken().ring
     }
 
     /// Returns its order among all messages of the topic: a message that was published before

@@ -30,6 +30,7 @@ pub(super) struct Taken {
     /// In no cache: freed with its sample.
     is_alone: bool,
     pub(super) has_header: bool,
+    pub(super) is_foreign: bool,
     /// The payload in its object, held until this is released; null: it is in `inline`.
     data: *const u8,
     pub(super) len: usize,
@@ -42,6 +43,7 @@ pub(super) struct Taken {
     pub(super) position: u64,
     pub(super) publisher: u32,
     pub(super) session: u32,
+    pub(super) ring: u32,
     stamp: u64,
     pub(super) header: CopiedWords<HEADER_WORDS>,
     pub(super) inline: CopiedWords<INLINE_WORDS>,
@@ -53,6 +55,7 @@ impl Taken {
             out: AtomicU32::new(0),
             is_alone,
             has_header: false,
+            is_foreign: false,
             data: core::ptr::null(),
             len: 0,
             pointer: core::ptr::null(),
@@ -61,15 +64,17 @@ impl Taken {
             position: 0,
             publisher: 0,
             session: 0,
+            ring: 0,
             stamp: 0,
             header: [MaybeUninit::uninit(); HEADER_WORDS],
             inline: [MaybeUninit::uninit(); INLINE_WORDS],
         }
     }
 
-    /// Begins with the message at that position; its payload is `inline` until `lies_at` is called.
+    /// Begins with the message of that ring at that position; its payload is `inline` until `lies_at` is called.
     #[inline]
-    pub(super) fn begin(&mut self, position: u64, metadata: Metadata) {
+    pub(super) fn begin(&mut self, ring: usize, position: u64, metadata: Metadata) {
+        self.ring = ring as u32;
         self.has_header = metadata.has_header;
         self.data = core::ptr::null();
         self.len = metadata.len as usize;
@@ -78,6 +83,7 @@ impl Taken {
         self.position = position;
         self.publisher = metadata.origin.publisher();
         self.session = metadata.origin.session();
+        self.is_foreign = metadata.origin.is_foreign();
         self.stamp = metadata.stamp;
     }
 

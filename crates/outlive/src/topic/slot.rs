@@ -49,11 +49,17 @@ const HEADER: u32 = 2;
 /// The message counts for its publisher's lifespan only.
 const LIFESPAN: u32 = 4;
 
-/// Where the number of a session lies in `form`: above the flags.
-const SESSION_AT: u32 = 32 + 3;
+/// The publisher stands for one elsewhere (forwarding.rs).
+const FOREIGN: u32 = 8;
 
-/// Where a session's own bits begin: [`LIFESPAN`], and its number.
-const ORIGIN_AT: u32 = SESSION_AT - 1;
+/// Where the number of a session lies in `form`: above the flags.
+const SESSION_AT: u32 = 32 + 4;
+
+/// Bits of a session's number: the rest of `form`.
+pub(super) const SESSION_BITS: u32 = 64 - SESSION_AT;
+
+/// Where a session's own bits begin: [`LIFESPAN`], [`FOREIGN`], and its number.
+const ORIGIN_AT: u32 = SESSION_AT - 2;
 const _: () = assert!((LIFESPAN as u64) << 32 == 1 << ORIGIN_AT);
 
 /// A message's publisher and session, as a slot's words have them: the same for all messages of a
@@ -62,19 +68,30 @@ const _: () = assert!((LIFESPAN as u64) << 32 == 1 << ORIGIN_AT);
 pub(super) struct Origin {
     /// The publishing process's token, in the upper half.
     what: u64,
-    /// The session's number, from `SESSION_AT` on, and whether it has a lifespan.
+    /// The session's number, from `SESSION_AT` on, and its flags.
     form: u64,
 }
 
 impl Origin {
-    pub(super) fn new(publisher: u32, session: u32, has_lifespan: bool) -> Origin {
-        let flags = u64::from(u32::from(has_lifespan) * LIFESPAN) << 32;
+    pub(super) fn new(
+        publisher: u32,
+        session: u32,
+        has_lifespan: bool,
+        is_foreign: bool,
+    ) -> Origin {
+        let flags = u32::from(has_lifespan) * LIFESPAN | u32::from(is_foreign) * FOREIGN;
+        let flags = u64::from(flags) << 32;
         Origin { what: u64::from(publisher) << 32, form: u64::from(session) << SESSION_AT | flags }
     }
 
     /// Returns whether the publisher has a lifespan.
     pub(super) fn has_lifespan(self) -> bool {
         self.form >> 32 & u64::from(LIFESPAN) != 0
+    }
+
+    /// Returns whether the publisher stands for one elsewhere.
+    pub(super) fn is_foreign(self) -> bool {
+        self.form >> 32 & u64::from(FOREIGN) != 0
     }
 
     /// Returns the publishing process's token.
@@ -294,7 +311,7 @@ mod tests {
             let position = position as u64;
             let metadata = Metadata {
                 order: 7,
-                origin: Origin::new(8, position as u32, len % 3 == 0),
+                origin: Origin::new(8, position as u32, len % 3 == 0, len % 2 == 0),
                 len: len as u32,
                 object: None,
                 stamp: u64::MAX - position,
@@ -319,7 +336,7 @@ mod tests {
         slot.begin();
         let metadata = Metadata {
             order: 1,
-            origin: Origin::new(u32::MAX, (1 << 29) - 1, true),
+            origin: Origin::new(u32::MAX, (1 << SESSION_BITS) - 1, true, true),
             len: 1 << 30,
             object: Some((1 << 29) - 1),
             stamp: 0,

@@ -196,6 +196,7 @@ impl Joining {
             // One that its publisher did not count, as it died, is old as well.
             let published = inner.all_published(ring);
             let oldest = match durability {
+                _ if options.unvouched => 0,
                 Durability::Persistent => 0,
                 Durability::TransientLocal => vouched_from(inner, ring).unwrap_or(published),
                 Durability::Volatile => published,

@@ -33,6 +33,7 @@ pub struct SubscriberOptions {
     pub(super) sessions: bool,
     pub(super) max_age: Option<Duration>,
     pub(super) liveliness: Option<Duration>,
+    pub(super) unvouched: bool,
 }
 
 impl SubscriberOptions {
@@ -52,6 +53,14 @@ impl SubscriberOptions {
     /// as the depth. Default: 0.
     pub fn history(mut self, messages: u32) -> SubscriberOptions {
         self.history = messages;
+        self
+    }
+
+    /// Sets whether the history has all messages that are there, whoever vouches for them, and also of a
+    /// volatile topic: for a gateway that goes on where a dead one has ended.
+    #[doc(hidden)]
+    pub fn unvouched(mut self, all: bool) -> SubscriberOptions {
+        self.unvouched = all;
         self
     }
 

@@ -67,6 +67,8 @@ pub struct RingUsage {
     /// The number of the publisher's session: which start of a publisher it is, counted for the
     /// topic. `None`: it has none, or is about to begin it.
     pub session: Option<u32>,
+    /// The number of that session's first message; `None` as above.
+    pub session_from: Option<u64>,
     /// How long the publisher's messages count; `None`: for ever.
     pub lifespan: Option<Duration>,
     /// For how long the publisher waits for a reliable subscriber at most; `None`: for ever.
@@ -148,6 +150,7 @@ pub(crate) fn usage(
         })?;
         let stopped_waiting = words.marked.load(Ordering::Relaxed);
         let publisher = ring_owner::publisher(words.owner.load(Ordering::Acquire));
+        let session = publisher.and_then(|id| words.session_of(id));
         let (lifespan, max_blocking) = publisher.map_or((None, None), |_| words.terms());
         usage.rings.push(RingUsage {
             publisher: publisher.map(holder),
@@ -156,7 +159,9 @@ pub(crate) fn usage(
             objects,
             bytes,
             stopped_waiting,
-            session: publisher.and_then(|id| words.session_of(id)),
+            session,
+            // Relaxed: a figure of some moment. Of a ring that changes hands it is a later one.
+            session_from: session.map(|_| words.session_from.load(Ordering::Relaxed)),
             lifespan,
             max_blocking,
             assertions: words.asserted.load(Ordering::Relaxed),

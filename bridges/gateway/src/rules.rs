@@ -1,0 +1,285 @@
+//! What may leave a domain, and what may come in: by rules, of which the first that fits a key and a
+//! direction counts. What no rule names does neither.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use zenoh::key_expr::{KeyExpr, OwnedKeyExpr};
+use zenoh::qos::Priority;
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From here to others.
+    Out,
+    /// From others to here.
+    In,
+    /// Either.
+    Both,
+}
+
+/// How sure delivery is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reliability {
+    /// What the ring still has is sent until each receiver has it.
+    #[default]
+    Reliable,
+    /// What the network does not take is dropped, and counted.
+    BestEffort,
+}
+
+/// zenoh's priorities.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Urgency {
+    /// The highest.
+    RealTime,
+    /// For what a person waits for.
+    InteractiveHigh,
+    /// The same, lower.
+    InteractiveLow,
+    /// Above the usual.
+    DataHigh,
+    /// The usual.
+    #[default]
+    Data,
+    /// Below the usual.
+    DataLow,
+    /// The lowest.
+    Background,
+}
+
+impl Urgency {
+    /// Returns zenoh's word for it.
+    pub fn priority(self) -> Priority {
+        match self {
+            Urgency::RealTime => Priority::RealTime,
+            Urgency::InteractiveHigh => Priority::InteractiveHigh,
+            Urgency::InteractiveLow => Priority::InteractiveLow,
+            Urgency::DataHigh => Priority::DataHigh,
+            Urgency::Data => Priority::Data,
+            Urgency::DataLow => Priority::DataLow,
+            Urgency::Background => Priority::Background,
+        }
+    }
+}
+
+/// A rule, as the configuration file has it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// The keys of this domain's things that it is about: `camera/**`.
+    pub allow: String,
+    /// Which way. Default: both.
+    #[serde(default = "both")]
+    pub direction: Direction,
+    /// The keys on the network, if they are others: the two end with the same `/**`, or both name one
+    /// key.
+    #[serde(default, rename = "as")]
+    pub network: Option<String>,
+    /// At most so many messages of a publisher leave in a second.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// Only each n-th message of a publisher leaves.
+    #[serde(default)]
+    pub keep_every: Option<u64>,
+    /// How urgent its messages are to zenoh.
+    #[serde(default)]
+    pub priority: Urgency,
+    /// How sure delivery is.
+    #[serde(default)]
+    pub reliability: Reliability,
+    /// Whether a topic is made here that is not there yet. Default: yes.
+    #[serde(default = "yes")]
+    pub create: bool,
+    /// The most bytes of a topic that is made here.
+    #[serde(default)]
+    pub max_bytes: Option<u64>,
+}
+
+fn both() -> Direction {
+    Direction::Both
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Rule {
+    /// Returns a rule that lets these keys pass that way.
+    pub fn allowing(keys: &str, direction: Direction) -> Rule {
+        Rule {
+            allow: keys.to_owned(),
+            direction,
+            network: None,
+            rate: None,
+            keep_every: None,
+            priority: Urgency::default(),
+            reliability: Reliability::default(),
+            create: true,
+            max_bytes: None,
+        }
+    }
+
+    /// Returns whether it lets only some messages leave.
+    pub fn thins(&self) -> bool {
+        self.rate.is_some() || self.keep_every.is_some_and(|every| every > 1)
+    }
+
+    /// Returns the least time between two messages that leave.
+    pub fn span(&self) -> Option<Duration> {
+        self.rate.map(|rate| Duration::from_secs_f64(1.0 / rate))
+    }
+}
+
+/// A rule whose expressions were checked.
+#[derive(Clone, Debug)]
+struct Checked {
+    rule: Rule,
+    here: OwnedKeyExpr,
+    there: OwnedKeyExpr,
+    /// Before `/**`, or all of it: here and there.
+    renamed: Option<(String, String)>,
+}
+
+/// All rules.
+#[derive(Clone, Debug, Default)]
+pub struct Rules(Vec<Checked>);
+
+fn expression(text: &str) -> Result<OwnedKeyExpr, String> {
+    if text.split('/').any(|part| part.starts_with('@')) {
+        return Err(format!("'{text}': a part that begins with '@' is not for rules"));
+    }
+    OwnedKeyExpr::autocanonize(text.to_owned())
+        .map_err(|error| format!("'{text}' is not a key expression: {error}"))
+}
+
+fn checked(rule: &Rule) -> Result<Checked, String> {
+    let here = expression(&rule.allow)?;
+    let there = rule.network.as_deref().map_or(Ok(here.clone()), expression)?;
+    let renamed = match &rule.network {
+        None => None,
+        Some(network) => {
+            let is_plain = |text: &str| !text.contains(['*', '$']);
+            let pair = match (rule.allow.strip_suffix("/**"), network.strip_suffix("/**")) {
+                (Some(here), Some(there)) => Some((here, there)),
+                (None, None) => Some((rule.allow.as_str(), network.as_str())),
+                _ => None,
+            };
+            let Some((from, to)) = pair.filter(|(from, to)| is_plain(from) && is_plain(to)) else {
+                return Err(format!(
+                    "'{}' as '{network}': both end with '/**' and have no other '*', or neither has any",
+                    rule.allow
+                ));
+            };
+            Some((from.to_owned(), to.to_owned()))
+        }
+    };
+    if rule.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0 || rate > 1e6) {
+        return Err(format!("'{}': a rate is above 0 and at most 1000000", rule.allow));
+    }
+    if rule.keep_every == Some(0) {
+        return Err(format!("'{}': keep_every is 1 or more", rule.allow));
+    }
+    Ok(Checked { rule: rule.clone(), here, there, renamed })
+}
+
+impl Rules {
+    /// Checks rules.
+    ///
+    /// # Errors
+    /// What is wrong with the first one that is not valid.
+    pub fn new(rules: &[Rule]) -> Result<Rules, String> {
+        rules.iter().map(checked).collect::<Result<_, _>>().map(Rules)
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the rule by which a thing with that key may leave, and its key on the network.
+    pub fn outward(&self, key: &str) -> Option<(&Rule, String)> {
+        let expression = KeyExpr::new(key).ok()?;
+        let checked = self
+            .0
+            .iter()
+            .find(|rule| rule.rule.direction != Direction::In && rule.here.includes(&expression))?;
+        let network = match &checked.renamed {
+            None => key.to_owned(),
+            Some((here, there)) => format!("{there}{}", key.strip_prefix(here.as_str())?),
+        };
+        Some((&checked.rule, network))
+    }
+
+    /// Returns the rule by which what has that key on the network may come in, and its key here.
+    pub fn inward(&self, network: &str) -> Option<(&Rule, String)> {
+        let expression = KeyExpr::new(network).ok()?;
+        let checked = self.0.iter().find(|rule| {
+            rule.rule.direction != Direction::Out && rule.there.includes(&expression)
+        })?;
+        let key = match &checked.renamed {
+            None => network.to_owned(),
+            Some((here, there)) => format!("{here}{}", network.strip_prefix(there.as_str())?),
+        };
+        Some((&checked.rule, key))
+    }
+
+    /// Returns the expressions on the network for which something may come in, one for each rule.
+    pub fn inward_expressions(&self) -> Vec<OwnedKeyExpr> {
+        let inward = self.0.iter().filter(|rule| rule.rule.direction != Direction::Out);
+        inward.map(|rule| rule.there.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_passes_that_no_rule_names() {
+        let rules = Rules::new(&[
+            Rule::allowing("camera/**", Direction::Out),
+            Rule::allowing("drive", Direction::In),
+        ])
+        .expect("valid");
+        assert!(rules.outward("camera/front").is_some());
+        assert!(rules.outward("camera").is_some());
+        assert!(rules.outward("cameras/front").is_none());
+        assert!(rules.outward("drive").is_none());
+        assert!(rules.inward("drive").is_some());
+        assert!(rules.inward("camera/front").is_none());
+        assert!(Rules::default().outward("camera").is_none());
+    }
+
+    #[test]
+    fn the_first_rule_counts_and_renames_both_ways() {
+        let mut renamed = Rule::allowing("camera/**", Direction::Both);
+        renamed.network = Some("robot7/camera/**".to_owned());
+        let rules = Rules::new(&[renamed, Rule::allowing("**", Direction::Both)]).expect("valid");
+        let key = |found: Option<(&Rule, String)>| found.map(|(_, key)| key);
+        assert_eq!(key(rules.outward("camera/front")).as_deref(), Some("robot7/camera/front"));
+        assert_eq!(key(rules.outward("camera")).as_deref(), Some("robot7/camera"));
+        assert_eq!(key(rules.inward("robot7/camera/front")).as_deref(), Some("camera/front"));
+        assert_eq!(key(rules.outward("pose")).as_deref(), Some("pose"));
+        assert_eq!(rules.inward_expressions().len(), 2);
+    }
+
+    #[test]
+    fn rules_that_cannot_be_are_refused() {
+        let bad = |change: fn(&mut Rule)| {
+            let mut rule = Rule::allowing("a/**", Direction::Both);
+            change(&mut rule);
+            Rules::new(&[rule]).expect_err("refused")
+        };
+        assert!(bad(|rule| rule.allow = "a//b".to_owned()).contains("key expression"));
+        assert!(bad(|rule| rule.allow = "@outlive/**".to_owned()).contains('@'));
+        assert!(bad(|rule| rule.network = Some("b".to_owned())).contains("both end"));
+        assert!(bad(|rule| rule.network = Some("*/b/**".to_owned())).contains("both end"));
+        assert!(bad(|rule| rule.rate = Some(0.0)).contains("rate"));
+        assert!(bad(|rule| rule.rate = Some(f64::NAN)).contains("rate"));
+        assert!(bad(|rule| rule.keep_every = Some(0)).contains("keep_every"));
+    }
+}

@@ -1,0 +1,668 @@
+//! A topic that leaves: its messages are put for all, and kept until each receiver has them.
+//!
+//! | who | what |
+//! | --- | --- |
+//! | reader | takes each message and puts it |
+//! | keeper | a reliable subscriber that takes nothing: it passes what every receiver has acknowledged |
+//! | `at` | as long as a receiver lacks something: how far each session is, once a lease |
+//!
+//! A receiver whose token has vanished counts for a lease more: its successor may be about to come.
+//! So does, for that long, whoever received before this sender's predecessor died.
+//!
+//! Killed, or stopped, anywhere: the messages are in the ring, as long as that holds; its successor and the
+//! receivers know by the numbers what is missing. Nothing in here has to survive.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use outlive::topic::{Durability, Sample, Session, Subscriber, Topic};
+use outlive::wait::WaitSet;
+use outlive::{RecvError, TokenId};
+use zenoh::Wait;
+use zenoh::bytes::ZBytes;
+use zenoh::liveliness::LivelinessToken;
+use zenoh::pubsub::Publisher;
+use zenoh::qos::CongestionControl;
+
+use crate::common::Shared;
+use crate::keys;
+use crate::rules::{Reliability, Rule};
+use crate::stream::Ending;
+use crate::told::Event;
+use crate::wire::{self, Attachment, Meta, Origin, StreamId};
+
+/// A payload up to this length is copied: that costs less than to count who still reads it.
+const COPIED: usize = 1024;
+/// How long the reader waits before it looks again whether it may hold one sample more.
+pub(crate) const HELD: Duration = Duration::from_millis(1);
+/// Of so many ended sessions it is known how they ended.
+const MOST_ENDED: usize = 1024;
+
+/// A session's messages in a ring.
+struct Segment {
+    session: u32,
+    from: u64,
+    /// Behind the last one that was put.
+    sent: u64,
+    publisher: Option<TokenId>,
+    /// No gateway sends it on.
+    is_foreign: bool,
+    is_over: bool,
+}
+
+/// A receiver that messages are kept for.
+#[derive(Default)]
+struct Receiver {
+    /// By session: its next number.
+    has: HashMap<u32, u64>,
+    /// How many tokens it has: a successor's may come before its predecessor's is gone.
+    tokens: usize,
+    /// Since when it has none.
+    gone: Option<Instant>,
+    /// It has had a whole answer since its token came: what of this sender's predecessor it lacked, it
+    /// has been sent.
+    is_answered: bool,
+}
+
+/// What is kept, for whom, and of which sessions.
+struct Kept {
+    keeper: Option<Subscriber>,
+    receivers: HashMap<Origin, Receiver>,
+    /// By ring, the oldest first.
+    rings: BTreeMap<u32, VecDeque<Segment>>,
+    /// Until then nothing is passed: receivers of a predecessor are about to ask.
+    grace: Option<Instant>,
+    /// Publishers that others know of.
+    tokens: HashMap<u32, LivelinessToken>,
+    ended: VecDeque<(u32, u64, Ending)>,
+    /// A reminder is on its way.
+    reminds: bool,
+}
+
+/// A topic that leaves.
+pub struct Sender {
+    common: Shared,
+    /// Its name here, and its key there.
+    name: String,
+    key: String,
+    pub(crate) topic: Topic,
+    /// Which topic of that name it is.
+    pub instance: u64,
+    rule: Rule,
+    meta: Meta,
+    kept: Mutex<Kept>,
+    token: Mutex<Option<LivelinessToken>>,
+    closed: AtomicBool,
+    sent: AtomicU64,
+}
+
+/// A sample that zenoh sends without a copy.
+struct Held(Sample);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// What is known of all sessions of a topic, for receivers that ask.
+pub(crate) struct Known {
+    /// Living ones, with the number behind the last message that was put before.
+    pub(crate) at: Vec<(u32, u64)>,
+    pub(crate) ended: Vec<(u32, u64, Ending)>,
+}
+
+impl Sender {
+    /// Begins to send a topic; its thread runs until [`Sender::close`].
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    pub fn open(
+        common: &Shared,
+        name: &str,
+        key: String,
+        rule: &Rule,
+    ) -> Result<Arc<Sender>, String> {
+        let text = |error: outlive::Error| error.to_string();
+        let topic = Topic::open_as_bytes(&common.domain, name).map_err(text)?;
+        let entry = common.domain.entry(name).map_err(text)?;
+        let instance = topic.instance().map_err(text)?;
+        let config = topic.config();
+        let description =
+            topic.description().map_err(text)?.map(|description| description.to_bytes());
+        let meta = Meta {
+            fingerprint: wire::fingerprint(&entry.type_name, description.as_deref()),
+            type_name: entry.type_name,
+            description,
+            depth: config.depth,
+            max_bytes: config.max_bytes,
+            reliable: config.reliable,
+            durability: match config.durability {
+                Durability::Volatile => 0,
+                Durability::TransientLocal => 1,
+                Durability::Persistent => 2,
+                _ => 1,
+            },
+        };
+        let keeps = config.reliable && rule.reliability == Reliability::Reliable && !rule.thins();
+        let keeper = Subscriber::options().reliable(true).history(config.depth).unvouched(true);
+        let keeper = keeps.then(|| topic.subscriber_with(keeper)).transpose().map_err(text)?;
+        let grace = common.journal.is_successor.then(|| Instant::now() + common.lease);
+        let kept = Kept {
+            keeper,
+            receivers: HashMap::new(),
+            rings: BTreeMap::new(),
+            grace,
+            tokens: HashMap::new(),
+            ended: VecDeque::new(),
+            reminds: false,
+        };
+        let sender = Arc::new(Sender {
+            common: Arc::clone(common),
+            name: name.to_owned(),
+            key,
+            topic,
+            instance,
+            rule: rule.clone(),
+            meta,
+            kept: Mutex::new(kept),
+            token: Mutex::new(None),
+            closed: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+        });
+        // Before the token: who sees that and asks gets all from here on.
+        let reader = sender.topic.subscriber().map_err(text)?;
+        let theirs = Arc::clone(&sender);
+        std::thread::Builder::new()
+            .name("gateway-sender".into())
+            .spawn(move || theirs.run(reader))
+            .map_err(|error| error.to_string())?;
+        if grace.is_some() {
+            let theirs = Arc::clone(&sender);
+            common.later.after(common.lease, move || theirs.pass_all());
+        }
+        Ok(sender)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stream(&self, session: u32) -> StreamId {
+        StreamId { origin: self.common.origin(), instance: self.instance, session }
+    }
+
+    /// Returns what a receiver has to know to make the topic.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Returns what the topic offers to those that come later.
+    pub(crate) fn durability(&self) -> u8 {
+        self.meta.durability
+    }
+
+    /// Ends the sender: its tokens go, its thread ends at its next look.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut kept = self.kept();
+        kept.tokens.clear();
+        kept.keeper = None;
+        drop(kept);
+        // The thread sleeps until a participant comes or goes.
+        drop(self.topic.subscriber());
+    }
+
+    /// Whether its publishers are known, and its token is there.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Whether the topic's name has been removed.
+    pub fn is_removed(&self) -> bool {
+        self.topic.is_removed()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn run(self: Arc<Sender>, mut reader: Subscriber) {
+        if let Err(why) = self.send_all(&mut reader) {
+            self.common.told.tell(&Event::of("refused", &self.name).because(&why));
+        }
+        self.close();
+    }
+
+    fn send_all(self: &Arc<Sender>, reader: &mut Subscriber) -> Result<(), String> {
+        let congestion = match self.rule.reliability {
+            Reliability::Reliable => CongestionControl::Block,
+            Reliability::BestEffort => CongestionControl::Drop,
+        };
+        let publisher = self
+            .common
+            .session
+            .declare_publisher(self.key.clone())
+            .congestion_control(congestion)
+            .priority(self.rule.priority.priority())
+            .wait()
+            .map_err(|error| error.to_string())?;
+        let mut presence = reader.watch_publishers();
+        let mut set = WaitSet::new(&self.common.domain);
+        let text = |error: outlive::Error| error.to_string();
+        set.add(reader).map_err(text)?;
+        set.add(&presence).map_err(text)?;
+        let mut thinning = HashMap::new();
+        let mut is_new = true;
+        loop {
+            // Before the messages: those of a publisher that has ended are all there by now.
+            let changed = presence.try_changed().map_err(text)?.is_some();
+            let mut strangers = false;
+            while let Some(sample) = self.next(reader)? {
+                strangers |= self.forward(&publisher, sample, &mut thinning)?;
+            }
+            if changed || strangers {
+                self.look_at_sessions()?;
+            }
+            if is_new {
+                // Now all that live have their tokens, and the topic's own says so.
+                is_new = false;
+                self.announce()?;
+            }
+            if self.is_closed() || self.topic.is_removed() {
+                return Ok(());
+            }
+            set.wait().map_err(|error| error.to_string())?;
+        }
+    }
+
+    /// Returns the next message, if one is there.
+    fn next(&self, reader: &mut Subscriber) -> Result<Option<Sample>, String> {
+        loop {
+            match reader.try_recv() {
+                Ok(sample) => return Ok(sample),
+                // zenoh still reads those that were put; it lets go as it sends.
+                Err(RecvError::TooManyHeld) => std::thread::sleep(HELD),
+                Err(RecvError::Lagged { .. }) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Puts a message. Returns whether its session was not known.
+    fn forward(
+        self: &Arc<Sender>,
+        publisher: &Publisher<'_>,
+        sample: Sample,
+        thinning: &mut HashMap<u32, Thinning>,
+    ) -> Result<bool, String> {
+        let (ring, session, number) = (sample.ring(), sample.session(), sample.sequence());
+        let is_foreign = sample.is_foreign();
+        let (is_stranger, waited_for) = {
+            let mut kept = self.kept();
+            let is_stranger = kept.note(&sample);
+            (is_stranger && !is_foreign, kept.is_waited_for())
+        };
+        if is_foreign {
+            self.kept().pass(ring);
+            return Ok(false);
+        }
+        let thins = self.rule.thins();
+        if thins && !thinning.entry(session).or_default().lets(&self.rule) {
+            return Ok(is_stranger);
+        }
+        let attachment = Attachment {
+            stream: self.stream(session),
+            number,
+            sent: self.sent.fetch_add(1, Ordering::Relaxed),
+            epoch: self.common.epoch,
+            fingerprint: self.meta.fingerprint,
+            is_oldest: false,
+            is_thinned: thins || self.rule.reliability == Reliability::BestEffort,
+            header: sample.header(),
+        };
+        publisher
+            .put(payload(sample))
+            .attachment(attachment.to_bytes())
+            .wait()
+            .map_err(|error| error.to_string())?;
+        if waited_for {
+            self.remind();
+        } else {
+            self.kept().pass(ring);
+        }
+        Ok(is_stranger)
+    }
+
+    /// Gives the topic and its publishers to know.
+    fn announce(&self) -> Result<(), String> {
+        let key = keys::topic(self.common.origin(), self.instance, self.common.epoch, &self.key);
+        let token = self.common.session.liveliness().declare_token(key).wait();
+        let token = token.map_err(|error| error.to_string())?;
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        if self.is_closed() {
+            self.close();
+        }
+        self.common.told.tell(&Event::of("sends", &self.name).because(&self.key));
+        Ok(())
+    }
+
+    /// Publishers have come or gone: says so.
+    fn look_at_sessions(self: &Arc<Sender>) -> Result<(), String> {
+        let living: HashMap<u32, Session> =
+            self.topic.sessions().into_iter().map(|session| (session.session, session)).collect();
+        let mut news = Vec::new();
+        let mut kept = self.kept();
+        for session in living.values() {
+            let is_known = kept.tokens.contains_key(&session.session);
+            if is_known || self.is_gateway(session.publisher) {
+                continue;
+            }
+            kept.begin(session);
+            let stream = self.stream(session.session);
+            let key = keys::publisher(stream, self.common.epoch, session.from, &self.key);
+            let token = self.common.session.liveliness().declare_token(key).wait();
+            kept.tokens.insert(session.session, token.map_err(|error| error.to_string())?);
+        }
+        for (ring, segments) in &mut kept.rings {
+            for segment in segments.iter_mut().filter(|segment| !segment.is_over) {
+                if living.get(&segment.session).is_some_and(|living| living.ring == *ring) {
+                    continue;
+                }
+                segment.is_over = true;
+                if !segment.is_foreign {
+                    news.push((segment.session, segment.sent, segment.publisher));
+                }
+            }
+        }
+        let rings: Vec<u32> = kept.rings.keys().copied().collect();
+        for ring in rings {
+            kept.pass(ring);
+        }
+        let mut gone = Vec::new();
+        for (session, until, publisher) in news {
+            // The ring says whether its last publisher has left. Of an earlier one it is known whether its
+            // process lives.
+            let lives = publisher.is_some_and(|id| self.common.domain.peer(id).is_alive());
+            let has_left = self.topic.has_left(session) || lives;
+            let ending = if has_left { Ending::Left } else { Ending::Died };
+            if kept.ended.len() == MOST_ENDED {
+                kept.ended.pop_front();
+            }
+            kept.ended.push_back((session, until, ending));
+            gone.push((session, until, ending, kept.tokens.remove(&session)));
+        }
+        drop(kept);
+        for (session, until, ending, token) in gone {
+            let key = keys::message("ended", self.common.origin(), self.instance);
+            self.put(&key, wire::ended_to_bytes(session, until, ending), CongestionControl::Block);
+            drop(token);
+            self.common.told.tell(&Event::of(word(ending), &self.name).session(session));
+        }
+        Ok(())
+    }
+
+    /// Whether a gateway publishes there: its stand-ins are nobody's business elsewhere.
+    fn is_gateway(&self, publisher: TokenId) -> bool {
+        let node = self.common.domain.node_of(publisher);
+        node.ok().flatten().is_some_and(|node| node.name.starts_with(crate::gateway::NODE))
+    }
+
+    fn put(&self, key: &str, bytes: Vec<u8>, congestion: CongestionControl) {
+        let put = self.common.session.put(key, bytes).congestion_control(congestion);
+        if let Err(error) = put.wait() {
+            self.common.told.tell(&Event::of("refused", &self.name).because(&error.to_string()));
+        }
+    }
+
+    /// A receiver that messages are to be kept for has come, or one of its tokens has gone.
+    pub fn receiver(self: &Arc<Sender>, who: Origin, came: bool) {
+        let mut kept = self.kept();
+        let receiver = kept.receivers.entry(who).or_default();
+        if came {
+            receiver.is_answered &= receiver.tokens > 0;
+            receiver.tokens += 1;
+            receiver.gone = None;
+            return;
+        }
+        receiver.tokens = receiver.tokens.saturating_sub(1);
+        if receiver.tokens == 0 {
+            receiver.gone = Some(Instant::now());
+            let theirs = Arc::clone(self);
+            self.common.later.after(self.common.lease, move || theirs.forget_receivers());
+        }
+    }
+
+    /// Those whose lease is over are not waited for any more.
+    fn forget_receivers(&self) {
+        let lease = self.common.lease;
+        let mut kept = self.kept();
+        kept.receivers
+            .retain(|_, receiver| receiver.gone.is_none_or(|gone| gone.elapsed() < lease));
+        drop(kept);
+        self.pass_all();
+    }
+
+    /// A receiver has had a whole answer.
+    pub(crate) fn has_answered(&self, who: Origin) {
+        if let Some(receiver) = self.kept().receivers.get_mut(&who) {
+            receiver.is_answered = true;
+        }
+        self.pass_all();
+    }
+
+    /// A receiver has all before these numbers.
+    pub fn acknowledged(&self, who: Origin, numbers: &[(u32, u64)]) {
+        let mut kept = self.kept();
+        // Without a token nothing is kept for it.
+        let Some(receiver) = kept.receivers.get_mut(&who) else { return };
+        for &(session, number) in numbers {
+            // Acknowledgements may overtake each other.
+            let has = receiver.has.entry(session).or_default();
+            *has = (*has).max(number);
+        }
+        drop(kept);
+        self.pass_all();
+    }
+
+    fn pass_all(&self) {
+        let mut kept = self.kept();
+        let rings: Vec<u32> = kept.rings.keys().copied().collect();
+        for ring in rings {
+            kept.pass(ring);
+        }
+    }
+
+    /// As long as a receiver lacks something, all are told how far the sessions are, once a lease.
+    fn remind(self: &Arc<Sender>) {
+        let mut kept = self.kept();
+        if kept.reminds {
+            return;
+        }
+        kept.reminds = true;
+        drop(kept);
+        let theirs = Arc::clone(self);
+        self.common.later.after(self.common.lease, move || theirs.remind_now());
+    }
+
+    fn remind_now(self: &Arc<Sender>) {
+        let mut kept = self.kept();
+        kept.reminds = false;
+        let lacks = kept.is_lacking();
+        drop(kept);
+        if lacks && !self.is_closed() {
+            let key = keys::message("at", self.common.origin(), self.instance);
+            let kept = self.kept();
+            let segments = kept.rings.values().flatten().filter(|segment| !segment.is_foreign);
+            let at: Vec<(u32, u64)> =
+                segments.map(|segment| (segment.session, segment.sent)).collect();
+            drop(kept);
+            // Dropped where the network is busy: it comes again.
+            let bytes = wire::numbers_to_bytes(self.common.origin(), at);
+            self.put(&key, bytes, CongestionControl::Drop);
+            self.remind();
+        }
+    }
+
+    /// Returns what is known of the sessions; the keeper goes on.
+    pub(crate) fn known(&self) -> Known {
+        let kept = self.kept();
+        let living =
+            kept.rings.values().flatten().filter(|segment| !segment.is_over && !segment.is_foreign);
+        let at = living.map(|segment| (segment.session, segment.sent)).collect();
+        Known { at, ended: kept.ended.iter().copied().collect() }
+    }
+
+    /// Returns what a message bears that is sent again.
+    pub(crate) fn attachment(&self, sample: &Sample, is_oldest: bool) -> Attachment {
+        Attachment {
+            stream: self.stream(sample.session()),
+            number: sample.sequence(),
+            sent: self.sent.fetch_add(1, Ordering::Relaxed),
+            epoch: self.common.epoch,
+            fingerprint: self.meta.fingerprint,
+            is_oldest,
+            is_thinned: false,
+            header: sample.header(),
+        }
+    }
+
+    /// Whether its streams have no gaps.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.rule.thins() && self.rule.reliability == Reliability::Reliable
+    }
+
+    /// The gateway that it belongs to.
+    pub(crate) fn common(&self) -> &Shared {
+        &self.common
+    }
+}
+
+/// Returns the word for an ending.
+pub(crate) fn word(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Died => "died",
+        Ending::Left => "left",
+    }
+}
+
+/// Gives a sample to zenoh: as it lies in shared memory, if that is worth it.
+pub(crate) fn payload(sample: Sample) -> ZBytes {
+    match sample.bytes() {
+        short if short.len() <= COPIED => short.to_vec().into(),
+        _ => Bytes::from_owner(Held(sample)).into(),
+    }
+}
+
+impl Kept {
+    /// A message was taken. Returns whether its session was not known.
+    fn note(&mut self, sample: &Sample) -> bool {
+        let (session, number) = (sample.session(), sample.sequence());
+        let segments = self.rings.entry(sample.ring()).or_default();
+        if let Some(last) = segments.back_mut()
+            && last.session == session
+        {
+            last.sent = last.sent.max(number + 1);
+            return false;
+        }
+        segments.push_back(Segment {
+            session,
+            from: number,
+            sent: number + 1,
+            publisher: sample.publisher(),
+            is_foreign: sample.is_foreign(),
+            is_over: false,
+        });
+        true
+    }
+
+    /// A publisher is there.
+    fn begin(&mut self, living: &Session) {
+        let segments = self.rings.entry(living.ring).or_default();
+        if segments.iter().all(|segment| segment.session != living.session) {
+            segments.push_back(Segment {
+                session: living.session,
+                from: living.from,
+                sent: living.published,
+                publisher: Some(living.publisher),
+                is_foreign: false,
+                is_over: false,
+            });
+        }
+    }
+
+    fn in_grace(&self) -> bool {
+        self.grace.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Whether messages are kept for anyone.
+    fn is_waited_for(&self) -> bool {
+        !self.receivers.is_empty() || self.in_grace()
+    }
+
+    /// Whether a receiver lacks something that was put.
+    fn is_lacking(&self) -> bool {
+        let segments = || self.rings.values().flatten().filter(|segment| !segment.is_foreign);
+        self.receivers.values().any(|receiver| {
+            segments().any(|segment| {
+                receiver.has.get(&segment.session).is_none_or(|has| *has < segment.sent)
+            })
+        })
+    }
+
+    /// Lets the ring's publisher go on behind what all receivers have.
+    fn pass(&mut self, ring: u32) {
+        // Messages of sessions that this sender has never seen may be asked for.
+        if self.in_grace() || self.receivers.values().any(|receiver| !receiver.is_answered) {
+            return;
+        }
+        let Some(segments) = self.rings.get_mut(&ring) else { return };
+        let mut to = None;
+        while let Some(segment) = segments.front() {
+            let has = |receiver: &Receiver| {
+                receiver.has.get(&segment.session).copied().unwrap_or(segment.from)
+            };
+            let needed = self.receivers.values().map(has).min().filter(|_| !segment.is_foreign);
+            let until = needed.unwrap_or(segment.sent).min(segment.sent);
+            to = Some(until);
+            if until < segment.sent || !segment.is_over || segments.len() == 1 {
+                break;
+            }
+            segments.pop_front();
+        }
+        if let Some((to, keeper)) = to.zip(self.keeper.as_mut()) {
+            // A keeper that cannot pass holds the publisher until its gateway is gone: it is told by the
+            // reader, which has the same trouble.
+            let _ = keeper.pass(ring, to);
+        }
+    }
+}
+
+/// Which messages of a session leave, where a rule lets only some.
+#[derive(Default)]
+struct Thinning {
+    count: u64,
+    last: Option<Instant>,
+}
+
+impl Thinning {
+    fn lets(&mut self, rule: &Rule) -> bool {
+        let at = self.count;
+        self.count += 1;
+        if rule.keep_every.is_some_and(|every| at % every != 0) {
+            return false;
+        }
+        let now = Instant::now();
+        if let Some((span, last)) = rule.span().zip(self.last)
+            && now.duration_since(last) < span
+        {
+            return false;
+        }
+        self.last = Some(now);
+        true
+    }
+}

@@ -1,0 +1,116 @@
+//! zenoh programs that are no gateways, and hosts that mean no good.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use outlive::topic::Topic;
+use outlive_testnet::{eventually, free_port};
+use zenoh::Wait;
+
+use crate::support::{LONG, Machine};
+
+/// A zenoh session that is connected there.
+fn session(endpoint: &str) -> zenoh::Session {
+    let mut config = zenoh::Config::default();
+    for (key, value) in [
+        ("mode", "\"client\"".to_owned()),
+        ("connect/endpoints", format!("[\"{endpoint}\"]")),
+        ("scouting/multicast/enabled", "false".to_owned()),
+    ] {
+        config.insert_json5(key, &value).expect("valid");
+    }
+    zenoh::open(config).wait().expect("connects")
+}
+
+/// A machine that is a router for clients.
+fn router(rules: &[&str]) -> (Machine, String) {
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let args = [&["--mode", "router", "--listen", &endpoint], rules].concat();
+    (Machine::started("router", &args), endpoint)
+}
+
+#[test]
+fn zenoh_programs_read_and_write_the_same_keys() {
+    let (a, endpoint) = router(&["--allow", "**"]);
+    let client = session(&endpoint);
+    let (sender, received) = mpsc::channel();
+    let subscriber = client.declare_subscriber("camera/**").callback(move |sample| {
+        let _ =
+            sender.send((sample.key_expr().to_string(), sample.payload().to_bytes().into_owned()));
+    });
+    let subscriber = subscriber.wait().expect("declared");
+    let topic = Topic::<[u8]>::open_or_create(&a.domain, "camera.front").expect("made");
+    let publisher = topic.publisher().expect("publishes");
+    a.expect("sends", 1);
+    // What is put before zenoh knows of the subscriber goes nowhere.
+    let arrived = eventually(LONG, || {
+        publisher.publish(&b"frame"[..]).expect("room");
+        received
+            .recv_timeout(Duration::from_millis(50))
+            .is_ok_and(|(key, bytes)| (key.as_str(), &bytes[..]) == ("camera/front", &b"frame"[..]))
+    });
+    assert!(arrived, "{}", a.log());
+    subscriber.undeclare().wait().expect("undeclared");
+
+    let commands = Topic::<[u8]>::open_or_create(&a.domain, "drive.speed").expect("made");
+    let mut subscriber = commands.subscriber().expect("joins");
+    let arrived = eventually(LONG, || {
+        client.put("drive/speed", "fast").wait().expect("put");
+        let sample = subscriber.recv_timeout(Duration::from_millis(50)).expect("received");
+        sample.is_some_and(|sample| *sample == b"fast"[..])
+    });
+    assert!(arrived, "{}", a.log());
+}
+
+#[test]
+fn hostile_keys_and_bytes_are_refused_and_nothing_is_made() {
+    let (a, endpoint) = router(&["--allow-in", "in/**"]);
+    let before = a.domain.contents().expect("readable").names;
+    let client = session(&endpoint);
+    let origin = "0123456789abcdef0123456789abcdef";
+    for key in [
+        "in/../../etc/passwd".to_owned(),
+        "in/.tokens".to_owned(),
+        format!("in/{}", "x".repeat(300)),
+        "out/side".to_owned(),
+    ] {
+        client.put(&key, "x").wait().expect("put");
+    }
+    // A gateway's words, of no gateway.
+    for (kind, rest) in
+        [("ended", ""), ("at", ""), ("ack", ""), ("resume", ""), ("meta", ""), ("topic", "/zz")]
+    {
+        for bytes in [&b""[..], b"OLV1", &[0xff; 13], &[0; 4096]] {
+            let key = format!("@outlive/1/{kind}/{origin}/0000000000000001{rest}");
+            client.put(&key, bytes).wait().expect("put");
+            let _ = client.get(&key).payload(bytes).timeout(Duration::from_millis(20)).wait();
+        }
+    }
+    for attachment in
+        [vec![], b"OLV1".to_vec(), vec![0xff; 80], [&b"OLV1"[..], &[0xff; 124]].concat()]
+    {
+        client.put("in/known", "x").attachment(attachment).wait().expect("put");
+    }
+    // A sender that does not say what it sends, or says what cannot be.
+    let token = format!("@outlive/1/topic/{origin}/0000000000000002/0000000000000003/in/liar");
+    let queryable = format!("@outlive/1/meta/{origin}/0000000000000002");
+    let answer = client.declare_queryable(queryable).callback(|query| {
+        let meta = r#"{"type_name":"x","description":[1,2,3],"depth":4294967295,"max_bytes":18446744073709551615,
+            "reliable":true,"durability":9,"fingerprint":1}"#;
+        let _ = query.reply(query.key_expr().clone(), meta).wait();
+    });
+    let _answer = answer.wait().expect("declared");
+    let _token = client.liveliness().declare_token(token).wait().expect("declared");
+    assert!(eventually(LONG, || a.log().contains("in/liar")), "{}", a.log());
+    let mut names = a.domain.contents().expect("readable").names;
+    names.retain(|name| !before.contains(name) && name != "in.known");
+    assert_eq!(names, [] as [&str; 0], "{}", a.log());
+    // It still works.
+    assert!(a.log().contains("'.'"), "{}", a.log());
+    let topic = Topic::<[u8]>::open_or_create(&a.domain, "in.fine").expect("made");
+    let mut subscriber = topic.subscriber().expect("joins");
+    assert!(eventually(LONG, || {
+        client.put("in/fine", "yes").wait().expect("put");
+        subscriber.recv_timeout(Duration::from_millis(50)).expect("received").is_some()
+    }));
+}

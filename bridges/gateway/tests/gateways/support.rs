@@ -1,0 +1,112 @@
+//! Machines for the tests: a domain each, with a gateway that is killed and started again.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use outlive::Domain;
+use outlive_testnet::{Child, Folder, eventually};
+use serde_json::Value;
+
+/// What a test waits for at most.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// A domain and its gateway.
+pub struct Machine {
+    pub folder: Folder,
+    pub domain: Domain,
+    pub gateway: Option<Child>,
+    args: Vec<String>,
+}
+
+impl Machine {
+    /// A machine whose gateway, when it is started, has these arguments.
+    pub fn new(what: &str, args: &[&str]) -> Machine {
+        let folder = Folder::new(what);
+        let domain = Domain::open_or_create_at(folder.join("domain")).expect("opens");
+        Machine {
+            folder,
+            domain,
+            gateway: None,
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        }
+    }
+
+    /// Starts a machine's gateway.
+    pub fn started(what: &str, args: &[&str]) -> Machine {
+        let mut machine = Machine::new(what, args);
+        machine.start();
+        machine
+    }
+
+    /// Returns the domain's folder.
+    pub fn path(&self) -> PathBuf {
+        self.folder.join("domain")
+    }
+
+    /// The command of its gateway.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_outlive-gateway"));
+        self.arguments(&mut command);
+        command
+    }
+
+    /// Completes the command of its gateway.
+    pub fn arguments(&self, command: &mut Command) {
+        let log =
+            File::options().create(true).append(true).open(self.folder.join("log")).expect("made");
+        let err = log.try_clone().expect("a descriptor");
+        command.arg("--domain").arg(self.path()).arg("--json").args(&self.args);
+        command.stdin(Stdio::null()).stdout(log).stderr(err);
+    }
+
+    /// Starts its gateway, and waits until it acts.
+    pub fn start(&mut self) {
+        let before = self.events("acts").len();
+        self.gateway = Some(Child::start(self.command()).expect("starts"));
+        assert!(eventually(LONG, || self.events("acts").len() > before), "{}", self.log());
+    }
+
+    /// Kills its gateway.
+    pub fn kill(&mut self) {
+        self.gateway.as_mut().expect("started").kill();
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Returns the events of that kind that its gateways have told.
+    pub fn events(&self, event: &str) -> Vec<Value> {
+        let log = self.log();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["event"] == event).collect()
+    }
+
+    /// Waits until so many events of that kind were told.
+    pub fn expect(&self, event: &str, count: usize) {
+        assert!(
+            eventually(LONG, || self.events(event).len() >= count),
+            "{count} × {event}:\n{}",
+            self.log()
+        );
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}:\n{}", self.folder.display(), self.log());
+        }
+    }
+}
+
+/// Starts the example that publishes numbers.
+pub fn numbers(domain: &Path, topic: &str, count: u64, pause: Duration) -> Child {
+    let gateway = Path::new(env!("CARGO_BIN_EXE_outlive-gateway"));
+    let mut command = Command::new(gateway.with_file_name("examples").join("numbers"));
+    let pause = pause.as_micros().to_string();
+    command.arg(domain).args([topic, &count.to_string(), &pause]);
+    Child::start(command).expect("starts")
+}
