@@ -401,6 +401,15 @@ impl Segment {
         Ok(())
     }
 
+    /// Makes sure that the pages exist; where this process may not write, it only asks whether they
+    /// do.
+    pub(crate) fn grow_or_exists(&self, from: u64, len: u64) -> Result<(), Error> {
+        match self.rights {
+            Rights::ReadWrite => self.grow(from, len),
+            Rights::Read => self.exists(from + len),
+        }
+    }
+
     /// Sets whether instructions of this process may touch a piece of the mapping; other processes'
     /// mappings do not change.
     pub(crate) fn set_reach(&self, from: u64, len: u64, is_reachable: bool) -> Result<(), Error> {
@@ -429,10 +438,7 @@ impl Segment {
         if len == 0 {
             return Ok(());
         }
-        match self.rights {
-            Rights::ReadWrite => self.grow(from, len)?,
-            Rights::Read => self.exists(from + len)?,
-        }
+        self.grow_or_exists(from, len)?;
         let (from, end) = (from / PAGE * PAGE, (from + len).next_multiple_of(PAGE));
         let end = end.min(self.map.len());
         // SAFETY: inside the mapping, as just checked, and its pages are in the file; the mapping
