@@ -16,7 +16,7 @@ use crate::stage::{self, Counts};
 use crate::test::cargo;
 
 /// What the tests start; a test whose program is not there says so and is skipped.
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 7] = [
     Need {
         program: "nats-server",
         package: "nats-server",

@@ -45,7 +45,7 @@ pub(crate) const LOOK: Duration = Duration::from_secs(5);
 ///
 /// # If a process dies
 /// While it holds the lock: a waiter on the same machine is told `OwnerDied` at once, one on another
-/// machine when the lease has ended. While it waits: nobody notices.
+/// machine when the lease has ended. While it waits: no other notices.
 ///
 /// # If a process is stopped
 /// While it holds the lock: the lease ends, and the next holder, on this machine or another, is told
@@ -265,7 +265,7 @@ impl MutexGuard<'_> {
         self.leave(false, false)
     }
 
-    /// Unlocks such that nobody gets the lock until [`Mutex::reset`].
+    /// Unlocks such that no process gets the lock until [`Mutex::reset`].
     ///
     /// # Errors
     /// As [`unlock`](MutexGuard::unlock).

@@ -364,7 +364,7 @@ impl Receiver {
                 None
             };
             let Some(entry) = entry else {
-                // Nobody waits for a receiver that refuses.
+                // No publisher waits for a receiver that refuses.
                 state.done.push_back((session, u64::MAX));
                 if state.done.len() > MOST_DONE {
                     state.done.pop_front();

@@ -76,7 +76,7 @@ pub(super) fn run(
     let (pid, grouped) = (child.id(), own_group);
     let again = || Watchdog::start(&common.speaker, name, pid, grouped, held.end());
     if let Err(error) = attend(held, pid, group, &command, &mut watchdog, &signals, again, lost) {
-        // Nobody would see to it any more.
+        // No process would see to it any more.
         kill(pid, group, libc::SIGKILL);
         watchdog.end();
         child.wait()?;

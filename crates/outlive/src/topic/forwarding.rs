@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_there_whoever_vouches_for_it() {
+    fn what_is_kept_is_there_without_a_publisher_that_vouches() {
         with_topic("unvouched", |topic| {
             assert_ne!(topic.config().durability, Durability::Persistent);
             let publisher = topic.publisher().expect("publishes");

@@ -43,7 +43,7 @@ pub(super) enum Took {
     TooManyHeld,
     /// Its bytes are no value of the type: of a program that opened the topic as bytes.
     OtherLength,
-    /// It stands for messages of another type, of a publisher elsewhere: why they are none here.
+    /// A publisher elsewhere has messages of another type: why they are none here.
     Refused(Box<str>),
     Damaged(&'static str),
     /// The system does not say whether its memory exists: it stays the next message.
