@@ -653,7 +653,7 @@ impl Thinning {
     fn lets(&mut self, rule: &Rule) -> bool {
         let at = self.count;
         self.count += 1;
-        if rule.keep_every.is_some_and(|every| at % every != 0) {
+        if rule.keep_every.is_some_and(|every| !at.is_multiple_of(every)) {
             return false;
         }
         let now = Instant::now();

@@ -74,7 +74,7 @@ impl Attachment {
         let is_plain = self.header == Header { stamp: self.header.stamp, ..Header::default() };
         let mut bytes = Vec::with_capacity(LONG);
         bytes.extend(MAGIC);
-        let flags = u32::from(self.is_oldest) * OLDEST | u32::from(self.is_thinned) * THINNED;
+        let flags = (u32::from(self.is_oldest) * OLDEST) | (u32::from(self.is_thinned) * THINNED);
         bytes.extend(flags.to_le_bytes());
         bytes.extend(self.stream.origin.0.to_le_bytes());
         bytes.extend(self.stream.instance.to_le_bytes());
