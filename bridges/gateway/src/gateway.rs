@@ -24,7 +24,7 @@ use crate::resume;
 use crate::rules::Rules;
 use crate::sender::Sender;
 use crate::settings::Settings;
-use crate::told::{Event, Told};
+use crate::told::{Event, Told, said};
 use crate::wire::{self, Attachment, Meta, Origin};
 
 /// What the names of all gateways' nodes begin with.
@@ -100,7 +100,7 @@ impl Gateway {
             domain.node(&format!("{NODE}.{name}")).register().map_err(|error| error.to_string())?;
         let epoch = journal::random().map_err(|error| error.to_string())? as u64;
         let later = Later::start().map_err(|error| error.to_string())?;
-        let session = zenoh::open(config).wait().map_err(|error| error.to_string())?;
+        let session = zenoh::open(config).wait().map_err(|error| said(&error))?;
         let domain = domain.clone();
         let lease = settings.lease();
         let common = Arc::new(Common { domain, session, journal, epoch, lease, told, later });
@@ -115,7 +115,7 @@ impl Gateway {
             refused: Mutex::default(),
             _node: node,
         });
-        gateway.declare().map_err(|error| error.to_string())?;
+        gateway.declare().map_err(|error| said(&error))?;
         gateway.common.told.tell(&Event::of("acts", name));
         Ok(gateway)
     }
