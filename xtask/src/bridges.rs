@@ -3,17 +3,20 @@
 //! It is no part of the test command: it compiles some 400 crates, and its servers come from Debian.
 //! CI runs both, by `cargo xtask test --bridges`.
 
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::count::Count;
 use crate::install::{self, Need};
-use crate::paths::root;
-use crate::python::{PYTHON, succeeds};
+use crate::paths::{self, root};
+use crate::prefix;
+use crate::python;
 use crate::stage::{self, Counts};
 use crate::test::cargo;
 
 /// What the tests start; a test whose program is not there says so and is skipped.
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 7] = [
     Need {
         program: "nats-server",
         package: "nats-server",
@@ -24,12 +27,34 @@ const NEEDS: [Need; 4] = [
         package: "etcd-server",
         why: "locks of several machines are kept by it",
     },
+    Need { program: "etcdctl", package: "etcd-client", why: "makes the users of a test's etcd" },
     Need { program: "nft", package: "nftables", why: "loses packets between two namespaces" },
     Need { program: "ip", package: "iproute2", why: "makes the namespaces" },
+    Need {
+        program: "roscore",
+        package: "python3-roslaunch python3-rosmaster rosout python3-rostopic python3-rosservice \
+                  python3-rosbag python3-rospy python3-std-msgs python3-std-srvs \
+                  python3-sensor-msgs python3-geometry-msgs python3-numpy",
+        why: "ROS 1's master and tools, to which topics and services are bridged",
+    },
+    Need { program: "pytest-3", package: "python3-pytest", why: "runs the tests of ROS 1" },
 ];
 
-/// zenoh's client in Python, for a test of the gateway: in an environment of its own below the bridges'
-/// target.
+/// The Python that has Debian's ROS 1; another one in front of it in the path has not.
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+
+/// ROS 2, from PyPI.
+const ROS_2: [&str; 7] = [
+    "ros-rclpy[fastrtps]",
+    "ros-std-msgs",
+    "ros-sensor-msgs",
+    "ros-geometry-msgs",
+    "ros-std-srvs",
+    "numpy",
+    "pytest>=8",
+];
+
+/// zenoh's client in Python, from PyPI: for a test of the gateway.
 const ZENOH: [&str; 2] = ["eclipse-zenoh>=1.10,<2", "numpy>=2.1"];
 
 /// Runs `cargo xtask bridges [--no-install] [NAME]`.
@@ -55,13 +80,14 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs all stages, or of the tests those whose name contains `name`.
+/// Runs all stages, or of the tests those whose name contains `name`; `ros`, `ros1` and `ros2` are
+/// the tests of the bridges to ROS.
 pub(crate) fn all(may_install: bool, name: Option<&str>) -> Count {
     for program in install::install(&NEEDS.each_ref(), may_install) {
         println!("{program} is not there: the tests that start it are skipped");
     }
-    if let Err(why) = zenoh_in_python(may_install) {
-        println!("{why}: the test with zenoh's client in Python is skipped");
+    if let Some(which) = name.filter(|name| ["ros", "ros1", "ros2"].contains(name)) {
+        return ros(may_install, which);
     }
     let mut total = Count::default();
     if name.is_none() {
@@ -73,34 +99,110 @@ pub(crate) fn all(may_install: bool, name: Option<&str>) -> Count {
         let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
         total.add(stage::run("clippy of the bridges", cargo_there(&clippy), Counts::ByExit));
     }
+    // Where the test looks, which skips itself if it is not there.
+    let folder = root().join("bridges/target/python-zenoh");
+    if let Err(why) = packages(may_install, &folder, "zenoh, numpy", &ZENOH) {
+        println!("{why}");
+    }
     let mut tests = cargo_there(&["test", "--workspace", "--no-fail-fast"]);
     tests.args(name);
     total.add(stage::run("bridges", tests, Counts::ByLines));
+    if name.is_none() {
+        total.add(ros(may_install, "ros"));
+    }
     total
 }
 
-/// Sees to zenoh's client in Python; or says why there is none.
-fn zenoh_in_python(may_install: bool) -> Result<(), String> {
-    let environment = root().join("bridges/target/python-zenoh");
-    let python = environment.join("bin/python");
-    if succeeds(Command::new(&python).args(["-c", "import numpy, zenoh"]).stderr(Stdio::null())) {
-        return Ok(());
+/// Runs the tests of the bridges to ROS, which are Python's: of ROS 1, of ROS 2, or of both.
+fn ros(may_install: bool, which: &str) -> Count {
+    match python::built(may_install, false) {
+        Ok(Ok(_)) => {}
+        Ok(Err(why)) => return stage::skip("ROS", &why),
+        Err(error) => {
+            println!("{error}");
+            return Count::FAILED;
+        }
     }
-    if !may_install || !install::install(&[&PYTHON], true).is_empty() {
-        return Err(format!("{} is not there, and may not be made", environment.display()));
+    let mut total = Count::default();
+    if "ros1".starts_with(which) {
+        if install::is_there("roscore") && install::is_there("pytest-3") {
+            total.add(pytest("ROS 1", Command::new(SYSTEM_PYTHON), "test_ros1"));
+        } else {
+            total.add(stage::skip("ROS 1", "Debian's ROS 1 or its pytest is not there"));
+        }
     }
-    println!(
-        "a test of the gateway needs {}: pip gets them from PyPI into {}",
-        ZENOH.join(", "),
-        environment.display()
-    );
-    let made = succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    if made && succeeds(Command::new(&python).args(pip).args(ZENOH)) {
-        Ok(())
+    if "ros2".starts_with(which) {
+        match ros_2(may_install) {
+            Ok(python) => total.add(pytest("ROS 2", in_own_network(&python), "test_ros2")),
+            Err(why) => total.add(stage::skip("ROS 2", &why)),
+        }
+    }
+    total
+}
+
+/// Runs the tests whose files' names begin so.
+fn pytest(stage: &str, mut python: Command, begin: &str) -> Count {
+    let folder = root().join("bridges/ros/tests");
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let begins = |name: &OsString| name.to_string_lossy().starts_with(begin);
+    let files = entries.map(|entry| entry.file_name()).filter(begins);
+    python.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"]).args(files);
+    python.current_dir(folder).env("PYTHONPATH", paths::at(paths::PYTHON));
+    stage::run(stage, python, Counts::ByLines)
+}
+
+/// Returns how to run Python where there is no network but loopback, if this user may have that:
+/// ROS 2 looks for other nodes. Its tests tell it to look on this machine alone, in any case.
+fn in_own_network(python: &Path) -> Command {
+    let alone = |program: &OsStr| {
+        let mut command = Command::new("unshare");
+        let script = "ip link set lo up && exec \"$0\" \"$@\"";
+        command.args(["--net", "sh", "-c", script]).arg(program);
+        command
+    };
+    let mut probe = alone(OsStr::new("true"));
+    if probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        alone(python.as_os_str())
     } else {
-        Err("eclipse-zenoh could not be had from PyPI".to_owned())
+        Command::new(python)
     }
+}
+
+/// Returns the interpreter of an environment with ROS 2; or says why there is none.
+fn ros_2(may_install: bool) -> Result<PathBuf, String> {
+    let modules = "rclpy, std_msgs, sensor_msgs, geometry_msgs, std_srvs, numpy, pytest";
+    packages(may_install, &root().join(prefix::target()).join("ros2"), modules, &ROS_2)
+}
+
+/// Returns the interpreter of an environment with these packages of PyPI, which have these modules; or says
+/// why there is none.
+fn packages(
+    may_install: bool,
+    environment: &Path,
+    modules: &str,
+    packages: &[&str],
+) -> Result<PathBuf, String> {
+    let python = environment.join("bin/python");
+    let is_there = |python: &Path| {
+        Command::new(python)
+            .args(["-c", &format!("import {modules}")])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    if is_there(&python) {
+        return Ok(python);
+    }
+    if !may_install {
+        return Err(format!("{} lacks packages, and none may be installed", environment.display()));
+    }
+    let names = packages.join(", ");
+    println!("{} needs {names}: pip gets them from PyPI", environment.display());
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    // A failure is seen by what is missing.
+    let _ = Command::new("python3").args(["-m", "venv", "--clear"]).arg(environment).status();
+    let _ = Command::new(&python).args(pip).args(packages).status();
+    if is_there(&python) { Ok(python) } else { Err(format!("{names} could not be had from PyPI")) }
 }
 
 /// Returns cargo's command in the bridges' workspace.

@@ -149,7 +149,6 @@ fn in_package(environment: &Path, program: &str) -> Command {
     command
 }
 
-/// Runs a command without input, and returns whether it succeeds.
-pub(crate) fn succeeds(command: &mut Command) -> bool {
+fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
 }

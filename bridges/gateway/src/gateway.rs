@@ -21,12 +21,12 @@ use crate::journal::{self, Journal};
 use crate::keys;
 use crate::later::Later;
 use crate::names::{self, Refused};
-use crate::receiver::Receiver;
+use crate::receiver::{Receiver, Unfit};
 use crate::resume;
 use crate::rules::Rules;
 use crate::sender::Sender;
 use crate::settings::Settings;
-use crate::told::{Event, Told};
+use crate::told::{Event, Told, said};
 use crate::wire::{self, Attachment, Meta, Origin};
 
 /// What the names of all gateways' nodes begin with, as those of their own things do.
@@ -42,6 +42,8 @@ const MOST_STARTS: usize = 64;
 const MOST_OPENING: usize = 32;
 /// As many keys of clients that are no gateways are known: each may be a topic that is made here.
 const MOST_STRANGERS: usize = 4096;
+/// Of as many topics elsewhere subscribers here get it as an error that they have another type.
+const MOST_REFUSALS: usize = 32;
 /// As many refusals of what came from the network are told.
 const MOST_REFUSED: usize = 1024;
 
@@ -86,6 +88,8 @@ pub struct Gateway {
     senders: Mutex<HashMap<String, Arc<Sender>>>,
     receivers: RwLock<HashMap<Elsewhere, Arc<Receiver>>>,
     known: Mutex<Known>,
+    /// What tells subscribers here that a topic elsewhere has another type.
+    refusals: Mutex<HashMap<Elsewhere, Publisher>>,
     /// By key: what publishes for clients that are no gateways.
     strangers: Mutex<HashMap<String, Stranger>>,
     /// Names that leave under no key: told once.
@@ -121,7 +125,7 @@ impl Gateway {
             domain.node(&format!("{NODE}.{name}")).register().map_err(|error| error.to_string())?;
         let epoch = journal::random().map_err(|error| error.to_string())? as u64;
         let later = Later::start().map_err(|error| error.to_string())?;
-        let session = zenoh::open(config).wait().map_err(|error| error.to_string())?;
+        let session = zenoh::open(config).wait().map_err(|error| said(&error))?;
         let domain = domain.clone();
         let lease = settings.lease();
         let common = Arc::new(Common { domain, session, journal, epoch, lease, told, later });
@@ -131,12 +135,13 @@ impl Gateway {
             senders: Mutex::default(),
             receivers: RwLock::default(),
             known: Mutex::default(),
+            refusals: Mutex::default(),
             strangers: Mutex::default(),
             refused: Mutex::default(),
             unwanted: Mutex::default(),
             _node: node,
         });
-        gateway.declare().map_err(|error| error.to_string())?;
+        gateway.declare().map_err(|error| said(&error))?;
         gateway.common.told.tell(&Event::of("acts", name));
         Ok(gateway)
     }
@@ -391,6 +396,7 @@ impl Gateway {
             if let Some((_, epochs)) = known.topics.get_mut(&topic) {
                 epochs.remove(&epoch);
                 if epochs.is_empty() {
+                    lock(&self.refusals).remove(&topic);
                     known.topics.remove(&topic);
                 }
             }
@@ -493,7 +499,32 @@ impl Gateway {
             return Err(refused("there are more topics than a gateway has"));
         }
         let meta = self.ask_meta(topic)?;
-        Receiver::open(&self.common, topic, &name, meta, rule).map_err(Unopened::Refused)
+        Receiver::open(&self.common, topic, &name, meta, rule).map_err(|unfit| match unfit {
+            Unfit::Refused(why) => Unopened::Refused(why),
+            Unfit::OtherType(topic_here, why) => {
+                self.tell_subscribers(topic, &topic_here, &why);
+                Unopened::Refused(why)
+            }
+        })
+    }
+
+    /// The topic here has another type: its subscribers get that as an error, as long as the sender is
+    /// there.
+    fn tell_subscribers(&self, topic: Elsewhere, here: &Topic, why: &str) {
+        // Each is a publisher here, and a topic has only so many.
+        if lock(&self.refusals).len() >= MOST_REFUSALS {
+            return;
+        }
+        let publisher = here.publisher_with(Publisher::options().foreign(true));
+        let told = publisher.map_err(|error| error.to_string()).and_then(|publisher| {
+            let told =
+                publisher.publish_refusal(&format!("it comes from another machine, of {why}"));
+            lock(&self.refusals).insert(topic, publisher);
+            told.map_err(|error| error.to_string())
+        });
+        if let Err(error) = told {
+            self.common.told.tell(&Event::of("refused", why).from(topic.0).because(&error));
+        }
     }
 
     fn ask_meta(&self, (origin, instance): Elsewhere) -> Result<Meta, Unopened> {

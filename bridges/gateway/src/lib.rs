@@ -11,7 +11,7 @@
 //! | `wire.rs`, `keys.rs`, `names.rs` | bytes, keys and names |
 //! | `rules.rs`, `settings.rs` | what may pass, and how the gateway is told |
 //!
-//! The protocol, with who repairs a death or a stop in each state, is doc/protocols/gateway.md.
+//! The protocol is doc/protocols/gateway.md: the states, and which process repairs a death or a stop in each.
 
 pub mod common;
 pub mod gateway;

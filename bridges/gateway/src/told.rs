@@ -1,5 +1,5 @@
-//! What a gateway tells people, and programs that read its lines: who came, went, died, could not be
-//! reached, and what was refused or lost.
+//! What a gateway tells people, and programs that read its lines: which publishers came, left or died,
+//! which senders cannot be reached, and what was refused or lost.
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -60,6 +60,13 @@ impl<'e> Event<'e> {
         self.why = why;
         self
     }
+}
+
+/// Returns what an error of zenoh's says, without the place in its source.
+#[must_use]
+pub fn said(error: &zenoh::Error) -> String {
+    let text = error.to_string();
+    text.split(" at /").next().unwrap_or_default().to_owned()
 }
 
 /// Where the lines go.

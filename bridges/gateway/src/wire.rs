@@ -78,7 +78,7 @@ impl Attachment {
         let is_plain = self.header == Header { stamp: self.header.stamp, ..Header::default() };
         let mut bytes = Vec::with_capacity(LONG);
         bytes.extend(MAGIC);
-        let flags = u32::from(self.is_oldest) * OLDEST | u32::from(self.is_thinned) * THINNED;
+        let flags = (u32::from(self.is_oldest) * OLDEST) | (u32::from(self.is_thinned) * THINNED);
         bytes.extend(flags.to_le_bytes());
         bytes.extend(self.stream.origin.0.to_le_bytes());
         bytes.extend(self.stream.instance.to_le_bytes());
@@ -144,7 +144,7 @@ pub fn numbers_to_bytes(who: Origin, numbers: impl IntoIterator<Item = (u32, u64
     bytes
 }
 
-/// Reads them, and who sent them.
+/// Reads them, and the number of the domain that sent them.
 pub fn numbers_from_bytes(bytes: &[u8]) -> Option<(Origin, Vec<(u32, u64)>)> {
     let rest = bytes.strip_prefix(&MAGIC)?;
     let who = Origin(u128_at(rest, 0)?);
