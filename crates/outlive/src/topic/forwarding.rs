@@ -6,13 +6,11 @@
 //! | before `pass` | publishers do not wait for a dead subscriber. Stopped: they wait as for any other | |
 //! | between `disowned` and `session` = 0 | its token is dead: its publishers have died. Stopped: they still publish | |
 
-use core::mem::MaybeUninit;
-
 use super::publisher::Publisher;
-use super::recv::Took;
+use super::refusal;
 use super::ring_owner;
 use super::sample::Sample;
-use super::slot::{INLINE, INLINE_WORDS, MessageState, Metadata, Slot};
+use super::slot::{INLINE, MessageState};
 use super::subscriber::Subscriber;
 use super::topic::Topic;
 use crate::Payload;
@@ -43,28 +41,6 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         }
         Ok(())
     }
-}
-
-/// In the place of a message's length: its slot has the reason why messages elsewhere are none here.
-/// The bits below are that text's length.
-const REFUSAL: u32 = 1 << 31;
-
-/// Returns what a slot holds whose message has an impossible length.
-#[cold]
-pub(super) fn instead(slot: &Slot, position: u64, metadata: Metadata) -> Took {
-    let damaged = Took::Damaged("a message's length");
-    let len = (metadata.len ^ REFUSAL) as usize;
-    if !metadata.origin.is_foreign() || len > INLINE {
-        return damaged;
-    }
-    let mut words = [MaybeUninit::uninit(); INLINE_WORDS];
-    slot.read(len, &mut words);
-    if !slot.is_still(position) {
-        return Took::No;
-    }
-    // SAFETY: `read` has written as many words as have `len` bytes.
-    let bytes = unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
-    str::from_utf8(bytes).map_or(damaged, |why| Took::Refused(why.into()))
 }
 
 /// A living publisher.
@@ -128,7 +104,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         }
         self.try_wait_writable()?;
         let bytes = &why.as_bytes()[..why.floor_char_boundary(INLINE)];
-        let len = REFUSAL as usize | bytes.len();
+        let len = refusal::length(bytes.len());
         self.put(me, len, None, None, |slot| slot.write(bytes));
         Ok(())
     }
