@@ -15,7 +15,7 @@ use super::subscriber::Subscriber;
 use super::topic::Topic;
 use crate::Payload;
 use crate::segment::control_file;
-use crate::shim::Ordering;
+use crate::shim::{Ordering, fence};
 use crate::{RecvError, SendError, TokenId};
 
 impl<M: Payload + ?Sized> Subscriber<M> {
@@ -145,10 +145,17 @@ impl<M: Payload + ?Sized> Topic<M> {
             let words = inner.ring(ring);
             let publisher = ring_owner::publisher(words.owner.load(Ordering::Acquire))
                 .filter(|id| inner.registry.is_alive(*id))?;
-            let session = words.session_of(publisher)?;
-            // Relaxed: written before `session`. Of a ring that changes hands it is a later one's.
-            let from = words.session_from.load(Ordering::Relaxed);
-            Some(Session { ring, session, publisher, from, published: inner.all_published(ring) })
+            // Acquire pairs with `durability::begin`: where it begins.
+            let word = words.session.load(Ordering::Acquire);
+            let from = words.session_from.load(Ordering::Acquire);
+            let published = inner.all_published(ring);
+            // If it is the same behind the others, they are its own: the next one writes `session` = 0
+            // before them.
+            fence(Ordering::Acquire);
+            let is_still = words.session.load(Ordering::Relaxed) == word;
+            let session = (word >> 32) as u32;
+            let is_own = TokenId::from_word(word as u32) == Some(publisher) && is_still;
+            is_own.then_some(Session { ring, session, publisher, from, published })
         };
         (0..inner.rings()).filter_map(session).collect()
     }
