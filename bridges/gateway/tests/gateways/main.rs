@@ -3,6 +3,7 @@
 //! A "machine" is a domain with its gateway. They meet on 127.0.0.1, or in network namespaces.
 
 mod deaths;
+mod hunt;
 mod loss;
 mod networks;
 mod others;

@@ -117,7 +117,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         let words = self.inner.ring(self.ring_index());
         // Before `session` = 0, whose Release makes it visible. If this process died just before or
         // just after, its token is dead: the publisher has died either way.
-        words.disowned.store(self.session(), Ordering::Relaxed);
+        words.disowned.store(self.ring(|ring| ring.session_word()), Ordering::Relaxed);
         let inner = std::sync::Arc::clone(&self.inner);
         drop(self);
         // They sleep until a message comes, or a process ends.
@@ -253,6 +253,32 @@ mod tests {
             // Its ring's next publisher has not died.
             drop(topic.publisher().expect("three"));
             assert_eq!(subscriber.try_recv().map(|sample| sample.map(|value| *value)), Ok(None));
+        });
+    }
+
+    #[test]
+    fn one_that_came_and_was_disowned_between_two_looks_has_died() {
+        with_topic("disowned-unseen", |topic| {
+            let told = Subscriber::options().liveliness(Duration::from_secs(3600));
+            let mut subscriber = topic.subscriber_with(told).expect("joins");
+            // A look; the next one is in a quarter of an hour unless there is no message.
+            assert_eq!(subscriber.try_recv().map(|sample| sample.map(|value| *value)), Ok(None));
+            for round in 0..3 {
+                let publisher = topic.publisher().expect("publishes");
+                let number = publisher.session();
+                publisher.publish(&round).expect("room");
+                publisher.disown();
+                assert_eq!(*subscriber.recv().expect("there"), round);
+                let told = subscriber.try_recv().map(drop);
+                assert!(
+                    matches!(told, Err(RecvError::PublisherDied { session, .. }) if session == number),
+                    "{told:?}"
+                );
+                assert_eq!(
+                    subscriber.try_recv().map(|sample| sample.map(|value| *value)),
+                    Ok(None)
+                );
+            }
         });
     }
 
