@@ -187,6 +187,7 @@ impl Gateway {
     pub fn has_removed(&self) -> bool {
         let receivers = self.receivers.read().unwrap_or_else(PoisonError::into_inner);
         receivers.values().any(|receiver| receiver.is_removed())
+            || lock(&self.strangers).values().flatten().any(|(topic, _)| topic.is_removed())
             || lock(&self.senders).values().any(|sender| sender.is_removed())
     }
 

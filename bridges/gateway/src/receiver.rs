@@ -401,7 +401,6 @@ impl Receiver {
                 }
                 return None;
             }
-            state.highest = state.highest.max(Some(session));
             let settled = entry.settle(self.local, |ring, session, number| {
                 self.topic.has_published(ring, session, number)
             });
@@ -700,12 +699,18 @@ impl Receiver {
             return;
         }
         (state.is_asking, state.asks_again) = (true, false);
+        let State { lines, done, highest, .. } = &mut *state;
+        let known = lines.iter().filter(|(_, line)| line.stream.next().is_some());
+        let known = known.map(|(session, _)| *session).chain(done.iter().map(|(done, _)| *done));
+        *highest = known.max().max(*highest);
+        // A receiver that has been here before wants all of the publishers that have come since.
+        let unknown = highest.map(|_| 0);
         let mut asked = HashMap::new();
-        for (&session, line) in &mut state.lines {
+        for (&session, line) in lines {
             line.had_no_room = false;
-            asked.extend(line.stream.next().map(|next| (session, next)));
+            asked.extend(line.stream.next().or(unknown).map(|next| (session, next)));
         }
-        let highest = state.highest.map(|highest| (HIGHEST, u64::from(highest)));
+        let highest = highest.map(|highest| (HIGHEST, u64::from(highest)));
         drop(state);
         let key = keys::message("resume", self.origin, self.instance);
         let question = wire::numbers_to_bytes(

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use outlive::topic::{Durability, Subscriber, Topic};
 use outlive::RecvError;
+use outlive::topic::{Durability, Subscriber, Topic};
+use outlive_testnet::{Folder, Relay, eventually, free_port};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use outlive_testnet::{Folder, Relay, eventually, free_port};
 use zenoh::Wait;
 
 use crate::passing::pair;
@@ -52,7 +52,8 @@ fn router(rules: &[&str]) -> (Machine, String) {
 fn f1_a_refusal_does_not_end_the_sender_here() {
     let endpoint = format!("tcp/127.0.0.1:{}", free_port());
     let b = Machine::started("b", &["--listen", &endpoint, "--allow", "**"]);
-    let there = Topic::<u32>::options().depth(8).described().open_or_create(&b.domain, "x").expect("made");
+    let there =
+        Topic::<u32>::options().depth(8).described().open_or_create(&b.domain, "x").expect("made");
     let publisher = there.publisher().expect("publishes");
     let c = Machine::started("c", &["--connect", &endpoint, "--allow-in", "**"]);
     c.expect("came", 1);
@@ -129,7 +130,8 @@ fn f3(durability: Durability, leaves: bool) {
     let port = free_port();
     let a = Machine::started("a", &["--listen", &format!("tcp/127.0.0.1:{port}"), "--allow", "**"]);
     let relay = Relay::to(([127, 0, 0, 1], port).into());
-    let b = Machine::started("b", &["--connect", &format!("tcp/{}", relay.address()), "--allow", "**"]);
+    let b =
+        Machine::started("b", &["--connect", &format!("tcp/{}", relay.address()), "--allow", "**"]);
     let of = |machine: &Machine| {
         let options = Topic::<u64>::options().depth(64).reliable(true).described();
         options.durability(durability).open_or_create(&machine.domain, "n").expect("made")
@@ -157,7 +159,10 @@ fn f3(durability: Durability, leaves: bool) {
     got.sort_unstable();
     let lost = b.events("lost");
     drop(second);
-    assert!(got == [1, 100, 101, 102, 103, 104] || !lost.is_empty(), "{got:?}, told lost: {lost:?}");
+    assert!(
+        got == [1, 100, 101, 102, 103, 104] || !lost.is_empty(),
+        "{got:?}, told lost: {lost:?}"
+    );
 }
 
 #[test]
@@ -173,7 +178,8 @@ fn f4_what_a_rule_leaves_out_stays_out() {
     let config = Folder::new("config");
     let file = config.join("gateway.toml");
     std::fs::write(&file, rules).expect("written");
-    let a = Machine::started("a", &["--listen", &endpoint, "--config", file.to_str().expect("text")]);
+    let a =
+        Machine::started("a", &["--listen", &endpoint, "--config", file.to_str().expect("text")]);
     let b = Machine::started("b", &["--connect", &endpoint, "--allow-in", "n"]);
     let own = topic(&a, "n", 64);
     let publisher = own.publisher().expect("publishes");
@@ -196,7 +202,8 @@ fn f5_a_topic_that_is_made_later_comes_in() {
     let file = config.join("gateway.toml");
     std::fs::write(&file, rules).expect("written");
     let a = Machine::started("a", &["--listen", &endpoint, "--allow", "**"]);
-    let b = Machine::started("b", &["--connect", &endpoint, "--config", file.to_str().expect("text")]);
+    let b =
+        Machine::started("b", &["--connect", &endpoint, "--config", file.to_str().expect("text")]);
     let own = topic(&a, "n", 64);
     let _publisher = own.publisher().expect("publishes");
     b.expect("refused", 1);
@@ -233,7 +240,12 @@ fn f7_names_of_gateways_cannot_be_made_from_outside() {
     let client = client(&endpoint);
     client.put("outlive-gateway/second/journal", "x").wait().expect("put");
     client.put("probe", "x").wait().expect("put");
-    assert!(eventually(LONG, || a.domain.contents().expect("readable").names.contains(&"probe".to_owned())));
+    assert!(eventually(LONG, || a
+        .domain
+        .contents()
+        .expect("readable")
+        .names
+        .contains(&"probe".to_owned())));
     let names = a.domain.contents().expect("readable").names;
     assert!(!names.contains(&"outlive-gateway.second.journal".to_owned()), "{names:?}");
 }
@@ -278,7 +290,8 @@ fn f8b_publishers_in_a_loop_all_leave() {
     assert_eq!(
         (all("left"), all("died"), all("came"), all("lost")),
         (300, 0, 300, 0),
-        "left, died, came, lost; there {:?}", a.events("left").len()
+        "left, died, came, lost; there {:?}",
+        a.events("left").len()
     );
 }
 
@@ -289,7 +302,8 @@ fn f9(threads: u64, rounds: u64) {
     let own = topic(&a, "n", 64);
     let there = topic(&b, "n", 64);
     b.expect("receives", 1);
-    let mut subscriber = there.subscriber_with(Subscriber::options().reliable(true)).expect("joins");
+    let mut subscriber =
+        there.subscriber_with(Subscriber::options().reliable(true)).expect("joins");
     let mut got = HashMap::<u64, Vec<u64>>::new();
     let over = &AtomicBool::new(false);
     let mut errors = Vec::<RecvError>::new();
@@ -304,7 +318,10 @@ fn f9(threads: u64, rounds: u64) {
                             let publisher = own.publisher().expect("publishes");
                             for number in 0..5 {
                                 let value = (thread * rounds + round) * 5 + number;
-                                if publisher.publish_timeout(&value, Duration::from_secs(8)).is_err() {
+                                if publisher
+                                    .publish_timeout(&value, Duration::from_secs(8))
+                                    .is_err()
+                                {
                                     eprintln!("publisher {thread} of round {round} is held");
                                     return;
                                 }
@@ -330,7 +347,14 @@ fn f9(threads: u64, rounds: u64) {
     let came = b.events("came").len();
     let ended = b.events("left").len() as u64;
     assert_eq!(
-        (whole, stay, ended, b.events("died").len(), b.events("lost").len(), b.events("refused").len()),
+        (
+            whole,
+            stay,
+            ended,
+            b.events("died").len(),
+            b.events("lost").len(),
+            b.events("refused").len()
+        ),
         (threads * rounds, 0, threads * rounds, 0, 0, 0),
         "whole, stay, left, died, lost, refused; came {came}, errors {errors:?}, quiet {late}; left told by A {}",
         a.events("left").len()
@@ -360,7 +384,11 @@ struct Fake {
 
 const ORIGIN: &str = "0123456789abcdef0123456789abcdef";
 
-fn fake(endpoint: &str, topic: &Topic<u64>, asked: &Arc<AtomicU64>) -> (Fake, outlive_zenoh::wire::Meta) {
+fn fake(
+    endpoint: &str,
+    topic: &Topic<u64>,
+    asked: &Arc<AtomicU64>,
+) -> (Fake, outlive_zenoh::wire::Meta) {
     let session = client(endpoint);
     let description = topic.description().expect("readable").expect("described").to_bytes();
     let meta = outlive_zenoh::wire::Meta {
@@ -402,8 +430,11 @@ fn f10_a_late_message_leaves_no_publisher_of_a_sender_that_is_gone() {
     let (a, endpoint) = router(&["--allow-in", "n"]);
     let here = topic(&a, "n", 8);
     let (fake, meta) = fake(&endpoint, &here, &Arc::default());
-    let token = |rest: String| fake.session.liveliness().declare_token(rest).wait().expect("declared");
-    let publisher = token(format!("@outlive/1/publisher/{ORIGIN}/0000000000000001/0000000000000003/00000005/0000000000000000/n"));
+    let token =
+        |rest: String| fake.session.liveliness().declare_token(rest).wait().expect("declared");
+    let publisher = token(format!(
+        "@outlive/1/publisher/{ORIGIN}/0000000000000001/0000000000000003/00000005/0000000000000000/n"
+    ));
     let sender = token(format!("@outlive/1/topic/{ORIGIN}/0000000000000001/0000000000000003/n"));
     a.expect("came", 1);
     std::thread::sleep(Duration::from_millis(300));
@@ -492,7 +523,10 @@ fn f12_acknowledgements_are_bounded() {
     }
     std::thread::sleep(Duration::from_secs(3));
     let after = resident(pid);
-    assert!(after < before + 20_000, "{before} KiB before, {after} after 48 MB of acknowledgements");
+    assert!(
+        after < before + 20_000,
+        "{before} KiB before, {after} after 48 MB of acknowledgements"
+    );
 }
 
 /// F13: `Topic::sessions` reads a session's number and another one's first message.
@@ -564,13 +598,21 @@ fn f15_an_intent_is_of_one_topic() {
     let first = Topic::<u64>::options().depth(8).open_or_create(&domain, "n").expect("made");
     let stand_in = first.publisher().expect("publishes");
     // Killed before it published; the topic is removed, and made anew by a program here.
-    entry.intend(5, first.instance().expect("a number"), stand_in.ring_index(), stand_in.session(), stand_in.next_sequence());
+    entry.intend(
+        5,
+        first.instance().expect("a number"),
+        stand_in.ring_index(),
+        stand_in.session(),
+        stand_in.next_sequence(),
+    );
     drop(stand_in);
     domain.remove("n").expect("removed");
     let second = Topic::<u64>::options().depth(8).open_or_create(&domain, "n").expect("made");
     let other = second.publisher().expect("publishes");
     other.publish(&77).expect("room");
-    let settled = entry.settle(second.instance().expect("a number"), |ring, session, number| second.has_published(ring, session, number));
+    let settled = entry.settle(second.instance().expect("a number"), |ring, session, number| {
+        second.has_published(ring, session, number)
+    });
     assert_eq!((settled, entry.next()), (Settled::Known, Some(5)), "message 5 was never published");
 }
 
@@ -581,8 +623,11 @@ fn f16_a_session_that_no_list_names_is_not_asked_for_without_end() {
     let here = topic(&a, "n", 8);
     let asked = Arc::new(AtomicU64::new(0));
     let (fake, _) = fake(&endpoint, &here, &asked);
-    let token = |rest: String| fake.session.liveliness().declare_token(rest).wait().expect("declared");
-    let publisher = token(format!("@outlive/1/publisher/{ORIGIN}/0000000000000001/0000000000000003/00000006/0000000000000000/n"));
+    let token =
+        |rest: String| fake.session.liveliness().declare_token(rest).wait().expect("declared");
+    let publisher = token(format!(
+        "@outlive/1/publisher/{ORIGIN}/0000000000000001/0000000000000003/00000006/0000000000000000/n"
+    ));
     let _sender = token(format!("@outlive/1/topic/{ORIGIN}/0000000000000001/0000000000000003/n"));
     a.expect("came", 1);
     publisher.undeclare().wait().expect("gone");
@@ -590,7 +635,11 @@ fn f16_a_session_that_no_list_names_is_not_asked_for_without_end() {
     let before = asked.load(Ordering::Relaxed);
     std::thread::sleep(Duration::from_secs(3));
     let count = asked.load(Ordering::Relaxed) - before;
-    assert!(count < 20 && here.publishers().is_empty(), "{count} questions in 3 s, {} publishers", here.publishers().len());
+    assert!(
+        count < 20 && here.publishers().is_empty(),
+        "{count} questions in 3 s, {} publishers",
+        here.publishers().len()
+    );
 }
 
 /// F17: a volatile topic offers no history, which the keeper and each answer ask for.
@@ -604,7 +653,12 @@ fn f17(reliable: bool) {
     publisher.publish(&1).expect("room");
     std::thread::sleep(Duration::from_secs(5));
     let refused = a.events("refused");
-    assert!(came && refused.is_empty(), "came: {came}; {} refused: {:?}", refused.len(), refused.first());
+    assert!(
+        came && refused.is_empty(),
+        "came: {came}; {} refused: {:?}",
+        refused.len(),
+        refused.first()
+    );
 }
 
 #[test]
@@ -630,8 +684,13 @@ fn f18_idle_gateways_sleep() {
     let ticks = |machine: &Machine| {
         let pid = machine.gateway.as_ref().expect("started").pid();
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
-        let fields: Vec<u64> =
-            stat.rsplit(')').next().expect("fields").split_whitespace().filter_map(|f| f.parse().ok()).collect();
+        let fields: Vec<u64> = stat
+            .rsplit(')')
+            .next()
+            .expect("fields")
+            .split_whitespace()
+            .filter_map(|f| f.parse().ok())
+            .collect();
         // ppid is the first number: utime and stime are 10 behind it.
         fields[10] + fields[11]
     };
