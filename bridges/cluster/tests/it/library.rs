@@ -229,3 +229,36 @@ fn permits_are_counted_and_a_death_is_told_with_the_permit() {
         cluster(&machines[0], &etcd.url(5)).existing_semaphore("none").expect("answers").is_none()
     );
 }
+
+/// A child made by `fork` has the guard's bytes, and is no holder: what it drops is its own affair.
+#[test]
+fn a_forked_child_that_drops_the_guard_does_not_unlock() {
+    let Some(etcd) = Etcd::start("a_forked_child_that_drops_the_guard_does_not_unlock") else {
+        return;
+    };
+    let machines = [Machine::new(), Machine::new()];
+    let clusters = machines.each_ref().map(|machine| cluster(machine, &etcd.url(10)));
+    let [here, there] = clusters.each_ref().map(|cluster| cluster.mutex("a").expect("opens"));
+    let guard = here.lock().expect("it is free");
+    // SAFETY: the child drops the guard, and ends without running anything else.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(guard);
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    eventually("the child ends", SOON, || {
+        // SAFETY: the child is ours.
+        unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) == child }
+    });
+    assert!(guard.is_held());
+    match there.try_lock() {
+        Ok(None) => {}
+        Ok(Some(other)) => panic!(
+            "two hold it: {} (is_held {}) and {} (is_held {})",
+            guard.fence(), guard.is_held(), other.fence(), other.is_held()
+        ),
+        Err(error) => panic!("{error:?} (still held by the parent: {})", guard.is_held()),
+    }
+}
