@@ -248,10 +248,13 @@ fn a_forked_child_that_drops_the_guard_does_not_unlock() {
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;
-    eventually("the child ends", SOON, || {
-        // SAFETY: the child is ours.
-        unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) == child }
-    });
+    // SAFETY: the child is ours.
+    let ended = || unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) == child };
+    if !eventually(SOON, ended) {
+        // SAFETY: the child is ours, and was not waited for.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        panic!("the child hangs");
+    }
     assert!(guard.is_held());
     match there.try_lock() {
         Ok(None) => {}
