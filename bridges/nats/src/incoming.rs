@@ -162,6 +162,9 @@ impl Incoming<'_> {
             if info.created != created {
                 return Err(Stop::Trouble("the consumer was made anew".to_owned()));
             }
+            // A lost connection's acknowledgements may come late: what the server does not wait for any
+            // more must not count for a message that is still to come.
+            gathered.retain(|sequence, _| *sequence > info.ack_floor.stream_sequence);
             if info.num_ack_pending > gathered.len() {
                 // Those of a predecessor, or of a connection that is gone, come again.
                 if began.elapsed() > 3 * ack_wait + Duration::from_secs(5) {

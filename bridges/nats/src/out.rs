@@ -37,6 +37,8 @@ use crate::told::Teller;
 
 /// How many of the stream's messages are looked at by one round trip.
 const LOOKS_AT_ONCE: u64 = 32;
+/// The most that `--in-flight` may say, now or to a predecessor.
+const MOST_IN_FLIGHT: u64 = 4096;
 /// More bytes than this are not in flight at a time, unless a single message has more.
 const MOST_BYTES: usize = 32 << 20;
 
@@ -241,14 +243,17 @@ impl Out<'_> {
         let mut next = last.sequence;
         loop {
             for number in found.into_iter().flatten() {
-                // Behind the head's all are committed.
-                if number < head {
+                // One that the stream took before this one was in flight with it: so far back, none is
+                // left that counts. A full stream may take 7 before 5, and still refuse 6.
+                if number.saturating_add(MOST_IN_FLIGHT) <= head {
                     return Ok(stored);
                 }
-                stored.insert(number);
+                if number >= head {
+                    stored.insert(number);
+                }
             }
             let until = next.saturating_sub(LOOKS_AT_ONCE).max(first);
-            if stored.contains(&head) || until == next {
+            if until == next {
                 return Ok(stored);
             }
             let asked = (until..next).rev().map(|sequence| stream.get_raw_message(sequence));
