@@ -193,7 +193,10 @@ fn what_a_dead_bridge_had_in_flight_is_marked_as_redelivered() {
     send_numbers(&from, 0..5);
     until("five are committed", || from.counters().expect("readable").pending == 0);
     world.signal_server(libc::SIGSTOP);
-    send_numbers(&from, 5..25);
+    // At once: the bridge has all eight in its hands as soon as it has one.
+    let numbers: Vec<[u8; 8]> = (5..25_u64).map(u64::to_le_bytes).collect();
+    let numbers: Vec<&[u8]> = numbers.iter().map(|number| &number[..]).collect();
+    from.sender().expect("a sender").send_batch(&numbers).expect("sent");
     std::thread::sleep(Duration::from_millis(500));
     bridge.kill();
     world.kill_server();
@@ -571,6 +574,38 @@ fn a_message_that_went_in_before_committed_ones_is_not_sent_again() {
     let mut out = world.bridge(&["q", "S", "--exit-when-empty"]);
     assert_eq!(out.code(), Some(0), "{}", world.talk());
     assert_eq!(of_q(&world), [7, 5, 6], "what the stream has is not sent again");
+}
+
+/// A predecessor had more in flight than this bridge may have.
+#[test]
+fn a_successor_with_a_smaller_in_flight_looks_as_far_back() {
+    let Some(world) = World::new("smaller", "") else { return };
+    make_forgetful_stream(&world);
+    let queue = queue(&world, "q");
+    send_numbers(&queue, 0..1000);
+    let mut receiver = queue.receiver().expect("none yet");
+    let mut in_flight = receiver.in_flight();
+    while in_flight.next_to_hand_out().expect("readable").is_some() {}
+    for _ in 0..998 {
+        in_flight.commit().expect("in flight");
+    }
+    drop(receiver);
+    world.client(async |js| {
+        // The stream was full: the last one went in before all others, and 998 did not.
+        for number in std::iter::once(999).chain(0..998) {
+            let mut headers = async_nats::HeaderMap::new();
+            headers.insert("Nats-Msg-Id", format!("{:016x}-{number}", queue.id()));
+            headers.insert("Outlive-In-Flight", "1500");
+            let payload = u64::to_le_bytes(number).to_vec().into();
+            let sent = js.publish_with_headers("S.q", headers, payload).await.expect("sent");
+            sent.await.expect("stored");
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    });
+    let mut out = world.bridge(&["q", "S", "--in-flight", "1", "--exit-when-empty"]);
+    assert_eq!(out.code(), Some(0), "{}", world.talk());
+    let numbers = of_q(&world);
+    assert_eq!((numbers.len(), numbers.last()), (1000, Some(&998)), "999 is not sent again");
 }
 
 /// Acknowledgements that a dead connection still brings, while the next bridge gathers: it counts
