@@ -662,3 +662,42 @@ fn late_acknowledgements_of_a_lost_connection_lose_no_message() {
     assert!(numbers.contains(&4) && numbers.contains(&5), "lost: {numbers:?}");
     assert!(numbers.is_sorted(), "{numbers:?}");
 }
+
+/// Both commands of doc/how-to/durable-queues.md on one machine.
+#[test]
+fn a_queue_is_not_fed_with_its_own_messages() {
+    let Some(world) = World::new("round", "") else { return };
+    let queue = queue(&world, "q");
+    send_numbers(&queue, 0..3);
+    let mut out = world.bridge(&["q", "S", "--create-stream", "--exit-when-empty"]);
+    assert_eq!(out.code(), Some(0), "{}", world.talk());
+    let mut incoming = world.bridge(&["q", "S", "--in", "--exit-when-empty"]);
+    assert_eq!(incoming.code(), Some(7), "{}", world.talk());
+    assert!(world.talk().contains("came out of the queue q itself"), "{}", world.talk());
+    assert_eq!(queue.counters().expect("readable").pending, 0);
+}
+
+/// The consumer was removed, and made anew with another filter.
+#[test]
+fn what_one_filter_came_to_says_nothing_of_another_filter_s_messages() {
+    let Some(world) = World::new("filters", "") else { return };
+    world.make_stream("S");
+    let to = queue(&world, "to");
+    world.client(async |js| {
+        for (subject, number) in [("S.b", 1_u64), ("S.a", 2)] {
+            let payload = number.to_le_bytes().to_vec().into();
+            js.publish(subject, payload).await.expect("sent").await.expect("stored");
+        }
+    });
+    let mut receiver = to.receiver().expect("none yet");
+    for (subject, number) in [("S.a", 2), ("S.b", 1)] {
+        let incoming =
+            ["to", "S", "--in", "--consumer", "c", "--subject", subject, "--exit-when-empty"];
+        assert_eq!(world.bridge(&incoming).code(), Some(0), "{}", world.talk());
+        assert!(receive_numbers(&mut receiver, 1).contains_key(&number));
+        world.client(async |js| {
+            let stream = js.get_stream("S").await.expect("there");
+            stream.delete_consumer("c").await.expect("removed");
+        });
+    }
+}

@@ -240,12 +240,15 @@ fn a_forked_child_that_drops_the_guard_does_not_unlock() {
     let clusters = machines.each_ref().map(|machine| cluster(machine, &etcd.url(10)));
     let [here, there] = clusters.each_ref().map(|cluster| cluster.mutex("a").expect("opens"));
     let guard = here.lock().expect("it is free");
-    // SAFETY: the child drops the guard, and ends without running anything else.
+    let permits = clusters.each_ref().map(|cluster| cluster.semaphore("s", 1).expect("made"));
+    let permit = permits[0].acquire().expect("it is free");
+    // SAFETY: the child drops the guard and the permit, and ends without running anything else.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        drop(guard);
+        let believes = guard.is_held() || permit.is_held();
+        drop((guard, permit));
         // SAFETY: as above.
-        unsafe { libc::_exit(0) };
+        unsafe { libc::_exit(i32::from(believes)) };
     }
     let mut status = 0;
     // SAFETY: the child is ours.
@@ -255,7 +258,9 @@ fn a_forked_child_that_drops_the_guard_does_not_unlock() {
         unsafe { libc::kill(child, libc::SIGKILL) };
         panic!("the child hangs");
     }
-    assert!(guard.is_held());
+    assert_eq!(status, 0, "the child does not believe that it holds");
+    assert!(guard.is_held() && permit.is_held());
+    assert!(permits[1].try_acquire().expect("answers").is_none(), "the permit is its parent's");
     match there.try_lock() {
         Ok(None) => {}
         Ok(Some(other)) => panic!(
@@ -263,5 +268,24 @@ fn a_forked_child_that_drops_the_guard_does_not_unlock() {
             guard.fence(), guard.is_held(), other.fence(), other.is_held()
         ),
         Err(error) => panic!("{error:?} (still held by the parent: {})", guard.is_held()),
+    }
+}
+
+#[test]
+fn without_a_server_a_lock_is_not_waited_for_longer_than_was_said() {
+    let test = "without_a_server_a_lock_is_not_waited_for_longer_than_was_said";
+    let Some(mut etcd) = Etcd::start(test) else { return };
+    let machine = Machine::new();
+    let cluster = cluster(&machine, &etcd.url(30));
+    let (mutex, semaphore) = (cluster.mutex("a").expect("opens"), cluster.semaphore("s", 1));
+    let semaphore = semaphore.expect("made");
+    etcd.server.kill();
+    for span in [Duration::ZERO, Duration::from_millis(200)] {
+        let begun = std::time::Instant::now();
+        let locked = mutex.lock_timeout(span);
+        assert!(matches!(locked, Err(LockError::Failed(Error::Unreachable { .. }))), "{locked:?}");
+        let acquired = semaphore.acquire_timeout(span);
+        assert!(matches!(acquired, Err(Error::Unreachable { .. })), "{acquired:?}");
+        assert!(begun.elapsed() < Duration::from_secs(4), "{span:?}: {:?}", begun.elapsed());
     }
 }
