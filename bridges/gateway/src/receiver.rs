@@ -65,8 +65,10 @@ struct Line {
     stream: Stream<Message>,
     entry: Entry,
     stand_in: Option<Publisher>,
-    /// A thread waits for room for it.
+    /// A thread waits for room for it, or it waits for a ring.
     is_blocked: bool,
+    /// There was no ring for its stand-in.
+    waits_for_ring: bool,
     /// The publisher elsewhere has its token.
     has_token: bool,
     /// In the answer that is coming, a message had no room.
@@ -417,6 +419,7 @@ impl Receiver {
                     entry,
                     stand_in: None,
                     is_blocked: false,
+                    waits_for_ring: false,
                     has_token: false,
                     had_no_room: false,
                     told_lost: 0,
@@ -427,7 +430,7 @@ impl Receiver {
         state.lines.get_mut(&session)
     }
 
-    /// Opens the stand-in, unless it is there. False: there is none, and why was told.
+    /// Opens the stand-in, unless it is there. False: all rings are in use, or why was told.
     fn stand_in(&self, session: u32, line: &mut Line) -> bool {
         if line.stand_in.is_some() || line.is_blocked {
             return true;
@@ -439,6 +442,8 @@ impl Receiver {
                 self.common.told.tell(&event);
                 true
             }
+            // Those of streams that end are given up.
+            Err(outlive::Error::TooMany { .. }) => false,
             Err(error) => {
                 self.refuse(session, line, &error.to_string());
                 false
@@ -525,6 +530,12 @@ impl Receiver {
                 (Some(stand_in), Ending::Died) => stand_in.disown(),
                 (stand_in, _) => drop(stand_in),
             }
+            // Its ring is free.
+            let waiting = state.lines.iter().find(|(_, line)| line.waits_for_ring);
+            if let Some((&session, _)) = waiting {
+                let theirs = Arc::clone(self);
+                self.common.later.after(Duration::ZERO, move || theirs.unblock(session));
+            }
         }
     }
 
@@ -548,9 +559,8 @@ impl Receiver {
     /// Publishes the next message, or has a thread wait for room.
     fn try_publish(self: &Arc<Receiver>, session: u32, line: &mut Line, message: Message) {
         if !self.stand_in(session, line) {
-            // All rings are in use, as a rule: those of streams that end are given up.
             line.stream.put_back(message.payload.len(), message);
-            line.is_blocked = true;
+            (line.is_blocked, line.waits_for_ring) = (true, true);
             let theirs = Arc::clone(self);
             self.common.later.after(SLICE, move || theirs.unblock(session));
             return;
@@ -582,9 +592,9 @@ impl Receiver {
     /// There was no ring for a stand-in: tries again.
     fn unblock(self: &Arc<Receiver>, session: u32) {
         let mut state = self.state();
-        if let Some(line) = state.lines.get_mut(&session) {
-            line.is_blocked = false;
-        }
+        let line = state.lines.get_mut(&session).filter(|line| line.waits_for_ring);
+        let Some(line) = line else { return };
+        (line.is_blocked, line.waits_for_ring) = (false, false);
         self.go_on(&mut state, session);
         drop(state);
         self.acknowledge_after(GATHERED);
@@ -706,7 +716,9 @@ impl Receiver {
         // A receiver that has been here before wants all of the publishers that have come since.
         let unknown = highest.map(|_| 0);
         let mut asked = HashMap::new();
+        let mut known = HashSet::new();
         for (&session, line) in lines {
+            known.insert(session);
             line.had_no_room = false;
             asked.extend(line.stream.next().or(unknown).map(|next| (session, next)));
         }
@@ -717,8 +729,13 @@ impl Receiver {
             self.common.origin(),
             asked.iter().map(|(session, next)| (*session, *next)).chain(highest),
         );
-        let mut answer =
-            Answer { receiver: Arc::clone(self), asked, came: HashMap::new(), is_whole: false };
+        let mut answer = Answer {
+            receiver: Arc::clone(self),
+            asked,
+            known,
+            came: HashMap::new(),
+            is_whole: false,
+        };
         let get = self
             .common
             .session
@@ -753,7 +770,12 @@ impl Receiver {
     }
 
     /// Applies the end of an answer.
-    fn summarized(self: &Arc<Receiver>, asked: &HashMap<u32, u64>, summary: &Summary) {
+    fn summarized(
+        self: &Arc<Receiver>,
+        asked: &HashMap<u32, u64>,
+        known: &HashSet<u32>,
+        summary: &Summary,
+    ) {
         let mut state = self.state();
         let mut ended: HashMap<u32, (u64, Ending)> = HashMap::new();
         for &(session, until, left) in &summary.ended {
@@ -782,10 +804,12 @@ impl Receiver {
                     line.stream.none_before(until);
                 }
             } else if !line.had_no_room
+                && known.contains(&session)
                 && (asked.contains_key(&session) || !line.has_token)
                 && !summary.at.iter().any(|(living, _)| *living == session)
             {
-                // It ended where no sender saw it: what there was of it is in the answer.
+                // It was known before the list was made, and no sender knows it: it ended where none saw
+                // it, and what there was of it is in the answer.
                 line.stream.begin(0);
                 line.stream.end(0, Ending::Died);
             }
@@ -831,6 +855,8 @@ impl Receiver {
 struct Answer {
     receiver: Arc<Receiver>,
     asked: HashMap<u32, u64>,
+    /// All sessions that were known as it was asked.
+    known: HashSet<u32>,
     /// How many messages have come, by session.
     came: HashMap<u32, u64>,
     is_whole: bool,
@@ -863,7 +889,7 @@ impl Answer {
                 // One was lost on the way: what the list says of numbers does not hold.
                 if !summary.messages.iter().any(is_short) {
                     self.is_whole = true;
-                    self.receiver.summarized(&self.asked, &summary);
+                    self.receiver.summarized(&self.asked, &self.known, &summary);
                 }
             }
         }

@@ -378,13 +378,19 @@ impl Sender {
             kept.tokens.insert(session.session, token.map_err(|error| error.to_string())?);
         }
         for (ring, segments) in &mut kept.rings {
+            let newest = segments.back().map(|segment| segment.session);
+            let owner =
+                living.values().find(|living| living.ring == *ring).map(|living| living.session);
             for segment in segments.iter_mut().filter(|segment| !segment.is_over) {
                 if living.get(&segment.session).is_some_and(|living| living.ring == *ring) {
                     continue;
                 }
                 segment.is_over = true;
                 if !segment.is_foreign {
-                    news.push((segment.session, segment.sent, segment.publisher));
+                    let own = Some(segment.session);
+                    let is_followed =
+                        newest != own || owner.is_some_and(|owner| Some(owner) != own);
+                    news.push((segment.session, segment.sent, segment.publisher, is_followed));
                 }
             }
         }
@@ -393,11 +399,11 @@ impl Sender {
             kept.pass(ring);
         }
         let mut gone = Vec::new();
-        for (session, until, publisher) in news {
+        for (session, until, publisher, is_followed) in news {
             // The ring says whether its last publisher has left. Of an earlier one it is known whether its
-            // process lives.
+            // process lives; if that is dead, too, it may have left or died, and has left as a rule.
             let lives = publisher.is_some_and(|id| self.common.domain.peer(id).is_alive());
-            let has_left = self.topic.has_left(session) || lives;
+            let has_left = self.topic.has_left(session) || lives || is_followed;
             let ending = if has_left { Ending::Left } else { Ending::Died };
             if kept.ended.len() == MOST_ENDED {
                 kept.ended.pop_front();
