@@ -108,7 +108,13 @@ impl Gate {
             let is_last = until.has_passed();
             if (is_last || !first) && self.is_deserted() {
                 let process = process::id();
-                return Ok(Some(Inside { guard: None, gate: self, past: [0; 2], dead: None, process }));
+                return Ok(Some(Inside {
+                    guard: None,
+                    gate: self,
+                    past: [0; 2],
+                    dead: None,
+                    process,
+                }));
             }
             if is_last {
                 return Ok(None);

@@ -75,7 +75,13 @@ pub(super) struct Common {
     pub(super) conflict_exit_code: u8,
     /// The domain in which processes of this machine wait for each other: a name, or a folder's path,
     /// which has a '/' in it
-    #[arg(long, short = 'd', value_name = "NAME|PATH", env = "OUTLIVE_DOMAIN", overrides_with = "domain")]
+    #[arg(
+        long,
+        short = 'd',
+        value_name = "NAME|PATH",
+        env = "OUTLIVE_DOMAIN",
+        overrides_with = "domain"
+    )]
     pub(super) domain: Option<String>,
     /// The group that shares the domain
     #[arg(long, value_name = "GROUP", env = "OUTLIVE_GROUP", overrides_with = "group")]

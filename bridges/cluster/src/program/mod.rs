@@ -124,11 +124,11 @@ impl Common {
 
     fn domain(&self) -> Result<Domain, Ended> {
         let opened = (|| {
-            let (mut options, place) = match self.domain.as_deref().filter(|place| !place.is_empty())
-            {
-                Some(place) => (Domain::options(), place.to_owned()),
-                None => Domain::options().default_place()?,
-            };
+            let (mut options, place) =
+                match self.domain.as_deref().filter(|place| !place.is_empty()) {
+                    Some(place) => (Domain::options(), place.to_owned()),
+                    None => Domain::options().default_place()?,
+                };
             if let Some(group) = self.group.as_deref().filter(|group| !group.is_empty()) {
                 options = options.group_named(group)?;
             }

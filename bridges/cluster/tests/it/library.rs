@@ -265,7 +265,10 @@ fn a_forked_child_that_drops_the_guard_does_not_unlock() {
         Ok(None) => {}
         Ok(Some(other)) => panic!(
             "two hold it: {} (is_held {}) and {} (is_held {})",
-            guard.fence(), guard.is_held(), other.fence(), other.is_held()
+            guard.fence(),
+            guard.is_held(),
+            other.fence(),
+            other.is_held()
         ),
         Err(error) => panic!("{error:?} (still held by the parent: {})", guard.is_held()),
     }

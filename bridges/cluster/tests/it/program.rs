@@ -71,7 +71,14 @@ fn without_a_server_the_program_gives_up_in_the_time_that_it_was_given() {
 #[test]
 fn a_group_without_a_domain_counts() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_outlive-lock-cluster"));
-    command.args(["--cluster", "etcd://127.0.0.1:1", "--group", "no-such-group", "--nonblock", "a"]);
+    command.args([
+        "--cluster",
+        "etcd://127.0.0.1:1",
+        "--group",
+        "no-such-group",
+        "--nonblock",
+        "a",
+    ]);
     let output = run(command, &["true"]);
     assert_eq!(code(&output), 125);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-group"), "{output:?}");
