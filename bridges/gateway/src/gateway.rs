@@ -21,8 +21,9 @@ use crate::later::Later;
 use crate::names;
 use crate::receiver::Receiver;
 use crate::resume;
-use crate::rules::Rules;
+use crate::rules::{Rules, Thing};
 use crate::sender::Sender;
+use crate::services::Services;
 use crate::settings::Settings;
 use crate::told::{Event, Told};
 use crate::wire::{self, Attachment, Meta, Origin};
@@ -62,6 +63,7 @@ enum Unopened {
 pub struct Gateway {
     common: Shared,
     rules: Rules,
+    services: Arc<Services>,
     senders: Mutex<HashMap<String, Arc<Sender>>>,
     receivers: RwLock<HashMap<Elsewhere, Arc<Receiver>>>,
     known: Mutex<Known>,
@@ -102,9 +104,11 @@ impl Gateway {
         let domain = domain.clone();
         let lease = settings.lease();
         let common = Arc::new(Common { domain, session, journal, epoch, lease, told, later });
+        let services = Services::start(&common, &rules).map_err(|error| error.to_string())?;
         let gateway = Arc::new(Gateway {
             common,
             rules,
+            services,
             senders: Mutex::default(),
             receivers: RwLock::default(),
             known: Mutex::default(),
@@ -178,10 +182,12 @@ impl Gateway {
         let receivers = self.receivers.read().unwrap_or_else(PoisonError::into_inner);
         receivers.values().any(|receiver| receiver.is_removed())
             || lock(&self.senders).values().any(|sender| sender.is_removed())
+            || self.services.has_removed()
     }
 
     /// What is in the domain has changed: topics begin to leave, or end.
     pub fn look(self: &Arc<Gateway>, names: &[String]) {
+        self.services.look(names);
         let mut senders = lock(&self.senders);
         senders.retain(|name, sender| {
             let stays = names.contains(name) && !sender.is_removed();
@@ -207,7 +213,7 @@ impl Gateway {
                     continue;
                 }
             };
-            let Some((rule, network)) = self.rules.outward(&key) else { continue };
+            let Some((rule, network)) = self.rules.outward(Thing::Topic, &key) else { continue };
             match Sender::open(&self.common, name, network, rule) {
                 Ok(sender) => {
                     senders.insert(name.clone(), sender);
@@ -294,7 +300,7 @@ impl Gateway {
     }
 
     fn open_stranger(&self, key: &str) -> Result<Publisher, String> {
-        let (rule, here) = self.rules.inward(key).ok_or("no rule lets it in")?;
+        let (rule, here) = self.rules.inward(Thing::Topic, key).ok_or("no rule lets it in")?;
         let name = names::name_of(&here).map_err(|why| why.to_string())?;
         let topic = match Topic::open_as_bytes(&self.common.domain, &name) {
             Err(outlive::Error::NotFound { .. }) if rule.create => {
@@ -349,7 +355,7 @@ impl Gateway {
         let mut known = lock(&self.known);
         let Some((key, _)) = known.topics.get(&topic) else { return };
         let key = key.clone();
-        if self.rules.inward(&key).is_none() || !known.opening.insert(topic) {
+        if self.rules.inward(Thing::Topic, &key).is_none() || !known.opening.insert(topic) {
             return;
         }
         drop(known);
@@ -395,7 +401,7 @@ impl Gateway {
 
     fn receiver_of(&self, topic: Elsewhere, key: &str) -> Result<Arc<Receiver>, Unopened> {
         let refused = |why: &str| Unopened::Refused(why.to_owned());
-        let (rule, here) = self.rules.inward(key).ok_or(refused("no rule lets it in"))?;
+        let (rule, here) = self.rules.inward(Thing::Topic, key).ok_or(refused("no rule lets it in"))?;
         let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
         let meta = self.ask_meta(topic)?;
         Receiver::open(&self.common, topic, &name, meta, rule).map_err(Unopened::Refused)
@@ -502,6 +508,7 @@ impl Gateway {
 
     /// Ends in order: others see at once that this gateway has gone.
     pub fn close(&self) {
+        self.services.close();
         for (_, sender) in lock(&self.senders).drain() {
             sender.close();
         }

@@ -7,4 +7,5 @@ mod loss;
 mod networks;
 mod others;
 mod passing;
+mod services;
 mod support;
