@@ -23,6 +23,7 @@ use crate::call_wire::{self, CallId, Kind, ServiceMeta, Word};
 use crate::common::Shared;
 use crate::either::{Either, Inbox, block_on, either};
 use crate::gateway::NODE;
+use crate::journal;
 use crate::keys;
 use crate::told::Event;
 use crate::wire;
@@ -47,7 +48,7 @@ pub struct Offer {
     name: String,
     key: String,
     service: Service,
-    /// Which service of that name it is.
+    /// Which offer it is: a service that is made anew has another.
     pub instance: u64,
     client: Arc<Client>,
     meta: ServiceMeta,
@@ -84,7 +85,7 @@ impl Offer {
             common: Arc::clone(common),
             name: name.to_owned(),
             key,
-            instance: service.instance().map_err(text)?,
+            instance: journal::random().map_err(|error| error.to_string())? as u64,
             client: Arc::new(service.client().map_err(text)?),
             meta,
             service,

@@ -48,7 +48,7 @@ const MOST_BYTES: u64 = 6 << 30;
 pub struct Elsewhere {
     /// Its domain.
     pub origin: Origin,
-    /// Its service.
+    /// Its offer.
     pub instance: u64,
     /// The start of its gateway.
     pub epoch: u64,

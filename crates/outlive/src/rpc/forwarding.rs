@@ -10,7 +10,6 @@ use super::request::Request;
 use super::service::Service;
 use super::stream::Stream;
 use crate::claim::Holder;
-use crate::segment::control_file;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error, Payload, TokenId};
@@ -34,16 +33,6 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
 }
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
-    /// Returns a number that no other service has that has, or has had, this one's name.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`].
-    #[doc(hidden)]
-    pub fn instance(&self) -> Result<u64, Error> {
-        control_file::number(self.file.segment())
-            .ok_or_else(|| self.file.segment().damaged("its control file's number"))
-    }
-
     /// Returns the living servers, once they are others than those, or the deadline has passed.
     ///
     /// # Errors
@@ -165,7 +154,6 @@ mod tests {
                 assert_eq!(came[0].token, seen[0]);
                 drop(coming.join());
             });
-            assert_ne!(service.instance().expect("numbered"), 0);
         });
     }
 }
