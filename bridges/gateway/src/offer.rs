@@ -154,7 +154,7 @@ impl Offer {
         };
         let (origin, epoch) = (self.common.origin(), self.common.epoch);
         let key = keys::service(origin, self.instance, epoch, id.as_u32(), &self.key);
-        // The new one first: who has the old one goes on.
+        // The new one first: others see one server without a gap.
         let token = session.liveliness().declare_token(key).wait().map_err(text)?;
         if state.queryable.is_none() {
             let theirs = Arc::clone(self);

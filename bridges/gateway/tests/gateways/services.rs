@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use outlive::rpc::{CallError, Client, Service};
 use outlive_testnet::{Child, eventually, free_port};
+use outlive_zenoh::call_wire::{self, CallId};
+use outlive_zenoh::wire::Origin;
 use zenoh::Wait;
 
 use crate::others::session;
@@ -15,12 +17,12 @@ use crate::support::{LONG, Machine, example};
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Starts the example that serves.
-fn serve(machine: &Machine, service: &str) -> Child {
+pub fn serve(machine: &Machine, service: &str) -> Child {
     example("echo", &machine.path(), &[service])
 }
 
 /// A client of that machine, whose stand-in serves.
-fn client(machine: &Machine, service: &str) -> Client {
+pub fn client(machine: &Machine, service: &str) -> Client {
     let is_there = || {
         Service::open_as_bytes(&machine.domain, service)
             .is_ok_and(|service| service.current_server().is_some_and(|server| server.alive))
@@ -31,7 +33,7 @@ fn client(machine: &Machine, service: &str) -> Client {
 }
 
 /// How many requests with that word the example has begun.
-fn begun(client: &Client, word: &str) -> String {
+pub fn begun(client: &Client, word: &str) -> String {
     let answer = client.call_timeout(format!("begun {word}").as_bytes(), LONG).expect("answered");
     String::from_utf8(answer.into_vec()).expect("a number")
 }
@@ -179,7 +181,7 @@ fn a_stopped_gateway_is_out_of_reach_within_its_lease() {
     println!("told {:?} after the stop", stopped.elapsed());
     gateway.go_on();
     b.expect("serves", 2);
-    // It lets go of what nobody waits for.
+    // It lets go of the call, for which no client waits.
     assert!(eventually(LONG, || begun(&client, "cancelled") == "1"));
     assert_eq!(begun(&client, "hang"), "1");
 }
@@ -275,4 +277,96 @@ fn zenoh_programs_ask_the_plain_key() {
     assert_eq!(ask("arm/move", "fail no"), [Err("no".to_owned())]);
     // A pattern is no call.
     assert_eq!(ask("arm/**", "echo x"), []);
+}
+
+#[test]
+fn a_request_that_is_repeated_is_refused() {
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let a = Machine::started("a", &["--mode", "router", "--listen", &endpoint, "--allow", "**"]);
+    let _server = serve(&a, "s");
+    a.expect("offers", 1);
+    let client = session(&endpoint);
+    let tokens = || {
+        let found = client.liveliness().get("@outlive/1/service/**").timeout(LONG).wait();
+        let keys = found.expect("asked").into_iter().filter_map(|reply| {
+            reply.result().ok().map(|sample| sample.key_expr().as_str().to_owned())
+        });
+        keys.collect::<Vec<String>>()
+    };
+    assert!(eventually(LONG, || tokens().len() == 1));
+    let token = tokens().remove(0);
+    let parts: Vec<&str> = token.split('/').collect();
+    // @outlive/1/service/ORIGIN/INSTANCE/EPOCH/SERVER/KEY
+    let call = format!("@outlive/1/call/{}/{}/{}", parts[3], parts[4], parts[5]);
+    let plain = outlive_zenoh::wire::fingerprint("", None);
+    let ask = |number: u64, request: &str| {
+        let id = CallId { origin: Origin(7), epoch: 1, number };
+        let get = client.get(&call).payload(request).timeout(LONG);
+        let get = get.attachment(call_wire::asked_to_bytes(id, plain)).wait().expect("asked");
+        let one = |reply: zenoh::query::Reply| {
+            reply.result().map(|sample| sample.payload().to_bytes().into_owned()).unwrap_or_default()
+        };
+        get.into_iter().map(one).collect::<Vec<Vec<u8>>>()
+    };
+    assert_eq!(ask(5, "echo 1"), [b"1".to_vec()]);
+    assert_eq!(ask(5, "echo 1"), [] as [Vec<u8>; 0]);
+    a.expect("refused", 1);
+    // A word that was faster than its request.
+    let id = CallId { origin: Origin(7), epoch: 1, number: 6 };
+    let word = call_wire::word_to_bytes(id, call_wire::Word::Cancelled);
+    let key = format!("@outlive/1/call-word/{}/{}", parts[3], parts[4]);
+    client.put(key, word).wait().expect("put");
+    assert_eq!(ask(6, "echo 1"), [] as [Vec<u8>; 0]);
+    assert_eq!(ask(7, "begun echo"), [b"1".to_vec()]);
+}
+
+#[test]
+fn hostile_calls_and_words_are_refused() {
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let a = Machine::started("a", &["--mode", "router", "--listen", &endpoint, "--allow", "in/**"]);
+    let before = a.domain.contents().expect("readable").names;
+    let client = session(&endpoint);
+    let origin = "0123456789abcdef0123456789abcdef";
+    let bytes = [&b""[..], b"OLC1", &[0xff; 44], &[0; 4096]];
+    for kind in ["call", "call-word", "service-meta", "service", "gateway"] {
+        for bytes in bytes {
+            let key = format!("@outlive/1/{kind}/{origin}/0000000000000001/zz");
+            client.put(&key, bytes).wait().expect("put");
+            let get = client.get(&key).payload(bytes).attachment(bytes);
+            let _ = get.timeout(Duration::from_millis(20)).wait();
+        }
+    }
+    // One that offers what cannot be.
+    let token = |instance: u64, key: &str| {
+        let key = format!(
+            "@outlive/1/service/{origin}/{instance:016x}/0000000000000003/20000001/{key}"
+        );
+        client.liveliness().declare_token(key).wait().expect("declared")
+    };
+    let answer = client.declare_queryable(format!("@outlive/1/service-meta/{origin}/*"));
+    let answer = answer.callback(|query| {
+        let meta = r#"{"type_name":"x","description":[1,2],"max_bytes":18446744073709551615,"fingerprint":1}"#;
+        let _ = query.reply(query.key_expr().clone(), meta).wait();
+    });
+    let _answer = answer.wait().expect("declared");
+    let _tokens = [token(1, "in/liar"), token(2, "in/../../etc"), token(3, "out/side")];
+    assert!(eventually(LONG, || a.events("refused").len() >= 2), "{}", a.log());
+    let mut names = a.domain.contents().expect("readable").names;
+    names.retain(|name| !before.contains(name));
+    assert_eq!(names, [] as [&str; 0], "{}", a.log());
+    let _server = serve(&a, "in.fine");
+    a.expect("offers", 1);
+}
+
+#[test]
+fn where_a_service_has_a_server_of_its_own_no_other_serves() {
+    let (a, b) = pair(&["--allow-out", "**"], &["--allow-in", "**"]);
+    let own = Service::<[u8]>::open_or_create(&b.domain, "s").expect("made");
+    let mut own_server = own.server().expect("none");
+    let _server = serve(&a, "s");
+    b.expect("refused", 1);
+    let client = own.client().expect("room");
+    let call = client.begin(b"echo 1").expect("asked");
+    own_server.next_timeout(LONG).expect("asked").expect("in time").reply(b"home").expect("wanted");
+    assert_eq!(*call.wait().expect("answered"), *b"home");
 }
