@@ -3,16 +3,20 @@
 //! It is no part of the test command: it compiles some 400 crates, and its servers come from Debian.
 //! CI runs both, by `cargo xtask test --bridges`.
 
-use std::process::{Command, ExitCode};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 
 use crate::count::Count;
 use crate::install::{self, Need};
-use crate::paths::root;
+use crate::paths::{self, root};
+use crate::prefix;
+use crate::python;
 use crate::stage::{self, Counts};
 use crate::test::cargo;
 
 /// What the tests start; a test whose program is not there says so and is skipped.
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 7] = [
     Need {
         program: "nats-server",
         package: "nats-server",
@@ -23,8 +27,31 @@ const NEEDS: [Need; 4] = [
         package: "etcd-server",
         why: "locks of several machines are kept by it",
     },
+    Need { program: "etcdctl", package: "etcd-client", why: "makes the users of a test's etcd" },
     Need { program: "nft", package: "nftables", why: "loses packets between two namespaces" },
     Need { program: "ip", package: "iproute2", why: "makes the namespaces" },
+    Need {
+        program: "roscore",
+        package: "python3-roslaunch python3-rosmaster rosout python3-rostopic python3-rosservice \
+                  python3-rosbag python3-rospy python3-std-msgs python3-std-srvs \
+                  python3-sensor-msgs python3-geometry-msgs python3-numpy",
+        why: "ROS 1's master and tools, to which topics and services are bridged",
+    },
+    Need { program: "pytest-3", package: "python3-pytest", why: "runs the tests of ROS 1" },
+];
+
+/// The Python that has Debian's ROS 1; another one in front of it in the path has not.
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
+
+/// ROS 2, from PyPI.
+const ROS_2: [&str; 7] = [
+    "ros-rclpy[fastrtps]",
+    "ros-std-msgs",
+    "ros-sensor-msgs",
+    "ros-geometry-msgs",
+    "ros-std-srvs",
+    "numpy",
+    "pytest>=8",
 ];
 
 /// Runs `cargo xtask bridges [--no-install] [NAME]`.
@@ -50,10 +77,14 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs all stages, or of the tests those whose name contains `name`.
+/// Runs all stages, or of the tests those whose name contains `name`; `ros`, `ros1` and `ros2` are
+/// the tests of the bridges to ROS.
 pub(crate) fn all(may_install: bool, name: Option<&str>) -> Count {
     for program in install::install(&NEEDS.each_ref(), may_install) {
         println!("{program} is not there: the tests that start it are skipped");
+    }
+    if let Some(which) = name.filter(|name| ["ros", "ros1", "ros2"].contains(name)) {
+        return ros(may_install, which);
     }
     let mut total = Count::default();
     if name.is_none() {
@@ -68,7 +99,92 @@ pub(crate) fn all(may_install: bool, name: Option<&str>) -> Count {
     let mut tests = cargo_there(&["test", "--workspace", "--no-fail-fast"]);
     tests.args(name);
     total.add(stage::run("bridges", tests, Counts::ByLines));
+    if name.is_none() {
+        total.add(ros(may_install, "ros"));
+    }
     total
+}
+
+/// Runs the tests of the bridges to ROS, which are Python's: of ROS 1, of ROS 2, or of both.
+fn ros(may_install: bool, which: &str) -> Count {
+    match python::built(may_install, false) {
+        Ok(Ok(_)) => {}
+        Ok(Err(why)) => return stage::skip("ROS", &why),
+        Err(error) => {
+            println!("{error}");
+            return Count::FAILED;
+        }
+    }
+    let mut total = Count::default();
+    if "ros1".starts_with(which) {
+        if install::is_there("roscore") && install::is_there("pytest-3") {
+            total.add(pytest("ROS 1", Command::new(SYSTEM_PYTHON), "test_ros1"));
+        } else {
+            total.add(stage::skip("ROS 1", "Debian's ROS 1 or its pytest is not there"));
+        }
+    }
+    if "ros2".starts_with(which) {
+        match ros_2(may_install) {
+            Ok(python) => total.add(pytest("ROS 2", in_own_network(&python), "test_ros2")),
+            Err(why) => total.add(stage::skip("ROS 2", &why)),
+        }
+    }
+    total
+}
+
+/// Runs the tests whose files' names begin so.
+fn pytest(stage: &str, mut python: Command, begin: &str) -> Count {
+    let folder = root().join("bridges/ros/tests");
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let begins = |name: &OsString| name.to_string_lossy().starts_with(begin);
+    let files = entries.map(|entry| entry.file_name()).filter(begins);
+    python.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no"]).args(files);
+    python.current_dir(folder).env("PYTHONPATH", paths::at(paths::PYTHON));
+    stage::run(stage, python, Counts::ByLines)
+}
+
+/// Returns how to run Python where there is no network but loopback, if this user may have that:
+/// ROS 2 looks for other nodes. Its tests tell it to look on this machine alone, in any case.
+fn in_own_network(python: &Path) -> Command {
+    let alone = |program: &OsStr| {
+        let mut command = Command::new("unshare");
+        let script = "ip link set lo up && exec \"$0\" \"$@\"";
+        command.args(["--net", "sh", "-c", script]).arg(program);
+        command
+    };
+    let mut probe = alone(OsStr::new("true"));
+    if probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        alone(python.as_os_str())
+    } else {
+        Command::new(python)
+    }
+}
+
+/// Returns the interpreter of an environment with ROS 2; or says why there is none.
+fn ros_2(may_install: bool) -> Result<PathBuf, String> {
+    let environment = root().join(prefix::target()).join("ros2");
+    let python = environment.join("bin/python");
+    let is_there = |python: &Path| {
+        let args =
+            ["-c", "import rclpy, std_msgs, sensor_msgs, geometry_msgs, std_srvs, numpy, pytest"];
+        Command::new(python)
+            .args(args)
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    if is_there(&python) {
+        return Ok(python);
+    }
+    if !may_install {
+        return Err(format!("{} lacks packages, and none may be installed", environment.display()));
+    }
+    println!("the tests of ROS 2 need {}: pip gets them from PyPI", ROS_2.join(", "));
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    // A failure is seen by what is missing.
+    let _ = Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment).status();
+    let _ = Command::new(&python).args(pip).args(ROS_2).status();
+    if is_there(&python) { Ok(python) } else { Err("ROS 2 could not be had from PyPI".to_owned()) }
 }
 
 /// Returns cargo's command in the bridges' workspace.

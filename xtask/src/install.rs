@@ -3,7 +3,8 @@
 
 use std::process::{Command, Stdio};
 
-/// A program that a stage needs, the package that has it, and what it is needed for.
+/// A program that a stage needs, the package that has it, and what it is needed for. Packages without a
+/// program that it needs follow its package.
 pub(crate) struct Need {
     pub(crate) program: &'static str,
     pub(crate) package: &'static str,
@@ -41,7 +42,7 @@ pub(crate) fn install(needs: &[&Need], may_install: bool) -> Vec<&'static str> {
         missing().for_each(|need| println!("  {}", line(need)));
         run(&apt, &["update", "-qq"]);
         let mut args = vec!["install", "-y", "-qq", "--no-install-recommends"];
-        args.extend(&packages);
+        args.extend(packages.iter().flat_map(|package| package.split(' ')));
         run(&apt, &args);
     }
     missing().map(|need| need.program).collect()

@@ -92,6 +92,10 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("xtask/src/words.rs", "", "the table itself"),
     ("crates/outlive-bench", "floors", "a floor of a benchmark is a cost that no row can undercut"),
     ("proof/peers", "floors", "a floor of a benchmark is a cost that no row can undercut"),
+    ("crates/outlive-py/outlive/ros1", "Bridge", "the robotics field's word: between two systems"),
+    ("crates/outlive-py/outlive/ros2", "Bridge", "the same"),
+    ("doc/how-to/ros.md", "Bridge", "the same"),
+    ("crates/outlive-cli/src/nouns.rs", "Bridge", "the verb's name: 'queue bridge', 'ros1 bridge'"),
     ("proof/models/run.pml", "dissolve", "a step's name: its change would repeat the model's runs"),
 ];
 

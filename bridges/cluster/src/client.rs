@@ -259,8 +259,13 @@ impl Client {
             // The time is over, or the server has gone.
             let Ok(line) = line else { return };
             let said = serde_json::from_str::<Value>(&line).unwrap_or(Value::Null);
+            if said["result"]["events"].is_array() {
+                return;
+            }
             // The first one says that the watch exists.
             if !first || said["result"]["created"] != json!(true) {
+                // Refused, or too old: looked at again, but not at once again and again.
+                std::thread::sleep(limit.min(Duration::from_millis(200)));
                 return;
             }
             first = false;

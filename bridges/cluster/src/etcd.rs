@@ -104,7 +104,7 @@ pub(crate) enum Got {
     Held { fence: i64, died: Option<String> },
     /// Another one has it, at that revision.
     Busy { revision: i64 },
-    /// Nobody may have it.
+    /// No client may have it.
     Broken,
     /// The lease is no more.
     NoLease,
@@ -261,7 +261,7 @@ impl Slot {
         Ok(answer["succeeded"] == json!(true) || sent > 1)
     }
 
-    /// Makes a slot usable again that nobody could have.
+    /// Makes a slot usable again that no client could have.
     pub(crate) fn unbreak(&self, client: &Client, until: Moment) -> Result<(), Error> {
         let delete = |which: &str| json!({ "request_delete_range": { "key": self.key(which) } });
         let body = json!({

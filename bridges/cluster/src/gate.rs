@@ -43,6 +43,8 @@ pub(crate) struct Gate {
 pub(crate) struct Inside<'a> {
     guard: Option<sync::MutexGuard<'a, [u64; 2]>>,
     gate: &'a Gate,
+    /// The lease of a process that went past, which notes it nowhere else.
+    past: [u64; 2],
     /// A lease that a dead process used.
     pub(crate) dead: Option<i64>,
 }
@@ -79,7 +81,12 @@ impl Gate {
             let slice = alive.max(slice).min(until.remaining());
             match self.mutex.lock_until(Deadline::after(slice)) {
                 Ok(Some(guard)) => {
-                    return Ok(Some(Inside { guard: Some(guard), gate: self, dead: None }));
+                    return Ok(Some(Inside {
+                        guard: Some(guard),
+                        gate: self,
+                        past: [0; 2],
+                        dead: None,
+                    }));
                 }
                 Ok(None) => {}
                 Err(sync::LockError::OwnerDied(mut guard)) => {
@@ -89,14 +96,14 @@ impl Gate {
                     if dead.is_none() {
                         guard.mark_consistent();
                     }
-                    return Ok(Some(Inside { guard: Some(guard), gate: self, dead }));
+                    return Ok(Some(Inside { guard: Some(guard), gate: self, past: [0; 2], dead }));
                 }
                 Err(sync::LockError::Failed(error)) => return Err(error.into()),
                 Err(error) => return Err(Error::Damaged(format!("the local lock: {error}"))),
             }
             let is_last = until.has_passed();
             if (is_last || !first) && self.is_deserted() {
-                return Ok(Some(Inside { guard: None, gate: self, dead: None }));
+                return Ok(Some(Inside { guard: None, gate: self, past: [0; 2], dead: None }));
             }
             if is_last {
                 return Ok(None);
@@ -109,20 +116,19 @@ impl Gate {
 impl Inside<'_> {
     /// Returns the lease that the last process left, if enough of its life is left.
     pub(crate) fn left(&self, enough: Duration) -> Option<Lease> {
-        let [id, until] = **self.guard.as_ref()?;
+        let [id, until] = self.guard.as_ref().map_or(self.past, |guard| **guard);
         let lease = Lease { id: id as i64, until: Moment(until) };
         (id != 0 && lease.until > Moment::now().after(enough)).then_some(lease)
     }
 
     /// Says which lease this process uses now, so that its death leaves the number.
     pub(crate) fn set_lease(&mut self, lease: Option<Lease>) {
-        if let Some(guard) = &mut self.guard {
-            let [id, until] = lease.map_or([0, 0], |lease| [lease.id as u64, lease.until.0]);
-            // The end first: killed between the two words, the next process is told of the death
-            // and looks at the number alone.
-            guard[1] = until;
-            guard[0] = id;
-        }
+        let [id, until] = lease.map_or([0, 0], |lease| [lease.id as u64, lease.until.0]);
+        let words = self.guard.as_deref_mut().unwrap_or(&mut self.past);
+        // The end first: killed between the two words, the next process is told of the death and
+        // looks at the number alone.
+        words[1] = until;
+        words[0] = id;
     }
 
     /// The dead process's lease is no more.

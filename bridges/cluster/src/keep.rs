@@ -185,7 +185,7 @@ fn keep(client: &Client, shared: &Shared, alive: &impl Fn(Moment)) {
     }
 }
 
-/// A word that says up to when somebody on this machine deals with the cluster.
+/// A word that says up to when a process of this machine deals with the cluster.
 pub(crate) fn store_alive(word: &AtomicU64, until: Moment) {
     // Relaxed: no other memory is read because of it; a waiter that sees an old one asks the cluster
     // itself, which is right in any case.

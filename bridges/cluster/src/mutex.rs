@@ -45,7 +45,7 @@ pub(crate) const LOOK: Duration = Duration::from_secs(5);
 ///
 /// # If a process dies
 /// While it holds the lock: a waiter on the same machine is told `OwnerDied` at once, one on another
-/// machine when the lease has ended. While it waits: nobody notices.
+/// machine when the lease has ended. While it waits: no other notices.
 ///
 /// # If a process is stopped
 /// While it holds the lock: the lease ends, and the next holder, on this machine or another, is told
@@ -250,7 +250,8 @@ impl MutexGuard<'_> {
     ///
     /// # Errors
     /// [`Error::Lost`]: another machine may have had the lock meanwhile; the next holder is told
-    /// `OwnerDied`.
+    /// `OwnerDied`. Only where the answer to the unlocking itself did not come, it may have been done:
+    /// then the next holder is told of nothing, and there is nothing to tell.
     pub fn unlock(mut self) -> Result<(), Error> {
         let clean = self.consistent;
         self.leave(clean, false)
@@ -264,7 +265,7 @@ impl MutexGuard<'_> {
         self.leave(false, false)
     }
 
-    /// Unlocks such that nobody gets the lock until [`Mutex::reset`].
+    /// Unlocks such that no process gets the lock until [`Mutex::reset`].
     ///
     /// # Errors
     /// As [`unlock`](MutexGuard::unlock).

@@ -201,6 +201,14 @@ impl Permit<'_> {
         self.leave(true)
     }
 
+    /// Gives the permit back such that its next holder is told that the owner died.
+    ///
+    /// # Errors
+    /// As [`release`](Permit::release).
+    pub fn abandon(mut self) -> Result<(), Error> {
+        self.leave(false)
+    }
+
     fn leave(&mut self, clean: bool) -> Result<(), Error> {
         self.done = true;
         let Semaphore { session, .. } = self.semaphore;

@@ -6,7 +6,7 @@
 //! | a lease granted, not yet noted | it ends by itself | the same |
 //! | the lease noted in the gate | the next local process ends it; without one, it ends by itself | it ends by itself; the process finds `NoLease` |
 //! | slot taken | the lease ends: the next holder, wherever, is told `OwnerDied` | the same, and the process finds that it was lost before it returns from `lock` |
-//! | owner and held deleted | nobody notices | nobody notices |
+//! | owner and held deleted | no other notices | no other notices |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

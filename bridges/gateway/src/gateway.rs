@@ -19,7 +19,7 @@ use crate::journal::{self, Journal};
 use crate::keys;
 use crate::later::Later;
 use crate::names;
-use crate::receiver::Receiver;
+use crate::receiver::{Receiver, Unfit};
 use crate::resume;
 use crate::rules::{Rules, Thing};
 use crate::sender::Sender;
@@ -67,6 +67,8 @@ pub struct Gateway {
     senders: Mutex<HashMap<String, Arc<Sender>>>,
     receivers: RwLock<HashMap<Elsewhere, Arc<Receiver>>>,
     known: Mutex<Known>,
+    /// What tells subscribers here that a topic elsewhere has another type.
+    refusals: Mutex<HashMap<Elsewhere, Publisher>>,
     /// By key: what publishes for clients that are no gateways.
     strangers: Mutex<HashMap<String, Option<Publisher>>>,
     /// Names that leave under no key: told once.
@@ -112,6 +114,7 @@ impl Gateway {
             senders: Mutex::default(),
             receivers: RwLock::default(),
             known: Mutex::default(),
+            refusals: Mutex::default(),
             strangers: Mutex::default(),
             refused: Mutex::default(),
             _node: node,
@@ -325,6 +328,7 @@ impl Gateway {
             if let Some((_, epochs)) = known.topics.get_mut(&topic) {
                 epochs.remove(&epoch);
                 if epochs.is_empty() {
+                    lock(&self.refusals).remove(&topic);
                     known.topics.remove(&topic);
                 }
             }
@@ -404,7 +408,28 @@ impl Gateway {
         let (rule, here) = self.rules.inward(Thing::Topic, key).ok_or(refused("no rule lets it in"))?;
         let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
         let meta = self.ask_meta(topic)?;
-        Receiver::open(&self.common, topic, &name, meta, rule).map_err(Unopened::Refused)
+        Receiver::open(&self.common, topic, &name, meta, rule).map_err(|unfit| match unfit {
+            Unfit::Refused(why) => Unopened::Refused(why),
+            Unfit::OtherType(topic_here, why) => {
+                self.tell_subscribers(topic, &topic_here, &why);
+                Unopened::Refused(why)
+            }
+        })
+    }
+
+    /// The topic here has another type: its subscribers get that as an error, as long as the sender is
+    /// there.
+    fn tell_subscribers(&self, topic: Elsewhere, here: &Topic, why: &str) {
+        let publisher = here.publisher_with(Publisher::options().foreign(true));
+        let told = publisher.map_err(|error| error.to_string()).and_then(|publisher| {
+            let told =
+                publisher.publish_refusal(&format!("it comes from another machine, of {why}"));
+            lock(&self.refusals).insert(topic, publisher);
+            told.map_err(|error| error.to_string())
+        });
+        if let Err(error) = told {
+            self.common.told.tell(&Event::of("refused", why).from(topic.0).because(&error));
+        }
     }
 
     fn ask_meta(&self, (origin, instance): Elsewhere) -> Result<Meta, Unopened> {

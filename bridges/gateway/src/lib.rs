@@ -15,8 +15,8 @@
 //! | `wire.rs`, `call_wire.rs`, `keys.rs`, `names.rs` | bytes, keys and names |
 //! | `rules.rs`, `settings.rs` | what may pass, and how the gateway is told |
 //!
-//! The protocol, with who repairs a death or a stop in each state, is doc/protocols/gateway.md,
-//! and doc/protocols/gateway_services.md for services.
+//! The protocols are doc/protocols/gateway.md, and gateway_services.md beside it: the states, and which
+//! process repairs a death or a stop in each.
 
 pub mod call_wire;
 pub mod common;

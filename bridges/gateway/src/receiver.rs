@@ -111,39 +111,76 @@ pub struct Receiver {
     closed: AtomicBool,
 }
 
+/// Why a topic elsewhere cannot come in.
+pub enum Unfit {
+    /// The topic here has another type; its subscribers are to be told.
+    OtherType(Box<Topic>, String),
+    /// Anything else.
+    Refused(String),
+}
+
+impl From<String> for Unfit {
+    fn from(why: String) -> Unfit {
+        Unfit::Refused(why)
+    }
+}
+
+/// Returns why the topic here has another type, if it has.
+fn difference(
+    domain: &Domain,
+    name: &str,
+    topic: &Topic,
+    meta: &Meta,
+    description: Option<&Description>,
+) -> Result<Option<String>, String> {
+    let text = |error: outlive::Error| error.to_string();
+    let entry = domain.entry(name).map_err(text)?;
+    let own = topic.description().map_err(text)?;
+    let bytes = own.as_ref().map(Description::to_bytes);
+    if wire::fingerprint(&entry.type_name, bytes.as_deref()) == meta.fingerprint {
+        return Ok(None);
+    }
+    let field = own.zip(description).and_then(|(own, other)| own.difference(other));
+    let (here, there) = field.unwrap_or_else(|| (entry.type_name.clone(), meta.type_name.clone()));
+    Ok(Some(format!("another type: here {here}, there {there}")))
+}
+
 /// Returns the local topic, which is made if need be.
 fn open(
     domain: &Domain,
     name: &str,
     meta: &Meta,
     rule: &Rule,
-) -> Result<(Topic, Option<Description>), String> {
+) -> Result<(Topic, Option<Description>), Unfit> {
     let text = |error: outlive::Error| error.to_string();
     let description = match &meta.description {
         None => None,
         Some(bytes) => {
-            Some(Description::from_bytes(bytes).ok_or("the type's description is damaged")?)
+            let read = Description::from_bytes(bytes);
+            Some(read.ok_or_else(|| "the type's description is damaged".to_owned())?)
         }
     };
-    let matches = |topic: &Topic| -> Result<(), String> {
-        let entry = domain.entry(name).map_err(text)?;
-        let own = topic.description().map_err(text)?;
-        let bytes = own.as_ref().map(Description::to_bytes);
-        if wire::fingerprint(&entry.type_name, bytes.as_deref()) == meta.fingerprint {
-            return Ok(());
+    let topic = match Topic::open_as_bytes(domain, name) {
+        Ok(topic) => topic,
+        Err(outlive::Error::NotFound { .. }) if rule.create => {
+            make(domain, name, meta, rule, description.as_ref())?
         }
-        Err(match own.zip(description.as_ref()).and_then(|(own, other)| own.difference(other)) {
-            Some((here, there)) => format!("the messages differ: here {here}, there {there}"),
-            None => {
-                format!("the messages differ: here {}, there {}", entry.type_name, meta.type_name)
-            }
-        })
+        Err(error) => return Err(Unfit::Refused(text(error))),
     };
-    match Topic::open_as_bytes(domain, name) {
-        Ok(topic) => return matches(&topic).map(|()| (topic, description)),
-        Err(outlive::Error::NotFound { .. }) if rule.create => {}
-        Err(error) => return Err(error.to_string()),
+    match difference(domain, name, &topic, meta, description.as_ref())? {
+        None => Ok((topic, description)),
+        Some(why) => Err(Unfit::OtherType(Box::new(topic), why)),
     }
+}
+
+/// Makes the topic as it is elsewhere.
+fn make(
+    domain: &Domain,
+    name: &str,
+    meta: &Meta,
+    rule: &Rule,
+    description: Option<&Description>,
+) -> Result<Topic, String> {
     let bytes = rule.max_bytes.unwrap_or(meta.max_bytes).min(MOST_BYTES);
     let mut options = Topic::<[u8]>::options()
         .as_is()
@@ -155,7 +192,7 @@ fn open(
             1 => Durability::TransientLocal,
             _ => Durability::Persistent,
         });
-    match &description {
+    match description {
         Some(description) => options = options.description(description.clone()),
         None if wire::fingerprint(&meta.type_name, None) == meta.fingerprint
             && is_bytes(&meta.type_name) => {}
@@ -166,8 +203,7 @@ fn open(
             ));
         }
     }
-    let topic = options.open_or_create(domain, name).map_err(text)?;
-    matches(&topic).map(|()| (topic, description))
+    options.open_or_create(domain, name).map_err(|error| error.to_string())
 }
 
 /// Whether a type's name is that of plain bytes.
@@ -186,7 +222,7 @@ impl Receiver {
         name: &str,
         meta: Meta,
         rule: &Rule,
-    ) -> Result<Arc<Receiver>, String> {
+    ) -> Result<Arc<Receiver>, Unfit> {
         let (topic, description) = open(&common.domain, name, &meta, rule)?;
         let key = keys::receiver(origin, instance, common.origin());
         let token = common.session.liveliness().declare_token(key).wait();
@@ -328,7 +364,7 @@ impl Receiver {
                 None
             };
             let Some(entry) = entry else {
-                // Nobody waits for a receiver that refuses.
+                // No publisher waits for a receiver that refuses.
                 state.done.push_back((session, u64::MAX));
                 if state.done.len() > MOST_DONE {
                     state.done.pop_front();

@@ -7,7 +7,7 @@
 //! | `at` | as long as a receiver lacks something: how far each session is, once a lease |
 //!
 //! A receiver whose token has vanished counts for a lease more: its successor may be about to come.
-//! So does, for that long, whoever received before this sender's predecessor died.
+//! So does, for that long, each receiver of this sender's predecessor.
 //!
 //! Killed, or stopped, anywhere: the messages are in the ring, as long as that holds; its successor and the
 //! receivers know by the numbers what is missing. Nothing in here has to survive.
@@ -173,7 +173,7 @@ impl Sender {
             closed: AtomicBool::new(false),
             sent: AtomicU64::new(0),
         });
-        // Before the token: who sees that and asks gets all from here on.
+        // Before the token: a receiver that sees it and asks gets all from here on.
         let reader = sender.topic.subscriber().map_err(text)?;
         let theirs = Arc::clone(&sender);
         std::thread::Builder::new()
@@ -406,7 +406,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether a gateway publishes there: its stand-ins are nobody's business elsewhere.
+    /// Whether a gateway publishes there: its stand-ins are announced to no other machine.
     fn is_gateway(&self, publisher: TokenId) -> bool {
         let node = self.common.domain.node_of(publisher);
         node.ok().flatten().is_some_and(|node| node.name.starts_with(crate::gateway::NODE))

@@ -1,5 +1,5 @@
-//! What a gateway tells people, and programs that read its lines: who came, went, died, could not be
-//! reached, and what was refused or lost.
+//! What a gateway tells people, and programs that read its lines: which publishers came, left or died,
+//! which senders cannot be reached, and what was refused or lost.
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};

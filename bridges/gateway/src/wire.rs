@@ -137,7 +137,7 @@ pub fn numbers_to_bytes(who: Origin, numbers: impl IntoIterator<Item = (u32, u64
     bytes
 }
 
-/// Reads them, and who sent them.
+/// Reads them, and the number of the domain that sent them.
 pub fn numbers_from_bytes(bytes: &[u8]) -> Option<(Origin, Vec<(u32, u64)>)> {
     let rest = bytes.strip_prefix(&MAGIC)?;
     let who = Origin(u128_at(rest, 0)?);

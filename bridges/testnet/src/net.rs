@@ -143,7 +143,7 @@ impl Host {
         })
     }
 
-    /// Pulls the cable: nothing comes, nothing goes, and nobody is told.
+    /// Pulls the cable: nothing comes, nothing goes, and no process is told.
     pub fn down(&self) {
         self.set_port("down");
     }

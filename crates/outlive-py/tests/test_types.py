@@ -29,4 +29,5 @@ def test_mypy_strict():
 
 def test_the_stubs_say_what_is_there():
     pytest.importorskip("mypy")
-    assert "no issues" in run("-m", "mypy.stubtest", "outlive", "--allowlist", "tests/stubtest.txt")
+    # The extension alone has stubs; and the bridges' modules cannot be imported without ROS.
+    assert "no issues" in run("-m", "mypy.stubtest", "outlive._outlive", "--allowlist", "tests/stubtest.txt")

@@ -23,7 +23,7 @@ use std::io::{self, ErrorKind, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -53,6 +53,7 @@ pub(super) fn run(
     let (read, go_ahead) = pipe_with(PipeFlags::CLOEXEC)?;
     // On a terminal the command stays in the foreground's group, where Ctrl-C and Ctrl-Z reach it.
     let own_group = !io::stdin().is_terminal();
+    OWN_GROUP.store(own_group, Ordering::Relaxed);
     let mut child = start(common, held.fence(), read, own_group)?;
     let group = own_group.then(|| child.id());
     let started = (|| {
@@ -72,6 +73,37 @@ pub(super) fn run(
             return Err(error);
         }
     };
+    let (pid, grouped) = (child.id(), own_group);
+    let again = || Watchdog::start(&common.speaker, name, pid, grouped, held.end());
+    if let Err(error) = attend(held, pid, group, &command, &mut watchdog, &signals, again, lost) {
+        // No process would see to it any more.
+        kill(pid, group, libc::SIGKILL);
+        watchdog.end();
+        child.wait()?;
+        return Err(error);
+    }
+    if lost.is_none() {
+        // Ended by the watchdog: by SIGTERM before the lock is lost, or while this process was stopped.
+        *lost = held.lost().or(watchdog.has_begun().then_some(Lost::OutOfTime));
+    }
+    // Before the command's number is free again.
+    watchdog.end();
+    let status = child.wait()?;
+    Ok(status.code().map_or_else(|| 128 + status.signal().unwrap_or(0) as u8, |code| code as u8))
+}
+
+/// Waits for the command's end, and sees to it that it comes in time.
+#[allow(clippy::too_many_arguments)]
+fn attend(
+    held: &impl Held,
+    pid: u32,
+    group: Option<u32>,
+    command: &OwnedFd,
+    watchdog: &mut Watchdog,
+    signals: &OwnedFd,
+    again: impl Fn() -> io::Result<Watchdog>,
+    lost: &mut Option<Lost>,
+) -> io::Result<()> {
     let mut lost_at = None;
     loop {
         // How often a renewed lease's end is told to the watchdog: often enough for each renewal.
@@ -79,13 +111,13 @@ pub(super) fn run(
         let tell = tell.clamp(Duration::from_millis(50), Duration::from_secs(1));
         let ready = wait([command.as_fd(), watchdog.as_fd(), signals.as_fd()], tell)?;
         if ready[0] {
-            break;
+            return Ok(());
         }
         if ready[1] {
-            watchdog = Watchdog::start(&common.speaker, name, child.id(), own_group, held.end())?;
+            *watchdog = again()?;
         }
         if ready[2] {
-            pass_on(&signals, child.id());
+            pass_on(signals, pid);
         }
         if let Some(why) = held.lost() {
             let since = *lost_at.get_or_insert_with(Moment::now);
@@ -93,20 +125,12 @@ pub(super) fn run(
             watchdog.tell(since, since.after(GRACE));
             if since.after(GRACE * 2).has_passed() {
                 // The watchdog is stopped.
-                kill(child.id(), group, libc::SIGKILL);
+                kill(pid, group, libc::SIGKILL);
             }
         } else {
             watchdog.tell_end(held.end());
         }
     }
-    if lost.is_none() {
-        // Ended by the watchdog just now, before this process noticed: it was stopped.
-        *lost = held.lost();
-    }
-    // Before the command's number is free again.
-    watchdog.end();
-    let status = child.wait()?;
-    Ok(status.code().map_or_else(|| 128 + status.signal().unwrap_or(0) as u8, |code| code as u8))
 }
 
 /// Sends a signal to the command, and to its group where that is its own. The command was not waited
@@ -179,9 +203,13 @@ const PASSED_ON: [i32; 7] = [
 /// Where the handler writes.
 static SIGNALS: AtomicI32 = AtomicI32::new(-1);
 
+/// Whether the command is in a group of its own.
+static OWN_GROUP: AtomicBool = AtomicBool::new(false);
+
 extern "C" fn note(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid one. What the terminal sent went to the command as well.
-    if unsafe { (*info).si_code } > 0 {
+    // What the terminal sent went to a command of the same group as well.
+    // SAFETY: the kernel passes a valid one.
+    if unsafe { (*info).si_code } > 0 && !OWN_GROUP.load(Ordering::Relaxed) {
         return;
     }
     let byte = signal as u8;

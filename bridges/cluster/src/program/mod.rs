@@ -38,7 +38,8 @@ trait Held {
     fn fence(&self) -> u64;
     fn end(&self) -> Moment;
     fn lost(&self) -> Option<Lost>;
-    fn give_back(self) -> Result<(), Error>;
+    /// `clean`: the command ended by itself.
+    fn give_back(self, clean: bool) -> Result<(), Error>;
 }
 
 impl Held for MutexGuard<'_> {
@@ -54,8 +55,8 @@ impl Held for MutexGuard<'_> {
         MutexGuard::lost(self)
     }
 
-    fn give_back(self) -> Result<(), Error> {
-        self.unlock()
+    fn give_back(self, clean: bool) -> Result<(), Error> {
+        if clean { self.unlock() } else { self.abandon() }
     }
 }
 
@@ -72,8 +73,8 @@ impl Held for Permit<'_> {
         Permit::lost(self)
     }
 
-    fn give_back(self) -> Result<(), Error> {
-        self.release()
+    fn give_back(self, clean: bool) -> Result<(), Error> {
+        if clean { self.release() } else { self.abandon() }
     }
 }
 
@@ -226,9 +227,12 @@ fn run_semaphore(args: &SemaphoreArgs) -> Result<u8, Ended> {
 /// Runs the command, gives the lock back, and returns the command's code.
 fn run(common: &Common, name: &str, held: impl Held) -> Result<u8, Ended> {
     let mut lost = None;
-    let ended = command::run(common, name, &held, &mut lost)
-        .map_err(|error| Ended::Told(FAILED, format!("the command did not run: {error}")));
-    let given_back = held.give_back();
+    let ended = command::run(common, name, &held, &mut lost).map_err(|error| {
+        Ended::Told(FAILED, format!("the command did not run, or not to its end: {error}"))
+    });
+    // A command that was ended has not finished: the next holder is told, also if the server comes back
+    // before the lease's end.
+    let given_back = held.give_back(lost.is_none());
     let code = ended?;
     if let Some(why) = lost {
         common.say(name, format_args!("the lock was lost while the command ran: {why}"));

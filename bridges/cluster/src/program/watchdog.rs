@@ -88,6 +88,11 @@ impl Watchdog {
         }
     }
 
+    /// Returns whether it has begun to end the command, by what it was told.
+    pub(super) fn has_begun(&self) -> bool {
+        Moment(self.told[0]).has_passed()
+    }
+
     /// Ends it: the command has ended.
     pub(super) fn end(mut self) {
         let _ = self.pipe.write(&[0; 16]);

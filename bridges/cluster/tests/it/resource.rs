@@ -92,7 +92,7 @@ impl Resource {
         assert!(eventually(SOON, again), "{fence} does not come any more: {:?}", self.visits());
     }
 
-    /// Nobody was there while another one was, and nobody was refused: each came behind the end of the
+    /// No holder was there while another one was, and none was refused: each came behind the end of the
     /// one before, with a larger fence.
     pub fn assert_one_at_a_time(&self) {
         let visits = self.visits();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use outlive::Payload;
 use outlive::topic::{Header, Outgoing, Publisher, Subscriber, Topic};
 use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use outlive::{Payload, RecvError};
 use outlive_testnet::{eventually, free_port};
 
 use crate::support::{LONG, Machine};
@@ -120,9 +120,10 @@ fn nothing_passes_that_no_rule_allows() {
 }
 
 #[test]
-fn another_type_is_refused_and_said() {
+fn another_type_is_refused_and_an_error_at_the_subscriber() {
     let (a, b) = pair(&["--allow-out", "x"], &["--allow-in", "x"]);
-    Topic::<u32>::options().described().open_or_create(&b.domain, "x").expect("made");
+    let there = Topic::<u32>::options().described().open_or_create(&b.domain, "x").expect("made");
+    let mut subscriber = there.subscriber().expect("joins");
     let topic = Topic::<u64>::options().described().open_or_create(&a.domain, "x").expect("made");
     let publisher = topic.publisher().expect("publishes");
     b.expect("refused", 1);
@@ -130,6 +131,10 @@ fn another_type_is_refused_and_said() {
     let why = b.events("refused")[0]["why"].as_str().expect("said").to_owned();
     assert!(why.contains("u32") && why.contains("u64"), "{why}");
     assert_eq!(b.events("came").len(), 0);
+    let told = subscriber.recv_timeout(LONG).map(drop);
+    let Err(RecvError::Encoding(told)) = told else { panic!("{told:?}") };
+    assert!(told.contains(&why), "{told}");
+    assert!(matches!(subscriber.recv_timeout(Duration::from_millis(200)), Ok(None)));
 }
 
 #[test]

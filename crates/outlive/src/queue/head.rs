@@ -167,6 +167,20 @@ impl RawReceiver {
     /// they are damaged. Fails when the system does not say whether the message's memory exists.
     #[inline]
     fn found<'a>(&self, slot: Slot<'a>, lap: u64) -> Result<Option<FoundMessage<'a>>, Error> {
+        let found = self.found_whole(slot, lap)?;
+        Ok(match found {
+            Some(found) if found.meta.batch > 0 => self.found_in_batch(found),
+            found => found,
+        })
+    }
+
+    /// Does the same; a batch is returned with the bytes of all its messages.
+    #[inline]
+    pub(super) fn found_whole<'a>(
+        &self,
+        slot: Slot<'a>,
+        lap: u64,
+    ) -> Result<Option<FoundMessage<'a>>, Error> {
         let ring = &self.inner.ring;
         let meta = Meta::decode(slot.head.meta.load(Ordering::Relaxed));
         let len = meta.len as usize;
@@ -193,8 +207,7 @@ impl RawReceiver {
         // SAFETY: that many bytes lie in the slot's payload, which holds `inline_bytes`, or in the
         // object, whose range `find_object` has checked; no sender writes there before `give_back`.
         let bytes = unsafe { core::slice::from_raw_parts(at, len) };
-        let found = FoundMessage { slot, lap, meta, bytes, object, number: 0, next_at: 0 };
-        Ok(if meta.batch == 0 { Some(found) } else { self.found_in_batch(found) })
+        Ok(Some(FoundMessage { slot, lap, meta, bytes, object, number: 0, next_at: 0 }))
     }
 
     fn found_in_batch<'a>(&self, batch: FoundMessage<'a>) -> Option<FoundMessage<'a>> {

@@ -47,7 +47,9 @@ pub(super) struct QueueHead {
     pub(super) pool_spans: AtomicU32,
     /// The most slots that the one region of a bounded queue gets; 0: there is no bound.
     pub(super) max_messages: AtomicU32,
-    pub(super) reserved: [Pad32; 6],
+    /// A number that no other queue has, nor has had.
+    pub(super) id: AtomicU64,
+    pub(super) reserved: [Pad32; 4],
     // Written by a process that becomes an end of the queue or ceases to be one; read by every
     // send.
     /// The receiver's role (claim/role.rs): its holder, a process.
@@ -96,7 +98,8 @@ pub(super) struct ReceiverWords {
     pub(super) journal: AtomicU64,
     pub(super) next_received: AtomicU64,
     pub(super) next_abandoned: AtomicU64,
-    /// Place of the message that `peek` handed out and that is not committed.
+    /// Place of the last message that was handed out before its commit: those up to it may have been
+    /// acted on.
     pub(super) taken: AtomicU64,
     /// How much of a batch has been received.
     pub(super) progress: AtomicU64,
@@ -116,6 +119,7 @@ pub(super) struct Region {
 }
 
 crate::shim::assert_layout!(
+    core::mem::offset_of!(QueueHead, id) == 40,
     core::mem::offset_of!(QueueHead, receiver) == 64,
     core::mem::offset_of!(QueueHead, messages) == 128,
     core::mem::offset_of!(QueueHead, room) == 192,
@@ -281,9 +285,45 @@ pub(super) fn within(place: u64) -> u32 {
     (place & 0xff_ffff) as u32
 }
 
+/// Returns whether that place comes no later than the place `last`; 0 is before all places. The
+/// bits that count positions go round.
+pub(super) fn is_up_to(place: u64, last: u64) -> bool {
+    const BELOW_REGION: u64 = (1 << 58) - 1;
+    let (region, last_region) = (place >> 58, last >> 58);
+    region < last_region
+        || region == last_region && last.wrapping_sub(place) & BELOW_REGION < 1 << 57
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_come_in_order_across_regions_batches_and_the_positions_end() {
+        let in_order = [
+            pack(0, 0, 0),
+            pack(0, 0, 1),
+            pack(0, 5, 0),
+            pack(1, 2, 0),
+            pack(1, (1 << 34) - 1, 7),
+            pack(1, 1 << 34, 0),
+            pack(1, (1 << 34) + 3, 0),
+        ];
+        let near = |at: usize| {
+            in_order[at..].iter().filter(move |place| {
+                // Further apart than half of all positions, no order is told.
+                **place >> 58 != in_order[at] >> 58 || at != 3
+            })
+        };
+        for (at, place) in in_order.iter().enumerate() {
+            assert!(!is_up_to(*place, 0), "0 is before all");
+            assert!(is_up_to(*place, *place));
+            for later in near(at) {
+                assert!(is_up_to(*place, *later), "{place:x} {later:x}");
+                assert!(place == later || !is_up_to(*later, *place), "{place:x} {later:x}");
+            }
+        }
+    }
 
     #[test]
     fn slot_words_keep_what_they_are_given() {

@@ -23,6 +23,7 @@ mod handles;
 mod head;
 #[cfg(feature = "testing")]
 mod held;
+mod in_flight;
 mod inner;
 mod layout;
 mod peek;
@@ -46,6 +47,7 @@ mod unread;
 
 pub use config::{OnReceiverDeath, QueueConfig};
 pub use handles::{Receiver, Sender};
+pub use in_flight::{HandedOut, InFlight};
 pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;

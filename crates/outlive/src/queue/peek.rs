@@ -14,7 +14,7 @@ use core::borrow::Borrow;
 use std::ops::Deref;
 
 use super::head::{AtHead, FoundMessage};
-use super::layout::pack;
+use super::layout::{is_up_to, pack};
 use super::receive::no_such_message;
 use super::receiver::RawReceiver;
 use crate::liveness::Me;
@@ -68,19 +68,29 @@ impl RawReceiver {
             }
         };
         let place = pack(self.region.get(), self.head.get(), found.number);
+        Ok(Some((found, self.hand_out(place))))
+    }
+
+    /// Does step 2; returns whether a predecessor had handed out the message of that place.
+    pub(super) fn hand_out(&self, place: u64) -> bool {
         let words = &self.inner.ring.head().receiver_words;
-        let redelivered = self.taken_before.get() == place;
-        if redelivered {
-            self.taken_before.set(0);
+        let redelivered = is_up_to(place, self.taken_before.get());
+        // Counted once, however often this receiver looks at it.
+        if redelivered && !is_up_to(place, self.counted_again.get()) {
+            self.counted_again.set(place);
             words.redelivered.store(
                 words.redelivered.load(Ordering::Relaxed).wrapping_add(1),
                 Ordering::Relaxed,
             );
         }
-        // Release, and before the caller sees the message. If this process died just before, the
-        // next receiver gets the message as if for the first time, which it is.
-        words.taken.store(place, Ordering::Release);
-        Ok(Some((found, redelivered)))
+        // It never goes back: a receiver that dies while it hands out again what its predecessor
+        // had leaves a successor that tells so of all of them.
+        if !is_up_to(place, words.taken.load(Ordering::Relaxed)) {
+            // Release, and before the caller sees the message. If this process died just before,
+            // the next receiver gets the message as if for the first time, which it is.
+            words.taken.store(place, Ordering::Release);
+        }
+        redelivered
     }
 }
 

@@ -104,6 +104,7 @@ impl Plan {
         let options = (u32::from(made.need_receiver) * REFUSE_WITHOUT_RECEIVER)
             | (u32::from(keeps) * KEEP_FOR_NEXT_RECEIVER);
         head.options.store(options, Ordering::Relaxed);
+        head.id.store(segment.new_number()?, Ordering::Relaxed);
         head.pool_tags_at.store(self.tags_at, Ordering::Relaxed);
         head.pool_spans_at.store(self.spans_at, Ordering::Relaxed);
         head.pool_spans.store(self.spans, Ordering::Relaxed);

@@ -428,6 +428,13 @@ impl<M: Payload + ?Sized> Queue<M> {
         self.inner.ring.segment.description()
     }
 
+    /// Returns a number that no other queue has, nor has had: one that is removed and made again has
+    /// another, and so has the queue of that name after the machine was started anew. It is drawn by
+    /// the time and the place of the file's making, in 64 bits.
+    pub fn id(&self) -> u64 {
+        self.inner.ring.head().id.load(Ordering::Relaxed)
+    }
+
     /// Returns what the queue was made with.
     pub fn config(&self) -> QueueConfig {
         let Inner { ref ring, need_receiver, keeps, .. } = *self.inner;

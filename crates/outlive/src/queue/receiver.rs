@@ -28,8 +28,10 @@ pub(crate) struct RawReceiver {
     pub(super) batch_at: Cell<(u32, usize)>,
     /// The batch at the head, once it has been found and checked.
     pub(super) batch: Cell<Option<Batch>>,
-    /// Place of the message that a dead predecessor had taken and not committed.
+    /// Place of the last message that predecessors had handed out before its commit.
     pub(super) taken_before: Cell<u64>,
+    /// Place of the last of these that this receiver has counted as handed out again.
+    pub(super) counted_again: Cell<u64>,
     pub(super) end_when_gone: Cell<bool>,
     _not_sync: PhantomData<Cell<()>>,
 }
@@ -68,6 +70,7 @@ impl RawReceiver {
             batch_at: Cell::new((0, 0)),
             batch: Cell::new(None),
             taken_before: Cell::new(taken),
+            counted_again: Cell::new(0),
             end_when_gone: Cell::new(false),
             inner,
             _not_sync: PhantomData,

@@ -24,14 +24,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use super::folder::Folder;
-use super::hash::fnv_1a;
 use super::header::Spec;
 use super::name::check_name;
 use super::segment::Segment;
 use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::file::{self, Rights};
-use crate::sys::{clock, process};
 use crate::{Error, Kind};
 
 const BEGINS: &str = ".control-";
@@ -43,13 +41,6 @@ fn name_of(number: u64) -> String {
 fn number_of(name: &str) -> Option<u64> {
     let number = name.strip_prefix(BEGINS)?.parse().ok()?;
     (name == name_of(number)).then_some(number)
-}
-
-/// Returns a number that no other control file has, nor has had: by which file it is, and when.
-fn new_number(file: &Segment) -> Result<u64, Error> {
-    let (device, inode) = file.facts()?.identity();
-    let words = [device, inode, clock::monotonic_nanos(), u64::from(process::process_id())];
-    Ok(fnv_1a(words.iter().flat_map(|word| word.to_le_bytes())))
 }
 
 /// A control file that this process has made for a thing that has no name yet. Dropped, it is removed
@@ -77,7 +68,7 @@ impl<'f> MadeControlFile<'f> {
         // Relaxed: as the number. It tells a sweep that cannot read the thing whose pair this is.
         file.header().extra[1].store(thing.facts()?.inode, Ordering::Relaxed);
         loop {
-            let number = new_number(&file)?;
+            let number = file.new_number()?;
             // Relaxed, twice: the links that give the two files their names order it.
             file.header().extra[0].store(number, Ordering::Relaxed);
             match file::link(file.fd()?, folder.fd()?, &name_of(number)) {

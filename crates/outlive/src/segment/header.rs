@@ -32,7 +32,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// long their messages count. 18: a queue's eventcount of messages has a word that names a large
 /// wait set's doorbell, of which the registry has 24; a service may have several servers; a call's
 /// slot has the places of a request's parts. 20: a topic's ring names the last session that was
-/// disowned, and a message says whether its publisher stands for one elsewhere.
+/// disowned, and a message says whether its publisher stands for one elsewhere; a queue has a number
+/// that no other queue has, and `taken` names the last message that was handed out, of several that
+/// are not committed.
 const LAYOUT_VERSION: u32 = 20;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;

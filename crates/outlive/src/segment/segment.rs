@@ -20,12 +20,13 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use super::folder::Folder;
+use super::hash::fnv_1a;
 use super::header::{BODY, Header, Spec};
 use crate::shim::{AtomicU64, Ordering};
 use crate::sys::file::{self, KeptFile, Rights};
 use crate::sys::map::{Mapping, PAGE};
 use crate::sys::resident::{self, Residency};
-use crate::sys::{Errno, process};
+use crate::sys::{Errno, clock, process};
 use crate::{Error, Kind};
 
 /// Types that any process may read in shared memory at any time: every bit pattern is a valid
@@ -288,6 +289,16 @@ impl Segment {
         self.file.facts().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 
+    /// Returns a number that no other file has, nor has had, also before the machine was started
+    /// anew: by which file it is, and when. For a file that is being made.
+    pub(crate) fn new_number(&self) -> Result<u64, Error> {
+        let (device, inode) = self.facts()?.identity();
+        let now = clock::realtime_nanos();
+        let process = u64::from(process::process_id());
+        let words = [device, inode, clock::monotonic_nanos(), now, process];
+        Ok(fnv_1a(words.iter().flat_map(|word| word.to_le_bytes())))
+    }
+
     pub(super) fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
         self.file.fd().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
@@ -390,6 +401,15 @@ impl Segment {
         Ok(())
     }
 
+    /// Makes sure that the pages exist; where this process may not write, it only asks whether they
+    /// do.
+    pub(crate) fn grow_or_exists(&self, from: u64, len: u64) -> Result<(), Error> {
+        match self.rights {
+            Rights::ReadWrite => self.grow(from, len),
+            Rights::Read => self.exists(from + len),
+        }
+    }
+
     /// Sets whether instructions of this process may touch a piece of the mapping; other processes'
     /// mappings do not change.
     pub(crate) fn set_reach(&self, from: u64, len: u64, is_reachable: bool) -> Result<(), Error> {
@@ -418,10 +438,7 @@ impl Segment {
         if len == 0 {
             return Ok(());
         }
-        match self.rights {
-            Rights::ReadWrite => self.grow(from, len)?,
-            Rights::Read => self.exists(from + len)?,
-        }
+        self.grow_or_exists(from, len)?;
         let (from, end) = (from / PAGE * PAGE, (from + len).next_multiple_of(PAGE));
         let end = end.min(self.map.len());
         // SAFETY: inside the mapping, as just checked, and its pages are in the file; the mapping

@@ -119,6 +119,11 @@ pub(crate) fn monotonic_nanos() -> u64 {
     nanos(ClockId::Monotonic)
 }
 
+/// Returns nanoseconds of `CLOCK_REALTIME`.
+pub(crate) fn realtime_nanos() -> u64 {
+    nanos(ClockId::Realtime)
+}
+
 /// Returns the time of day that is so far ahead by the clock's present reading: for calls that
 /// know no other clock.
 pub(crate) fn realtime_after(span: Duration) -> Deadline {

@@ -48,7 +48,7 @@ pub(super) struct Terms {
     pub(super) lifespan: u64,
     /// For how long it waits for a reliable subscriber: nanoseconds + 1; 0: for ever.
     pub(super) max_blocking: u64,
-    /// Whether it stands for a publisher elsewhere.
+    /// Whether it publishes in the name of one elsewhere.
     pub(super) is_foreign: bool,
 }
 

@@ -6,16 +6,19 @@
 //! | before `pass` | publishers do not wait for a dead subscriber. Stopped: they wait as for any other | |
 //! | between `disowned` and `session` = 0 | its token is dead: its publishers have died. Stopped: they still publish | |
 
+use core::mem::MaybeUninit;
+
 use super::publisher::Publisher;
+use super::recv::Took;
 use super::ring_owner;
 use super::sample::Sample;
-use super::slot::MessageState;
+use super::slot::{INLINE, INLINE_WORDS, MessageState, Metadata, Slot};
 use super::subscriber::Subscriber;
 use super::topic::Topic;
 use crate::Payload;
 use crate::segment::control_file;
 use crate::shim::Ordering;
-use crate::{RecvError, TokenId};
+use crate::{RecvError, SendError, TokenId};
 
 impl<M: Payload + ?Sized> Subscriber<M> {
     /// Counts all messages of that ring before `position` as taken. Publishers that wait for this
@@ -40,6 +43,28 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         }
         Ok(())
     }
+}
+
+/// In the place of a message's length: its slot has the reason why messages elsewhere are none here.
+/// The bits below are that text's length.
+const REFUSAL: u32 = 1 << 31;
+
+/// Returns what a slot holds whose message has an impossible length.
+#[cold]
+pub(super) fn instead(slot: &Slot, position: u64, metadata: Metadata) -> Took {
+    let damaged = Took::Damaged("a message's length");
+    let len = (metadata.len ^ REFUSAL) as usize;
+    if !metadata.origin.is_foreign() || len > INLINE {
+        return damaged;
+    }
+    let mut words = [MaybeUninit::uninit(); INLINE_WORDS];
+    slot.read(len, &mut words);
+    if !slot.is_still(position) {
+        return Took::No;
+    }
+    // SAFETY: `read` has written as many words as have `len` bytes.
+    let bytes = unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
+    str::from_utf8(bytes).map_or(damaged, |why| Took::Refused(why.into()))
 }
 
 /// A living publisher.
@@ -87,6 +112,25 @@ impl<M: Payload + ?Sized> Publisher<M> {
     #[must_use]
     pub fn next_sequence(&self) -> u64 {
         self.ring(|ring| ring.published)
+    }
+
+    /// Publishes the reason why messages elsewhere are none here: a subscriber that comes to it gets
+    /// [`RecvError::Encoding`](crate::RecvError::Encoding) with that text. What does not fit a slot is cut.
+    ///
+    /// # Errors
+    /// The errors of [`Publisher::try_publish`]. [`SendError::NotOwner`] if it is not
+    /// [`foreign`](super::PublisherOptions::foreign).
+    #[doc(hidden)]
+    pub fn publish_refusal(&self, why: &str) -> Result<(), SendError> {
+        let me = self.enter()?;
+        if !self.ring(|ring| ring.origin.is_foreign()) {
+            return Err(SendError::NotOwner);
+        }
+        self.try_wait_writable()?;
+        let bytes = &why.as_bytes()[..why.floor_char_boundary(INLINE)];
+        let len = REFUSAL as usize | bytes.len();
+        self.put(me, len, None, None, |slot| slot.write(bytes));
+        Ok(())
     }
 
     /// Ends it as its death would: subscribers that ask for liveliness are told
@@ -247,6 +291,28 @@ mod tests {
     }
 
     #[test]
+    fn a_subscriber_is_told_why_messages_elsewhere_are_none_here() {
+        with_topic("refusal", |topic| {
+            let mut subscriber = topic.subscriber().expect("joins");
+            let own = topic.publisher().expect("publishes");
+            assert_eq!(own.publish_refusal("no"), Err(SendError::NotOwner));
+            let foreign = topic.publisher_with(Publisher::options().foreign(true)).expect("one");
+            foreign.publish_refusal("here u64, there u32").expect("room");
+            own.publish(&5).expect("room");
+            let told = subscriber.try_recv().map(drop);
+            assert_eq!(told, Err(RecvError::Encoding("here u64, there u32".into())));
+            assert_eq!(*subscriber.recv().expect("the next one"), 5);
+            foreign.publish_refusal(&"ü".repeat(200)).expect("room");
+            let Err(RecvError::Encoding(why)) = subscriber.try_recv().map(drop) else {
+                panic!("told")
+            };
+            assert_eq!(why, "ü".repeat(INLINE / 2));
+            foreign.publish_refusal("").expect("room");
+            assert_eq!(subscriber.latest().map(drop), Err(RecvError::Encoding(String::new())));
+        });
+    }
+
+    #[test]
     fn it_is_known_which_messages_were_published() {
         with_topic("known", |topic| {
             let publisher = topic.publisher().expect("publishes");
@@ -274,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_there_whoever_vouches_for_it() {
+    fn what_is_kept_is_there_without_a_publisher_that_vouches() {
         with_topic("unvouched", |topic| {
             assert_ne!(topic.config().durability, Durability::Persistent);
             let publisher = topic.publisher().expect("publishes");

@@ -87,6 +87,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 Took::TooManyHeld => return Err(RecvError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
                 Took::OtherLength => return Err(RecvError::Encoding(M::METADATA.other_length())),
+                Took::Refused(why) => return Err(RecvError::Encoding(why.into_string())),
                 Took::Damaged(what) => {
                     return Err(RecvError::Damaged(self.inner.segment.damaged(what)));
                 }

@@ -111,7 +111,7 @@ impl PublisherOptions {
         self
     }
 
-    /// Sets whether it stands for a publisher elsewhere: its messages say so for good, so that no gateway
+    /// Sets whether it publishes in the name of one elsewhere: its messages say so for good, so that no gateway
     /// sends them on.
     #[doc(hidden)]
     pub fn foreign(mut self, is_foreign: bool) -> PublisherOptions {

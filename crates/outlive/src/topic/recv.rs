@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 use std::time::Duration;
 
 use super::durability::lifespan_of;
+use super::forwarding::instead;
 use super::layout::{Claim, State};
 use super::liveliness::Lives;
 use super::readiness::GONE;
@@ -42,6 +43,8 @@ pub(super) enum Took {
     TooManyHeld,
     /// Its bytes are no value of the type: of a program that opened the topic as bytes.
     OtherLength,
+    /// A publisher elsewhere has messages of another type: why they are none here.
+    Refused(Box<str>),
     Damaged(&'static str),
     /// The system does not say whether its memory exists: it stays the next message.
     Unknown(Box<Error>),
@@ -95,6 +98,10 @@ impl<M: Payload + ?Sized> Subscriber<M> {
                 Took::OtherLength => {
                     self.advance(ring, position + 1);
                     return Err(RecvError::Encoding(M::METADATA.other_length()));
+                }
+                Took::Refused(why) => {
+                    self.advance(ring, position + 1);
+                    return Err(RecvError::Encoding(why.into_string()));
                 }
                 Took::Damaged(what) => {
                     self.advance(ring, position + 1);
@@ -353,7 +360,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             // The length of a message and the object of the next one, which a publisher has written
             // between the two loads.
             None if taken.len > INLINE && !slot.is_still(position) => Took::No,
-            None if taken.len > INLINE => Took::Damaged("a message's length"),
+            None if taken.len > INLINE => instead(slot, position, metadata),
             // Asked first: no reference may be made to a value that is not aligned.
             None if M::METADATA.align > 8 && taken.len > 0 => Took::OtherLength,
             // SAFETY: `Taken` has as many bytes as were copied, aligned to 8; types with a larger

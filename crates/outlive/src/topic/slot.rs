@@ -79,7 +79,7 @@ impl Origin {
         has_lifespan: bool,
         is_foreign: bool,
     ) -> Origin {
-        let flags = u32::from(has_lifespan) * LIFESPAN | u32::from(is_foreign) * FOREIGN;
+        let flags = (u32::from(has_lifespan) * LIFESPAN) | (u32::from(is_foreign) * FOREIGN);
         let flags = u64::from(flags) << 32;
         Origin { what: u64::from(publisher) << 32, form: u64::from(session) << SESSION_AT | flags }
     }

@@ -687,4 +687,29 @@ mod tests {
         }
         std::fs::remove_dir_all(&folder).expect("removed");
     }
+
+    /// Each message has a span of its own, and the table of spans more than a page. The subscriber's
+    /// mapping is for reading alone.
+    #[test]
+    fn messages_of_more_spans_than_a_page_of_the_table_has_are_read() {
+        let folder = std::env::temp_dir().join(format!("outlive-spans-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let topic = Topic::<[u8]>::options().depth(256).max_bytes(1 << 30);
+        let topic = topic.open_or_create(&domain, "topic").expect("made");
+        let (mut subscriber, publisher) =
+            (topic.subscriber().expect("a slot"), topic.publisher().expect("a ring"));
+        let kept: Vec<_> = (0..200)
+            .map(|number| {
+                let mut loan = publisher.loan((3 << 20) / 2).expect("room");
+                if let Some(first) = loan.first_mut() {
+                    *first = number;
+                }
+                publisher.publish(loan).expect("none is in the way");
+                subscriber.try_recv().expect("readable").expect("there")
+            })
+            .collect();
+        std::fs::remove_dir_all(&folder).expect("removed");
+        let first = |sample: &crate::topic::Sample<[u8]>| sample.first().copied();
+        assert!(kept.iter().map(first).eq((0..200).map(Some)));
+    }
 }

@@ -56,8 +56,8 @@ impl SubscriberOptions {
         self
     }
 
-    /// Sets whether the history has all messages that are there, whoever vouches for them, and also of a
-    /// volatile topic: for a gateway that goes on where a dead one has ended.
+    /// Sets whether the history has all messages that are there, also those that no publisher vouches for,
+    /// and those of a volatile topic: for a gateway that goes on where a dead one has ended.
     #[doc(hidden)]
     pub fn unvouched(mut self, all: bool) -> SubscriberOptions {
         self.unvouched = all;

@@ -75,7 +75,7 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
                 slot.begin();
                 slot.describe(Metadata {
                     order: 1,
-                    origin: Origin::new(1, 0, false),
+                    origin: Origin::new(1, 0, false, false),
                     len: 0,
                     object: None,
                     stamp: 0,

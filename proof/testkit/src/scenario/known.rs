@@ -59,6 +59,7 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("queue-recv-bounded", Off, NOTIFIED),
     ("queue-join", Off, NOTIFIED),
     ("queue-peek-commit", Off, NOTIFIED),
+    ("queue-in-flight", Off, NOTIFIED),
     // At one point, and not always: a sender that found the memory in the receiver's hand soon
     // looks again by itself.
     ("queue-peek-commit-large", Off, NOTIFIED),

@@ -159,8 +159,9 @@ impl Heap {
         let known = self.control_known.load(Ordering::Relaxed);
         if end > known {
             // Idempotent, and all zero is a table of free spans. A death just after: the next
-            // process finds the page there.
-            segment.grow(self.control + known, end - known)?;
+            // process finds the page there. A subscriber only looks: the publisher that claimed the
+            // span has grown the table before.
+            segment.grow_or_exists(self.control + known, end - known)?;
             self.control_known.fetch_max(end, Ordering::Relaxed);
         }
         segment.at(self.control + at)

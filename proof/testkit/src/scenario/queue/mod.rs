@@ -43,6 +43,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(receiver_dies::ReceiverDies),
         Box::new(recv::Recv::Plain),
         Box::new(recv::Recv::Peek),
+        Box::new(recv::Recv::InFlight),
         Box::new(recv::Recv::Large),
         Box::new(recv::Recv::Bounded),
         Box::new(recv_waiting::RecvWaiting::Plain),

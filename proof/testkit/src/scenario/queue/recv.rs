@@ -19,6 +19,8 @@ pub enum Recv {
     Peek,
     /// `peek` and `commit`, messages in objects.
     Large,
+    /// Three messages handed out, then two committed.
+    InFlight,
     /// `recv`, from a queue that holds 7 messages.
     Bounded,
 }
@@ -48,6 +50,7 @@ impl Scenario for Recv {
             Recv::Plain => "queue-recv",
             Recv::Peek => "queue-peek-commit",
             Recv::Large => "queue-peek-commit-large",
+            Recv::InFlight => "queue-in-flight",
             Recv::Bounded => "queue-recv-bounded",
         }
     }
@@ -59,6 +62,9 @@ impl Scenario for Recv {
                 "receive two messages from a queue full at its bound of 7, a sender waiting"
             }
             Recv::Peek => "peek and commit two messages of a full queue, a sender waiting",
+            Recv::InFlight => {
+                "hand out three messages of a full queue and then commit two, a sender waiting"
+            }
             Recv::Large => {
                 "peek and commit two messages of 5,000 bytes of a full queue, a sender waiting"
             }
@@ -99,10 +105,12 @@ impl Scenario for Recv {
         super::in_order(&all, 3, first, filled, filled)?;
         super::in_order(&all, 2, 1, sent, sent)?;
         let lost = match self {
+            // None is committed before the third is handed out.
+            Recv::InFlight if first == 1 || handed == 3 && first <= 3 => 0,
             // Committed, then killed before the caller could know.
             _ if self.is_plain() && first == handed + 2 && !death.ended => 1,
             // Nothing that was handed out comes again, save what was not committed.
-            _ if first == handed + 1 => 0,
+            _ if *self != Recv::InFlight && first == handed + 1 => 0,
             Recv::Peek | Recv::Large if first == handed && handed > 0 => 0,
             _ => {
                 return Err(Failure::wrong(format!(
@@ -144,6 +152,21 @@ impl Scenario for Recv {
         let domain = place.open()?;
         let queue = self.shape().create(&domain, place.name)?;
         let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
+        if *self == Recv::InFlight {
+            let mut in_flight = receiver.in_flight();
+            return stage.perform(|| {
+                for number in 1..=3 {
+                    let handed = in_flight.next_to_hand_out().map_err(|error| error.to_string())?;
+                    let handed = handed.ok_or("the queue is full, and hands out nothing")?;
+                    let (stamp, wanted) = (Stamp::of(&handed)?, Stamp { sender: 3, number });
+                    if stamp != wanted || handed.number() + 1 != number || handed.redelivered() {
+                        return Err(format!("handed out {stamp:?} instead of {wanted:?}"));
+                    }
+                    stage.acknowledge(1);
+                }
+                (0..2).try_for_each(|_| in_flight.commit()).map_err(|error| error.to_string())
+            });
+        }
         stage.perform(|| {
             for number in 1..=2 {
                 let wanted = Stamp { sender: 3, number };

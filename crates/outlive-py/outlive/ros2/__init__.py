@@ -1,0 +1,206 @@
+"""Topics and services of ROS 2 in shared memory, beside ``rclpy``.
+
+:class:`Type` reads and writes messages of ROS 2 (CDR) where they lie. :class:`Bridge` carries the
+topics and services that a program names between a domain and a node of ``rclpy``. ``for_topic``,
+``for_publisher``, ``for_subscriber`` and ``profile_of`` map ROS 2's QoS to Outlive's options and back.
+
+Types need the message's class; the bridge needs ``rclpy``. Both are in ROS 2's own packages.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .. import _outlive
+from .._ros import Array, Kind, Number, Struct, Text
+from .._ros import BadMessage as BadMessage
+from .._ros import Encoding as _Encoding
+from .._ros import Message as Message
+from .._ros import Room as Room
+from .._ros import is_describable as _is_describable
+from .._ros import payload_of as _payload_of
+from ._qos import for_publisher as for_publisher
+from ._qos import for_subscriber as for_subscriber
+from ._qos import for_topic as for_topic
+from ._qos import profile_of as profile_of
+
+#: The attribute of a topic of ROS 2; of a service, its type.
+TYPE = "ros2.type"
+
+#: What is in front of each message on the wire: CDR, little-endian, no options.
+HEAD = b"\x00\x01\x00\x00"
+#: Fast CDR counts padding before empty arrays, and sends as many bytes more.
+_MOST_PADDING = 64
+
+_ENCODING = _Encoding(aligned=True)
+
+_NUMBERS = {
+    "boolean": "u1",
+    "octet": "u1",
+    "char": "u1",
+    "int8": "i1",
+    "uint8": "u1",
+    "int16": "i2",
+    "uint16": "u2",
+    "int32": "i4",
+    "uint32": "u4",
+    "int64": "i8",
+    "uint64": "u8",
+    "float": "f4",
+    "double": "f8",
+}
+
+
+class Type:
+    """A message type of ROS 2, by its class: ``Type(sensor_msgs.msg.Image)``.
+
+    A message whose fields lie in CDR as C has them is a described payload. Any other one is CDR, as
+    ROS 2 has it on the wire, with its four bytes of encapsulation in front.
+    """
+
+    def __init__(self, message_class: Any) -> None:
+        self.message_class = message_class
+        module = message_class.__module__.split(".")
+        self.name = f"{module[0]}/{module[1]}/{message_class.__name__}"
+        self.struct = _struct(message_class, self.name)
+
+    @staticmethod
+    def of_topic(name: str, domain: Any = None) -> Type:
+        """Returns the type that a topic's attributes name. Its package has to be installed."""
+        if not isinstance(domain, _outlive.Domain):
+            domain = _outlive.Domain(domain)
+        found = domain.attributes(name).get(TYPE)
+        if found is None:
+            raise LookupError(f"the attributes of {name!r} name no message type of ROS 2")
+        return Type(_class(found))
+
+    @property
+    def dtype(self) -> Any:
+        """numpy's type of a message, if its fields lie the same in all messages."""
+        return _ENCODING.dtype(self.struct) if _is_describable(self.struct) else None
+
+    @property
+    def payload(self) -> Any:
+        """What ``payload=`` of a topic takes."""
+        dtype = self.dtype
+        return f"cdr {self.name}" if dtype is None else _payload_of(self.name, dtype)
+
+    def topic(self, name: str, domain: Any = None, **options: Any) -> _outlive.Topic:
+        """Opens a topic of such messages, or makes it, with ``Topic``'s options."""
+        if not isinstance(domain, _outlive.Domain):
+            domain = _outlive.Domain(domain)
+        return _outlive.Topic(name, domain.with_attributes({TYPE: self.name}), payload=self.payload, **options)
+
+    def read(self, data: Any) -> Message:
+        """Returns the message in a sample, where it lies: arrays of numbers are numpy's views.
+
+        Raises :class:`BadMessage` if the bytes are none: no length in them is taken on trust.
+        """
+        return _ENCODING.read(self.struct, self._body(data), _MOST_PADDING)
+
+    def check(self, data: Any) -> None:
+        """Raises :class:`BadMessage` if the bytes are no message of this type."""
+        _ENCODING.check(self.struct, self._body(data), _MOST_PADDING)
+
+    def message(self, data: Any) -> Any:
+        """Returns a message of ``rclpy``'s, which has copies of what it holds."""
+        from rclpy.serialization import deserialize_message
+
+        return deserialize_message(self.to_wire(data), self.message_class)
+
+    def publish(self, publisher: _outlive.Publisher, values: Any, *, timeout: float | None = None) -> None:
+        """Publishes a message of ``rclpy``'s, or a dictionary, written where subscribers read it."""
+        with self.loan(publisher, values, timeout=timeout):
+            pass
+
+    @contextmanager
+    def loan(
+        self, publisher: _outlive.Publisher, values: Any, *, timeout: float | None = None
+    ) -> Iterator[Message]:
+        """Lends a message with those values, which is published when the block ends.
+
+        An array may be a :class:`Room`: the block fills it, ``message.data[:] = image``.
+        """
+        head = b"" if self.dtype is not None else HEAD
+        size = len(head) + _ENCODING.size(self.struct, values)
+        with publisher.loan((size,), "uint8", timeout=timeout) as memory:
+            memory[: len(head)] = list(head)
+            body = memory[len(head) :]
+            _ENCODING.write(self.struct, values, body)
+            yield _ENCODING.read(self.struct, body)
+
+    def written(self, values: Any) -> bytes:
+        """Returns the bytes of a message, as topics and services of the domain have them."""
+        return (b"" if self.dtype is not None else HEAD) + bytes(_ENCODING.written(self.struct, values))
+
+    def to_wire(self, data: Any) -> bytes:
+        """Returns a message of the domain as ``rclpy`` has it on the wire."""
+        return HEAD + bytes(data) if self.dtype is not None else bytes(data)
+
+    def from_wire(self, data: bytes) -> memoryview:
+        """Returns the part of a message from the wire that the domain's topics have."""
+        if data[:2] != HEAD[:2]:
+            raise BadMessage(f"a message of {self.name} is not little-endian CDR: it begins with {data[:4]!r}")
+        dtype = self.dtype
+        if dtype is None:
+            return memoryview(data)
+        if not 0 <= len(data) - len(HEAD) - dtype.itemsize <= _MOST_PADDING:
+            raise BadMessage(f"a message of {self.name} has {len(data)} bytes")
+        return memoryview(data)[len(HEAD) : len(HEAD) + dtype.itemsize]
+
+    def _body(self, data: Any) -> memoryview:
+        view = memoryview(data).cast("B")
+        if self.dtype is not None:
+            return view
+        if bytes(view[:2]) != HEAD[:2] or len(view) < len(HEAD):
+            raise BadMessage(f"a message of {self.name} is not little-endian CDR")
+        return view[len(HEAD) :]
+
+    def __repr__(self) -> str:
+        return f"<Type {self.name}>"
+
+
+def _class(name: str) -> Any:
+    package, kind, of = name.split("/")
+    if kind not in ("msg", "srv") or not all(part.isidentifier() for part in (package, of)):
+        raise LookupError(f"{name!r} is no type of ROS 2: 'sensor_msgs/msg/Image' is")
+    return getattr(importlib.import_module(f"{package}.{kind}"), of)
+
+
+def _struct(message_class: Any, name: str) -> Struct:
+    fields = list(message_class.get_fields_and_field_types())
+    found = [(field, _kind(of)) for field, of in zip(fields, message_class.SLOT_TYPES)]
+    if not found:
+        # rosidl gives a message without fields one byte.
+        found = [("structure_needs_at_least_one_member", Number("u1"))]
+    return Struct(name, tuple(found))
+
+
+def _kind(of: Any) -> Kind:
+    """Returns what rosidl says of a field."""
+    kind = type(of).__name__
+    if kind == "BasicType" and of.typename in _NUMBERS:
+        return Number(_NUMBERS[of.typename])
+    if kind in ("UnboundedString", "BoundedString"):
+        return Text()
+    if kind == "NamespacedType":
+        name = "/".join((*of.namespaces, of.name))
+        return _struct(_class(name), name)
+    if kind in ("Array", "BoundedSequence", "UnboundedSequence"):
+        item = _kind(of.value_type)
+        assert not isinstance(item, Array)
+        length = of.size if kind == "Array" else None
+        return Array(item, length, of.maximum_size if kind == "BoundedSequence" else None)
+    raise LookupError(f"a field is of {kind} {getattr(of, 'typename', '')}, which has no counterpart here")
+
+
+def __getattr__(name: str) -> Any:
+    # The bridge imports rclpy, and types do not.
+    if name == "Bridge":
+        from ._bridge import Bridge
+
+        return Bridge
+    raise AttributeError(f"module 'outlive.ros2' has no attribute {name!r}")
