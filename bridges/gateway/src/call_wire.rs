@@ -146,17 +146,18 @@ mod tests {
         for word in [Word::Taken(7), Word::Cancelled] {
             assert_eq!(word_from_bytes(&word_to_bytes(ID, word)), Some((ID, word)));
         }
-        for kind in
-            [Kind::Part, Kind::Last, Kind::End, Kind::Dropped, Kind::Failed, Kind::Died]
-        {
+        for kind in [Kind::Part, Kind::Last, Kind::End, Kind::Dropped, Kind::Failed, Kind::Died] {
             assert_eq!(replied_from_bytes(&replied_to_bytes(3, kind)), Some((3, kind)));
         }
     }
 
     #[test]
     fn hostile_bytes_are_refused_and_nothing_panics() {
-        let all =
-            [asked_to_bytes(ID, 5), word_to_bytes(ID, Word::Cancelled), replied_to_bytes(1, Kind::Died)];
+        let all = [
+            asked_to_bytes(ID, 5),
+            word_to_bytes(ID, Word::Cancelled),
+            replied_to_bytes(1, Kind::Died),
+        ];
         for bytes in &all {
             for len in 0..bytes.len() {
                 let cut = &bytes[..len];

@@ -16,7 +16,10 @@ pub enum Either<A, B> {
 }
 
 /// Waits, in this thread, for one of two futures.
-pub fn either<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> Either<A, B> {
+pub fn either<A, B>(
+    first: impl Future<Output = A>,
+    second: impl Future<Output = B>,
+) -> Either<A, B> {
     let (mut first, mut second) = (pin!(first), pin!(second));
     block_on(poll_fn(|context| {
         if let Poll::Ready(value) = first.as_mut().poll(context) {

@@ -405,7 +405,8 @@ impl Gateway {
 
     fn receiver_of(&self, topic: Elsewhere, key: &str) -> Result<Arc<Receiver>, Unopened> {
         let refused = |why: &str| Unopened::Refused(why.to_owned());
-        let (rule, here) = self.rules.inward(Thing::Topic, key).ok_or(refused("no rule lets it in"))?;
+        let (rule, here) =
+            self.rules.inward(Thing::Topic, key).ok_or(refused("no rule lets it in"))?;
         let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
         let meta = self.ask_meta(topic)?;
         Receiver::open(&self.common, topic, &name, meta, rule).map_err(|unfit| match unfit {

@@ -107,9 +107,12 @@ pub struct Rule {
     /// Whether a topic is made here that is not there yet. Default: yes.
     #[serde(default = "yes")]
     pub create: bool,
-    /// The most bytes of a topic that is made here.
+    /// The most bytes of a topic, or a service, that is made here.
     #[serde(default)]
     pub max_bytes: Option<u64>,
+    /// Whether a service that is here may be served by a queryable of a program that is no gateway.
+    #[serde(default)]
+    pub queryables: bool,
 }
 
 fn both() -> Direction {
@@ -138,6 +141,7 @@ impl Rule {
             reliability: Reliability::default(),
             create: true,
             max_bytes: None,
+            queryables: false,
         }
     }
 
@@ -160,6 +164,16 @@ struct Checked {
     there: OwnedKeyExpr,
     /// Before `/**`, or all of it: here and there.
     renamed: Option<(String, String)>,
+}
+
+impl Checked {
+    /// Returns the key on the network of what has that key here.
+    fn network(&self, key: &str) -> Option<String> {
+        match &self.renamed {
+            None => Some(key.to_owned()),
+            Some((here, there)) => Some(format!("{there}{}", key.strip_prefix(here.as_str())?)),
+        }
+    }
 }
 
 /// All rules.
@@ -218,6 +232,15 @@ impl Rules {
         self.0.is_empty()
     }
 
+    /// Returns the key on the network whose queryables may serve what has that key here.
+    pub fn queryables(&self, key: &str) -> Option<String> {
+        let expression = KeyExpr::new(key).ok()?;
+        let mut inward =
+            self.of(Thing::Service).filter(|rule| rule.rule.direction != Direction::Out);
+        let checked = inward.find(|rule| rule.here.includes(&expression))?;
+        checked.rule.queryables.then(|| checked.network(key)).flatten()
+    }
+
     fn of(&self, thing: Thing) -> impl Iterator<Item = &Checked> {
         self.0.iter().filter(move |rule| rule.rule.kinds.contains(&thing))
     }
@@ -227,11 +250,7 @@ impl Rules {
         let expression = KeyExpr::new(key).ok()?;
         let mut outward = self.of(thing).filter(|rule| rule.rule.direction != Direction::In);
         let checked = outward.find(|rule| rule.here.includes(&expression))?;
-        let network = match &checked.renamed {
-            None => key.to_owned(),
-            Some((here, there)) => format!("{there}{}", key.strip_prefix(here.as_str())?),
-        };
-        Some((&checked.rule, network))
+        Some((&checked.rule, checked.network(key)?))
     }
 
     /// Returns the rule by which what has that key on the network may come in, and its key here.
@@ -279,9 +298,15 @@ mod tests {
         renamed.network = Some("robot7/camera/**".to_owned());
         let rules = Rules::new(&[renamed, Rule::allowing("**", Direction::Both)]).expect("valid");
         let key = |found: Option<(&Rule, String)>| found.map(|(_, key)| key);
-        assert_eq!(key(rules.outward(Thing::Topic, "camera/front")).as_deref(), Some("robot7/camera/front"));
+        assert_eq!(
+            key(rules.outward(Thing::Topic, "camera/front")).as_deref(),
+            Some("robot7/camera/front")
+        );
         assert_eq!(key(rules.outward(Thing::Topic, "camera")).as_deref(), Some("robot7/camera"));
-        assert_eq!(key(rules.inward(Thing::Topic, "robot7/camera/front")).as_deref(), Some("camera/front"));
+        assert_eq!(
+            key(rules.inward(Thing::Topic, "robot7/camera/front")).as_deref(),
+            Some("camera/front")
+        );
         assert_eq!(key(rules.outward(Thing::Topic, "pose")).as_deref(), Some("pose"));
         assert_eq!(rules.inward_expressions().len(), 2);
     }
@@ -295,6 +320,16 @@ mod tests {
         assert!(rules.outward(Thing::Service, "a/b").is_none());
         assert!(rules.inward(Thing::Service, "a/b").is_some());
         assert_eq!(rules.inward_expressions().len(), 2);
+    }
+
+    #[test]
+    fn queryables_serve_where_a_rule_says_so() {
+        let mut renamed = Rule::allowing("arm/**", Direction::In);
+        renamed.network = Some("robot7/arm/**".to_owned());
+        renamed.queryables = true;
+        let rules = Rules::new(&[renamed, Rule::allowing("**", Direction::Both)]).expect("valid");
+        assert_eq!(rules.queryables("arm/move").as_deref(), Some("robot7/arm/move"));
+        assert_eq!(rules.queryables("leg/move"), None);
     }
 
     #[test]

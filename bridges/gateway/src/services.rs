@@ -45,12 +45,12 @@ pub struct Calls {
     epoch: u64,
     count: AtomicU64,
     /// By number: where it is carried out, and what is told of it.
-    open: Mutex<HashMap<u64, (Elsewhere, Arc<Inbox<Told>>)>>,
+    open: Mutex<HashMap<u64, (Option<Elsewhere>, Arc<Inbox<Told>>)>>,
 }
 
 impl Calls {
     /// Begins a call; `None`: there are too many.
-    pub fn begin(&self, elsewhere: Elsewhere) -> Option<(CallId, Arc<Inbox<Told>>)> {
+    pub fn begin(&self, elsewhere: Option<Elsewhere>) -> Option<(CallId, Arc<Inbox<Told>>)> {
         let mut open = lock(&self.open);
         if open.len() >= MOST_CALLS {
             return None;
@@ -69,7 +69,8 @@ impl Calls {
     /// That gateway has gone; returns how many calls end with it.
     fn gone(&self, origin: Origin, epoch: u64) -> u64 {
         let open = lock(&self.open);
-        let is_there = |at: &Elsewhere| (at.origin, at.epoch) == (origin, epoch);
+        let is_there =
+            |at: &Option<Elsewhere>| at.is_some_and(|at| (at.origin, at.epoch) == (origin, epoch));
         let ended = open.values().filter(|(at, _)| is_there(at));
         ended.map(|(_, inbox)| inbox.put(Told::Over)).count() as u64
     }
@@ -253,6 +254,7 @@ impl Services {
             !is_removed
         });
         removed.iter().for_each(|name| self.open_stand_in(name));
+        self.look_for_queryables(names);
     }
 
     fn service_token(self: &Arc<Services>, sample: &Sample) {
@@ -300,7 +302,9 @@ impl Services {
             stand_in.set_servers(servers);
             return;
         }
-        if servers.is_empty() || known.refused.contains(name) || !known.opening.insert(name.to_owned())
+        if servers.is_empty()
+            || known.refused.contains(name)
+            || !known.opening.insert(name.to_owned())
         {
             return;
         }
@@ -338,6 +342,30 @@ impl Services {
         }
     }
 
+    /// Returns the key whose queryables may serve the service of that name.
+    fn plain(&self, name: &str) -> Option<String> {
+        names::key_of(name).ok().and_then(|key| self.rules.queryables(&key))
+    }
+
+    /// Opens the stand-ins of services that are here, and that queryables may serve.
+    fn look_for_queryables(self: &Arc<Services>, names: &[String]) {
+        for name in names {
+            let is_known = lock(&self.known).opening.contains(name)
+                || lock(&self.stand_ins).contains_key(name);
+            let Some(key) = self.plain(name).filter(|_| !is_known) else { continue };
+            if !matches!(self.common.domain.kind_of(name), Ok(outlive::Kind::Service)) {
+                continue;
+            }
+            match StandIn::open(&self.common, name, None, Some(key), &self.calls) {
+                Ok(stand_in) => {
+                    lock(&self.stand_ins).insert(name.clone(), stand_in);
+                    self.open_stand_in(name);
+                }
+                Err(why) => self.common.told.tell(&Event::of("refused", name).because(&why)),
+            }
+        }
+    }
+
     /// `Err(None)`: the other gateway did not say what the service is.
     fn stand_in_of(&self, name: &str, at: Elsewhere) -> Result<Arc<StandIn>, Option<String>> {
         let key = lock(&self.known).servers.get(name).map(|(key, _)| key.clone()).ok_or(None)?;
@@ -350,7 +378,8 @@ impl Services {
             if let Ok(sample) = reply.result() {
                 let meta = serde_json::from_slice::<ServiceMeta>(&sample.payload().to_bytes());
                 let meta = meta.map_err(|error| Some(error.to_string()))?;
-                return StandIn::open(&self.common, name, &meta, rule, &self.calls).map_err(Some);
+                let (meta, plain) = (Some((&meta, rule)), self.plain(name));
+                return StandIn::open(&self.common, name, meta, plain, &self.calls).map_err(Some);
             }
         }
         Err(None)
@@ -404,8 +433,7 @@ impl Services {
     /// is not known what became of it.
     fn called(self: &Arc<Services>, query: Query) {
         let key = query.key_expr().as_str();
-        let refuse =
-            |why: &str| self.common.told.tell(&Event::of("refused", key).because(why));
+        let refuse = |why: &str| self.common.told.tell(&Event::of("refused", key).because(why));
         let attachment = query.attachment().map(|bytes| bytes.to_bytes());
         let asked = attachment.and_then(|bytes| call_wire::asked_from_bytes(&bytes));
         let offer = keys::parse("call", key).and_then(|service| self.offer(service.instance));

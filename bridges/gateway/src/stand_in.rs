@@ -7,6 +7,9 @@
 //! | replies come | has those before; then the same | the same |
 //! | let go of | | the other gateway is told once; if that is lost, so is the link, and its end tells it too |
 //!
+//! A queryable of a program that is no gateway serves where a rule says so, as long as zenoh finds one and
+//! there is no gateway. Its replies have no numbers: the end of the answer is that of the call.
+//!
 //! A request is asked once. What becomes of it is said by its answer alone: nothing here asks again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +22,10 @@ use outlive::rpc::{Request, Server, Service, Stream};
 use outlive::{Error, RecvError, SendError, WaitError};
 use zenoh::Wait;
 use zenoh::bytes::ZBytes;
+use zenoh::matching::MatchingListener;
 use zenoh::qos::CongestionControl;
-use zenoh::query::{ConsolidationMode, Reply};
+use zenoh::query::{ConsolidationMode, Querier, Reply};
+use zenoh::sample::Locality;
 
 use crate::call_wire::{self, CallId, Kind, ServiceMeta, Word};
 use crate::common::Shared;
@@ -73,9 +78,25 @@ pub struct StandIn {
     reply: Option<Description>,
     /// The servers elsewhere, the one that is known longest first.
     servers: Mutex<Vec<Elsewhere>>,
+    /// The key whose queryables may serve, if a rule says so.
+    plain: Option<String>,
+    /// There is one.
+    is_queryable: AtomicBool,
     changed: Inbox<()>,
     calls: Arc<Calls>,
     closed: AtomicBool,
+}
+
+/// What looks for queryables.
+struct Looks {
+    _listener: MatchingListener<()>,
+    _querier: Querier<'static>,
+}
+
+/// Where a call is carried out.
+enum Place {
+    Gateway(Elsewhere),
+    Queryable(String),
 }
 
 /// Returns the local service, which is made if need be.
@@ -116,26 +137,35 @@ impl StandIn {
     pub fn open(
         common: &Shared,
         name: &str,
-        meta: &ServiceMeta,
-        rule: &Rule,
+        meta: Option<(&ServiceMeta, &Rule)>,
+        plain: Option<String>,
         calls: &Arc<Calls>,
     ) -> Result<Arc<StandIn>, String> {
-        let service = open(common, name, meta, rule)?;
+        let service = match meta {
+            Some((meta, rule)) => open(common, name, meta, rule)?,
+            // One that is here, which a queryable is to serve.
+            None => {
+                Service::open_as_bytes(&common.domain, name).map_err(|error| error.to_string())?
+            }
+        };
+        let fingerprint = meta_of(common, &service, name)?.fingerprint;
         let description = service.description().map_err(|error| error.to_string())?;
         let stand_in = Arc::new(StandIn {
             common: Arc::clone(common),
             name: name.to_owned(),
             service,
-            fingerprint: meta.fingerprint,
+            fingerprint,
             reply: description.and_then(|both| both.reply().cloned()),
             servers: Mutex::default(),
+            plain,
+            is_queryable: AtomicBool::new(false),
             changed: Inbox::default(),
             calls: Arc::clone(calls),
             closed: AtomicBool::new(false),
         });
         let theirs = Arc::clone(&stand_in);
         let run = move || {
-            if let Err(why) = theirs.run() {
+            if let Err(why) = theirs.look_for_queryables().and_then(|_looks| theirs.run()) {
                 theirs.common.told.tell(&Event::of("refused", &theirs.name).because(&why));
             }
         };
@@ -166,7 +196,31 @@ impl StandIn {
     }
 
     fn is_wanted(&self) -> bool {
-        !self.closed.load(Ordering::Acquire) && !self.servers().is_empty()
+        let is_queryable = self.is_queryable.load(Ordering::Acquire);
+        !self.closed.load(Ordering::Acquire) && (is_queryable || !self.servers().is_empty())
+    }
+
+    /// Looks for queryables of the plain key, as long as what it returns exists.
+    fn look_for_queryables(self: &Arc<StandIn>) -> Result<Option<Looks>, String> {
+        let Some(key) = &self.plain else { return Ok(None) };
+        let text = |error: zenoh::Error| error.to_string();
+        // Its own are none: else its calls would come back.
+        let querier = self.common.session.declare_querier(key.clone());
+        let querier = querier.allowed_destination(Locality::Remote).wait().map_err(text)?;
+        let theirs = Arc::downgrade(self);
+        let note = move |is_there: bool| {
+            if let Some(stand_in) = theirs.upgrade() {
+                stand_in.is_queryable.store(is_there, Ordering::Release);
+                stand_in.changed.put(());
+            }
+        };
+        let told = note.clone();
+        let listener = querier.matching_listener().callback(move |status| told(status.matching()));
+        let listener = listener.wait().map_err(text)?;
+        if querier.matching_status().wait().map_err(text)?.matching() {
+            note(true);
+        }
+        Ok(Some(Looks { _listener: listener, _querier: querier }))
     }
 
     fn run(self: &Arc<StandIn>) -> Result<(), String> {
@@ -209,7 +263,14 @@ impl StandIn {
 
     /// Asks a server elsewhere, on a thread of its own.
     fn ask(self: &Arc<StandIn>, request: Request) {
-        let Some(elsewhere) = self.servers().first().copied() else { return request.disown() };
+        let elsewhere = self.servers().first().copied();
+        let place = match (elsewhere, &self.plain) {
+            (Some(elsewhere), _) => Place::Gateway(elsewhere),
+            (None, Some(key)) if self.is_queryable.load(Ordering::Acquire) => {
+                Place::Queryable(key.clone())
+            }
+            (None, _) => return request.disown(),
+        };
         let Some((id, inbox)) = self.calls.begin(elsewhere) else {
             // A failure: the client has gone.
             let _ = request.fail("the gateway has as many calls in flight as it can have");
@@ -217,10 +278,9 @@ impl StandIn {
         };
         let theirs = Arc::clone(self);
         let ask = move || {
-            let mut carried = Carried::new(&theirs, elsewhere, id, request);
+            let mut carried = Carried::new(&theirs, place, id, request);
             if let Err(why) = carried.ask(&inbox).and_then(|()| carried.take_all(&inbox)) {
-                let event = Event::of("refused", &theirs.name).from(elsewhere.origin);
-                theirs.common.told.tell(&event.because(&why));
+                theirs.common.told.tell(&Event::of("refused", &theirs.name).because(&why));
             }
             // Before the client is told: what it knows then is true.
             theirs.calls.end(id);
@@ -244,7 +304,7 @@ enum Answer {
 /// A call that is carried.
 struct Carried<'s> {
     stand_in: &'s StandIn,
-    elsewhere: Elsewhere,
+    place: Place,
     id: CallId,
     answer: Answer,
     /// The next reply's number.
@@ -254,13 +314,8 @@ struct Carried<'s> {
 }
 
 impl<'s> Carried<'s> {
-    fn new(
-        stand_in: &'s StandIn,
-        elsewhere: Elsewhere,
-        id: CallId,
-        request: Request,
-    ) -> Carried<'s> {
-        Carried { stand_in, elsewhere, id, answer: Answer::None(request), next: 0, is_open: true }
+    fn new(stand_in: &'s StandIn, place: Place, id: CallId, request: Request) -> Carried<'s> {
+        Carried { stand_in, place, id, answer: Answer::None(request), next: 0, is_open: true }
     }
 
     fn ask(&mut self, inbox: &Arc<Inbox<Told>>) -> Result<(), String> {
@@ -270,13 +325,16 @@ impl<'s> Carried<'s> {
         } else {
             ZBytes::from(Bytes::from_owner(request.take_bytes()))
         };
-        let Elsewhere { origin, instance, epoch, .. } = self.elsewhere;
         let mut answer = Callback(Arc::clone(inbox));
         let session = &self.stand_in.common.session;
-        let get = session
-            .get(keys::call(origin, instance, epoch))
+        let get = match &self.place {
+            Place::Gateway(Elsewhere { origin, instance, epoch, .. }) => session
+                .get(keys::call(*origin, *instance, *epoch))
+                .attachment(call_wire::asked_to_bytes(self.id, self.stand_in.fingerprint)),
+            Place::Queryable(key) => session.get(key).allowed_destination(Locality::Remote),
+        };
+        let get = get
             .payload(payload)
-            .attachment(call_wire::asked_to_bytes(self.id, self.stand_in.fingerprint))
             .consolidation(ConsolidationMode::None)
             .congestion_control(CongestionControl::Block)
             .timeout(FOR_EVER)
@@ -295,7 +353,13 @@ impl<'s> Carried<'s> {
             };
             match either(inbox.next(), request.wait_cancelled_async()) {
                 Either::First(Told::Reply(reply)) => self.take(&reply)?,
-                Either::First(Told::Over) => return Ok(()),
+                Either::First(Told::Over) => {
+                    self.is_open = false;
+                    if matches!(self.place, Place::Queryable(_)) && self.next > 0 {
+                        return self.hand_on_all(&ZBytes::new(), Kind::End);
+                    }
+                    return Ok(());
+                }
                 Either::Second(Ok(())) => return Ok(()),
                 Either::Second(Err(WaitError::System(error))) => return Err(error.to_string()),
                 Either::Second(Err(error)) => return Err(error.to_string()),
@@ -306,14 +370,18 @@ impl<'s> Carried<'s> {
 
     /// Takes a message of the answer.
     fn take(&mut self, reply: &Reply) -> Result<(), String> {
-        let (payload, attachment) = match reply.result() {
-            Ok(sample) => (sample.payload(), sample.attachment()),
-            // Of zenoh itself, or of a program that is no gateway.
+        let is_plain = matches!(self.place, Place::Queryable(_));
+        let (payload, (number, kind)) = match reply.result() {
+            Ok(sample) if is_plain => (sample.payload(), (self.next, Kind::Part)),
+            Ok(sample) => {
+                let attachment = sample.attachment().map(|bytes| bytes.to_bytes());
+                let read = attachment.and_then(|bytes| call_wire::replied_from_bytes(&bytes));
+                (sample.payload(), read.ok_or("an answer that this version does not know")?)
+            }
+            Err(error) if is_plain => (error.payload(), (self.next, Kind::Failed)),
+            // Of zenoh itself: the end follows.
             Err(_) => return Ok(()),
         };
-        let attachment = attachment.map(|bytes| bytes.to_bytes());
-        let read = attachment.and_then(|bytes| call_wire::replied_from_bytes(&bytes));
-        let (number, kind) = read.ok_or("an answer that this version does not know")?;
         match number {
             // A repeat.
             number if number < self.next => return Ok(()),
@@ -333,15 +401,19 @@ impl<'s> Carried<'s> {
         if kind != Kind::Part {
             self.is_open = false;
         }
-        match self.hand_on(payload, kind) {
-            // It waits no more.
-            Ok(()) | Err(SendError::Cancelled | SendError::ReceiverDied) => {}
-            Err(error) => return Err(error.to_string()),
-        }
+        self.hand_on_all(payload, kind)?;
         if kind == Kind::Part && self.next.is_multiple_of(GATHERED) {
             self.tell(Word::Taken(self.next));
         }
         Ok(())
+    }
+
+    fn hand_on_all(&mut self, payload: &ZBytes, kind: Kind) -> Result<(), String> {
+        match self.hand_on(payload, kind) {
+            // It waits no more.
+            Ok(()) | Err(SendError::Cancelled | SendError::ReceiverDied) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     fn hand_on(&mut self, payload: &ZBytes, kind: Kind) -> Result<(), SendError> {
@@ -395,7 +467,7 @@ impl<'s> Carried<'s> {
     }
 
     fn tell(&self, word: Word) {
-        let Elsewhere { origin, instance, .. } = self.elsewhere;
+        let Place::Gateway(Elsewhere { origin, instance, .. }) = self.place else { return };
         let key = keys::message("call-word", origin, instance);
         let put = self.stand_in.common.session.put(key, call_wire::word_to_bytes(self.id, word));
         // A failure: the link has gone, and the call with it.

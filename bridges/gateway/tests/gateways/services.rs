@@ -67,9 +67,8 @@ fn calls_of_all_kinds_arrive_and_their_replies_come_back() {
     assert_eq!(told, Err(CallError::Failed("no such arm".to_owned())));
     assert_eq!(client.call_timeout(b"drop", LONG).map(drop), Err(CallError::Dropped));
     // Many at once, each with its own answer.
-    let calls: Vec<_> = (0..100)
-        .map(|at| client.begin(format!("echo {at}").as_bytes()).expect("asked"))
-        .collect();
+    let calls: Vec<_> =
+        (0..100).map(|at| client.begin(format!("echo {at}").as_bytes()).expect("asked")).collect();
     for (at, call) in calls.into_iter().enumerate() {
         assert_eq!(*call.wait_timeout(LONG).expect("answered"), *at.to_string().as_bytes());
     }
@@ -258,15 +257,15 @@ fn among_three_gateways_no_call_goes_round() {
 #[test]
 fn zenoh_programs_ask_the_plain_key() {
     let endpoint = format!("tcp/127.0.0.1:{}", free_port());
-    let a = Machine::started("a", &["--mode", "router", "--listen", &endpoint, "--allow-out", "**"]);
+    let a =
+        Machine::started("a", &["--mode", "router", "--listen", &endpoint, "--allow-out", "**"]);
     let _server = serve(&a, "arm.move");
     a.expect("offers", 1);
     let client = session(&endpoint);
     let ask = |key: &str, request: &str| -> Vec<Result<String, String>> {
         let replies = client.get(key).payload(request).timeout(LONG).wait().expect("asked");
-        let text = |bytes: &zenoh::bytes::ZBytes| {
-            String::from_utf8_lossy(&bytes.to_bytes()).into_owned()
-        };
+        let text =
+            |bytes: &zenoh::bytes::ZBytes| String::from_utf8_lossy(&bytes.to_bytes()).into_owned();
         let one = |reply: zenoh::query::Reply| match reply.result() {
             Ok(sample) => Ok(text(sample.payload())),
             Err(error) => Err(text(error.payload())),
@@ -304,7 +303,10 @@ fn a_request_that_is_repeated_is_refused() {
         let get = client.get(&call).payload(request).timeout(LONG);
         let get = get.attachment(call_wire::asked_to_bytes(id, plain)).wait().expect("asked");
         let one = |reply: zenoh::query::Reply| {
-            reply.result().map(|sample| sample.payload().to_bytes().into_owned()).unwrap_or_default()
+            reply
+                .result()
+                .map(|sample| sample.payload().to_bytes().into_owned())
+                .unwrap_or_default()
         };
         get.into_iter().map(one).collect::<Vec<Vec<u8>>>()
     };
@@ -338,9 +340,8 @@ fn hostile_calls_and_words_are_refused() {
     }
     // One that offers what cannot be.
     let token = |instance: u64, key: &str| {
-        let key = format!(
-            "@outlive/1/service/{origin}/{instance:016x}/0000000000000003/20000001/{key}"
-        );
+        let key =
+            format!("@outlive/1/service/{origin}/{instance:016x}/0000000000000003/20000001/{key}");
         client.liveliness().declare_token(key).wait().expect("declared")
     };
     let answer = client.declare_queryable(format!("@outlive/1/service-meta/{origin}/*"));
@@ -369,4 +370,51 @@ fn where_a_service_has_a_server_of_its_own_no_other_serves() {
     let call = client.begin(b"echo 1").expect("asked");
     own_server.next_timeout(LONG).expect("asked").expect("in time").reply(b"home").expect("wanted");
     assert_eq!(*call.wait().expect("answered"), *b"home");
+}
+
+#[test]
+fn a_queryable_of_a_zenoh_program_serves_where_a_rule_says_so() {
+    let rules = "
+[[rule]]
+allow = 'arm/**'
+direction = 'in'
+queryables = true
+";
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let config = outlive_testnet::Folder::new("config");
+    let file = config.join("gateway.toml");
+    std::fs::write(&file, rules).expect("written");
+    let file = file.to_str().expect("text");
+    let a = Machine::started("a", &["--mode", "router", "--listen", &endpoint, "--config", file]);
+    let service = Service::<[u8]>::open_or_create(&a.domain, "arm.move").expect("made");
+    Service::<[u8]>::open_or_create(&a.domain, "leg.move").expect("made");
+    let client = service.client().expect("room");
+    assert_eq!(client.call(b"x").map(drop), Err(CallError::NoServer));
+    let program = session(&endpoint);
+    let queryable = program.declare_queryable("arm/move").callback(|query| {
+        let request =
+            query.payload().map(|bytes| bytes.to_bytes().into_owned()).unwrap_or_default();
+        if request == b"fail" {
+            let _ = query.reply_err("no").wait();
+        }
+        for reply in request.split(|byte| *byte == b' ').filter(|_| request != b"fail") {
+            let _ = query.reply(query.key_expr().clone(), reply).wait();
+        }
+    });
+    let queryable = queryable.wait().expect("declared");
+    let other = program.declare_queryable("leg/move").callback(drop).wait().expect("declared");
+    a.expect("serves", 1);
+    assert_eq!(*client.call_timeout(b"once", LONG).expect("answered"), *b"once");
+    let mut call = client.begin(b"a b c").expect("asked");
+    for reply in [b"a", b"b", b"c"] {
+        assert_eq!(*call.next().expect("well").expect("one"), *reply);
+    }
+    assert!(call.next().expect("well").is_none());
+    let told = client.call_timeout(b"fail", LONG).map(drop);
+    assert_eq!(told, Err(CallError::Failed("no".to_owned())));
+    queryable.undeclare().wait().expect("undeclared");
+    a.expect("leaves", 1);
+    assert_eq!(client.call_timeout(b"x", LONG).map(drop), Err(CallError::NoServer));
+    drop(other);
+    assert_eq!(a.events("serves").len(), 1);
 }
