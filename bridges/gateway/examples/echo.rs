@@ -1,7 +1,7 @@
 //! Serves calls that are made of a word and what belongs to it, until it is ended.
 //!
 //! `echo DOMAIN SERVICE`. `echo X` is answered with X, `count N` with N replies, `fail TEXT` with that
-//! failure, `drop` with nothing. `hang` is answered with one reply, and no other, `hang silently` with
+//! failure, `drop` with nothing. `mark X` is answered with X, which is counted. `hang` is answered with one reply, and no other, `hang silently` with
 //! none; once its client waits no more, it counts as `cancelled`. `begun WORD` says how many were begun.
 
 use std::collections::HashMap;
@@ -31,6 +31,10 @@ fn answer(request: Request, counts: &Counts) -> Result<(), Box<dyn std::error::E
         "begun" => {
             let number = counts.lock().ok().and_then(|counts| counts.get(&text).copied());
             request.reply(number.unwrap_or(0).to_string().as_bytes())?;
+        }
+        "mark" => {
+            count(counts, &text);
+            request.reply(&rest)?;
         }
         "fail" => request.fail(&text)?,
         "count" => {

@@ -1,6 +1,7 @@
 //! Calls between domains: what arrives, deaths and stops of each side in the middle of a call, and zenoh
 //! programs that ask.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use outlive::rpc::{CallError, Client, Service};
@@ -417,4 +418,77 @@ queryables = true
     assert_eq!(client.call_timeout(b"x", LONG).map(drop), Err(CallError::NoServer));
     drop(other);
     assert_eq!(a.events("serves").len(), 1);
+}
+
+#[test]
+fn while_gateways_and_routers_are_killed_no_call_is_carried_out_twice() {
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let router = ["--mode", "router", "--listen", &endpoint, "--allow", "none"];
+    let rules = ["--mode", "client", "--connect", &endpoint, "--allow", "**"];
+    let mut machines = [
+        Machine::started("r", &router),
+        Machine::started("a", &rules),
+        Machine::started("b", &rules),
+    ];
+    let _server = serve(&machines[1], "s");
+    let callers: Vec<Client> = (0..3).map(|_| client(&machines[2], "s")).collect();
+    let is_over = AtomicBool::new(false);
+    let outcomes: Vec<Vec<bool>> = std::thread::scope(|scope| {
+        let is_over = &is_over;
+        let running: Vec<_> = callers
+            .iter()
+            .enumerate()
+            .map(|(at, client)| {
+                scope.spawn(move || {
+                    let mut answered = Vec::new();
+                    while !is_over.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                        let name = format!("{at}-{}", answered.len());
+                        match client.call_timeout(format!("mark {name}").as_bytes(), LONG) {
+                            Ok(reply) => {
+                                assert_eq!(*reply, *name.as_bytes());
+                                answered.push(true);
+                            }
+                            Err(CallError::ServerDied { begun }) => {
+                                answered.push(false);
+                                if !begun {
+                                    // The stand-in is dead, and says so at once.
+                                    std::thread::sleep(Duration::from_millis(5));
+                                }
+                            }
+                            Err(CallError::NoServer) => {
+                                std::thread::sleep(Duration::from_millis(5))
+                            }
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                    answered
+                })
+            })
+            .collect();
+        for round in 0..9 {
+            // At other moments each time, the longest after those before have come back.
+            std::thread::sleep(Duration::from_millis(100 + 37 * round as u64));
+            let machine = &mut machines[round % 3];
+            machine.kill();
+            machine.start();
+            let there = || callers[0].try_wait_for_server().is_ok();
+            assert!(eventually(LONG, there), "{}", machines[2].log());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        running.into_iter().map(|caller| caller.join().expect("no panic")).collect()
+    });
+    let there = || callers[0].call_timeout(b"echo 1", LONG).is_ok();
+    assert!(eventually(LONG, there), "{}", machines[2].log());
+    let (mut calls, mut unknown) = (0, 0);
+    for (at, answered) in outcomes.iter().enumerate() {
+        for (number, &was_answered) in answered.iter().enumerate() {
+            let times = begun(&callers[0], &format!("{at}-{number}"));
+            assert!(times == "1" || times == "0" && !was_answered, "{at}-{number}: {times} times");
+            calls += 1;
+            unknown += u32::from(!was_answered);
+        }
+    }
+    println!("{calls} calls, {unknown} of which ended by a death");
+    assert!(calls > 100 && unknown > 0, "{calls} calls, {unknown}");
 }
