@@ -39,13 +39,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Where a call is carried out, if at a gateway, and what is told of it.
+type Open = (Option<Elsewhere>, Arc<Inbox<Told>>);
+
 /// The calls of clients here that are carried to others.
 pub struct Calls {
     origin: Origin,
     epoch: u64,
     count: AtomicU64,
     /// By number: where it is carried out, and what is told of it.
-    open: Mutex<HashMap<u64, (Option<Elsewhere>, Arc<Inbox<Told>>)>>,
+    open: Mutex<HashMap<u64, Open>>,
 }
 
 impl Calls {
