@@ -25,17 +25,22 @@ use crate::rules::{Rules, Thing};
 use crate::sender::Sender;
 use crate::services::Services;
 use crate::settings::Settings;
-use crate::told::{Event, Told};
+use crate::told::{Event, Told, said};
 use crate::wire::{self, Attachment, Meta, Origin};
 
 /// What the names of all gateways' nodes begin with.
 pub const NODE: &str = "outlive-gateway";
 /// What the names of gateways' own things begin with: they stay here.
-const OWN: &str = "outlive-gateway.";
+pub const OWN: &str = "outlive-gateway.";
 /// How long a sender may take to say what its topic is.
 const META: Duration = Duration::from_secs(10);
 /// As many topics elsewhere are known at a time, and as many publishers.
 const MOST_KNOWN: usize = 1 << 16;
+
+/// As many receivers of one topic are waited for.
+const MOST_RECEIVERS: usize = 1024;
+/// As many topics are opened at a time: each takes a thread, which waits for its sender's word.
+const MOST_OPENING: usize = 16;
 
 /// A topic elsewhere.
 type Elsewhere = (Origin, u64);
@@ -49,6 +54,8 @@ struct Known {
     publishers: HashMap<Elsewhere, BTreeMap<u32, (usize, u64)>>,
     /// Topics that are being opened.
     opening: HashSet<Elsewhere>,
+    /// By topic of this domain: its receivers, and how many tokens each has.
+    receivers: HashMap<u64, HashMap<Origin, usize>>,
 }
 
 /// Why a topic elsewhere has no receiver here.
@@ -70,7 +77,7 @@ pub struct Gateway {
     /// What tells subscribers here that a topic elsewhere has another type.
     refusals: Mutex<HashMap<Elsewhere, Publisher>>,
     /// By key: what publishes for clients that are no gateways.
-    strangers: Mutex<HashMap<String, Option<Publisher>>>,
+    strangers: Mutex<HashMap<String, Option<(Topic, Publisher)>>>,
     /// Names that leave under no key: told once.
     refused: Mutex<HashSet<String>>,
     _node: Node,
@@ -102,7 +109,7 @@ impl Gateway {
             domain.node(&format!("{NODE}.{name}")).register().map_err(|error| error.to_string())?;
         let epoch = journal::random().map_err(|error| error.to_string())? as u64;
         let later = Later::start().map_err(|error| error.to_string())?;
-        let session = zenoh::open(config).wait().map_err(|error| error.to_string())?;
+        let session = zenoh::open(config).wait().map_err(|error| said(&error))?;
         let domain = domain.clone();
         let lease = settings.lease();
         let common = Arc::new(Common { domain, session, journal, epoch, lease, told, later });
@@ -119,7 +126,7 @@ impl Gateway {
             refused: Mutex::default(),
             _node: node,
         });
-        gateway.declare().map_err(|error| error.to_string())?;
+        gateway.declare().map_err(|error| said(&error))?;
         gateway.common.told.tell(&Event::of("acts", name));
         Ok(gateway)
     }
@@ -191,9 +198,10 @@ impl Gateway {
     /// What is in the domain has changed: topics begin to leave, or end.
     pub fn look(self: &Arc<Gateway>, names: &[String]) {
         self.services.look(names);
+        let mut opened = Vec::new();
         let mut senders = lock(&self.senders);
         senders.retain(|name, sender| {
-            let stays = names.contains(name) && !sender.is_removed();
+            let stays = names.contains(name) && !sender.is_removed() && !sender.is_closed();
             if !stays {
                 sender.close();
             }
@@ -219,7 +227,8 @@ impl Gateway {
             let Some((rule, network)) = self.rules.outward(Thing::Topic, &key) else { continue };
             match Sender::open(&self.common, name, network, rule) {
                 Ok(sender) => {
-                    senders.insert(name.clone(), sender);
+                    senders.insert(name.clone(), Arc::clone(&sender));
+                    opened.push(sender);
                 }
                 Err(why) => {
                     if lock(&self.refused).insert(name.clone()) {
@@ -229,7 +238,27 @@ impl Gateway {
             }
         }
         drop(senders);
+        for sender in opened {
+            // Receivers that were there before it.
+            let known = lock(&self.known);
+            for (&who, &tokens) in known.receivers.get(&sender.instance).into_iter().flatten() {
+                sender.receiver(who, tokens);
+            }
+        }
         self.renew_receivers();
+        self.try_again();
+    }
+
+    /// What could not come in may be able to by now.
+    fn try_again(self: &Arc<Gateway>) {
+        lock(&self.strangers)
+            .retain(|_, stranger| stranger.as_ref().is_some_and(|(topic, _)| !topic.is_removed()));
+        let known = lock(&self.known);
+        let topics: Vec<Elsewhere> = known.topics.keys().copied().collect();
+        drop(known);
+        for topic in topics.into_iter().filter(|topic| self.receiver(*topic).is_none()) {
+            self.open_receiver(topic);
+        }
     }
 
     /// Topics whose names were removed here are made anew.
@@ -286,25 +315,28 @@ impl Gateway {
         let key = sample.key_expr().as_str();
         let mut strangers = lock(&self.strangers);
         if !strangers.contains_key(key) {
+            if strangers.len() >= MOST_KNOWN {
+                return;
+            }
             let publisher = self.open_stranger(key);
             if let Err(why) = &publisher {
                 self.common.told.tell(&Event::of("refused", key).because(why));
             }
-            if strangers.len() >= MOST_KNOWN {
-                return;
-            }
             strangers.insert(key.to_owned(), publisher.ok());
         }
-        let Some(Some(publisher)) = strangers.get(key) else { return };
+        let Some(Some((_, publisher))) = strangers.get(key) else { return };
         let bytes = sample.payload().to_bytes();
         if let Err(error) = publisher.try_publish(Outgoing::new(&*bytes)) {
             self.common.told.tell(&Event::of("refused", key).because(&error.to_string()));
         }
     }
 
-    fn open_stranger(&self, key: &str) -> Result<Publisher, String> {
+    fn open_stranger(&self, key: &str) -> Result<(Topic, Publisher), String> {
         let (rule, here) = self.rules.inward(Thing::Topic, key).ok_or("no rule lets it in")?;
         let name = names::name_of(&here).map_err(|why| why.to_string())?;
+        if name.starts_with(OWN) {
+            return Err("gateways' own things stay where they are".to_owned());
+        }
         let topic = match Topic::open_as_bytes(&self.common.domain, &name) {
             Err(outlive::Error::NotFound { .. }) if rule.create => {
                 Topic::<[u8]>::open_or_create(&self.common.domain, &name)
@@ -312,7 +344,8 @@ impl Gateway {
             other => other,
         };
         let topic = topic.map_err(|error| error.to_string())?;
-        topic.publisher_with(Publisher::options().foreign(true)).map_err(|error| error.to_string())
+        let publisher = topic.publisher_with(Publisher::options().foreign(true));
+        Ok((topic, publisher.map_err(|error| error.to_string())?))
     }
 
     fn topic_token(self: &Arc<Gateway>, sample: &Sample) {
@@ -359,9 +392,15 @@ impl Gateway {
         let mut known = lock(&self.known);
         let Some((key, _)) = known.topics.get(&topic) else { return };
         let key = key.clone();
-        if self.rules.inward(Thing::Topic, &key).is_none() || !known.opening.insert(topic) {
+        if self.rules.inward(Thing::Topic, &key).is_none() || known.opening.contains(&topic) {
             return;
         }
+        if known.opening.len() >= MOST_OPENING {
+            let again = Arc::clone(self);
+            self.common.later.after(self.common.lease, move || again.open_receiver(topic));
+            return;
+        }
+        known.opening.insert(topic);
         drop(known);
         let gateway = Arc::clone(self);
         let open = move || {
@@ -386,8 +425,11 @@ impl Gateway {
                     epochs.into_iter().for_each(|epoch| receiver.sender_came(epoch));
                 }
                 Err(Unopened::Refused(why)) => {
-                    let event = Event::of("refused", &key).from(topic.0);
-                    gateway.common.told.tell(&event.because(&why));
+                    // It is tried again whenever the domain changes.
+                    if lock(&gateway.refused).insert(format!("{key}: {why}")) {
+                        let event = Event::of("refused", &key).from(topic.0);
+                        gateway.common.told.tell(&event.because(&why));
+                    }
                 }
                 Err(Unopened::Unsaid) if epochs.is_empty() => {}
                 // The sender was killed, or stopped, as it was asked; another start of it may be there.
@@ -408,6 +450,9 @@ impl Gateway {
         let (rule, here) =
             self.rules.inward(Thing::Topic, key).ok_or(refused("no rule lets it in"))?;
         let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
+        if name.starts_with(OWN) {
+            return Err(refused("gateways' own things stay where they are"));
+        }
         let meta = self.ask_meta(topic)?;
         Receiver::open(&self.common, topic, &name, meta, rule).map_err(|unfit| match unfit {
             Unfit::Refused(why) => Unopened::Refused(why),
@@ -481,8 +526,27 @@ impl Gateway {
 
     fn receiver_token(self: &Arc<Gateway>, sample: &Sample) {
         let Some((topic, who)) = keys::parse_receiver(sample.key_expr().as_str()) else { return };
+        let mut known = lock(&self.known);
+        if known.receivers.len() >= MOST_KNOWN {
+            return;
+        }
+        let receivers = known.receivers.entry(topic.instance).or_default();
+        if receivers.len() >= MOST_RECEIVERS && !receivers.contains_key(&who) {
+            return;
+        }
+        let tokens = receivers.entry(who).or_default();
+        let came = sample.kind() == SampleKind::Put;
+        *tokens = if came { *tokens + 1 } else { tokens.saturating_sub(1) };
+        let tokens = *tokens;
+        if tokens == 0 {
+            receivers.remove(&who);
+        }
+        if receivers.is_empty() {
+            known.receivers.remove(&topic.instance);
+        }
+        // Under the lock: a sender that is opened meanwhile gets the same, or what comes later.
         if let Some(sender) = self.sender(topic.instance) {
-            sender.receiver(who, sample.kind() == SampleKind::Put);
+            sender.receiver(who, tokens);
         }
     }
 

@@ -10,7 +10,7 @@ use clap::Parser;
 use outlive::Domain;
 use outlive::wait::WaitSet;
 use outlive_zenoh::gateway::Gateway;
-use outlive_zenoh::rules::{Direction, Rule};
+use outlive_zenoh::rules::{Direction, Rule, Rules};
 use outlive_zenoh::settings::{Mode, Settings};
 use outlive_zenoh::told::Told;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -103,6 +103,11 @@ fn main() -> ExitCode {
             USAGE,
             "nothing may pass: give --allow, --allow-in, --allow-out or a --config with rules",
         );
+    }
+    if let Err(why) =
+        Rules::new(&settings.rules).map(drop).and_then(|()| settings.zenoh().map(drop))
+    {
+        return failed(BAD_INPUT, &why);
     }
     let domain = match open(&args) {
         Ok(domain) => domain,

@@ -7,6 +7,8 @@ use serde::Deserialize;
 use zenoh::key_expr::{KeyExpr, OwnedKeyExpr};
 use zenoh::qos::Priority;
 
+use crate::told::said;
+
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -185,7 +187,7 @@ fn expression(text: &str) -> Result<OwnedKeyExpr, String> {
         return Err(format!("'{text}': a part that begins with '@' is not for rules"));
     }
     OwnedKeyExpr::autocanonize(text.to_owned())
-        .map_err(|error| format!("'{text}' is not a key expression: {error}"))
+        .map_err(|error| format!("'{text}' is not a key expression: {}", said(&error)))
 }
 
 fn checked(rule: &Rule) -> Result<Checked, String> {

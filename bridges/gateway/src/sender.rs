@@ -227,7 +227,8 @@ impl Sender {
         self.topic.is_removed()
     }
 
-    fn is_closed(&self) -> bool {
+    /// Whether it sends no more.
+    pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
@@ -266,7 +267,14 @@ impl Sender {
                 strangers |= self.forward(&publisher, sample, &mut thinning)?;
             }
             if changed || strangers {
-                self.look_at_sessions()?;
+                let living = self.topic.sessions();
+                // What those have published that are not among them by now.
+                while let Some(sample) = self.next(reader)? {
+                    self.forward(&publisher, sample, &mut thinning)?;
+                }
+                thinning
+                    .retain(|session, _| living.iter().any(|living| living.session == *session));
+                self.look_at_sessions(living)?;
             }
             if is_new {
                 // Now all that live have their tokens, and the topic's own says so.
@@ -287,7 +295,8 @@ impl Sender {
                 Ok(sample) => return Ok(sample),
                 // zenoh still reads those that were put; it lets go as it sends.
                 Err(RecvError::TooManyHeld) => std::thread::sleep(HELD),
-                Err(RecvError::Lagged { .. }) => {}
+                // Of another type, by this gateway's own word.
+                Err(RecvError::Lagged { .. } | RecvError::Encoding(_)) => {}
                 Err(error) => return Err(error.to_string()),
             }
         }
@@ -330,7 +339,7 @@ impl Sender {
             .attachment(attachment.to_bytes())
             .wait()
             .map_err(|error| error.to_string())?;
-        if waited_for {
+        if waited_for && self.is_whole() {
             self.remind();
         } else {
             self.kept().pass(ring);
@@ -352,9 +361,9 @@ impl Sender {
     }
 
     /// Publishers have come or gone: says so.
-    fn look_at_sessions(self: &Arc<Sender>) -> Result<(), String> {
+    fn look_at_sessions(self: &Arc<Sender>, living: Vec<Session>) -> Result<(), String> {
         let living: HashMap<u32, Session> =
-            self.topic.sessions().into_iter().map(|session| (session.session, session)).collect();
+            living.into_iter().map(|session| (session.session, session)).collect();
         let mut news = Vec::new();
         let mut kept = self.kept();
         for session in living.values() {
@@ -419,19 +428,18 @@ impl Sender {
         }
     }
 
-    /// A receiver that messages are to be kept for has come, or one of its tokens has gone.
-    pub fn receiver(self: &Arc<Sender>, who: Origin, came: bool) {
+    /// A receiver has so many tokens now: messages are kept for it as long as it has one, and for a lease
+    /// more.
+    pub fn receiver(self: &Arc<Sender>, who: Origin, tokens: usize) {
         let mut kept = self.kept();
-        let receiver = kept.receivers.entry(who).or_default();
-        if came {
-            receiver.is_answered &= receiver.tokens > 0;
-            receiver.tokens += 1;
-            receiver.gone = None;
+        if tokens == 0 && !kept.receivers.contains_key(&who) {
             return;
         }
-        receiver.tokens = receiver.tokens.saturating_sub(1);
-        if receiver.tokens == 0 {
-            receiver.gone = Some(Instant::now());
+        let receiver = kept.receivers.entry(who).or_default();
+        receiver.is_answered &= receiver.tokens > 0;
+        receiver.tokens = tokens;
+        receiver.gone = (tokens == 0).then(Instant::now);
+        if tokens == 0 {
             let theirs = Arc::clone(self);
             self.common.later.after(self.common.lease, move || theirs.forget_receivers());
         }
@@ -459,8 +467,12 @@ impl Sender {
     pub fn acknowledged(&self, who: Origin, numbers: &[(u32, u64)]) {
         let mut kept = self.kept();
         // Without a token nothing is kept for it.
-        let Some(receiver) = kept.receivers.get_mut(&who) else { return };
-        for &(session, number) in numbers {
+        let Kept { receivers, rings, .. } = &mut *kept;
+        let Some(receiver) = receivers.get_mut(&who) else { return };
+        // Of what is kept; all else it may have, or make up.
+        let is_kept =
+            |session| rings.values().flatten().any(|segment: &Segment| segment.session == session);
+        for &(session, number) in numbers.iter().filter(|(session, _)| is_kept(*session)) {
             // Acknowledgements may overtake each other.
             let has = receiver.has.entry(session).or_default();
             *has = (*has).max(number);
@@ -632,6 +644,9 @@ impl Kept {
             if until < segment.sent || !segment.is_over || segments.len() == 1 {
                 break;
             }
+            for receiver in self.receivers.values_mut() {
+                receiver.has.remove(&segment.session);
+            }
             segments.pop_front();
         }
         if let Some((to, keeper)) = to.zip(self.keeper.as_mut()) {
@@ -653,7 +668,7 @@ impl Thinning {
     fn lets(&mut self, rule: &Rule) -> bool {
         let at = self.count;
         self.count += 1;
-        if rule.keep_every.is_some_and(|every| at % every != 0) {
+        if rule.keep_every.is_some_and(|every| !at.is_multiple_of(every)) {
             return false;
         }
         let now = Instant::now();

@@ -16,6 +16,7 @@ use zenoh::sample::{Sample, SampleKind};
 use crate::call_wire::{self, CallId, ServiceMeta, Word};
 use crate::common::Shared;
 use crate::either::Inbox;
+use crate::gateway::OWN;
 use crate::keys;
 use crate::names;
 use crate::offer::Offer;
@@ -224,7 +225,7 @@ impl Services {
             }
             stays
         });
-        for name in names {
+        for name in names.iter().filter(|name| !name.starts_with(OWN)) {
             if offers.contains_key(name)
                 || !matches!(self.common.domain.kind_of(name), Ok(outlive::Kind::Service))
             {
@@ -275,6 +276,10 @@ impl Services {
                 return self.common.told.tell(&event.because(&why.to_string()));
             }
         };
+        // Gateways' own things stay where they are.
+        if name.starts_with(OWN) {
+            return;
+        }
         let mut known = lock(&self.known);
         if sample.kind() == SampleKind::Put {
             if known.servers.len() >= MOST_KNOWN {

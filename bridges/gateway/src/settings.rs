@@ -7,6 +7,7 @@ use serde::Deserialize;
 use zenoh::Config;
 
 use crate::rules::Rule;
+use crate::told::said;
 
 /// A gateway's own defaults: see [`Settings`].
 const LEASE: Duration = Duration::from_secs(1);
@@ -84,11 +85,13 @@ impl Settings {
     /// What is not valid.
     pub fn zenoh(&self) -> Result<Config, String> {
         let mut config = match &self.zenoh {
-            Some(path) => Config::from_file(path).map_err(|error| format!("{path}: {error}"))?,
+            Some(path) => {
+                Config::from_file(path).map_err(|error| format!("{path}: {}", said(&error)))?
+            }
             None => Config::default(),
         };
         let mut set = |key: &str, value: String| {
-            config.insert_json5(key, &value).map_err(|error| format!("{key}: {error}"))
+            config.insert_json5(key, &value).map_err(|error| format!("{key}: {}", said(&error)))
         };
         let list = |endpoints: &[String]| serde_json::to_string(endpoints).unwrap_or_default();
         if self.mode.is_some() || self.zenoh.is_none() {

@@ -62,6 +62,13 @@ impl<'e> Event<'e> {
     }
 }
 
+/// Returns what an error of zenoh's says, without the place in its source.
+#[must_use]
+pub fn said(error: &zenoh::Error) -> String {
+    let text = error.to_string();
+    text.split(" at /").next().unwrap_or_default().to_owned()
+}
+
 /// Where the lines go.
 pub struct Told {
     json: bool,

@@ -64,6 +64,11 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
+/// A message's number, or one behind it. No publisher comes that far, and one more does not overflow.
+fn number_at(bytes: &[u8], at: usize) -> Option<u64> {
+    u64_at(bytes, at).filter(|number| *number < 1 << 62)
+}
+
 fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
     Some(u128::from_le_bytes(bytes.get(at..at + 16)?.try_into().ok()?))
 }
@@ -74,7 +79,7 @@ impl Attachment {
         let is_plain = self.header == Header { stamp: self.header.stamp, ..Header::default() };
         let mut bytes = Vec::with_capacity(LONG);
         bytes.extend(MAGIC);
-        let flags = u32::from(self.is_oldest) * OLDEST | u32::from(self.is_thinned) * THINNED;
+        let flags = (u32::from(self.is_oldest) * OLDEST) | (u32::from(self.is_thinned) * THINNED);
         bytes.extend(flags.to_le_bytes());
         bytes.extend(self.stream.origin.0.to_le_bytes());
         bytes.extend(self.stream.instance.to_le_bytes());
@@ -103,6 +108,7 @@ impl Attachment {
         if flags & !(OLDEST | THINNED) != 0 || u32_at(bytes, 76)? != 0 {
             return None;
         }
+        number_at(bytes, 32)?;
         let mut header = Header { stamp: u64_at(bytes, 64)?, ..Header::default() };
         if bytes.len() == LONG {
             header.frame = u64_at(bytes, SHORT)?;
@@ -145,7 +151,7 @@ pub fn numbers_from_bytes(bytes: &[u8]) -> Option<(Origin, Vec<(u32, u64)>)> {
     if !rest.is_empty() || pairs.len() > MOST_SESSIONS {
         return None;
     }
-    let pair = |pair: &[u8; 12]| Some((u32_at(pair, 0)?, u64_at(pair, 4)?));
+    let pair = |pair: &[u8; 12]| Some((u32_at(pair, 0)?, number_at(pair, 4)?));
     Some((who, pairs.iter().map(pair).collect::<Option<_>>()?))
 }
 
@@ -166,7 +172,7 @@ pub fn ended_from_bytes(bytes: &[u8]) -> Option<(u32, u64, Ending)> {
         1 => Ending::Left,
         _ => return None,
     };
-    Some((u32_at(rest, 0)?, u64_at(rest, 4)?, ending))
+    Some((u32_at(rest, 0)?, number_at(rest, 4)?, ending))
 }
 
 /// What a receiver has to know to make the topic.
