@@ -21,8 +21,9 @@ use crate::later::Later;
 use crate::names;
 use crate::receiver::{Receiver, Unfit};
 use crate::resume;
-use crate::rules::Rules;
+use crate::rules::{Rules, Thing};
 use crate::sender::Sender;
+use crate::services::Services;
 use crate::settings::Settings;
 use crate::told::{Event, Told, said};
 use crate::wire::{self, Attachment, Meta, Origin};
@@ -30,7 +31,7 @@ use crate::wire::{self, Attachment, Meta, Origin};
 /// What the names of all gateways' nodes begin with.
 pub const NODE: &str = "outlive-gateway";
 /// What the names of gateways' own things begin with: they stay here.
-const OWN: &str = "outlive-gateway.";
+pub const OWN: &str = "outlive-gateway.";
 /// How long a sender may take to say what its topic is.
 const META: Duration = Duration::from_secs(10);
 /// As many topics elsewhere are known at a time, and as many publishers.
@@ -69,6 +70,7 @@ enum Unopened {
 pub struct Gateway {
     common: Shared,
     rules: Rules,
+    services: Arc<Services>,
     senders: Mutex<HashMap<String, Arc<Sender>>>,
     receivers: RwLock<HashMap<Elsewhere, Arc<Receiver>>>,
     known: Mutex<Known>,
@@ -111,9 +113,11 @@ impl Gateway {
         let domain = domain.clone();
         let lease = settings.lease();
         let common = Arc::new(Common { domain, session, journal, epoch, lease, told, later });
+        let services = Services::start(&common, &rules).map_err(|error| error.to_string())?;
         let gateway = Arc::new(Gateway {
             common,
             rules,
+            services,
             senders: Mutex::default(),
             receivers: RwLock::default(),
             known: Mutex::default(),
@@ -189,10 +193,12 @@ impl Gateway {
         receivers.values().any(|receiver| receiver.is_removed())
             || lock(&self.strangers).values().flatten().any(|(topic, _)| topic.is_removed())
             || lock(&self.senders).values().any(|sender| sender.is_removed())
+            || self.services.has_removed()
     }
 
     /// What is in the domain has changed: topics begin to leave, or end.
     pub fn look(self: &Arc<Gateway>, names: &[String]) {
+        self.services.look(names);
         let mut opened = Vec::new();
         let mut senders = lock(&self.senders);
         senders.retain(|name, sender| {
@@ -219,7 +225,7 @@ impl Gateway {
                     continue;
                 }
             };
-            let Some((rule, network)) = self.rules.outward(&key) else { continue };
+            let Some((rule, network)) = self.rules.outward(Thing::Topic, &key) else { continue };
             match Sender::open(&self.common, name, network, rule) {
                 Ok(sender) => {
                     senders.insert(name.clone(), Arc::clone(&sender));
@@ -327,7 +333,7 @@ impl Gateway {
     }
 
     fn open_stranger(&self, key: &str) -> Result<(Topic, Publisher), String> {
-        let (rule, here) = self.rules.inward(key).ok_or("no rule lets it in")?;
+        let (rule, here) = self.rules.inward(Thing::Topic, key).ok_or("no rule lets it in")?;
         let name = names::name_of(&here).map_err(|why| why.to_string())?;
         if name.starts_with(OWN) {
             return Err("gateways' own things stay where they are".to_owned());
@@ -387,7 +393,7 @@ impl Gateway {
         let mut known = lock(&self.known);
         let Some((key, _)) = known.topics.get(&topic) else { return };
         let key = key.clone();
-        if self.rules.inward(&key).is_none() || known.opening.contains(&topic) {
+        if self.rules.inward(Thing::Topic, &key).is_none() || known.opening.contains(&topic) {
             return;
         }
         if known.opening.len() >= MOST_OPENING {
@@ -442,7 +448,8 @@ impl Gateway {
 
     fn receiver_of(&self, topic: Elsewhere, key: &str) -> Result<Arc<Receiver>, Unopened> {
         let refused = |why: &str| Unopened::Refused(why.to_owned());
-        let (rule, here) = self.rules.inward(key).ok_or(refused("no rule lets it in"))?;
+        let (rule, here) =
+            self.rules.inward(Thing::Topic, key).ok_or(refused("no rule lets it in"))?;
         let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
         if name.starts_with(OWN) {
             return Err(refused("gateways' own things stay where they are"));
@@ -592,6 +599,7 @@ impl Gateway {
 
     /// Ends in order: others see at once that this gateway has gone.
     pub fn close(&self) {
+        self.services.close();
         for (_, sender) in lock(&self.senders).drain() {
             sender.close();
         }

@@ -8,4 +8,5 @@ mod loss;
 mod networks;
 mod others;
 mod passing;
+mod services;
 mod support;

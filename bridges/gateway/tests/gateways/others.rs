@@ -10,7 +10,7 @@ use zenoh::Wait;
 use crate::support::{LONG, Machine};
 
 /// A zenoh session that is connected there.
-fn session(endpoint: &str) -> zenoh::Session {
+pub fn session(endpoint: &str) -> zenoh::Session {
     let mut config = zenoh::Config::default();
     for (key, value) in [
         ("mode", "\"client\"".to_owned()),
