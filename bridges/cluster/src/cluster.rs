@@ -1,6 +1,7 @@
 //! A cluster, from which locks are got.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlive::Domain;
 
@@ -36,9 +37,18 @@ impl Cluster {
     /// # Errors
     /// As [`connect`](Cluster::connect).
     pub fn connect_to(domain: &Domain, address: &Address) -> Result<Cluster, Error> {
+        Cluster::connect_before(domain, address, Moment::now().after(Cluster::HELLO))
+    }
+
+    /// So long a server may take for its first answer: a wrong address is told, and not waited for.
+    pub(crate) const HELLO: Duration = Duration::from_secs(5);
+
+    pub(crate) fn connect_before(
+        domain: &Domain,
+        address: &Address,
+        limit: Moment,
+    ) -> Result<Cluster, Error> {
         let client = Client::new(address)?;
-        // So that a wrong address is told, and not waited for.
-        let limit = Moment::now().after(std::time::Duration::from_secs(5));
         etcd::taken(&client, "outlive/hello", limit)?;
         let session = Arc::new(Session::new(client, address.ttl));
         Ok(Cluster { session, domain: domain.clone(), digest: address.digest() })

@@ -42,6 +42,8 @@ pub enum Lost {
     OutOfTime,
     /// The cluster said that the lease is no more.
     Ended,
+    /// This process is a child by `fork` of the holder, and holds nothing.
+    Forked,
 }
 
 impl fmt::Display for Lost {
@@ -52,6 +54,7 @@ impl fmt::Display for Lost {
                  not run)"
             }
             Lost::Ended => "the cluster has ended the lease",
+            Lost::Forked => "this process is a child of the holder (fork), and never had it",
         })
     }
 }

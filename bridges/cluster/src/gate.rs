@@ -12,6 +12,7 @@
 //! `alive` is written by the process in the gate, or by one that went past it. Killed just before it
 //! is written: the others look at the old value and ask the cluster themselves.
 
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -47,6 +48,7 @@ pub(crate) struct Inside<'a> {
     past: [u64; 2],
     /// A lease that a dead process used.
     pub(crate) dead: Option<i64>,
+    process: u32,
 }
 
 impl Gate {
@@ -86,6 +88,7 @@ impl Gate {
                         gate: self,
                         past: [0; 2],
                         dead: None,
+                        process: process::id(),
                     }));
                 }
                 Ok(None) => {}
@@ -96,14 +99,22 @@ impl Gate {
                     if dead.is_none() {
                         guard.mark_consistent();
                     }
-                    return Ok(Some(Inside { guard: Some(guard), gate: self, past: [0; 2], dead }));
+                    let (guard, process) = (Some(guard), process::id());
+                    return Ok(Some(Inside { guard, gate: self, past: [0; 2], dead, process }));
                 }
                 Err(sync::LockError::Failed(error)) => return Err(error.into()),
                 Err(error) => return Err(Error::Damaged(format!("the local lock: {error}"))),
             }
             let is_last = until.has_passed();
             if (is_last || !first) && self.is_deserted() {
-                return Ok(Some(Inside { guard: None, gate: self, past: [0; 2], dead: None }));
+                let process = process::id();
+                return Ok(Some(Inside {
+                    guard: None,
+                    gate: self,
+                    past: [0; 2],
+                    dead: None,
+                    process,
+                }));
             }
             if is_last {
                 return Ok(None);
@@ -143,7 +154,10 @@ impl Inside<'_> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // The next one need not wait for what this one promised.
-        self.gate.set_alive(Moment::now());
+        // The next one need not wait for what this one promised. What a child by `fork` drops is its
+        // parent's.
+        if self.process == process::id() {
+            self.gate.set_alive(Moment::now());
+        }
     }
 }

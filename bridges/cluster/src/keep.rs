@@ -15,8 +15,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{process, thread};
 
 use crate::client::Client;
 use crate::clock::Moment;
@@ -27,6 +27,9 @@ use crate::etcd::Lease;
 #[derive(Debug)]
 pub(crate) struct Kept {
     shared: Arc<Shared>,
+    /// The process that keeps it. A child by `fork` has these bytes and no thread: there the state's
+    /// lock may stay locked for ever, and the lease is its parent's.
+    process: u32,
 }
 
 #[derive(Debug)]
@@ -85,16 +88,27 @@ impl Kept {
             .name("outlive-lease".to_owned())
             .spawn(move || keep(&client, &of_thread, &alive))
             .map_err(|error| Error::Refused(format!("no thread to keep the lease: {error}")))?;
-        Ok(Kept { shared })
+        Ok(Kept { shared, process: process::id() })
+    }
+
+    /// Returns whether this process is a child by `fork` of the one that keeps the lease.
+    pub(crate) fn is_of_another_process(&self) -> bool {
+        self.process != process::id()
     }
 
     /// Returns why the lease is lost; `None` while it is not.
     pub(crate) fn lost(&self) -> Option<Lost> {
+        if self.is_of_another_process() {
+            return Some(Lost::Forked);
+        }
         self.shared.look(&mut self.shared.lock())
     }
 
     /// Returns up to when it is held if nothing more is heard of the cluster.
     pub(crate) fn end(&self) -> Moment {
+        if self.is_of_another_process() {
+            return Moment(0);
+        }
         let mut state = self.shared.lock();
         match self.shared.look(&mut state) {
             Some(_) => Moment(0),
@@ -104,6 +118,9 @@ impl Kept {
 
     /// Waits until it is lost, at most until then.
     pub(crate) fn wait_lost(&self, until: Moment) -> Option<Lost> {
+        if self.is_of_another_process() {
+            return Some(Lost::Forked);
+        }
         let mut state = self.shared.lock();
         loop {
             if let Some(lost) = self.shared.look(&mut state) {
@@ -121,6 +138,9 @@ impl Kept {
 
     /// Ends the keeping, and returns the lease if it was not lost.
     pub(crate) fn end_keeping(&self) -> Result<Lease, Lost> {
+        if self.is_of_another_process() {
+            return Err(Lost::Forked);
+        }
         let mut state = self.shared.lock();
         state.over = true;
         self.shared.changed.notify_all();

@@ -130,12 +130,17 @@ impl Mutex {
     fn lock_before(&self, until: Moment) -> MaybeLocked<'_> {
         let Some(mut inside) = self.gate.enter(until)? else { return Ok(None) };
         let Session { client, ttl, .. } = &*self.session;
+        let (limit, mut busy) = (self.session.asks_until(until), false);
         loop {
             self.gate.set_alive(Moment::now().after(LOOK + *ttl));
-            match self.session.round(&self.gate, &mut inside, &self.slot, true, until)? {
-                Round::Held(hold) => return self.guard(hold, inside),
-                Round::Busy { .. } if until.has_passed() => return Ok(None),
-                Round::Busy { revision } => {
+            match self.session.round(&self.gate, &mut inside, &self.slot, true, limit) {
+                Ok(Round::Held(hold)) => return self.guard(hold, inside),
+                Ok(Round::Busy { .. }) if until.has_passed() => return Ok(None),
+                // It was not free, and the time ended before another answer came.
+                Err(Error::Unreachable { .. }) if busy && until.has_passed() => return Ok(None),
+                Err(error) => return Err(error.into()),
+                Ok(Round::Busy { revision }) => {
+                    busy = true;
                     let key = self.slot.owner_key();
                     client.wait_deleted(
                         &key,
@@ -275,6 +280,10 @@ impl MutexGuard<'_> {
 
     fn leave(&mut self, clean: bool, broken: bool) -> Result<(), Error> {
         self.done = true;
+        if self.hold.kept.is_of_another_process() {
+            // Nothing here is this process's to give back, nor the words in the gate to change.
+            return Err(Error::Lost(Lost::Forked));
+        }
         let left = self.mutex.session.give_back(&self.hold, clean, broken);
         // A lease whose last request may still be on its way is not used again.
         self.inside.set_lease(left.as_ref().ok().copied());

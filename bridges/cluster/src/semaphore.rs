@@ -120,13 +120,18 @@ impl Semaphore {
         let Some(mut inside) = self.gate.enter(until)? else { return Ok(None) };
         let Session { client, ttl, .. } = &*self.session;
         let (begin, count) = (process::id() % self.permits, self.permits);
+        let (limit, mut busy) = (self.session.asks_until(until), false);
         loop {
             self.gate.set_alive(Moment::now().after(LOOK + *ttl));
-            let taken = etcd::taken(client, &self.prefix, until.max(self.session.soon()))?;
+            let taken = match etcd::taken(client, &self.prefix, limit) {
+                // None was free, and the time ended before another answer came.
+                Err(Error::Unreachable { .. }) if busy && until.has_passed() => return Ok(None),
+                taken => taken?,
+            };
             let all = (0..count).map(|step| (begin + step) % count);
             for index in all.filter(|index| !taken.indexes.contains(index)) {
                 let slot = Slot::new(format!("{}/permit/{index}", self.prefix));
-                let round = self.session.round(&self.gate, &mut inside, &slot, false, until)?;
+                let round = self.session.round(&self.gate, &mut inside, &slot, false, limit)?;
                 let Round::Held(hold) = round else { continue };
                 // From now on it is the permit's. Killed just before: the next process in the gate
                 // ends it, and the permit is free at once.
@@ -137,9 +142,10 @@ impl Semaphore {
             if until.has_passed() {
                 return Ok(None);
             }
+            busy = true;
             let from = format!("{}/permit/", self.prefix);
-            let limit = LOOK.min(until.remaining());
-            client.wait_deleted(&from, &etcd::end_of(&from), taken.revision, limit);
+            let look = LOOK.min(until.remaining());
+            client.wait_deleted(&from, &etcd::end_of(&from), taken.revision, look);
         }
     }
 }

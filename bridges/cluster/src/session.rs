@@ -35,6 +35,9 @@ pub(crate) enum Round {
     Busy { revision: i64 },
 }
 
+/// So long a caller that does not wait has for the cluster's answer.
+pub(crate) const LEAST: Duration = Duration::from_secs(1);
+
 /// What does not change while a process uses a cluster.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -52,13 +55,22 @@ impl Session {
         Session { client: Arc::new(client), ttl, who }
     }
 
+    /// Until when the cluster is asked by a caller that waits until then; one that does not wait has
+    /// time for an answer.
+    pub(crate) fn asks_until(&self, until: Moment) -> Moment {
+        match until.has_passed() {
+            true => Moment::now().after(self.ttl.min(LEAST)),
+            false => until,
+        }
+    }
+
     /// How long a request that must not wait may take.
     pub(crate) fn soon(&self) -> Moment {
         Moment::now().after(self.ttl.min(Duration::from_secs(5)))
     }
 
     /// Tries once to take the slot, with the lease that was left in the gate, or a new one. A server
-    /// that does not answer is waited for until then. `stays`: a holder stays in the gate.
+    /// that does not answer is waited for until then (see `asks_until`). `stays`: a holder stays in the gate.
     pub(crate) fn round(
         &self,
         gate: &Gate,
@@ -67,7 +79,6 @@ impl Session {
         stays: bool,
         until: Moment,
     ) -> Result<Round, Error> {
-        let until = until.max(self.soon());
         if let Some(dead) = inside.dead {
             // Before anything else: a request of the dead process that comes from now on finds no
             // lease, and takes nothing.

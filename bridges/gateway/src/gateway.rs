@@ -23,8 +23,9 @@ use crate::later::Later;
 use crate::names::{self, Refused};
 use crate::receiver::{Receiver, Unfit};
 use crate::resume;
-use crate::rules::Rules;
+use crate::rules::{Rules, Thing};
 use crate::sender::Sender;
+use crate::services::Services;
 use crate::settings::Settings;
 use crate::told::{Event, Told, said};
 use crate::wire::{self, Attachment, Meta, Origin};
@@ -46,6 +47,11 @@ const MOST_STRANGERS: usize = 4096;
 const MOST_REFUSALS: usize = 32;
 /// As many refusals of what came from the network are told.
 const MOST_REFUSED: usize = 1024;
+
+/// As many receivers of one topic are waited for.
+const MOST_RECEIVERS: usize = 1024;
+/// As many topics are opened at a time: each takes a thread, which waits for its sender's word.
+const MOST_OPENING: usize = 16;
 
 /// A topic elsewhere.
 type Elsewhere = (Origin, u64);
@@ -85,6 +91,7 @@ struct Stranger {
 pub struct Gateway {
     common: Shared,
     rules: Rules,
+    services: Arc<Services>,
     senders: Mutex<HashMap<String, Arc<Sender>>>,
     receivers: RwLock<HashMap<Elsewhere, Arc<Receiver>>>,
     known: Mutex<Known>,
@@ -129,9 +136,11 @@ impl Gateway {
         let domain = domain.clone();
         let lease = settings.lease();
         let common = Arc::new(Common { domain, session, journal, epoch, lease, told, later });
+        let services = Services::start(&common, &rules).map_err(|error| error.to_string())?;
         let gateway = Arc::new(Gateway {
             common,
             rules,
+            services,
             senders: Mutex::default(),
             receivers: RwLock::default(),
             known: Mutex::default(),
@@ -206,14 +215,18 @@ impl Gateway {
     pub fn has_removed(&self) -> bool {
         let receivers = self.receivers.read().unwrap_or_else(PoisonError::into_inner);
         receivers.values().any(|receiver| receiver.is_removed())
+            || lock(&self.strangers).values().flatten().any(|(topic, _)| topic.is_removed())
             || lock(&self.senders).values().any(|sender| sender.is_removed())
+            || self.services.has_removed()
     }
 
     /// What is in the domain has changed: topics begin to leave, or end.
     pub fn look(self: &Arc<Gateway>, names: &[String]) {
+        self.services.look(names);
+        let mut opened = Vec::new();
         let mut senders = lock(&self.senders);
         senders.retain(|name, sender| {
-            let stays = names.contains(name) && !sender.is_removed();
+            let stays = names.contains(name) && !sender.is_removed() && !sender.is_closed();
             if !stays {
                 sender.close();
             }
@@ -236,10 +249,11 @@ impl Gateway {
                     continue;
                 }
             };
-            let Some((rule, network)) = self.rules.outward(&key) else { continue };
+            let Some((rule, network)) = self.rules.outward(Thing::Topic, &key) else { continue };
             match Sender::open(&self.common, name, network, rule) {
                 Ok(sender) => {
-                    senders.insert(name.clone(), sender);
+                    senders.insert(name.clone(), Arc::clone(&sender));
+                    opened.push(sender);
                 }
                 Err(why) => {
                     if lock(&self.refused).insert(name.clone()) {
@@ -249,7 +263,27 @@ impl Gateway {
             }
         }
         drop(senders);
+        for sender in opened {
+            // Receivers that were there before it.
+            let known = lock(&self.known);
+            for (&who, &tokens) in known.receivers.get(&sender.instance).into_iter().flatten() {
+                sender.receiver(who, tokens);
+            }
+        }
         self.renew_receivers();
+        self.try_again();
+    }
+
+    /// What could not come in may be able to by now.
+    fn try_again(self: &Arc<Gateway>) {
+        lock(&self.strangers)
+            .retain(|_, stranger| stranger.as_ref().is_some_and(|(topic, _)| !topic.is_removed()));
+        let known = lock(&self.known);
+        let topics: Vec<Elsewhere> = known.topics.keys().copied().collect();
+        drop(known);
+        for topic in topics.into_iter().filter(|topic| self.receiver(*topic).is_none()) {
+            self.open_receiver(topic);
+        }
     }
 
     /// Topics whose names were removed here are made anew.
@@ -371,6 +405,9 @@ impl Gateway {
     fn open_stranger(&self, key: &str) -> Result<(Publisher, Option<Description>), String> {
         let (rule, here) = self.rules.inward(key).ok_or("no rule lets it in")?;
         let name = names::name_of(&here).map_err(|why| why.to_string())?;
+        if name.starts_with(OWN) {
+            return Err("gateways' own things stay where they are".to_owned());
+        }
         let topic = match Topic::open_as_bytes(&self.common.domain, &name) {
             Err(outlive::Error::NotFound { .. }) if rule.create => {
                 Topic::<[u8]>::open_or_create(&self.common.domain, &name)
@@ -493,7 +530,8 @@ impl Gateway {
 
     fn receiver_of(&self, topic: Elsewhere, key: &str) -> Result<Arc<Receiver>, Unopened> {
         let refused = |why: &str| Unopened::Refused(why.to_owned());
-        let (rule, here) = self.rules.inward(key).ok_or(refused("no rule lets it in"))?;
+        let (rule, here) =
+            self.rules.inward(Thing::Topic, key).ok_or(refused("no rule lets it in"))?;
         let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
         if self.receivers.read().unwrap_or_else(PoisonError::into_inner).len() >= MOST_KNOWN {
             return Err(refused("there are more topics than a gateway has"));
@@ -586,8 +624,27 @@ impl Gateway {
 
     fn receiver_token(self: &Arc<Gateway>, sample: &Sample) {
         let Some((topic, who)) = keys::parse_receiver(sample.key_expr().as_str()) else { return };
+        let mut known = lock(&self.known);
+        if known.receivers.len() >= MOST_KNOWN {
+            return;
+        }
+        let receivers = known.receivers.entry(topic.instance).or_default();
+        if receivers.len() >= MOST_RECEIVERS && !receivers.contains_key(&who) {
+            return;
+        }
+        let tokens = receivers.entry(who).or_default();
+        let came = sample.kind() == SampleKind::Put;
+        *tokens = if came { *tokens + 1 } else { tokens.saturating_sub(1) };
+        let tokens = *tokens;
+        if tokens == 0 {
+            receivers.remove(&who);
+        }
+        if receivers.is_empty() {
+            known.receivers.remove(&topic.instance);
+        }
+        // Under the lock: a sender that is opened meanwhile gets the same, or what comes later.
         if let Some(sender) = self.sender(topic.instance) {
-            sender.receiver(who, sample.kind() == SampleKind::Put);
+            sender.receiver(who, tokens);
         }
     }
 
@@ -639,6 +696,7 @@ impl Gateway {
 
     /// Ends in order: others see at once that this gateway has gone.
     pub fn close(&self) {
+        self.services.close();
         for (_, sender) in lock(&self.senders).drain() {
             sender.close();
         }

@@ -51,7 +51,9 @@ struct Words {
     number: u64,
     /// Counts the streams that have ended.
     ended: u64,
-    unused: [u64; 6],
+    /// The instance of the local topic.
+    local: u64,
+    unused: [u64; 5],
 }
 
 /// All of it.
@@ -85,7 +87,8 @@ impl Shared {
             place: 0,
             number: 0,
             ended: 0,
-            unused: [0; 6],
+            local: 0,
+            unused: [0; 5],
         }; MOST_STREAMS],
     };
 }
@@ -211,6 +214,17 @@ impl Journal {
         unsafe { self.words(index).read_volatile() }
     }
 
+    /// Returns the highest session of that topic that any gateway of this domain has known.
+    pub fn highest(&self, origin: Origin, instance: u64) -> Option<u32> {
+        let of = |words: &Words| {
+            words.used != 0
+                && Origin(u128::from(words.origin[0]) | u128::from(words.origin[1]) << 64) == origin
+                && words.instance == instance
+        };
+        let all = (0..MOST_STREAMS).map(|index| self.load(index));
+        all.filter(of).map(|words| words.session as u32).max()
+    }
+
     /// Returns the entry of a stream: the one that a predecessor has left, or a free one. `None`: all
     /// are in use.
     pub fn entry(&'static self, stream: StreamId) -> Option<Entry> {
@@ -284,13 +298,15 @@ impl Entry {
         self.word(offset_of!(Words, next)).store(next, Ordering::Release);
     }
 
-    /// Message `next` of the stream is about to be published in that local ring, by that session, with
+    /// Message `next` of the stream is about to be published in that instance of the local topic, in that
+    /// ring, by that session, with
     /// that number.
-    pub fn intend(&self, next: u64, ring: u32, session: u32, number: u64) {
+    pub fn intend(&self, next: u64, local: u64, ring: u32, session: u32, number: u64) {
         // Not before `next` of the message before.
         compiler_fence(Ordering::SeqCst);
         // If this process died before the last store, the intent is of an earlier message.
         let place = u64::from(session) << 32 | u64::from(ring);
+        self.word(offset_of!(Words, local)).store(local, Ordering::Relaxed);
         self.word(offset_of!(Words, place)).store(place, Ordering::Relaxed);
         self.word(offset_of!(Words, number)).store(number, Ordering::Release);
         self.word(offset_of!(Words, intent)).store(next.wrapping_add(1), Ordering::Release);
@@ -299,9 +315,17 @@ impl Entry {
 
     /// A predecessor may have died between publishing and counting: asks `has_published` with local
     /// ring, session and number.
-    pub fn settle(&self, has_published: impl FnOnce(u32, u32, u64) -> Option<bool>) -> Settled {
+    pub fn settle(
+        &self,
+        local: u64,
+        has_published: impl FnOnce(u32, u32, u64) -> Option<bool>,
+    ) -> Settled {
         let Some(next) = self.next() else { return Settled::Known };
         if self.word(offset_of!(Words, intent)).load(Ordering::Relaxed) != next.wrapping_add(1) {
+            return Settled::Known;
+        }
+        if self.word(offset_of!(Words, local)).load(Ordering::Relaxed) != local {
+            // That topic was removed: this one has not got the message.
             return Settled::Known;
         }
         let place = self.word(offset_of!(Words, place)).load(Ordering::Relaxed);
@@ -318,6 +342,11 @@ impl Entry {
 }
 
 impl Entry {
+    /// Whether a gateway has published all of the stream: what comes of it is a repeat.
+    pub fn is_over(&self) -> bool {
+        self.word(offset_of!(Words, used)).load(Ordering::Relaxed) == 2
+    }
+
     /// The stream is over, and all of it has been published. Its entry stays as long as no other
     /// stream needs it: a message that comes late is a repeat.
     pub fn end(self) {
@@ -358,19 +387,21 @@ mod tests {
             let entry = journal.entry(stream(1)).expect("free");
             assert_eq!(entry.next(), None);
             entry.set_next(5);
-            entry.intend(5, 2, 3, 40);
+            entry.intend(5, 8, 2, 3, 40);
             drop(entry);
             let entry = journal.entry(stream(1)).expect("there");
             assert_eq!(entry.next(), Some(5));
-            assert_eq!(entry.settle(|_, _, _| None), Settled::Uncertain);
+            assert_eq!(entry.settle(8, |_, _, _| None), Settled::Uncertain);
+            // The local topic was made anew.
+            assert_eq!(entry.settle(9, |_, _, _| panic!("asked")), Settled::Known);
             let asked = |ring, session, number| {
                 assert_eq!((ring, session, number), (2, 3, 40));
                 Some(true)
             };
-            assert_eq!(entry.settle(asked), Settled::Known);
+            assert_eq!(entry.settle(8, asked), Settled::Known);
             assert_eq!(entry.next(), Some(6));
             // The intent was for 5.
-            assert_eq!(entry.settle(|_, _, _| panic!("asked twice")), Settled::Known);
+            assert_eq!(entry.settle(8, |_, _, _| panic!("asked twice")), Settled::Known);
             assert_ne!(journal.entry(stream(2)).expect("free").index, entry.index);
             // What comes of it later is a repeat.
             entry.end();

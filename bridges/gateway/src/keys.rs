@@ -47,6 +47,26 @@ pub fn message(kind: &str, origin: Origin, instance: u64) -> String {
     of_topic(kind, origin, instance, "")
 }
 
+/// Token: the service with that key has that server, which may be asked at its gateway's start `epoch`.
+pub fn service(origin: Origin, instance: u64, epoch: u64, server: u32, key: &str) -> String {
+    of_topic("service", origin, instance, &format!("{epoch:016x}/{server:08x}/{key}"))
+}
+
+/// Token: that start of a gateway is there.
+pub fn gateway(origin: Origin, epoch: u64) -> String {
+    format!("{ROOT}/gateway/{:032x}/{epoch:016x}", origin.0)
+}
+
+/// Queries: calls of a service, for that start of its gateway alone.
+pub fn call(origin: Origin, instance: u64, epoch: u64) -> String {
+    of_topic("call", origin, instance, &format!("{epoch:016x}"))
+}
+
+/// All keys of calls of that start of a gateway.
+pub fn calls(origin: Origin, epoch: u64) -> String {
+    format!("{ROOT}/call/{:032x}/*/{epoch:016x}", origin.0)
+}
+
 /// All keys of a kind, of any sender.
 pub fn all(kind: &str) -> String {
     format!("{ROOT}/{kind}/**")
@@ -98,6 +118,22 @@ pub fn parse_publisher(key: &str) -> Option<(StreamId, u64, &str)> {
     Some((StreamId { origin, instance, session }, from, key))
 }
 
+/// Reads a service's token: the server, and the service's key.
+pub fn parse_service(key: &str) -> Option<(Elsewhere, &str)> {
+    let OfTopic { origin, instance, rest } = parse("service", key)?;
+    let (epoch, rest) = rest.split_once('/')?;
+    let (server, key) = rest.split_once('/')?;
+    let epoch = hex(epoch, 16, u64::from_str_radix)?;
+    let server = hex(server, 8, u32::from_str_radix)?;
+    Some((Elsewhere { origin, instance, epoch, server }, key))
+}
+
+/// Reads a gateway's token: its domain, and its start.
+pub fn parse_gateway(key: &str) -> Option<(Origin, u64)> {
+    let gateway = parse("gateway", key).filter(|gateway| gateway.rest.is_empty())?;
+    Some((gateway.origin, gateway.instance))
+}
+
 /// Reads a receiver's token: the topic, and who.
 pub fn parse_receiver(key: &str) -> Option<(OfTopic<'_>, Origin)> {
     let topic = parse("receiver", key)?;
@@ -126,6 +162,11 @@ mod tests {
             parse_receiver(&key).map(|(topic, who)| (topic.instance, who)),
             Some((5, Origin(8)))
         );
+        let key = service(ORIGIN, 5, 9, 7, "a/b");
+        let server = Elsewhere { origin: ORIGIN, instance: 5, epoch: 9, server: 7 };
+        assert_eq!(parse_service(&key), Some((server, "a/b")));
+        assert_eq!(parse_gateway(&gateway(ORIGIN, 9)), Some((ORIGIN, 9)));
+        assert_eq!(parse("call", &call(ORIGIN, 5, 9)).map(|of| of.instance), Some(5));
         let key = message("ack", ORIGIN, 5);
         assert_eq!(parse("ack", &key), Some(OfTopic { origin: ORIGIN, instance: 5, rest: "" }));
         assert_eq!(parse("resume", &key), None);

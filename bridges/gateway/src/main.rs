@@ -15,10 +15,11 @@ use outlive_zenoh::settings::{Mode, Settings};
 use outlive_zenoh::told::Told;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Carry topics of a domain to other machines over zenoh, and bring theirs
+/// Carry topics and services of a domain to other machines over zenoh, and bring theirs
 ///
 /// Nothing leaves and nothing comes in unless a rule allows it. A topic 'camera.front' has the key
-/// 'camera/front' there; other zenoh programs may read and write these keys, too. A line is printed for
+/// 'camera/front' there; other zenoh programs may read and write these keys, too. A service that has a
+/// server here can be called there, and the other way round. A line is printed for
 /// each publisher elsewhere that comes, dies or leaves, for each sender that cannot be reached, and for
 /// all that is lost or refused.
 ///

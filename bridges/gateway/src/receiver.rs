@@ -28,7 +28,7 @@ use zenoh::query::{ConsolidationMode, Reply};
 use crate::common::Shared;
 use crate::journal::{Entry, Settled};
 use crate::keys;
-use crate::resume::Summary;
+use crate::resume::{HIGHEST, Summary};
 use crate::rules::Rule;
 use crate::sender::word;
 use crate::stream::{Ending, Stream, Verdict};
@@ -83,8 +83,10 @@ struct Line {
     stream: Stream<Message>,
     entry: Entry,
     stand_in: Option<Publisher>,
-    /// A thread waits for room for it.
+    /// A thread waits for room for it, or it waits for a ring.
     is_blocked: bool,
+    /// There was no ring for its stand-in.
+    waits_for_ring: bool,
     /// The publisher elsewhere has its token.
     has_token: bool,
     /// In the answer that is coming, a message had no room.
@@ -102,6 +104,8 @@ struct State {
     /// A whole answer has come since: a publisher whose token comes now is a new one.
     is_current: bool,
     is_asking: bool,
+    /// The highest session that was ever known of the topic.
+    highest: Option<u32>,
     /// Once more, after the answer that is coming.
     asks_again: bool,
     /// A question is due.
@@ -124,6 +128,8 @@ pub struct Receiver {
     meta: Meta,
     description: Option<Description>,
     topic: Topic,
+    /// Which topic of that name it is.
+    local: u64,
     state: Mutex<State>,
     token: Mutex<Option<LivelinessToken>>,
     closed: AtomicBool,
@@ -242,6 +248,8 @@ impl Receiver {
         rule: &Rule,
     ) -> Result<Arc<Receiver>, Unfit> {
         let (topic, description) = open(&common.domain, name, &meta, rule)?;
+        let local = topic.instance().map_err(|error| error.to_string())?;
+        let highest = common.journal.highest(origin, instance);
         let key = keys::receiver(origin, instance, common.origin());
         let token = common.session.liveliness().declare_token(key).wait();
         let token = token.map_err(|error| error.to_string())?;
@@ -254,7 +262,8 @@ impl Receiver {
             meta,
             description,
             topic,
-            state: Mutex::default(),
+            local,
+            state: Mutex::new(State { highest, ..State::default() }),
             token: Mutex::new(Some(token)),
             closed: AtomicBool::new(false),
         }))
@@ -282,7 +291,13 @@ impl Receiver {
 
     /// A start of the sender has come: asks for what may be missing.
     pub fn sender_came(self: &Arc<Receiver>, epoch: u64) {
-        self.state().epochs.insert(epoch);
+        let mut state = self.state();
+        state.epochs.insert(epoch);
+        let sessions: Vec<u32> = state.lines.keys().copied().collect();
+        for session in sessions {
+            self.go_on(&mut state, session);
+        }
+        drop(state);
         self.ask_after(Duration::ZERO);
     }
 
@@ -375,6 +390,9 @@ impl Receiver {
     /// it. `None`: there is no room for it.
     fn line<'s>(&self, state: &'s mut State, session: u32) -> Option<&'s mut Line> {
         if !state.lines.contains_key(&session) {
+            if self.is_closed() || state.done.iter().any(|(done, _)| *done == session) {
+                return None;
+            }
             let stream = StreamId { origin: self.origin, instance: self.instance, session };
             let entry = if state.lines.len() < MOST_LINES {
                 self.common.journal.entry(stream)
@@ -395,8 +413,17 @@ impl Receiver {
                 }
                 return None;
             };
-            let settled = entry
-                .settle(|ring, session, number| self.topic.has_published(ring, session, number));
+            if entry.is_over() {
+                // A repeat.
+                state.done.extend(entry.next().map(|next| (session, next)));
+                if state.done.len() > MOST_DONE {
+                    state.done.pop_front();
+                }
+                return None;
+            }
+            let settled = entry.settle(self.local, |ring, session, number| {
+                self.topic.has_published(ring, session, number)
+            });
             if settled == Settled::Uncertain {
                 self.common
                     .told
@@ -410,6 +437,7 @@ impl Receiver {
                     entry,
                     stand_in: None,
                     is_blocked: false,
+                    waits_for_ring: false,
                     has_token: false,
                     had_no_room: false,
                     told_lost: 0,
@@ -420,18 +448,24 @@ impl Receiver {
         state.lines.get_mut(&session)
     }
 
-    /// Opens the stand-in, unless it is there.
-    fn stand_in(&self, session: u32, line: &mut Line) {
+    /// Opens the stand-in, unless it is there. False: all rings are in use, or why was told.
+    fn stand_in(&self, session: u32, line: &mut Line) -> bool {
         if line.stand_in.is_some() || line.is_blocked {
-            return;
+            return true;
         }
         match self.topic.publisher_with(Publisher::options().foreign(true)) {
             Ok(publisher) => {
                 line.stand_in = Some(publisher);
                 let event = Event::of("came", &self.name).from(self.origin).session(session);
                 self.common.told.tell(&event);
+                true
             }
-            Err(error) => self.refuse(session, line, &error.to_string()),
+            // Those of streams that end are given up.
+            Err(outlive::Error::TooMany { .. }) => false,
+            Err(error) => {
+                self.refuse(session, line, &error.to_string());
+                false
+            }
         }
     }
 
@@ -448,6 +482,7 @@ impl Receiver {
     pub fn take(self: &Arc<Receiver>, attachment: Attachment, payload: ZBytes) {
         let session = attachment.stream.session;
         let mut state = self.state();
+        let is_reachable = !state.epochs.is_empty();
         let Some(line) = self.line(&mut state, session) else { return };
         if attachment.fingerprint != self.meta.fingerprint {
             self.refuse(session, line, "its type is not that of the topic");
@@ -486,8 +521,10 @@ impl Receiver {
 
     /// Publishes all that can be, and ends the stream if it is over.
     fn go_on(self: &Arc<Receiver>, state: &mut State, session: u32) {
+        let is_reachable = !state.epochs.is_empty();
         let Some(line) = state.lines.get_mut(&session) else { return };
         while !line.is_blocked
+            && is_reachable
             && let Some(message) = line.stream.next_ahead(length)
         {
             self.tell_lost(session, line);
@@ -509,6 +546,12 @@ impl Receiver {
             match (line.stand_in, ending) {
                 (Some(stand_in), Ending::Died) => stand_in.disown(),
                 (stand_in, _) => drop(stand_in),
+            }
+            // Its ring is free.
+            let waiting = state.lines.iter().find(|(_, line)| line.waits_for_ring);
+            if let Some((&session, _)) = waiting {
+                let theirs = Arc::clone(self);
+                self.common.later.after(Duration::ZERO, move || theirs.unblock(session));
             }
         }
     }
@@ -532,18 +575,26 @@ impl Receiver {
 
     /// Publishes the next message, or has a thread wait for room.
     fn try_publish(self: &Arc<Receiver>, session: u32, line: &mut Line, message: Message) {
-        self.stand_in(session, line);
-        let Some(stand_in) = &line.stand_in else {
-            // Told above. It would be so with each message.
-            self.is_published(line);
+        if !self.stand_in(session, line) {
+            line.stream.put_back(message.payload.len(), message);
+            (line.is_blocked, line.waits_for_ring) = (true, true);
+            let theirs = Arc::clone(self);
+            self.common.later.after(SLICE, move || theirs.unblock(session));
             return;
-        };
+        }
+        let Some(stand_in) = &line.stand_in else { return };
         if stand_in.try_wait_writable().is_err() {
             self.wait_for_room(session, line, message);
             return;
         }
         let next = line.stream.next().unwrap_or(0);
-        match publish(stand_in, &line.entry, next, &message, self.description.as_ref()) {
+        match publish(
+            stand_in,
+            (&line.entry, self.local),
+            next,
+            &message,
+            self.description.as_ref(),
+        ) {
             Ok(()) => self.is_published(line),
             Err(SendError::NoSpace { .. } | SendError::Full { .. }) => {
                 self.wait_for_room(session, line, message);
@@ -553,6 +604,17 @@ impl Receiver {
                 self.is_published(line);
             }
         }
+    }
+
+    /// There was no ring for a stand-in: tries again.
+    fn unblock(self: &Arc<Receiver>, session: u32) {
+        let mut state = self.state();
+        let line = state.lines.get_mut(&session).filter(|line| line.waits_for_ring);
+        let Some(line) = line else { return };
+        (line.is_blocked, line.waits_for_ring) = (false, false);
+        self.go_on(&mut state, session);
+        drop(state);
+        self.acknowledge_after(GATHERED);
     }
 
     fn is_published(&self, line: &mut Line) {
@@ -589,7 +651,13 @@ impl Receiver {
             let mut state = self.state();
             let Some(line) = state.lines.get_mut(&session) else { return };
             let next = line.stream.next().unwrap_or(0);
-            match publish(&stand_in, &line.entry, next, &message, self.description.as_ref()) {
+            match publish(
+                &stand_in,
+                (&line.entry, self.local),
+                next,
+                &message,
+                self.description.as_ref(),
+            ) {
                 Err(SendError::NoSpace { .. } | SendError::Full { .. }) => {
                     drop(state);
                     // Memory comes back when a subscriber lets go of a sample, which wakes no publisher.
@@ -658,16 +726,33 @@ impl Receiver {
             return;
         }
         (state.is_asking, state.asks_again) = (true, false);
+        let State { lines, done, highest, .. } = &mut *state;
+        let known = lines.iter().filter(|(_, line)| line.stream.next().is_some());
+        let known = known.map(|(session, _)| *session).chain(done.iter().map(|(done, _)| *done));
+        *highest = known.max().max(*highest);
+        // A receiver that has been here before wants all of the publishers that have come since.
+        let unknown = highest.map(|_| 0);
         let mut asked = HashMap::new();
-        for (&session, line) in &mut state.lines {
+        let mut known = HashSet::new();
+        for (&session, line) in lines {
+            known.insert(session);
             line.had_no_room = false;
-            asked.extend(line.stream.next().map(|next| (session, next)));
+            asked.extend(line.stream.next().or(unknown).map(|next| (session, next)));
         }
+        let highest = highest.map(|highest| (HIGHEST, u64::from(highest)));
         drop(state);
         let key = keys::message("resume", self.origin, self.instance);
-        let question = wire::numbers_to_bytes(self.common.origin(), asked.clone());
-        let mut answer =
-            Answer { receiver: Arc::clone(self), asked, came: HashMap::new(), is_whole: false };
+        let question = wire::numbers_to_bytes(
+            self.common.origin(),
+            asked.iter().map(|(session, next)| (*session, *next)).chain(highest),
+        );
+        let mut answer = Answer {
+            receiver: Arc::clone(self),
+            asked,
+            known,
+            came: HashMap::new(),
+            is_whole: false,
+        };
         let get = self
             .common
             .session
@@ -696,12 +781,18 @@ impl Receiver {
         } else if again {
             self.ask_after(PATIENCE);
         } else {
-            self.ask_if_still_behind();
+            let theirs = Arc::clone(self);
+            self.common.later.after(PATIENCE * 5, move || theirs.ask_if_still_behind());
         }
     }
 
     /// Applies the end of an answer.
-    fn summarized(self: &Arc<Receiver>, asked: &HashMap<u32, u64>, summary: &Summary) {
+    fn summarized(
+        self: &Arc<Receiver>,
+        asked: &HashMap<u32, u64>,
+        known: &HashSet<u32>,
+        summary: &Summary,
+    ) {
         let mut state = self.state();
         let mut ended: HashMap<u32, (u64, Ending)> = HashMap::new();
         for &(session, until, left) in &summary.ended {
@@ -711,6 +802,8 @@ impl Receiver {
             let Some(line) = self.line(&mut state, session) else { continue };
             if line.stream.next().is_none() {
                 line.stream.begin(at);
+            } else if summary.is_thinned {
+                line.stream.skip_to(at);
             } else if asked.contains_key(&session) && !line.had_no_room {
                 line.stream.none_before(at);
             }
@@ -722,14 +815,19 @@ impl Receiver {
                 line.stream.end(until, ending);
                 if line.stream.next().is_none() {
                     line.stream.begin(until);
+                } else if summary.is_thinned {
+                    line.stream.skip_to(until);
                 } else if asked.contains_key(&session) && !line.had_no_room {
                     line.stream.none_before(until);
                 }
-            } else if asked.contains_key(&session)
-                && !line.had_no_room
+            } else if !line.had_no_room
+                && known.contains(&session)
+                && (asked.contains_key(&session) || !line.has_token)
                 && !summary.at.iter().any(|(living, _)| *living == session)
             {
-                // It ended where no sender saw it: what there was of it is in the answer.
+                // It was known before the list was made, and no sender knows it: it ended where none saw
+                // it, and what there was of it is in the answer.
+                line.stream.begin(0);
                 line.stream.end(0, Ending::Died);
             }
             self.go_on(&mut state, session);
@@ -774,6 +872,8 @@ impl Receiver {
 struct Answer {
     receiver: Arc<Receiver>,
     asked: HashMap<u32, u64>,
+    /// All sessions that were known as it was asked.
+    known: HashSet<u32>,
     /// How many messages have come, by session.
     came: HashMap<u32, u64>,
     is_whole: bool,
@@ -805,7 +905,7 @@ impl Answer {
                 // One was lost on the way: what the list says of numbers does not hold.
                 if !summary.messages.iter().any(is_short) {
                     self.is_whole = true;
-                    self.receiver.summarized(&self.asked, &summary);
+                    self.receiver.summarized(&self.asked, &self.known, &summary);
                 }
             }
         }
@@ -822,7 +922,7 @@ impl Drop for Answer {
 /// Publishes message `next` of a stream: the slices that came are gathered once, into the loan.
 fn publish(
     stand_in: &Publisher,
-    entry: &Entry,
+    (entry, local): (&Entry, u64),
     next: u64,
     message: &Message,
     description: Option<&Description>,
@@ -834,8 +934,15 @@ fn publish(
         return Err(SendError::OtherLength { len: len as u64, wanted: description.size() });
     }
     let header = message.attachment.header;
-    let intend =
-        || entry.intend(next, stand_in.ring_index(), stand_in.session(), stand_in.next_sequence());
+    let intend = || {
+        entry.intend(
+            next,
+            local,
+            stand_in.ring_index(),
+            stand_in.session(),
+            stand_in.next_sequence(),
+        )
+    };
     if len <= SHORT {
         let bytes = message.payload.to_bytes();
         intend();

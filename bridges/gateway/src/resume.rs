@@ -42,7 +42,12 @@ pub struct Summary {
     pub ended: Vec<(u32, u64, bool)>,
     /// By session: how many messages the answer had. Where fewer came, one was lost on the way.
     pub messages: Vec<(u32, u64)>,
+    /// A rule lets only some messages leave: what is not in the answer is none that was lost.
+    pub is_thinned: bool,
 }
+
+/// In a question, in the place of a session: the highest one that the receiver has known.
+pub const HIGHEST: u32 = u32::MAX;
 
 impl Summary {
     /// Reads one; `None`: it is none that a sender could have made.
@@ -59,6 +64,7 @@ impl Summary {
             at: known.at,
             ended: known.ended.into_iter().map(ended).collect(),
             messages: Vec::new(),
+            is_thinned: false,
         }
     }
 }
@@ -104,12 +110,13 @@ pub fn answer(sender: Arc<Sender>, query: Query) {
 
 /// Returns whether the answer is whole.
 fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Result<bool, String> {
-    let mut summary = Summary::of(sender.known());
+    let mut summary = Summary { is_thinned: !sender.is_whole(), ..Summary::of(sender.known()) };
     let depth = sender.meta().depth;
     let options = Subscriber::options().history(depth).unvouched(true);
     let mut reader =
         sender.topic.subscriber_with(options).map_err(|error: Error| error.to_string())?;
     let is_living = |session: u32| summary.at.iter().any(|(living, _)| *living == session);
+    let highest = wanted.get(&HIGHEST).map(|highest| *highest as u32);
     // Behind which number the next message of a session is one that follows.
     let mut behind = HashMap::new();
     let mut messages: HashMap<u32, u64> = HashMap::new();
@@ -121,7 +128,8 @@ fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Res
             Ok(Some(_)) if taken >= most => return Ok(false),
             Ok(Some(sample)) => sample,
             Ok(None) => break,
-            Err(RecvError::Lagged { .. }) => continue,
+            // Of another type, by a gateway's word: none that is sent.
+            Err(RecvError::Lagged { .. } | RecvError::Encoding(_)) => continue,
             // zenoh still reads those before it; it lets go as it sends.
             Err(RecvError::TooManyHeld) => {
                 std::thread::sleep(HELD);
@@ -133,15 +141,18 @@ fn send_again(sender: &Sender, query: &Query, wanted: &HashMap<u32, u64>) -> Res
         let (session, number) = (sample.session(), sample.sequence());
         let is_wanted = match (wanted.get(&session), sender.durability()) {
             (Some(next), _) => number >= *next,
-            // A receiver that does not know the stream comes later, and gets what the topic offers those.
+            // It is of a publisher that has come since the receiver was here last.
+            (None, _) if highest.is_some_and(|highest| session > highest) => true,
+            (None, _) if highest.is_some() => false,
+            // A receiver that knows no stream comes later, and gets what the topic offers those.
             (None, 0) => false,
             (None, 1) => is_living(session),
             (None, _) => true,
         };
-        if sample.is_foreign() || !is_wanted {
+        if sample.is_foreign() || !is_wanted || summary.is_thinned {
             continue;
         }
-        let is_oldest = behind.insert(session, number + 1) != Some(number) || !sender.is_whole();
+        let is_oldest = behind.insert(session, number + 1) != Some(number);
         *messages.entry(session).or_default() += 1;
         let attachment = sender.attachment(&sample, is_oldest);
         query

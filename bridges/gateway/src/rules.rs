@@ -21,6 +21,16 @@ pub enum Direction {
     Both,
 }
 
+/// A kind of things that pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thing {
+    /// Messages.
+    Topic,
+    /// Calls.
+    Service,
+}
+
 /// How sure delivery is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -77,6 +87,9 @@ pub struct Rule {
     /// Which way. Default: both.
     #[serde(default = "both")]
     pub direction: Direction,
+    /// Which kinds of things. Default: all.
+    #[serde(default = "all_kinds")]
+    pub kinds: Vec<Thing>,
     /// The keys on the network, if they are others: the two end with the same `/**`, or both name one
     /// key.
     #[serde(default, rename = "as")]
@@ -96,13 +109,20 @@ pub struct Rule {
     /// Whether a topic is made here that is not there yet. Default: yes.
     #[serde(default = "yes")]
     pub create: bool,
-    /// The most bytes of a topic that is made here.
+    /// The most bytes of a topic, or a service, that is made here.
     #[serde(default)]
     pub max_bytes: Option<u64>,
+    /// Whether a service that is here may be served by a queryable of a program that is no gateway.
+    #[serde(default)]
+    pub queryables: bool,
 }
 
 fn both() -> Direction {
     Direction::Both
+}
+
+fn all_kinds() -> Vec<Thing> {
+    vec![Thing::Topic, Thing::Service]
 }
 
 fn yes() -> bool {
@@ -115,6 +135,7 @@ impl Rule {
         Rule {
             allow: keys.to_owned(),
             direction,
+            kinds: all_kinds(),
             network: None,
             rate: None,
             keep_every: None,
@@ -122,6 +143,7 @@ impl Rule {
             reliability: Reliability::default(),
             create: true,
             max_bytes: None,
+            queryables: false,
         }
     }
 
@@ -144,6 +166,16 @@ struct Checked {
     there: OwnedKeyExpr,
     /// Before `/**`, or all of it: here and there.
     renamed: Option<(String, String)>,
+}
+
+impl Checked {
+    /// Returns the key on the network of what has that key here.
+    fn network(&self, key: &str) -> Option<String> {
+        match &self.renamed {
+            None => Some(key.to_owned()),
+            Some((here, there)) => Some(format!("{there}{}", key.strip_prefix(here.as_str())?)),
+        }
+    }
 }
 
 /// All rules.
@@ -202,26 +234,32 @@ impl Rules {
         self.0.is_empty()
     }
 
-    /// Returns the rule by which a thing with that key may leave, and its key on the network.
-    pub fn outward(&self, key: &str) -> Option<(&Rule, String)> {
+    /// Returns the key on the network whose queryables may serve what has that key here.
+    pub fn queryables(&self, key: &str) -> Option<String> {
         let expression = KeyExpr::new(key).ok()?;
-        let checked = self
-            .0
-            .iter()
-            .find(|rule| rule.rule.direction != Direction::In && rule.here.includes(&expression))?;
-        let network = match &checked.renamed {
-            None => key.to_owned(),
-            Some((here, there)) => format!("{there}{}", key.strip_prefix(here.as_str())?),
-        };
-        Some((&checked.rule, network))
+        let mut inward =
+            self.of(Thing::Service).filter(|rule| rule.rule.direction != Direction::Out);
+        let checked = inward.find(|rule| rule.here.includes(&expression))?;
+        checked.rule.queryables.then(|| checked.network(key)).flatten()
+    }
+
+    fn of(&self, thing: Thing) -> impl Iterator<Item = &Checked> {
+        self.0.iter().filter(move |rule| rule.rule.kinds.contains(&thing))
+    }
+
+    /// Returns the rule by which a thing with that key may leave, and its key on the network.
+    pub fn outward(&self, thing: Thing, key: &str) -> Option<(&Rule, String)> {
+        let expression = KeyExpr::new(key).ok()?;
+        let mut outward = self.of(thing).filter(|rule| rule.rule.direction != Direction::In);
+        let checked = outward.find(|rule| rule.here.includes(&expression))?;
+        Some((&checked.rule, checked.network(key)?))
     }
 
     /// Returns the rule by which what has that key on the network may come in, and its key here.
-    pub fn inward(&self, network: &str) -> Option<(&Rule, String)> {
+    pub fn inward(&self, thing: Thing, network: &str) -> Option<(&Rule, String)> {
         let expression = KeyExpr::new(network).ok()?;
-        let checked = self.0.iter().find(|rule| {
-            rule.rule.direction != Direction::Out && rule.there.includes(&expression)
-        })?;
+        let mut inward = self.of(thing).filter(|rule| rule.rule.direction != Direction::Out);
+        let checked = inward.find(|rule| rule.there.includes(&expression))?;
         let key = match &checked.renamed {
             None => network.to_owned(),
             Some((here, there)) => format!("{here}{}", network.strip_prefix(there.as_str())?),
@@ -229,9 +267,9 @@ impl Rules {
         Some((&checked.rule, key))
     }
 
-    /// Returns the expressions on the network for which something may come in, one for each rule.
+    /// Returns the expressions on the network for which messages may come in, one for each rule.
     pub fn inward_expressions(&self) -> Vec<OwnedKeyExpr> {
-        let inward = self.0.iter().filter(|rule| rule.rule.direction != Direction::Out);
+        let inward = self.of(Thing::Topic).filter(|rule| rule.rule.direction != Direction::Out);
         inward.map(|rule| rule.there.clone()).collect()
     }
 }
@@ -247,13 +285,13 @@ mod tests {
             Rule::allowing("drive", Direction::In),
         ])
         .expect("valid");
-        assert!(rules.outward("camera/front").is_some());
-        assert!(rules.outward("camera").is_some());
-        assert!(rules.outward("cameras/front").is_none());
-        assert!(rules.outward("drive").is_none());
-        assert!(rules.inward("drive").is_some());
-        assert!(rules.inward("camera/front").is_none());
-        assert!(Rules::default().outward("camera").is_none());
+        assert!(rules.outward(Thing::Topic, "camera/front").is_some());
+        assert!(rules.outward(Thing::Topic, "camera").is_some());
+        assert!(rules.outward(Thing::Topic, "cameras/front").is_none());
+        assert!(rules.outward(Thing::Topic, "drive").is_none());
+        assert!(rules.inward(Thing::Topic, "drive").is_some());
+        assert!(rules.inward(Thing::Topic, "camera/front").is_none());
+        assert!(Rules::default().outward(Thing::Topic, "camera").is_none());
     }
 
     #[test]
@@ -262,11 +300,38 @@ mod tests {
         renamed.network = Some("robot7/camera/**".to_owned());
         let rules = Rules::new(&[renamed, Rule::allowing("**", Direction::Both)]).expect("valid");
         let key = |found: Option<(&Rule, String)>| found.map(|(_, key)| key);
-        assert_eq!(key(rules.outward("camera/front")).as_deref(), Some("robot7/camera/front"));
-        assert_eq!(key(rules.outward("camera")).as_deref(), Some("robot7/camera"));
-        assert_eq!(key(rules.inward("robot7/camera/front")).as_deref(), Some("camera/front"));
-        assert_eq!(key(rules.outward("pose")).as_deref(), Some("pose"));
+        assert_eq!(
+            key(rules.outward(Thing::Topic, "camera/front")).as_deref(),
+            Some("robot7/camera/front")
+        );
+        assert_eq!(key(rules.outward(Thing::Topic, "camera")).as_deref(), Some("robot7/camera"));
+        assert_eq!(
+            key(rules.inward(Thing::Topic, "robot7/camera/front")).as_deref(),
+            Some("camera/front")
+        );
+        assert_eq!(key(rules.outward(Thing::Topic, "pose")).as_deref(), Some("pose"));
         assert_eq!(rules.inward_expressions().len(), 2);
+    }
+
+    #[test]
+    fn a_rule_is_about_the_kinds_that_it_names() {
+        let mut topics = Rule::allowing("a/**", Direction::Both);
+        topics.kinds = vec![Thing::Topic];
+        let rules = Rules::new(&[topics, Rule::allowing("a/b", Direction::In)]).expect("valid");
+        assert!(rules.outward(Thing::Topic, "a/b").is_some());
+        assert!(rules.outward(Thing::Service, "a/b").is_none());
+        assert!(rules.inward(Thing::Service, "a/b").is_some());
+        assert_eq!(rules.inward_expressions().len(), 2);
+    }
+
+    #[test]
+    fn queryables_serve_where_a_rule_says_so() {
+        let mut renamed = Rule::allowing("arm/**", Direction::In);
+        renamed.network = Some("robot7/arm/**".to_owned());
+        renamed.queryables = true;
+        let rules = Rules::new(&[renamed, Rule::allowing("**", Direction::Both)]).expect("valid");
+        assert_eq!(rules.queryables("arm/move").as_deref(), Some("robot7/arm/move"));
+        assert_eq!(rules.queryables("leg/move"), None);
     }
 
     #[test]

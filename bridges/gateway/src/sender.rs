@@ -235,7 +235,8 @@ impl Sender {
         self.topic.is_removed()
     }
 
-    fn is_closed(&self) -> bool {
+    /// Whether it sends no more.
+    pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
@@ -274,7 +275,14 @@ impl Sender {
                 strangers |= self.forward(&publisher, sample, &mut thinning)?;
             }
             if changed || strangers {
-                self.look_at_sessions()?;
+                let living = self.topic.sessions();
+                // What those have published that are not among them by now.
+                while let Some(sample) = self.next(reader)? {
+                    self.forward(&publisher, sample, &mut thinning)?;
+                }
+                thinning
+                    .retain(|session, _| living.iter().any(|living| living.session == *session));
+                self.look_at_sessions(living)?;
             }
             if is_new {
                 // Now all that live have their tokens, and the topic's own says so.
@@ -295,7 +303,8 @@ impl Sender {
                 Ok(sample) => return Ok(sample),
                 // zenoh still reads those that were put; it lets go as it sends.
                 Err(RecvError::TooManyHeld) => std::thread::sleep(HELD),
-                Err(RecvError::Lagged { .. }) => {}
+                // Of another type, by this gateway's own word.
+                Err(RecvError::Lagged { .. } | RecvError::Encoding(_)) => {}
                 Err(error) => return Err(error.to_string()),
             }
         }
@@ -338,7 +347,7 @@ impl Sender {
             .attachment(attachment.to_bytes())
             .wait()
             .map_err(|error| error.to_string())?;
-        if waited_for {
+        if waited_for && self.is_whole() {
             self.remind();
         } else {
             self.kept().pass(ring);
@@ -360,9 +369,9 @@ impl Sender {
     }
 
     /// Publishers have come or gone: says so.
-    fn look_at_sessions(self: &Arc<Sender>) -> Result<(), String> {
+    fn look_at_sessions(self: &Arc<Sender>, living: Vec<Session>) -> Result<(), String> {
         let living: HashMap<u32, Session> =
-            self.topic.sessions().into_iter().map(|session| (session.session, session)).collect();
+            living.into_iter().map(|session| (session.session, session)).collect();
         let mut news = Vec::new();
         let mut kept = self.kept();
         for session in living.values() {
@@ -377,13 +386,19 @@ impl Sender {
             kept.tokens.insert(session.session, token.map_err(|error| error.to_string())?);
         }
         for (ring, segments) in &mut kept.rings {
+            let newest = segments.back().map(|segment| segment.session);
+            let owner =
+                living.values().find(|living| living.ring == *ring).map(|living| living.session);
             for segment in segments.iter_mut().filter(|segment| !segment.is_over) {
                 if living.get(&segment.session).is_some_and(|living| living.ring == *ring) {
                     continue;
                 }
                 segment.is_over = true;
                 if !segment.is_foreign {
-                    news.push((segment.session, segment.sent, segment.publisher));
+                    let own = Some(segment.session);
+                    let is_followed =
+                        newest != own || owner.is_some_and(|owner| Some(owner) != own);
+                    news.push((segment.session, segment.sent, segment.publisher, is_followed));
                 }
             }
         }
@@ -392,11 +407,11 @@ impl Sender {
             kept.pass(ring);
         }
         let mut gone = Vec::new();
-        for (session, until, publisher) in news {
+        for (session, until, publisher, is_followed) in news {
             // The ring says whether its last publisher has left. Of an earlier one it is known whether its
-            // process lives.
+            // process lives; if that is dead, too, it may have left or died, and has left as a rule.
             let lives = publisher.is_some_and(|id| self.common.domain.peer(id).is_alive());
-            let has_left = self.topic.has_left(session) || lives;
+            let has_left = self.topic.has_left(session) || lives || is_followed;
             let ending = if has_left { Ending::Left } else { Ending::Died };
             if kept.ended.len() == MOST_ENDED {
                 kept.ended.pop_front();
@@ -427,8 +442,9 @@ impl Sender {
         }
     }
 
-    /// A receiver that messages are to be kept for has come, or one of its tokens has gone.
-    pub fn receiver(self: &Arc<Sender>, who: Origin, came: bool) {
+    /// A receiver has so many tokens now: messages are kept for it as long as it has one, and for a lease
+    /// more.
+    pub fn receiver(self: &Arc<Sender>, who: Origin, tokens: usize) {
         let mut kept = self.kept();
         if !kept.receivers.contains_key(&who) {
             if !came {
@@ -453,9 +469,11 @@ impl Sender {
             receiver.gone = None;
             return;
         }
-        receiver.tokens = receiver.tokens.saturating_sub(1);
-        if receiver.tokens == 0 {
-            receiver.gone = Some(Instant::now());
+        let receiver = kept.receivers.entry(who).or_default();
+        receiver.is_answered &= receiver.tokens > 0;
+        receiver.tokens = tokens;
+        receiver.gone = (tokens == 0).then(Instant::now);
+        if tokens == 0 {
             let theirs = Arc::clone(self);
             self.common.later.after(self.common.lease, move || theirs.forget_receivers());
         }
@@ -664,6 +682,9 @@ impl Kept {
             to = Some(until);
             if until < segment.sent || !segment.is_over || segments.len() == 1 {
                 break;
+            }
+            for receiver in self.receivers.values_mut() {
+                receiver.has.remove(&segment.session);
             }
             segments.pop_front();
         }

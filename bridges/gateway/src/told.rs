@@ -12,9 +12,9 @@ use crate::wire::Origin;
 #[derive(Debug, Serialize)]
 pub struct Event<'e> {
     /// What happened: `sends`, `receives`, `came`, `died`, `left`, `unreachable`, `lost`, `uncertain`,
-    /// `refused`, `waits`, `acts`.
+    /// `refused`, `waits`, `acts`; of services `offers`, `withdraws`, `serves`, `leaves`.
     pub event: &'static str,
-    /// The topic, or the key.
+    /// The topic, the service, or the key.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub name: &'e str,
     /// The other domain, in hexadecimal.
@@ -23,7 +23,7 @@ pub struct Event<'e> {
     /// The publisher's session there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<u32>,
-    /// How many messages.
+    /// How many messages, or calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
     /// Why.

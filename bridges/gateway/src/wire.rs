@@ -68,6 +68,11 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
+/// A message's number, or one behind it. No publisher comes that far, and one more does not overflow.
+fn number_at(bytes: &[u8], at: usize) -> Option<u64> {
+    u64_at(bytes, at).filter(|number| *number < 1 << 62)
+}
+
 fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
     Some(u128::from_le_bytes(bytes.get(at..at + 16)?.try_into().ok()?))
 }
@@ -152,7 +157,7 @@ pub fn numbers_from_bytes(bytes: &[u8]) -> Option<(Origin, Vec<(u32, u64)>)> {
     if !rest.is_empty() || pairs.len() > MOST_SESSIONS {
         return None;
     }
-    let pair = |pair: &[u8; 12]| Some((u32_at(pair, 0)?, u64_at(pair, 4)?));
+    let pair = |pair: &[u8; 12]| Some((u32_at(pair, 0)?, number_at(pair, 4)?));
     Some((who, pairs.iter().map(pair).collect::<Option<_>>()?))
 }
 

@@ -75,7 +75,7 @@ pub struct Args {
     pub set_aside: Option<String>,
 
     /// Print counts and events on standard output, one line of JSON each
-    #[arg(long)]
+    #[arg(long, overrides_with = "json")]
     pub json: bool,
 
     /// With --in: the durable consumer's name [default: outlive-MACHINE-QUEUE]. No two bridges may
@@ -163,11 +163,11 @@ pub struct Args {
     pub tls_key: Option<PathBuf>,
 
     /// The domain to work in: a name, or a folder's path, which has a '/' in it [env: OUTLIVE_DOMAIN]
-    #[arg(long, short = 'd', value_name = "NAME|PATH")]
+    #[arg(long, short = 'd', value_name = "NAME|PATH", overrides_with = "domain")]
     pub domain: Option<String>,
 
     /// The group that shares the domain: a name or a number [env: OUTLIVE_GROUP]
-    #[arg(long, value_name = "GROUP")]
+    #[arg(long, value_name = "GROUP", overrides_with = "group")]
     pub group: Option<String>,
 
     /// Fail with exit code 6 when the domain or the queue does not exist, rather than make it
@@ -289,6 +289,15 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         <Args as clap::CommandFactory>::command().debug_assert();
+    }
+
+    /// `outlive` puts its own before those behind the verb.
+    #[test]
+    fn of_options_that_are_said_twice_the_last_one_counts() {
+        let twice = "x q S --nats nats://a -d a --domain b --group 1 --group 2 --json --json";
+        let args = Args::try_parse_from(twice.split(' ')).expect("taken");
+        assert_eq!((args.domain.as_deref(), args.group.as_deref()), (Some("b"), Some("2")));
+        assert!(args.json);
     }
 
     #[test]

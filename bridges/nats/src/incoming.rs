@@ -75,6 +75,8 @@ struct Incoming<'a> {
     unsure: u64,
     aside: Aside,
     known_stream: bool,
+    /// What the ids begin with that this queue's own bridge gives to messages (out.rs).
+    own_ids: String,
 }
 
 /// Carries messages until it is asked to end, or a failure.
@@ -88,7 +90,8 @@ pub fn run(args: &Args, domain: &Domain, told: &Teller, signals: &Signals) -> Re
     names::check("a consumer", &consumer_name)?;
     let queue = args::open_queue(args, domain, &args.queue)?;
     let aside = Aside::open(args, domain)?;
-    let name = name_of(&args.queue, &args.stream, &consumer_name);
+    let filter = args.subject.as_deref().unwrap_or_default();
+    let name = name_of(&args.queue, &args.stream, &consumer_name, filter);
     let sent = signals.session(async |ending| {
         tokio::select! {
             sent = SentUpTo::take(domain, &name) => sent.map(Some),
@@ -98,8 +101,10 @@ pub fn run(args: &Args, domain: &Domain, told: &Teller, signals: &Signals) -> Re
     let Some(sent) = sent.map_err(system)?? else { return Ok(()) };
     let unsure = sent.note.intended;
     let sender = queue.sender()?;
+    let own_ids = format!("{:016x}-", queue.id());
+    let known_stream = false;
     let mut incoming =
-        Incoming { args, told, consumer_name, sender, sent, unsure, aside, known_stream: false };
+        Incoming { args, told, consumer_name, sender, sent, unsure, aside, known_stream, own_ids };
     let mut pause = Duration::ZERO;
     loop {
         let before = told.counts.get();
@@ -162,6 +167,9 @@ impl Incoming<'_> {
             if info.created != created {
                 return Err(Stop::Trouble("the consumer was made anew".to_owned()));
             }
+            // A lost connection's acknowledgements may come late: what the server does not wait for any
+            // more must not count for a message that is still to come.
+            gathered.retain(|sequence, _| *sequence > info.ack_floor.stream_sequence);
             if info.num_ack_pending > gathered.len() {
                 // Those of a predecessor, or of a connection that is gone, come again.
                 if began.elapsed() > 3 * ack_wait + Duration::from_secs(5) {
@@ -277,6 +285,16 @@ impl Incoming<'_> {
     }
 
     async fn send(&mut self, arrived: &Arrived) -> Result<(), Stop> {
+        let headers = arrived.message.headers.as_ref();
+        let id = headers.and_then(|headers| headers.get(async_nats::header::NATS_MESSAGE_ID));
+        if id.is_some_and(|id| id.as_str().starts_with(&self.own_ids)) {
+            let text = format!(
+                "message {} of {} came out of the queue {} itself, and would go round without an \
+                 end: choose another queue, or other messages by --subject",
+                arrived.sequence, self.args.stream, self.args.queue
+            );
+            return Err(Failure::new(Code::Mismatch, text).into());
+        }
         let unsure = self.unsure == arrived.sequence;
         let redelivered = unsure || arrived.delivered > 1;
         let enveloped = self.args.envelope.then(|| enveloped(arrived, redelivered));

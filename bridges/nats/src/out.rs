@@ -8,6 +8,7 @@
 //! connection with it: what is in flight is forgotten here, and stays in the queue. The next turn
 //! looks which of these messages the stream has, and commits those without sending them again.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -35,8 +36,16 @@ use crate::server::{
 };
 use crate::told::Teller;
 
-/// How many of the stream's messages are looked at by one round trip.
+/// How many of the stream's messages are asked for at a time.
 const LOOKS_AT_ONCE: u64 = 32;
+/// More messages than this on the bridge's subject are looked at in one go only if there can be no
+/// more: the look goes back in smaller steps.
+const MOST_OF_A_STEP: u64 = 256;
+/// So many messages in flight are nothing to tell a successor.
+const USUAL_IN_FLIGHT: u64 = 256;
+/// With more in flight, each message says how many: a successor with a smaller `--in-flight` looks as
+/// far back.
+const IN_FLIGHT: &str = "Outlive-In-Flight";
 /// More bytes than this are not in flight at a time, unless a single message has more.
 const MOST_BYTES: usize = 32 << 20;
 
@@ -73,6 +82,8 @@ struct Out<'a> {
     subject: String,
     /// What all ids of this queue begin with.
     id: String,
+    /// The most messages that this bridge, or one whose messages it saw, had in flight.
+    window: u64,
     aside: Aside,
 }
 
@@ -94,7 +105,8 @@ pub fn run(args: &Args, domain: &Domain, told: &Teller, signals: &Signals) -> Re
     });
     let Some(mut receiver) = receiver.map_err(system)?? else { return Ok(()) };
     let id = format!("{:016x}-", queue.id());
-    let mut out = Out { args, told, subject: String::new(), id, aside };
+    let window = u64::from(args.in_flight).max(USUAL_IN_FLIGHT);
+    let mut out = Out { args, told, subject: String::new(), id, window, aside };
     let mut set = WaitSet::new(domain);
     set.add(&receiver)?;
     let (mut pause, mut turns) = (Duration::ZERO, 0_u64);
@@ -219,10 +231,10 @@ impl Out<'_> {
     }
 
     /// Returns which of the queue's messages from `head` on the stream has. It looks at the stream's
-    /// last messages, as many as may have been in flight and as many again of other publishers; what
-    /// it misses is the duplicate window's affair. One number would not do: of two messages in
-    /// flight the stream may have refused the first and taken the second.
-    async fn stored(&self, stream: &Stream, head: u64) -> Result<HashSet<u64>, Stop> {
+    /// last messages on the bridge's subject, step by step, until one is older than all that can have
+    /// been in flight with the head. One number would not do: of two messages in flight the stream
+    /// may have refused the first and taken the second.
+    async fn stored(&mut self, stream: &Stream, head: u64) -> Result<HashSet<u64>, Stop> {
         let mut stored = HashSet::new();
         let last = match stream.get_last_raw_message_by_subject(&self.subject).await {
             Ok(last) => last,
@@ -236,36 +248,81 @@ impl Out<'_> {
                 return Ok(stored);
             }
         };
-        let first = last.sequence.saturating_sub(2 * u64::from(self.args.in_flight) + 64).max(1);
-        let mut found = vec![self.number_of(&last)];
-        let mut next = last.sequence;
-        loop {
-            for number in found.into_iter().flatten() {
-                // Behind the head's all are committed.
-                if number < head {
+        let (mut end, mut step, mut looked) = (last.sequence + 1, MOST_OF_A_STEP, 0_u64);
+        let first = stream.cached_info().state.first_sequence.max(1);
+        while end > first {
+            let begin = end.saturating_sub(step).max(first);
+            let Some(found) = self.found_between(stream, begin, end).await? else {
+                step = (step / 8).max(MOST_OF_A_STEP);
+                continue;
+            };
+            looked += found.len() as u64;
+            // The newest first: each says how far back those before it may count.
+            for message in found.iter().rev() {
+                self.window = self.window.max(window_of(message));
+                let Some(number) = self.number_of(message) else { continue };
+                // One that the stream took before this one was in flight with it: so far back, none
+                // is left that counts. A full stream may take 7 before 5, and still refuse 6.
+                if number.saturating_add(self.window) <= head {
                     return Ok(stored);
                 }
-                stored.insert(number);
+                if number >= head {
+                    stored.insert(number);
+                }
             }
-            let until = next.saturating_sub(LOOKS_AT_ONCE).max(first);
-            if stored.contains(&head) || until == next {
+            // Others may have published on the subject without an end.
+            if looked > 4 * self.window {
                 return Ok(stored);
             }
-            let asked = (until..next).rev().map(|sequence| stream.get_raw_message(sequence));
-            found = Vec::new();
-            for answer in join_all(asked).await {
-                found.push(match answer {
-                    Ok(message) => self.number_of(&message),
-                    // Removed meanwhile.
-                    Err(error) if error.code().is_some() => None,
-                    Err(error) => {
-                        let text = format!("cannot look into the stream: {}", whole(&error));
-                        return Err(Stop::Trouble(text));
-                    }
-                });
+            // Few of the messages were on the subject: the next ones are further apart.
+            if (found.len() as u64) < MOST_OF_A_STEP / 4 {
+                step = step.saturating_mul(4);
             }
-            next = until;
+            end = begin;
         }
+        Ok(stored)
+    }
+
+    /// Returns the messages on the bridge's subject between two places of the stream, in its order.
+    /// `None`: there are many.
+    async fn found_between(
+        &self,
+        stream: &Stream,
+        begin: u64,
+        end: u64,
+    ) -> Result<Option<Vec<StreamMessage>>, Stop> {
+        let part = (end - begin).div_ceil(LOOKS_AT_ONCE);
+        let many = Cell::new(0);
+        let ways = (begin..end).step_by(usize::try_from(part).unwrap_or(usize::MAX)).map(|from| {
+            let to = from.saturating_add(part).min(end);
+            let many = &many;
+            async move {
+                let (mut next, mut found) = (from, Vec::new());
+                while next < to && many.get() <= MOST_OF_A_STEP {
+                    let asked = stream.get_first_raw_message_by_subject(&self.subject, next).await;
+                    match asked {
+                        Ok(message) if message.sequence < to => {
+                            next = message.sequence + 1;
+                            many.set(many.get() + 1);
+                            found.push(message);
+                        }
+                        Ok(_) => break,
+                        // None from there on, or removed meanwhile.
+                        Err(error) if error.code().is_some() => break,
+                        Err(error) => {
+                            let text = format!("cannot look into the stream: {}", whole(&error));
+                            return Err(Stop::Trouble(text));
+                        }
+                    }
+                }
+                Ok(found)
+            }
+        });
+        let mut all = Vec::new();
+        for found in join_all(ways).await {
+            all.extend(found?);
+        }
+        Ok((many.get() <= MOST_OF_A_STEP).then_some(all))
     }
 
     /// Returns the number of a message in the queue, if it came from there.
@@ -423,6 +480,16 @@ impl Out<'_> {
         if redelivered {
             headers.insert("Outlive-Redelivered", "true");
         }
+        if self.window > USUAL_IN_FLIGHT {
+            headers.insert(IN_FLIGHT, self.window.to_string());
+        }
         headers
     }
+}
+
+/// Returns how many messages a bridge had in flight when it published this one, if it says so.
+fn window_of(message: &StreamMessage) -> u64 {
+    let said = message.headers.get(IN_FLIGHT).and_then(|said| said.as_str().parse().ok());
+    // Any publisher may say so: not more than `--in-flight` may.
+    said.unwrap_or(0).min(4096)
 }

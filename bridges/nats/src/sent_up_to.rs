@@ -51,16 +51,19 @@ pub struct SentUpTo {
     pub note: Note,
 }
 
-/// Returns the name of the state.
-pub fn name_of(queue: &str, stream: &str, consumer: &str) -> String {
+/// Returns the name of the state. A consumer that selects other subjects has a note of its own: a
+/// sequence that was reached with one filter says nothing of another's messages.
+pub fn name_of(queue: &str, stream: &str, consumer: &str, filter: &str) -> String {
     let name = format!("{queue}.from.{stream}.{consumer}");
-    if name.len() <= 200 {
+    if name.len() <= 200 && filter.is_empty() {
         return name;
     }
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+    // No consumer has a '>' in its name. The hash stands for the filter, which may be no part of a name.
+    let whole = format!("{name}>{filter}");
+    let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    let mut end = 170;
+    let mut end = name.len().min(170);
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -99,8 +102,16 @@ mod tests {
     #[test]
     fn names_are_ones_that_a_domain_takes_and_two_are_two() {
         let long = "ü".repeat(100);
-        let names = [name_of(&long, "s", "a"), name_of(&long, "s", "b"), name_of("q", "s", "c")];
-        assert!(names.iter().all(|name| name.len() <= 200));
-        assert_ne!(names[0], names[1]);
+        let names = [
+            name_of(&long, "s", "a", ""),
+            name_of(&long, "s", "b", ""),
+            name_of(&long, "s", "b", "x.>"),
+            name_of("q", "s", "c", ""),
+            name_of("q", "s", "c", "x.>"),
+            name_of("q", "s", "c", "x.*"),
+        ];
+        assert!(names.iter().all(|name| name.len() <= 200 && !name.contains(['>', '*'])));
+        let different: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(different.len(), names.len(), "{names:?}");
     }
 }

@@ -193,7 +193,10 @@ fn what_a_dead_bridge_had_in_flight_is_marked_as_redelivered() {
     send_numbers(&from, 0..5);
     until("five are committed", || from.counters().expect("readable").pending == 0);
     world.signal_server(libc::SIGSTOP);
-    send_numbers(&from, 5..25);
+    // At once: the bridge has all eight in its hands as soon as it has one.
+    let numbers: Vec<[u8; 8]> = (5..25_u64).map(u64::to_le_bytes).collect();
+    let numbers: Vec<&[u8]> = numbers.iter().map(|number| &number[..]).collect();
+    from.sender().expect("a sender").send_batch(&numbers).expect("sent");
     std::thread::sleep(Duration::from_millis(500));
     bridge.kill();
     world.kill_server();
@@ -487,4 +490,215 @@ fn idle_bridges_use_no_processor_time() {
     let after = bridges.each_ref().map(Process::processor_ms);
     println!("in 4 s: {} ms out, {} ms in", after[0] - before[0], after[1] - before[1]);
     assert!((0..2).all(|which| after[which] - before[which] <= 20));
+}
+
+/// Makes a stream with a short duplicate window.
+fn make_forgetful_stream(world: &World) {
+    world.client(async |js| {
+        let config = async_nats::jetstream::stream::Config {
+            name: "S".to_owned(),
+            subjects: vec!["S.>".to_owned()],
+            duplicate_window: Duration::from_millis(100),
+            ..Default::default()
+        };
+        js.create_stream(config).await.expect("made");
+    });
+}
+
+/// Publishes as a bridge does that was killed before it committed.
+async fn publish(js: &async_nats::jetstream::Context, queue: &Queue, number: u64) {
+    let mut headers = async_nats::HeaderMap::new();
+    headers.insert("Nats-Msg-Id", format!("{:016x}-{number}", queue.id()));
+    let payload = number.to_le_bytes().to_vec().into();
+    let sent = js.publish_with_headers("S.q", headers, payload).await.expect("sent");
+    sent.await.expect("stored");
+}
+
+fn of_q(world: &World) -> Vec<u64> {
+    world.client(async |js| {
+        let stream = js.get_stream("S").await.expect("there");
+        let mut numbers = Vec::new();
+        for sequence in 1..=stream.cached_info().state.last_sequence {
+            let message = stream.get_raw_message(sequence).await.expect("there");
+            if message.subject.as_str() == "S.q" {
+                numbers.push(u64::from_le_bytes(message.payload[..].try_into().expect("a number")));
+            }
+        }
+        numbers
+    })
+}
+
+/// doc/how-to/durable-queues.md: "Several queues, each with a subject of its own, into one stream".
+#[test]
+fn another_queue_s_messages_in_the_stream_do_not_hide_those_of_this_one() {
+    let Some(world) = World::new("busy-other", "") else { return };
+    make_forgetful_stream(&world);
+    let queue = queue(&world, "q");
+    send_numbers(&queue, 0..2);
+    let mut receiver = queue.receiver().expect("none yet");
+    let mut in_flight = receiver.in_flight();
+    while in_flight.next_to_hand_out().expect("readable").is_some() {}
+    drop(receiver);
+    world.client(async |js| {
+        publish(&js, &queue, 0).await;
+        for _ in 0..700 {
+            js.publish("S.other", "x".into()).await.expect("sent").await.expect("stored");
+        }
+        publish(&js, &queue, 1).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    });
+    let mut out = world.bridge(&["q", "S", "--exit-when-empty"]);
+    assert_eq!(out.code(), Some(0), "{}", world.talk());
+    assert_eq!(of_q(&world), [0, 1], "what the stream has is not sent again");
+}
+
+/// Two turns at a stream that was full: 7 went in before 5, and 6 is still refused.
+#[test]
+fn a_message_that_went_in_before_committed_ones_is_not_sent_again() {
+    let Some(world) = World::new("out-of-order", "") else { return };
+    make_forgetful_stream(&world);
+    let queue = queue(&world, "q");
+    send_numbers(&queue, 0..8);
+    let mut receiver = queue.receiver().expect("none yet");
+    let mut in_flight = receiver.in_flight();
+    while in_flight.next_to_hand_out().expect("readable").is_some() {}
+    for _ in 0..6 {
+        in_flight.commit().expect("in flight");
+    }
+    drop(receiver);
+    world.client(async |js| {
+        publish(&js, &queue, 7).await;
+        publish(&js, &queue, 5).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    });
+    let mut out = world.bridge(&["q", "S", "--exit-when-empty"]);
+    assert_eq!(out.code(), Some(0), "{}", world.talk());
+    assert_eq!(of_q(&world), [7, 5, 6], "what the stream has is not sent again");
+}
+
+/// A predecessor had more in flight than this bridge may have.
+#[test]
+fn a_successor_with_a_smaller_in_flight_looks_as_far_back() {
+    let Some(world) = World::new("smaller", "") else { return };
+    make_forgetful_stream(&world);
+    let queue = queue(&world, "q");
+    send_numbers(&queue, 0..1000);
+    let mut receiver = queue.receiver().expect("none yet");
+    for _ in 0..998 {
+        receiver.recv().expect("there");
+    }
+    let mut in_flight = receiver.in_flight();
+    while in_flight.next_to_hand_out().expect("readable").is_some() {}
+    assert_eq!(in_flight.count(), 2);
+    drop(receiver);
+    world.client(async |js| {
+        // The stream was full: the last one went in before all others, and 998 did not.
+        for number in std::iter::once(999).chain(0..998) {
+            let mut headers = async_nats::HeaderMap::new();
+            headers.insert("Nats-Msg-Id", format!("{:016x}-{number}", queue.id()));
+            headers.insert("Outlive-In-Flight", "1500");
+            let payload = u64::to_le_bytes(number).to_vec().into();
+            let sent = js.publish_with_headers("S.q", headers, payload).await.expect("sent");
+            sent.await.expect("stored");
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    });
+    let mut out = world.bridge(&["q", "S", "--in-flight", "1", "--exit-when-empty"]);
+    assert_eq!(out.code(), Some(0), "{}", world.talk());
+    let numbers = of_q(&world);
+    assert_eq!((numbers.len(), numbers.last()), (1000, Some(&998)), "999 is not sent again");
+}
+
+/// Acknowledgements that a dead connection still brings, while the next bridge gathers: it counts
+/// messages that the server no longer waits for, and takes a newer one to be the next.
+#[test]
+fn late_acknowledgements_of_a_lost_connection_lose_no_message() {
+    use async_nats::jetstream::consumer::{AckPolicy, pull};
+    use futures_util::StreamExt;
+    let Some(world) = World::new("late-acks", "") else { return };
+    make_forgetful_stream(&world);
+    let to = queue(&world, "to");
+    let bridge = world.client(async |js| {
+        let config = pull::Config {
+            durable_name: Some("c".to_owned()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: Duration::from_secs(2),
+            max_ack_pending: 256,
+            ..pull::Config::default()
+        };
+        let stream = js.get_stream("S").await.expect("there");
+        let consumer = stream.create_consumer(config).await.expect("made");
+        let send = async |number: u64| {
+            let payload = number.to_le_bytes().to_vec().into();
+            js.publish("S.q", payload).await.expect("sent").await.expect("stored");
+        };
+        let fetch = async |most| {
+            let got = consumer.fetch().max_messages(most).messages().await.expect("asked");
+            got.map(|message| message.expect("one")).collect::<Vec<_>>().await
+        };
+        for number in 1..=5 {
+            send(number).await;
+        }
+        // The predecessor has three, then two more, and dies; its acknowledgements of the three are
+        // in a socket whose link is slow.
+        let three = fetch(3).await;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let two = fetch(2).await;
+        assert_eq!((three.len(), two.len()), (3, 2));
+        send(6).await;
+        let bridge = world.bridge(&["to", "S", "--in", "--consumer", "c", "--ack-wait", "2s"]);
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        for message in three {
+            message.ack().await.expect("sent");
+        }
+        tokio::time::sleep(Duration::from_millis(3000)).await;
+        bridge
+    });
+    let mut receiver = to.receiver().expect("none yet");
+    let mut numbers = Vec::new();
+    while let Some(message) = receiver.recv_timeout(Duration::from_secs(4)).expect("readable") {
+        numbers.push(u64::from_le_bytes(message.try_into().expect("a number")));
+    }
+    drop(bridge);
+    assert!(numbers.contains(&4) && numbers.contains(&5), "lost: {numbers:?}");
+    assert!(numbers.is_sorted(), "{numbers:?}");
+}
+
+/// Both commands of doc/how-to/durable-queues.md on one machine.
+#[test]
+fn a_queue_is_not_fed_with_its_own_messages() {
+    let Some(world) = World::new("round", "") else { return };
+    let queue = queue(&world, "q");
+    send_numbers(&queue, 0..3);
+    let mut out = world.bridge(&["q", "S", "--create-stream", "--exit-when-empty"]);
+    assert_eq!(out.code(), Some(0), "{}", world.talk());
+    let mut incoming = world.bridge(&["q", "S", "--in", "--exit-when-empty"]);
+    assert_eq!(incoming.code(), Some(7), "{}", world.talk());
+    assert!(world.talk().contains("came out of the queue q itself"), "{}", world.talk());
+    assert_eq!(queue.counters().expect("readable").pending, 0);
+}
+
+/// The consumer was removed, and made anew with another filter.
+#[test]
+fn what_one_filter_came_to_says_nothing_of_another_filter_s_messages() {
+    let Some(world) = World::new("filters", "") else { return };
+    world.make_stream("S");
+    let to = queue(&world, "to");
+    world.client(async |js| {
+        for (subject, number) in [("S.b", 1_u64), ("S.a", 2)] {
+            let payload = number.to_le_bytes().to_vec().into();
+            js.publish(subject, payload).await.expect("sent").await.expect("stored");
+        }
+    });
+    let mut receiver = to.receiver().expect("none yet");
+    for (subject, number) in [("S.a", 2), ("S.b", 1)] {
+        let incoming =
+            ["to", "S", "--in", "--consumer", "c", "--subject", subject, "--exit-when-empty"];
+        assert_eq!(world.bridge(&incoming).code(), Some(0), "{}", world.talk());
+        assert!(receive_numbers(&mut receiver, 1).contains_key(&number));
+        world.client(async |js| {
+            let stream = js.get_stream("S").await.expect("there");
+            stream.delete_consumer("c").await.expect("removed");
+        });
+    }
 }

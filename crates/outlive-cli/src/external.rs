@@ -12,12 +12,11 @@ use std::process::Command;
 
 use crate::exit::{Code, Failure};
 
-/// Becomes an external program; returns why that failed. `folder` is where its source lies.
-pub fn become_program(name: &str, folder: &str, args: &[OsString]) -> Failure {
+/// Becomes an external program; returns why that failed. `install` is what installs it, in Outlive's
+/// source.
+pub fn become_program(name: &str, install: &str, args: &[OsString]) -> Failure {
     let Some(path) = find(name) else {
-        let text = format!(
-            "the program {name} is not installed; in Outlive's source: cargo install --path {folder}"
-        );
+        let text = format!("the program {name} is not installed; in Outlive's source: {install}");
         return Failure::new(Code::NotFound, text);
     };
     let error = Command::new(&path).args(args).exec();

@@ -58,12 +58,16 @@ pub(super) struct Common {
     ///
     /// ttl is how long the lock stays with a machine that is not heard of any more: 10 by default, 2 at
     /// least. A user's password is in OUTLIVE_CLUSTER_PASSWORD or in that file.
-    #[arg(long, value_name = "ADDRESS", env = "OUTLIVE_CLUSTER", hide_env_values = true)]
+    #[arg(long, value_name = "ADDRESS")]
     pub(super) cluster: String,
     /// Give up after waiting this long [default: wait for ever]
+    ///
+    /// At the beginning, a server has to answer within this time, and within five seconds at the most:
+    /// otherwise the address is taken to be wrong, and the exit code is 125. Later servers are waited
+    /// for as the lock is.
     #[arg(long, short = 'w', value_name = "TIME", value_parser = time)]
     pub(super) timeout: Option<Duration>,
-    /// Give up at once when it is not free
+    /// Give up at once when it is not free; exit with 125 when no server answers within a second
     #[arg(long, conflicts_with = "timeout")]
     pub(super) nonblock: bool,
     /// Exit with this code after giving up by --timeout or --nonblock
@@ -71,10 +75,16 @@ pub(super) struct Common {
     pub(super) conflict_exit_code: u8,
     /// The domain in which processes of this machine wait for each other: a name, or a folder's path,
     /// which has a '/' in it
-    #[arg(long, short = 'd', value_name = "NAME|PATH", env = "OUTLIVE_DOMAIN")]
+    #[arg(
+        long,
+        short = 'd',
+        value_name = "NAME|PATH",
+        env = "OUTLIVE_DOMAIN",
+        overrides_with = "domain"
+    )]
     pub(super) domain: Option<String>,
     /// The group that shares the domain
-    #[arg(long, value_name = "GROUP", env = "OUTLIVE_GROUP")]
+    #[arg(long, value_name = "GROUP", env = "OUTLIVE_GROUP", overrides_with = "group")]
     pub(super) group: Option<String>,
     /// What messages begin with
     #[arg(long, hide = true, default_value = "outlive")]
@@ -114,6 +124,15 @@ mod tests {
         for text in ["", "x", "-1", "1x", "NaN", "inf", "1e400"] {
             assert!(time(text).is_err(), "{text}");
         }
+    }
+
+    /// `outlive` puts its own before those behind the verb.
+    #[test]
+    fn of_options_that_are_said_twice_the_last_one_counts() {
+        let twice = "x --cluster etcd://a -d a --domain b --group 1 --group 2 name true";
+        let args = LockArgs::try_parse_from(twice.split(' ')).expect("taken");
+        let said = (args.common.domain.as_deref(), args.common.group.as_deref());
+        assert_eq!(said, (Some("b"), Some("2")));
     }
 
     #[test]

@@ -156,6 +156,8 @@ fn start(common: &Common, fence: u64, go_ahead: OwnedFd, own_group: bool) -> io:
         .arg(std::process::id().to_string())
         .arg(go_ahead.as_raw_fd().to_string())
         .args(&common.command)
+        // The command holds the lock; it is not the cluster's user.
+        .env_remove("OUTLIVE_CLUSTER_PASSWORD")
         .env("OUTLIVE_FENCE", fence.to_string());
     if own_group {
         command.process_group(0);

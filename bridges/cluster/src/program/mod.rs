@@ -14,6 +14,7 @@ use clap::Parser;
 use outlive::Domain;
 
 use crate::clock::Moment;
+use crate::session::LEAST;
 use crate::{Cluster, Error, LockError, Lost, MutexGuard, Permit};
 use args::{Common, LockArgs, SemaphoreArgs};
 
@@ -123,23 +124,32 @@ impl Common {
 
     fn domain(&self) -> Result<Domain, Ended> {
         let opened = (|| {
-            let mut options = Domain::options();
+            let (mut options, place) =
+                match self.domain.as_deref().filter(|place| !place.is_empty()) {
+                    Some(place) => (Domain::options(), place.to_owned()),
+                    None => Domain::options().default_place()?,
+                };
             if let Some(group) = self.group.as_deref().filter(|group| !group.is_empty()) {
                 options = options.group_named(group)?;
             }
-            match self.domain.as_deref().filter(|domain| !domain.is_empty()) {
-                Some(path) if path.contains('/') => options.open_or_create_at(path),
-                Some(name) => options.open_or_create(name),
-                None => Domain::open_default(),
+            match place.contains('/') {
+                true => options.open_or_create_at(&place),
+                false => options.open_or_create(&place),
             }
         })();
         opened.map_err(|error: outlive::Error| Ended::Told(FAILED, error.to_string()))
     }
 
-    fn cluster(&self) -> Result<Cluster, Ended> {
+    fn cluster(&self, begun: Moment) -> Result<Cluster, Ended> {
         let address = crate::Address::parse(&self.cluster)
             .map_err(|error| Ended::Told(USAGE, error.to_string()))?;
-        Ok(Cluster::connect_to(&self.domain()?, &address)?)
+        let most = Cluster::HELLO;
+        let limit = match (self.nonblock, self.timeout) {
+            (true, _) => LEAST,
+            (_, Some(timeout)) => timeout.min(most),
+            _ => most,
+        };
+        Ok(Cluster::connect_before(&self.domain()?, &address, begun.after(limit))?)
     }
 
     /// Until when is waited; the second time, behind a first look.
@@ -177,7 +187,7 @@ fn wait<T, E>(
 fn run_lock(args: &LockArgs) -> Result<u8, Ended> {
     let begun = Moment::now();
     let common = &args.common;
-    let mutex = common.cluster()?.mutex(&args.name)?;
+    let mutex = common.cluster(begun)?.mutex(&args.name)?;
     let until = common.until(begun);
     let guard = match wait(until, |span| mutex.lock_timeout(span)) {
         Ok(Some(guard)) => guard,
@@ -203,7 +213,7 @@ fn run_lock(args: &LockArgs) -> Result<u8, Ended> {
 fn run_semaphore(args: &SemaphoreArgs) -> Result<u8, Ended> {
     let begun = Moment::now();
     let common = &args.common;
-    let cluster = common.cluster()?;
+    let cluster = common.cluster(begun)?;
     let semaphore = match args.permits {
         Some(permits) => cluster.semaphore(&args.name, permits)?,
         None => cluster.existing_semaphore(&args.name)?.ok_or_else(|| {

@@ -229,3 +229,66 @@ fn permits_are_counted_and_a_death_is_told_with_the_permit() {
         cluster(&machines[0], &etcd.url(5)).existing_semaphore("none").expect("answers").is_none()
     );
 }
+
+/// A child made by `fork` has the guard's bytes, and is no holder: what it drops is its own affair.
+#[test]
+fn a_forked_child_that_drops_the_guard_does_not_unlock() {
+    let Some(etcd) = Etcd::start("a_forked_child_that_drops_the_guard_does_not_unlock") else {
+        return;
+    };
+    let machines = [Machine::new(), Machine::new()];
+    let clusters = machines.each_ref().map(|machine| cluster(machine, &etcd.url(10)));
+    let [here, there] = clusters.each_ref().map(|cluster| cluster.mutex("a").expect("opens"));
+    let guard = here.lock().expect("it is free");
+    let permits = clusters.each_ref().map(|cluster| cluster.semaphore("s", 1).expect("made"));
+    let permit = permits[0].acquire().expect("it is free");
+    // SAFETY: the child drops the guard and the permit, and ends without running anything else.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let believes = guard.is_held() || permit.is_held();
+        drop((guard, permit));
+        // SAFETY: as above.
+        unsafe { libc::_exit(i32::from(believes)) };
+    }
+    let mut status = 0;
+    // SAFETY: the child is ours.
+    let ended = || unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) == child };
+    if !eventually(SOON, ended) {
+        // SAFETY: the child is ours, and was not waited for.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        panic!("the child hangs");
+    }
+    assert_eq!(status, 0, "the child does not believe that it holds");
+    assert!(guard.is_held() && permit.is_held());
+    assert!(permits[1].try_acquire().expect("answers").is_none(), "the permit is its parent's");
+    match there.try_lock() {
+        Ok(None) => {}
+        Ok(Some(other)) => panic!(
+            "two hold it: {} (is_held {}) and {} (is_held {})",
+            guard.fence(),
+            guard.is_held(),
+            other.fence(),
+            other.is_held()
+        ),
+        Err(error) => panic!("{error:?} (still held by the parent: {})", guard.is_held()),
+    }
+}
+
+#[test]
+fn without_a_server_a_lock_is_not_waited_for_longer_than_was_said() {
+    let test = "without_a_server_a_lock_is_not_waited_for_longer_than_was_said";
+    let Some(mut etcd) = Etcd::start(test) else { return };
+    let machine = Machine::new();
+    let cluster = cluster(&machine, &etcd.url(30));
+    let (mutex, semaphore) = (cluster.mutex("a").expect("opens"), cluster.semaphore("s", 1));
+    let semaphore = semaphore.expect("made");
+    etcd.server.kill();
+    for span in [Duration::ZERO, Duration::from_millis(200)] {
+        let begun = std::time::Instant::now();
+        let locked = mutex.lock_timeout(span);
+        assert!(matches!(locked, Err(LockError::Failed(Error::Unreachable { .. }))), "{locked:?}");
+        let acquired = semaphore.acquire_timeout(span);
+        assert!(matches!(acquired, Err(Error::Unreachable { .. })), "{acquired:?}");
+        assert!(begun.elapsed() < Duration::from_secs(4), "{span:?}: {:?}", begun.elapsed());
+    }
+}

@@ -49,6 +49,48 @@ fn codes_are_those_of_outlive_lock() {
     assert_eq!(code(&sem(&["--permits", "3", "s"], &["true"])), 125);
 }
 
+/// No server is there, or one that takes connections and says nothing.
+#[test]
+fn without_a_server_the_program_gives_up_in_the_time_that_it_was_given() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = format!("etcd://{}", silent.local_addr().expect("bound"));
+    let machine = Machine::new();
+    for url in ["etcd://127.0.0.1:1", &silent] {
+        for which in ["lock", "sem"] {
+            for option in ["--timeout=0.2", "--nonblock"] {
+                let begun = Instant::now();
+                let output = run(machine.program(which, url, &[option, "a"]), &["true"]);
+                assert_eq!(code(&output), 125, "{output:?}");
+                let took = begun.elapsed();
+                assert!(took < Duration::from_millis(2500), "{which} {option} {url}: {took:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_without_a_domain_counts() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outlive-lock-cluster"));
+    command.args([
+        "--cluster",
+        "etcd://127.0.0.1:1",
+        "--group",
+        "no-such-group",
+        "--nonblock",
+        "a",
+    ]);
+    let output = run(command, &["true"]);
+    assert_eq!(code(&output), 125);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-group"), "{output:?}");
+}
+
+#[test]
+fn the_cluster_is_said_by_the_option_alone() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_outlive-lock-cluster"));
+    command.env("OUTLIVE_CLUSTER", "etcd://127.0.0.1:1");
+    assert_eq!(code(&run(command, &["--nonblock", "a", "true"])), 2);
+}
+
 #[test]
 fn fences_grow_and_signals_are_passed_on() {
     let Some(etcd) = Etcd::start("fences_grow_and_signals_are_passed_on") else { return };
@@ -400,7 +442,8 @@ fn a_user_with_a_password_and_a_server_with_a_certificate() {
         if let Some(password) = password {
             command.env("OUTLIVE_CLUSTER_PASSWORD", password);
         }
-        run(command, &["true"])
+        // The command is not the cluster's user: it finds no password.
+        run(command, &["sh", "-c", "test -z \"${OUTLIVE_CLUSTER_PASSWORD+there}\""])
     };
     let url = format!("etcds://me@{address}?ttl=2&ca={ca}");
     let right = lock(&url, Some("mine"));

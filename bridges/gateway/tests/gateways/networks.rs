@@ -1,10 +1,13 @@
 //! Gateways in namespaces of their own: cables that are pulled, slow links, lost packets, silence.
 
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use outlive::rpc::{CallError, Reply};
 use outlive::topic::{Publisher, Subscriber, Topic};
 use outlive_testnet::{Child, Host, Net, Relay, eventually, free_port, skip};
 
+use crate::services::{begun, client, serve};
 use crate::support::{LONG, Machine};
 
 const PORT: u16 = 7447;
@@ -81,6 +84,37 @@ fn a_pulled_cable_is_told_within_the_lease_and_nothing_is_lost_when_it_is_back()
         }
     }
     assert_eq!(pair.b.events("lost").len(), 0, "{}", pair.b.log());
+}
+
+#[test]
+fn a_pulled_cable_ends_calls_within_the_lease_and_each_is_carried_out_once() {
+    let test = "a_pulled_cable_ends_calls_within_the_lease_and_each_is_carried_out_once";
+    let Some(pair) = Pair::start(test, &["--allow", "s"]) else { return };
+    let _server = serve(&pair.a, "s");
+    let client = client(&pair.b, "s");
+    for round in 1..=2 {
+        let mut call = client.begin(b"hang").expect("asked");
+        assert_eq!(*call.next_timeout(LONG).map(reply).expect("well"), *b"begun");
+        pair.there.down();
+        let pulled = Instant::now();
+        let told = call.next_timeout(LONG).map(drop);
+        println!("told {:?} after the cable was pulled", pulled.elapsed());
+        assert_eq!(told, Err(CallError::ServerDied { begun: true }));
+        pair.b.expect("leaves", round);
+        assert_eq!(client.call_timeout(b"echo", LONG).map(drop), Err(CallError::NoServer));
+        pair.there.up();
+        pair.b.expect("serves", round + 1);
+        assert_eq!(begun(&client, "hang"), round.to_string());
+        // The other side has seen it, too.
+        assert!(eventually(LONG, || begun(&client, "cancelled") == round.to_string()));
+    }
+}
+
+fn reply(found: Poll<Option<Reply>>) -> Reply {
+    match found {
+        Poll::Ready(Some(reply)) => reply,
+        _ => panic!("no reply"),
+    }
 }
 
 #[test]

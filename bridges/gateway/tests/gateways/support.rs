@@ -102,11 +102,16 @@ impl Drop for Machine {
     }
 }
 
+/// Starts an example of this crate.
+pub fn example(name: &str, domain: &Path, args: &[&str]) -> Child {
+    let gateway = Path::new(env!("CARGO_BIN_EXE_outlive-gateway"));
+    let mut command = Command::new(gateway.with_file_name("examples").join(name));
+    command.arg(domain).args(args);
+    Child::start(command).expect("starts")
+}
+
 /// Starts the example that publishes numbers.
 pub fn numbers(domain: &Path, topic: &str, count: u64, pause: Duration) -> Child {
-    let gateway = Path::new(env!("CARGO_BIN_EXE_outlive-gateway"));
-    let mut command = Command::new(gateway.with_file_name("examples").join("numbers"));
     let pause = pause.as_micros().to_string();
-    command.arg(domain).args([topic, &count.to_string(), &pause]);
-    Child::start(command).expect("starts")
+    example("numbers", domain, &[topic, &count.to_string(), &pause])
 }

@@ -6,28 +6,32 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::cli::Common;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::external::become_program;
 
 /// What the other program is told.
 #[derive(Args, Debug)]
 struct OwnArgs {
-    /// Its own arguments, as its own --help shows them
+    /// Its own arguments: '-- --help' shows them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     args: Vec<OsString>,
 }
 
 impl OwnArgs {
     /// Becomes the program, in the domain that was chosen.
-    fn become_program(&self, name: &str, folder: &str, common: &Common) -> Failure {
+    fn become_program(&self, name: &str, install: &str, common: &Common) -> Failure {
+        if common.domain.no_create {
+            let text = "--no-create: the program that carries this out makes what it needs";
+            return Failure::new(Code::Usage, text);
+        }
         let mut args = common.domain.words();
         args.extend(common.json.then(|| "--json".into()));
         args.extend(self.args.iter().cloned());
-        become_program(name, folder, &args)
+        become_program(name, install, &args)
     }
 }
 
-/// Carry topics of the domain to other machines over zenoh, and bring theirs
+/// Carry topics and services of the domain to other machines over zenoh, and bring theirs
 ///
 /// Nothing leaves and nothing comes in unless a rule allows it. A publisher that dies elsewhere dies
 /// here, too; a machine that cannot be reached is told apart from that. What was under way when a gateway
@@ -45,7 +49,11 @@ pub struct GatewayArgs {
 impl GatewayArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        Err(self.own.become_program("outlive-gateway", "bridges/gateway", common))
+        Err(self.own.become_program(
+            "outlive-gateway",
+            "cargo install --path bridges/gateway",
+            common,
+        ))
     }
 }
 
@@ -66,7 +74,11 @@ pub struct QueueBridgeArgs {
 impl QueueBridgeArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        Err(self.own.become_program("outlive-queue-bridge", "bridges/nats", common))
+        Err(self.own.become_program(
+            "outlive-queue-bridge",
+            "cargo install --path bridges/nats",
+            common,
+        ))
     }
 }
 
@@ -86,6 +98,10 @@ pub struct Ros1BridgeArgs {
 impl Ros1BridgeArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        Err(self.own.become_program("outlive-ros1-bridge", "crates/outlive-py", common))
+        Err(self.own.become_program(
+            "outlive-ros1-bridge",
+            "pip install ./crates/outlive-py",
+            common,
+        ))
     }
 }

@@ -93,9 +93,12 @@ impl ClusterArgs {
         }
         args.extend(under.nonblock.then(|| "--nonblock".into()));
         args.extend(["-E".into(), under.conflict_exit_code.to_string().into()]);
+        // What follows is no option, whatever it begins with.
+        args.push("--".into());
         args.extend(words.iter().cloned());
         args.extend(under.command.iter().cloned());
-        let failure = crate::external::become_program(program, "bridges/cluster", &args);
+        let failure =
+            crate::external::become_program(program, "cargo install --path bridges/cluster", &args);
         Err(failure.with_code(Code::LockFailed))
     }
 }

@@ -283,6 +283,33 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 
+    /// A receiver that lives long, or one that receives plainly between two looks: half of all
+    /// positions, 2^33 slots, is some hours' traffic, and a queue that does not grow stays in one
+    /// region.
+    #[test]
+    fn a_mark_from_long_ago_marks_nothing() {
+        use crate::queue::layout::pack;
+        use crate::shim::Ordering;
+        let (folder, queue) = queue("long-ago");
+        let sender = queue.sender().expect("a sender");
+        sender.send_batch(&[b"1", b"2"].map(|text| &text[..])).expect("room");
+        let mut receiver = queue.receiver().expect("free");
+        // As if 2^33 + 1 slots had passed since.
+        let raw = &receiver.raw;
+        let old = pack(raw.region.get(), raw.head.get().wrapping_sub((1 << 33) + 1), 0);
+        raw.taken_before.set(old);
+        let inner = std::sync::Arc::clone(&raw.inner);
+        let words = &inner.ring.head().receiver_words;
+        words.taken.store(old, Ordering::Relaxed);
+        let mut in_flight = receiver.in_flight();
+        let message = in_flight.next_to_hand_out().expect("readable").expect("there");
+        let (redelivered, number) = (message.redelivered(), message.number());
+        assert_eq!(number, 0);
+        let noted = words.taken.load(Ordering::Relaxed) != old;
+        assert_eq!((redelivered, noted), (false, true), "(redelivered, noted)");
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
     #[test]
     fn a_queue_that_is_made_again_has_another_id() {
         let (folder, queue) = queue("id");

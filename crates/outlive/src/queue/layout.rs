@@ -285,13 +285,15 @@ pub(super) fn within(place: u64) -> u32 {
     (place & 0xff_ffff) as u32
 }
 
-/// Returns whether that place comes no later than the place `last`; 0 is before all places. The
-/// bits that count positions go round.
-pub(super) fn is_up_to(place: u64, last: u64) -> bool {
+/// Returns whether that place comes no later than the place `last`, a mark by a receiver of a queue
+/// that has so many slots in the region of `place`; 0 is before all places. The bits that count
+/// positions go round, and a mark is ahead of a place by less than the region: one that seems to be
+/// further ahead is from long ago.
+pub(super) fn is_up_to(place: u64, last: u64, slots: u64) -> bool {
     const BELOW_REGION: u64 = (1 << 58) - 1;
     let (region, last_region) = (place >> 58, last >> 58);
     region < last_region
-        || region == last_region && last.wrapping_sub(place) & BELOW_REGION < 1 << 57
+        || region == last_region && last.wrapping_sub(place) & BELOW_REGION < slots << 24
 }
 
 #[cfg(all(test, not(loom)))]
@@ -300,28 +302,27 @@ mod tests {
 
     #[test]
     fn places_come_in_order_across_regions_batches_and_the_positions_end() {
+        const SLOTS: u64 = 8;
         let in_order = [
             pack(0, 0, 0),
             pack(0, 0, 1),
             pack(0, 5, 0),
-            pack(1, 2, 0),
+            pack(1, (1 << 34) - 2, 2),
             pack(1, (1 << 34) - 1, 7),
             pack(1, 1 << 34, 0),
-            pack(1, (1 << 34) + 3, 0),
+            pack(1, (1 << 34) + 5, 1),
         ];
-        let near = |at: usize| {
-            in_order[at..].iter().filter(move |place| {
-                // Further apart than half of all positions, no order is told.
-                **place >> 58 != in_order[at] >> 58 || at != 3
-            })
-        };
         for (at, place) in in_order.iter().enumerate() {
-            assert!(!is_up_to(*place, 0), "0 is before all");
-            assert!(is_up_to(*place, *place));
-            for later in near(at) {
-                assert!(is_up_to(*place, *later), "{place:x} {later:x}");
-                assert!(place == later || !is_up_to(*later, *place), "{place:x} {later:x}");
+            assert!(!is_up_to(*place, 0, SLOTS), "0 is before all");
+            assert!(is_up_to(*place, *place, SLOTS));
+            for later in &in_order[at..] {
+                assert!(is_up_to(*place, *later, SLOTS), "{place:x} {later:x}");
+                assert!(place == later || !is_up_to(*later, *place, SLOTS), "{place:x} {later:x}");
             }
+        }
+        let old = pack(1, 0, 0);
+        for since in [1, SLOTS, (1 << 33) - 1, 1 << 33, (1 << 33) + 1, (1 << 34) - SLOTS] {
+            assert!(!is_up_to(pack(1, since, 0), old, SLOTS), "{since} slots ago");
         }
     }
 

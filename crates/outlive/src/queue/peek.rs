@@ -74,9 +74,10 @@ impl RawReceiver {
     /// Does step 2; returns whether a predecessor had handed out the message of that place.
     pub(super) fn hand_out(&self, place: u64) -> bool {
         let words = &self.inner.ring.head().receiver_words;
-        let redelivered = is_up_to(place, self.taken_before.get());
+        let slots = self.inner.ring.nominal(self.region.get());
+        let redelivered = is_up_to(place, self.taken_before.get(), slots);
         // Counted once, however often this receiver looks at it.
-        if redelivered && !is_up_to(place, self.counted_again.get()) {
+        if redelivered && !is_up_to(place, self.counted_again.get(), slots) {
             self.counted_again.set(place);
             words.redelivered.store(
                 words.redelivered.load(Ordering::Relaxed).wrapping_add(1),
@@ -85,7 +86,7 @@ impl RawReceiver {
         }
         // It never goes back: a receiver that dies while it hands out again what its predecessor
         // had leaves a successor that tells so of all of them.
-        if !is_up_to(place, words.taken.load(Ordering::Relaxed)) {
+        if !is_up_to(place, words.taken.load(Ordering::Relaxed), slots) {
             // Release, and before the caller sees the message. If this process died just before,
             // the next receiver gets the message as if for the first time, which it is.
             words.taken.store(place, Ordering::Release);

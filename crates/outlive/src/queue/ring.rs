@@ -174,7 +174,7 @@ impl Ring {
 
     /// Returns how many slots a region has at its largest.
     #[inline]
-    fn nominal(&self, region: u32) -> u64 {
+    pub(super) fn nominal(&self, region: u32) -> u64 {
         self.first_slots << region
     }
 

@@ -34,6 +34,7 @@ mod client_stream;
 mod client_wait;
 mod client_watch;
 mod error;
+mod forwarding;
 mod in_place;
 mod layout;
 mod loan;

@@ -466,8 +466,22 @@ impl RawRequest {
         }
     }
 
-    /// Ends the call in a thread that has no token, and gets none: its client is told as after a
-    /// death of the server, as it would wait for ever else.
+    /// Ends the call, or the stream after so many replies, without a last reply: its client is told as
+    /// after a death of the server.
+    #[cold]
+    pub(super) fn disown(&mut self, count: u32) {
+        if self.is_over {
+            return;
+        }
+        self.end_nameless();
+        self.is_over = true;
+        // Wait sets, also if the client had let go before.
+        self.tell_written(count, After::Dropped);
+    }
+
+    /// Ends the call without a thread's name: its client is told as after a death of the server. For
+    /// [`disown`](Self::disown), and for a thread that has no token, and gets none, whose client would
+    /// wait for ever else.
     fn end_nameless(&self) {
         if self.service.queue.registry().process_token_if_any() != Some(self.process) {
             return;

@@ -124,7 +124,7 @@ pub(super) fn end(words: &RingWords, session: u64) {
     // (liveliness.rs) finds that it has not died. If this process died just before or just after,
     // its token is dead while `session` names it: it has died.
     let number = (session >> 32) as u32;
-    if words.disowned.load(Ordering::Relaxed) != number {
+    if words.disowned.load(Ordering::Relaxed) != session {
         words.left.store(number, Ordering::Relaxed);
     }
     // The exchange expects this session's own word, so an owner that was taken for dead changes

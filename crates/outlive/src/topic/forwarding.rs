@@ -6,18 +6,16 @@
 //! | before `pass` | publishers do not wait for a dead subscriber. Stopped: they wait as for any other | |
 //! | between `disowned` and `session` = 0 | its token is dead: its publishers have died. Stopped: they still publish | |
 
-use core::mem::MaybeUninit;
-
 use super::publisher::Publisher;
-use super::recv::Took;
+use super::refusal;
 use super::ring_owner;
 use super::sample::Sample;
-use super::slot::{INLINE, INLINE_WORDS, MessageState, Metadata, Slot};
+use super::slot::{INLINE, MessageState};
 use super::subscriber::Subscriber;
 use super::topic::Topic;
 use crate::Payload;
 use crate::segment::control_file;
-use crate::shim::Ordering;
+use crate::shim::{Ordering, fence};
 use crate::{RecvError, SendError, TokenId};
 
 impl<M: Payload + ?Sized> Subscriber<M> {
@@ -43,28 +41,6 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         }
         Ok(())
     }
-}
-
-/// In the place of a message's length: its slot has the reason why messages elsewhere are none here.
-/// The bits below are that text's length.
-const REFUSAL: u32 = 1 << 31;
-
-/// Returns what a slot holds whose message has an impossible length.
-#[cold]
-pub(super) fn instead(slot: &Slot, position: u64, metadata: Metadata) -> Took {
-    let damaged = Took::Damaged("a message's length");
-    let len = (metadata.len ^ REFUSAL) as usize;
-    if !metadata.origin.is_foreign() || len > INLINE {
-        return damaged;
-    }
-    let mut words = [MaybeUninit::uninit(); INLINE_WORDS];
-    slot.read(len, &mut words);
-    if !slot.is_still(position) {
-        return Took::No;
-    }
-    // SAFETY: `read` has written as many words as have `len` bytes.
-    let bytes = unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), len) };
-    str::from_utf8(bytes).map_or(damaged, |why| Took::Refused(why.into()))
 }
 
 /// A living publisher.
@@ -128,7 +104,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         }
         self.try_wait_writable()?;
         let bytes = &why.as_bytes()[..why.floor_char_boundary(INLINE)];
-        let len = REFUSAL as usize | bytes.len();
+        let len = refusal::length(bytes.len());
         self.put(me, len, None, None, |slot| slot.write(bytes));
         Ok(())
     }
@@ -141,7 +117,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         let words = self.inner.ring(self.ring_index());
         // Before `session` = 0, whose Release makes it visible. If this process died just before or
         // just after, its token is dead: the publisher has died either way.
-        words.disowned.store(self.session(), Ordering::Relaxed);
+        words.disowned.store(self.ring(|ring| ring.session_word()), Ordering::Relaxed);
         let inner = std::sync::Arc::clone(&self.inner);
         drop(self);
         // They sleep until a message comes, or a process ends.
@@ -169,10 +145,17 @@ impl<M: Payload + ?Sized> Topic<M> {
             let words = inner.ring(ring);
             let publisher = ring_owner::publisher(words.owner.load(Ordering::Acquire))
                 .filter(|id| inner.registry.is_alive(*id))?;
-            let session = words.session_of(publisher)?;
-            // Relaxed: written before `session`. Of a ring that changes hands it is a later one's.
-            let from = words.session_from.load(Ordering::Relaxed);
-            Some(Session { ring, session, publisher, from, published: inner.all_published(ring) })
+            // Acquire pairs with `durability::begin`: where it begins.
+            let word = words.session.load(Ordering::Acquire);
+            let from = words.session_from.load(Ordering::Acquire);
+            let published = inner.all_published(ring);
+            // If it is the same behind the others, they are its own: the next one writes `session` = 0
+            // before them.
+            fence(Ordering::Acquire);
+            let is_still = words.session.load(Ordering::Relaxed) == word;
+            let session = (word >> 32) as u32;
+            let is_own = TokenId::from_word(word as u32) == Some(publisher) && is_still;
+            is_own.then_some(Session { ring, session, publisher, from, published })
         };
         (0..inner.rings()).filter_map(session).collect()
     }
@@ -270,6 +253,32 @@ mod tests {
             // Its ring's next publisher has not died.
             drop(topic.publisher().expect("three"));
             assert_eq!(subscriber.try_recv().map(|sample| sample.map(|value| *value)), Ok(None));
+        });
+    }
+
+    #[test]
+    fn one_that_came_and_was_disowned_between_two_looks_has_died() {
+        with_topic("disowned-unseen", |topic| {
+            let told = Subscriber::options().liveliness(Duration::from_secs(3600));
+            let mut subscriber = topic.subscriber_with(told).expect("joins");
+            // A look; the next one is in a quarter of an hour unless there is no message.
+            assert_eq!(subscriber.try_recv().map(|sample| sample.map(|value| *value)), Ok(None));
+            for round in 0..3 {
+                let publisher = topic.publisher().expect("publishes");
+                let number = publisher.session();
+                publisher.publish(&round).expect("room");
+                publisher.disown();
+                assert_eq!(*subscriber.recv().expect("there"), round);
+                let told = subscriber.try_recv().map(drop);
+                assert!(
+                    matches!(told, Err(RecvError::PublisherDied { session, .. }) if session == number),
+                    "{told:?}"
+                );
+                assert_eq!(
+                    subscriber.try_recv().map(|sample| sample.map(|value| *value)),
+                    Ok(None)
+                );
+            }
         });
     }
 

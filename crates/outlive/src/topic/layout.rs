@@ -149,10 +149,10 @@ pub(super) struct RingWords {
     /// For how long the owner waits for a reliable subscriber: nanoseconds + 1; 0: for ever. Only
     /// looked at from outside.
     pub(super) max_blocking: AtomicU64,
-    /// The number of the last session whose publisher has died although its process may live: it
-    /// stood for a publisher elsewhere.
-    pub(super) disowned: AtomicU32,
-    reserved_3: [AtomicU32; 7],
+    /// The last session whose publisher has died although its process may live, as `session` had it: it
+    /// published in the name of one elsewhere.
+    pub(super) disowned: AtomicU64,
+    reserved_3: [AtomicU64; 3],
 }
 
 impl RingWords {

@@ -46,6 +46,8 @@ struct Looked {
     lease: u64,
     /// By ring.
     rings: Vec<Seen>,
+    /// By ring: the last session that was disowned.
+    disowned: Vec<u64>,
     /// What is to be told, oldest first.
     news: VecDeque<News>,
     /// How often a publisher's lease has passed.
@@ -95,9 +97,9 @@ impl RingWords {
     }
 
     /// That session's publisher stood for one that has died (forwarding.rs).
-    fn is_disowned(&self, number: u32) -> bool {
+    fn is_disowned(&self, session: u64) -> bool {
         // Relaxed: as above.
-        self.disowned.load(Ordering::Relaxed) == number
+        self.disowned.load(Ordering::Relaxed) == session
     }
 }
 
@@ -109,6 +111,7 @@ impl Looked {
         let rings = inner.rings() as usize;
         if self.rings.len() < rings {
             self.rings.resize(rings, Seen::default());
+            self.disowned.resize(rings, 0);
         }
         for ring in 0..rings {
             self.look_at(inner, ring, now);
@@ -123,10 +126,11 @@ impl Looked {
         // Acquire pairs with `durability::begin` and `durability::end`.
         let session = words.session.load(Ordering::Acquire);
         let seen = self.rings[ring];
+        self.tell_of_a_disowned_one(inner, ring, session);
         if session != seen.session {
             if let Some(publisher) = seen.publisher()
                 && !words.has_left(seen.number())
-                && (!registry.is_alive(publisher) || words.is_disowned(seen.number()))
+                && (!registry.is_alive(publisher) || words.is_disowned(seen.session))
             {
                 // Another process has taken its ring, or swept it.
                 let behind = end_of_sessions(inner, ring as u32, session);
@@ -177,6 +181,23 @@ impl Looked {
             let behind = inner.all_published(ring as u32);
             self.tell_death(inner, ring, behind, number, publisher);
             self.rings[ring].is_over = true;
+        }
+    }
+
+    /// A session that began and was disowned since the last look: no word but this one tells of it.
+    fn tell_of_a_disowned_one(&mut self, inner: &Inner, ring: usize, session: u64) {
+        // Relaxed: written before `session`, which was loaded with Acquire.
+        let disowned = inner.ring(ring as u32).disowned.load(Ordering::Relaxed);
+        let before = std::mem::replace(&mut self.disowned[ring], disowned);
+        let is_seen = disowned == self.rings[ring].session;
+        if let Some(publisher) = TokenId::from_word(disowned as u32)
+            && self.has_looked
+            && disowned != before
+            && disowned != session
+            && !is_seen
+        {
+            let behind = end_of_sessions(inner, ring as u32, session);
+            self.tell_death(inner, ring, behind, (disowned >> 32) as u32, publisher);
         }
     }
 
@@ -250,10 +271,11 @@ fn begin(inner: &Inner, words: &RingWords, session: u64) -> Seen {
 impl Lives {
     pub(super) fn new(lease: Duration) -> Lives {
         let lease = u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let (rings, news) = (Vec::new(), VecDeque::new());
+        let (rings, disowned, news) = (Vec::new(), Vec::new(), VecDeque::new());
         Lives(Arc::new(Mutex::new(Looked {
             lease,
             rings,
+            disowned,
             news,
             lapses: 0,
             next: 0,

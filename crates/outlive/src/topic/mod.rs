@@ -51,6 +51,7 @@ mod publisher;
 mod publisher_options;
 mod readiness;
 mod recv;
+mod refusal;
 mod resident;
 mod ring;
 mod ring_choice;

@@ -11,10 +11,10 @@ use core::ptr::NonNull;
 use std::time::Duration;
 
 use super::durability::lifespan_of;
-use super::forwarding::instead;
 use super::layout::{Claim, State};
 use super::liveliness::Lives;
 use super::readiness::GONE;
+use super::refusal::{self, Instead};
 use super::sample::Sample;
 use super::sample_cache::{Free, Taken};
 use super::slot::{INLINE, MessageState, Metadata, Origin};
@@ -360,7 +360,11 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             // The length of a message and the object of the next one, which a publisher has written
             // between the two loads.
             None if taken.len > INLINE && !slot.is_still(position) => Took::No,
-            None if taken.len > INLINE => instead(slot, position, metadata),
+            None if taken.len > INLINE => match refusal::read(slot, position, metadata) {
+                Instead::Why(why) => Took::Refused(why),
+                Instead::Gone => Took::No,
+                Instead::Damaged => Took::Damaged("a message's length"),
+            },
             // Asked first: no reference may be made to a value that is not aligned.
             None if M::METADATA.align > 8 && taken.len > 0 => Took::OtherLength,
             // SAFETY: `Taken` has as many bytes as were copied, aligned to 8; types with a larger

@@ -279,6 +279,11 @@ fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ri
 }
 
 impl Ring {
+    /// Returns what the ring's `session` says of this owner.
+    pub(super) fn session_word(&self) -> u64 {
+        self.session
+    }
+
     /// Returns what its objects say.
     #[inline]
     pub(super) fn tag(&self) -> RingTag {

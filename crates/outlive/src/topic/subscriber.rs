@@ -243,7 +243,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         }
         let offered = inner.durability();
         let wanted = options.wanted_durability();
-        if wanted > offered {
+        if wanted > offered && !options.unvouched {
             return Err(Error::OtherOptions {
                 path: inner.segment.path().into(),
                 what: "durability",

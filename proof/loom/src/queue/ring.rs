@@ -56,6 +56,11 @@ impl Ring {
         Ring { segment: Segment, pool: Heap, head, senders, tasks, slots }
     }
 
+    /// Returns how many slots a region has.
+    pub(super) fn nominal(&self, region: u32) -> u64 {
+        self.slots[region as usize].len() as u64
+    }
+
     pub(super) fn head(&self) -> &QueueHead {
         &self.head
     }
