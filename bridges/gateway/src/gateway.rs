@@ -4,7 +4,6 @@
 //! others to threads of its own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::common::{Common, Shared};
 use crate::journal::{self, Journal};
 use crate::keys;
 use crate::later::Later;
-use crate::names::{self, Refused};
+use crate::names;
 use crate::receiver::{Receiver, Unfit};
 use crate::resume;
 use crate::rules::{Rules, Thing};
@@ -30,23 +29,12 @@ use crate::settings::Settings;
 use crate::told::{Event, Told, said};
 use crate::wire::{self, Attachment, Meta, Origin};
 
-/// What the names of all gateways' nodes begin with, as those of their own things do.
-pub const NODE: &str = names::OWN;
+/// What the names of all gateways' nodes begin with.
+pub const NODE: &str = "outlive-gateway";
 /// How long a sender may take to say what its topic is.
 const META: Duration = Duration::from_secs(10);
-/// As many topics elsewhere are known at a time, and as many publishers,
-const MOST_KNOWN: usize = 1 << 13;
-const MOST_PUBLISHERS: usize = 1 << 16;
-/// and so many starts of a topic's sender.
-const MOST_STARTS: usize = 64;
-/// As many senders are asked at a time what they send.
-const MOST_OPENING: usize = 32;
-/// As many keys of clients that are no gateways are known: each may be a topic that is made here.
-const MOST_STRANGERS: usize = 4096;
-/// Of as many topics elsewhere subscribers here get it as an error that they have another type.
-const MOST_REFUSALS: usize = 32;
-/// As many refusals of what came from the network are told.
-const MOST_REFUSED: usize = 1024;
+/// As many topics elsewhere are known at a time, and as many publishers.
+const MOST_KNOWN: usize = 1 << 16;
 
 /// As many receivers of one topic are waited for.
 const MOST_RECEIVERS: usize = 1024;
@@ -63,12 +51,17 @@ struct Known {
     topics: HashMap<Elsewhere, (String, HashSet<u64>)>,
     /// By topic: its publishers' sessions, how many tokens each has, and its first message.
     publishers: HashMap<Elsewhere, BTreeMap<u32, (usize, u64)>>,
-    /// How many sessions that is.
-    sessions: usize,
     /// Topics that are being opened.
     opening: HashSet<Elsewhere>,
-    /// Topics that will be opened later.
-    later: HashSet<Elsewhere>,
+    /// By topic of this domain: its receivers, and how many tokens each has.
+    receivers: HashMap<u64, HashMap<Origin, usize>>,
+}
+
+/// What publishes here for clients that are no gateways.
+struct Stranger {
+    topic: Topic,
+    publisher: Publisher,
+    description: Option<Description>,
 }
 
 /// Why a topic elsewhere has no receiver here.
@@ -77,14 +70,6 @@ enum Unopened {
     Refused(String),
     /// Its sender did not say what it is.
     Unsaid,
-}
-
-/// What publishes for clients that are no gateways, under one key.
-struct Stranger {
-    publisher: Option<Publisher>,
-    /// Of the topic's type: its messages have certain lengths, and a client may put any.
-    description: Option<Description>,
-    refused: u64,
 }
 
 /// See the head of this file.
@@ -98,11 +83,9 @@ pub struct Gateway {
     /// What tells subscribers here that a topic elsewhere has another type.
     refusals: Mutex<HashMap<Elsewhere, Publisher>>,
     /// By key: what publishes for clients that are no gateways.
-    strangers: Mutex<HashMap<String, Stranger>>,
+    strangers: Mutex<HashMap<String, Option<Stranger>>>,
     /// Names that leave under no key: told once.
     refused: Mutex<HashSet<String>>,
-    /// What was refused of the network, by a number that is made of it.
-    unwanted: Mutex<HashSet<u64>>,
     _node: Node,
 }
 
@@ -147,7 +130,6 @@ impl Gateway {
             refusals: Mutex::default(),
             strangers: Mutex::default(),
             refused: Mutex::default(),
-            unwanted: Mutex::default(),
             _node: node,
         });
         gateway.declare().map_err(|error| said(&error))?;
@@ -215,7 +197,7 @@ impl Gateway {
     pub fn has_removed(&self) -> bool {
         let receivers = self.receivers.read().unwrap_or_else(PoisonError::into_inner);
         receivers.values().any(|receiver| receiver.is_removed())
-            || lock(&self.strangers).values().flatten().any(|(topic, _)| topic.is_removed())
+            || lock(&self.strangers).values().flatten().any(|stranger| stranger.topic.is_removed())
             || lock(&self.senders).values().any(|sender| sender.is_removed())
             || self.services.has_removed()
     }
@@ -232,7 +214,7 @@ impl Gateway {
             }
             stays
         });
-        for name in names.iter().filter(|name| names::key_of(name) != Err(Refused::Own)) {
+        for name in names.iter().filter(|name| !name.starts_with(names::OWN)) {
             if senders.contains_key(name)
                 || !matches!(self.common.domain.kind_of(name), Ok(outlive::Kind::Topic))
             {
@@ -276,8 +258,9 @@ impl Gateway {
 
     /// What could not come in may be able to by now.
     fn try_again(self: &Arc<Gateway>) {
-        lock(&self.strangers)
-            .retain(|_, stranger| stranger.as_ref().is_some_and(|(topic, _)| !topic.is_removed()));
+        lock(&self.strangers).retain(|_, stranger| {
+            stranger.as_ref().is_some_and(|stranger| !stranger.topic.is_removed())
+        });
         let known = lock(&self.known);
         let topics: Vec<Elsewhere> = known.topics.keys().copied().collect();
         drop(known);
@@ -335,79 +318,40 @@ impl Gateway {
         }
     }
 
-    /// Tells that something of the network was refused: each once, and not without end, whatever comes.
-    fn refuse(&self, key: &str, origin: Option<Origin>, why: &str) {
-        let mut hasher = DefaultHasher::new();
-        (key, origin.map(|origin| origin.0), why).hash(&mut hasher);
-        let mut unwanted = lock(&self.unwanted);
-        if unwanted.len() >= MOST_REFUSED || !unwanted.insert(hasher.finish()) {
-            return;
-        }
-        let is_last = unwanted.len() == MOST_REFUSED;
-        drop(unwanted);
-        // A key may have 64 KiB.
-        let shown = key.char_indices().nth(300).map_or(key, |(end, _)| &key[..end]);
-        let event = Event::of("refused", shown).because(why);
-        self.common.told.tell(&match origin {
-            Some(origin) => event.from(origin),
-            None => event,
-        });
-        if is_last {
-            let event = Event::of("refused", "").because("so much that no more is told of it");
-            self.common.told.tell(&event);
-        }
-    }
-
     /// A message of a client that is no gateway.
     fn stranger(&self, sample: &Sample) {
         let key = sample.key_expr().as_str();
         let mut strangers = lock(&self.strangers);
         if !strangers.contains_key(key) {
-            if strangers.len() >= MOST_STRANGERS {
-                drop(strangers);
-                self.refuse(key, None, "clients write to more keys than a gateway has");
+            if strangers.len() >= MOST_KNOWN {
                 return;
             }
-            let (publisher, description) = match self.open_stranger(key) {
-                Ok((publisher, description)) => (Some(publisher), description),
-                Err(why) => {
-                    self.refuse(key, None, &why);
-                    (None, None)
-                }
-            };
-            // What can be no name is refused again each time, and takes no room.
-            if publisher.is_none() && names::name_of(key).is_err() {
-                return;
+            let publisher = self.open_stranger(key);
+            if let Err(why) = &publisher {
+                self.common.told.tell(&Event::of("refused", key).because(why));
             }
-            strangers.insert(key.to_owned(), Stranger { publisher, description, refused: 0 });
+            strangers.insert(key.to_owned(), publisher.ok());
         }
-        let Some(Stranger { publisher: Some(publisher), description, refused }) =
-            strangers.get_mut(key)
-        else {
-            return;
+        let Some(Some(stranger)) = strangers.get(key) else { return };
+        let bytes = sample.payload().to_bytes();
+        let fits = |description: &Description| description.fits(bytes.len());
+        let sent = match stranger.description.as_ref().is_none_or(fits) {
+            true => stranger.publisher.try_publish(Outgoing::new(&*bytes)).map(drop),
+            false => Err(SendError::OtherLength { len: bytes.len() as u64, wanted: 0 }),
         };
-        let len = sample.payload().len();
-        let published = match description {
-            Some(description) if !description.fits(len) => {
-                Err(SendError::OtherLength { len: len as u64, wanted: description.size() })
+        let why = match &sent {
+            Ok(()) => return,
+            Err(SendError::OtherLength { .. }) => {
+                "its length is not that of the topic's type".to_owned()
             }
-            _ => publisher.try_publish(Outgoing::new(&*sample.payload().to_bytes())).map(drop),
+            Err(error) => error.to_string(),
         };
-        if let Err(error) = published {
-            *refused += 1;
-            if refused.is_power_of_two() {
-                let event = Event::of("refused", key).messages(*refused);
-                self.common.told.tell(&event.because(&error.to_string()));
-            }
-        }
+        self.common.told.tell(&Event::of("refused", key).because(&why));
     }
 
-    fn open_stranger(&self, key: &str) -> Result<(Publisher, Option<Description>), String> {
-        let (rule, here) = self.rules.inward(key).ok_or("no rule lets it in")?;
+    fn open_stranger(&self, key: &str) -> Result<Stranger, String> {
+        let (rule, here) = self.rules.inward(Thing::Topic, key).ok_or("no rule lets it in")?;
         let name = names::name_of(&here).map_err(|why| why.to_string())?;
-        if name.starts_with(OWN) {
-            return Err("gateways' own things stay where they are".to_owned());
-        }
         let topic = match Topic::open_as_bytes(&self.common.domain, &name) {
             Err(outlive::Error::NotFound { .. }) if rule.create => {
                 Topic::<[u8]>::open_or_create(&self.common.domain, &name)
@@ -415,9 +359,10 @@ impl Gateway {
             other => other,
         };
         let topic = topic.map_err(|error| error.to_string())?;
-        let description = topic.description().map_err(|error| error.to_string())?;
         let publisher = topic.publisher_with(Publisher::options().foreign(true));
-        publisher.map(|publisher| (publisher, description)).map_err(|error| error.to_string())
+        let description = topic.description().map_err(|error| error.to_string())?;
+        let publisher = publisher.map_err(|error| error.to_string())?;
+        Ok(Stranger { topic, publisher, description })
     }
 
     fn topic_token(self: &Arc<Gateway>, sample: &Sample) {
@@ -443,24 +388,15 @@ impl Gateway {
             }
             return;
         }
-        if !known.topics.contains_key(&topic) {
-            let why = match self.rules.inward(key).map(|(_, here)| names::name_of(&here)) {
-                None => return,
-                Some(Err(why)) => why.to_string(),
-                Some(Ok(_)) if known.topics.len() < MOST_KNOWN => String::new(),
-                Some(Ok(_)) => "there are more topics than a gateway has".to_owned(),
-            };
-            if !why.is_empty() {
-                drop(known);
-                self.refuse(key, Some(topic.0), &why);
-                return;
-            }
-            known.topics.insert(topic, (key.to_owned(), HashSet::new()));
-        }
-        let Some((_, starts)) = known.topics.get_mut(&topic) else { return };
-        if starts.len() >= MOST_STARTS || !starts.insert(epoch) {
+        if known.topics.len() >= MOST_KNOWN {
             return;
         }
+        known
+            .topics
+            .entry(topic)
+            .or_insert_with(|| (key.to_owned(), HashSet::new()))
+            .1
+            .insert(epoch);
         drop(known);
         match self.receiver(topic) {
             Some(receiver) => receiver.sender_came(epoch),
@@ -471,14 +407,14 @@ impl Gateway {
     /// Opens the local topic for one elsewhere, on a thread of its own: its sender is asked what it is.
     fn open_receiver(self: &Arc<Gateway>, topic: Elsewhere) {
         let mut known = lock(&self.known);
-        known.later.remove(&topic);
         let Some((key, _)) = known.topics.get(&topic) else { return };
         let key = key.clone();
-        if known.opening.contains(&topic) || self.receiver(topic).is_some() {
+        if self.rules.inward(Thing::Topic, &key).is_none() || known.opening.contains(&topic) {
             return;
         }
         if known.opening.len() >= MOST_OPENING {
-            self.open_later(&mut known, topic);
+            let again = Arc::clone(self);
+            self.common.later.after(self.common.lease, move || again.open_receiver(topic));
             return;
         }
         known.opening.insert(topic);
@@ -506,25 +442,23 @@ impl Gateway {
                     epochs.into_iter().for_each(|epoch| receiver.sender_came(epoch));
                 }
                 Err(Unopened::Refused(why)) => {
-                    drop(known);
-                    gateway.refuse(&key, Some(topic.0), &why);
+                    // It is tried again whenever the domain changes.
+                    if lock(&gateway.refused).insert(format!("{key}: {why}")) {
+                        let event = Event::of("refused", &key).from(topic.0);
+                        gateway.common.told.tell(&event.because(&why));
+                    }
                 }
                 Err(Unopened::Unsaid) if epochs.is_empty() => {}
                 // The sender was killed, or stopped, as it was asked; another start of it may be there.
-                Err(Unopened::Unsaid) => gateway.open_later(&mut known, topic),
+                Err(Unopened::Unsaid) => {
+                    let again = Arc::clone(&gateway);
+                    let lease = gateway.common.lease;
+                    gateway.common.later.after(lease, move || again.open_receiver(topic));
+                }
             }
         };
         if std::thread::Builder::new().name("gateway-open".into()).spawn(open).is_err() {
-            let mut known = lock(&self.known);
-            known.opening.remove(&topic);
-            self.open_later(&mut known, topic);
-        }
-    }
-
-    fn open_later(self: &Arc<Gateway>, known: &mut Known, topic: Elsewhere) {
-        if known.later.insert(topic) {
-            let again = Arc::clone(self);
-            self.common.later.after(self.common.lease, move || again.open_receiver(topic));
+            lock(&self.known).opening.remove(&topic);
         }
     }
 
@@ -533,9 +467,6 @@ impl Gateway {
         let (rule, here) =
             self.rules.inward(Thing::Topic, key).ok_or(refused("no rule lets it in"))?;
         let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
-        if self.receivers.read().unwrap_or_else(PoisonError::into_inner).len() >= MOST_KNOWN {
-            return Err(refused("there are more topics than a gateway has"));
-        }
         let meta = self.ask_meta(topic)?;
         Receiver::open(&self.common, topic, &name, meta, rule).map_err(|unfit| match unfit {
             Unfit::Refused(why) => Unopened::Refused(why),
@@ -549,10 +480,6 @@ impl Gateway {
     /// The topic here has another type: its subscribers get that as an error, as long as the sender is
     /// there.
     fn tell_subscribers(&self, topic: Elsewhere, here: &Topic, why: &str) {
-        // Each is a publisher here, and a topic has only so many.
-        if lock(&self.refusals).len() >= MOST_REFUSALS {
-            return;
-        }
         let publisher = here.publisher_with(Publisher::options().foreign(true));
         let told = publisher.map_err(|error| error.to_string()).and_then(|publisher| {
             let told =
@@ -579,25 +506,17 @@ impl Gateway {
     }
 
     fn publisher_token(self: &Arc<Gateway>, sample: &Sample) {
-        let Some((stream, from, key)) = keys::parse_publisher(sample.key_expr().as_str()) else {
+        let Some((stream, from, _)) = keys::parse_publisher(sample.key_expr().as_str()) else {
             return;
         };
-        if self.rules.inward(key).is_none() {
-            return;
-        }
         let topic = (stream.origin, stream.instance);
         if topic.0 == self.common.origin() {
             return;
         }
         let came = sample.kind() == SampleKind::Put;
         let mut known = lock(&self.known);
-        let is_known =
-            known.publishers.get(&topic).is_some_and(|all| all.contains_key(&stream.session));
-        if !is_known {
-            if !came || known.sessions >= MOST_PUBLISHERS {
-                return;
-            }
-            known.sessions += 1;
+        if came && known.publishers.len() >= MOST_KNOWN {
+            return;
         }
         let sessions = known.publishers.entry(topic).or_default();
         let (tokens, _) = sessions.entry(stream.session).or_insert((0, from));
@@ -608,9 +527,6 @@ impl Gateway {
         }
         if sessions.is_empty() {
             known.publishers.remove(&topic);
-        }
-        if has_gone {
-            known.sessions -= 1;
         }
         drop(known);
         if let Some(receiver) = self.receiver(topic) {

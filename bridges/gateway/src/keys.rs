@@ -2,6 +2,7 @@
 //!
 //! `**` matches none of them, since a part that begins with '@' stands for itself alone.
 
+use crate::stand_in::Elsewhere;
 use crate::wire::{MOST_NUMBER, Origin, StreamId};
 
 /// What all begin with. The number is that of the protocol: others are not understood.

@@ -8,8 +8,8 @@ use std::fmt;
 
 /// Characters that mean something in a key expression.
 const MEANT: [char; 4] = ['*', '$', '?', '#'];
-/// What the names of gateways' own things begin with: they stay in their domain.
-pub const OWN: &str = "outlive-gateway";
+/// What the names of gateways' own things begin with: they stay where they are.
+pub const OWN: &str = "outlive-gateway.";
 /// The longest name of a thing in a domain, in bytes.
 const LONGEST: usize = 200;
 
@@ -28,7 +28,7 @@ pub enum Refused {
     TooLong,
     /// It has a control character.
     Control,
-    /// It is the name of a gateway's own thing.
+    /// It is a gateway's own.
     Own,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Refused {
             Refused::Dot => f.write_str("a part of the key contains '.'"),
             Refused::TooLong => f.write_str("it is longer than 200 bytes"),
             Refused::Control => f.write_str("it contains a control character"),
-            Refused::Own => f.write_str("a gateway has its own things there"),
+            Refused::Own => f.write_str("gateways' own things stay where they are"),
         }
     }
 }
@@ -49,9 +49,6 @@ impl fmt::Display for Refused {
 fn checked<'t>(text: &'t str, parts: char) -> Result<std::str::Split<'t, char>, Refused> {
     if text.len() > LONGEST {
         return Err(Refused::TooLong);
-    }
-    if text.split(parts).next() == Some(OWN) {
-        return Err(Refused::Own);
     }
     let other = if parts == '.' { '/' } else { '.' };
     for part in text.split(parts) {
@@ -80,6 +77,9 @@ fn joined(parts: std::str::Split<'_, char>, by: &str) -> String {
 /// # Errors
 /// The name has no key that means it again.
 pub fn key_of(name: &str) -> Result<String, Refused> {
+    if name.starts_with(OWN) {
+        return Err(Refused::Own);
+    }
     checked(name, '.').map(|parts| joined(parts, "/"))
 }
 
@@ -88,7 +88,8 @@ pub fn key_of(name: &str) -> Result<String, Refused> {
 /// # Errors
 /// The key has no name that means it again, or comes from a program that means no good.
 pub fn name_of(key: &str) -> Result<String, Refused> {
-    checked(key, '/').map(|parts| joined(parts, "."))
+    let name = checked(key, '/').map(|parts| joined(parts, "."))?;
+    if name.starts_with(OWN) { Err(Refused::Own) } else { Ok(name) }
 }
 
 #[cfg(test)]
@@ -116,7 +117,6 @@ mod tests {
             ("a.$b", Refused::Meant('$')),
             ("a.@b", Refused::Verbatim),
             ("a\n", Refused::Control),
-            ("outlive-gateway.default.journal", Refused::Own),
         ] {
             assert_eq!(key_of(name), Err(why), "{name:?}");
         }
@@ -130,8 +130,7 @@ mod tests {
             ("a/b.c", Refused::Dot),
             ("@outlive/1", Refused::Verbatim),
             ("a\0", Refused::Control),
-            ("outlive-gateway/second/journal", Refused::Own),
-            ("outlive-gateway", Refused::Own),
+            ("outlive-gateway/default/journal", Refused::Own),
         ] {
             assert_eq!(name_of(key), Err(why), "{key:?}");
         }

@@ -12,7 +12,7 @@
 //! ahead comes again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,34 +44,16 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// How long the thread that waits for room sleeps at most.
 const SLICE: Duration = Duration::from_millis(100);
 /// As many sessions are known of a topic.
-const MOST_LINES: usize = 512;
-/// What waits ahead in all streams of all topics, in bytes.
-const MOST_WAITING: usize = 1 << 30;
+const MOST_LINES: usize = 4096;
 /// Of so many streams that are over the numbers are acknowledged still.
 const MOST_DONE: usize = 256;
 /// The most bytes of a topic that is made here.
 const MOST_BYTES: u64 = 6 << 30;
 
-/// The bytes of all messages that are on their way.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
 /// A message on its way into the local ring.
 struct Message {
     payload: ZBytes,
     attachment: Attachment,
-}
-
-impl Message {
-    fn new(payload: ZBytes, attachment: Attachment) -> Message {
-        WAITING.fetch_add(payload.len(), Ordering::Relaxed);
-        Message { payload, attachment }
-    }
-}
-
-impl Drop for Message {
-    fn drop(&mut self) {
-        WAITING.fetch_sub(self.payload.len(), Ordering::Relaxed);
-    }
 }
 
 fn length(message: &Message) -> usize {
@@ -493,9 +475,10 @@ impl Receiver {
             self.tell_lost(session, line);
         }
         let (number, len) = (attachment.number, payload.len());
-        let is_much = WAITING.load(Ordering::Relaxed) + len > MOST_WAITING;
-        let message = Message::new(payload, attachment);
-        match line.stream.take(number, len, message, attachment.is_oldest, is_much) {
+        let message = Message { payload, attachment };
+        match line.stream.take(number, len, message, attachment.is_oldest) {
+            // Its sender's tokens have gone: a stand-in would stay for good. It waits for them.
+            Verdict::Publish(message) if !is_reachable => line.stream.put_back(len, message),
             Verdict::Publish(message) => {
                 self.try_publish(session, line, message);
                 self.go_on(&mut state, session);

@@ -43,6 +43,7 @@ pub struct Summary {
     /// By session: how many messages the answer had. Where fewer came, one was lost on the way.
     pub messages: Vec<(u32, u64)>,
     /// A rule lets only some messages leave: what is not in the answer is none that was lost.
+    #[serde(default)]
     pub is_thinned: bool,
 }
 

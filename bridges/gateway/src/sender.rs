@@ -12,7 +12,7 @@
 //! Killed, or stopped, anywhere: the messages are in the ring, as long as that holds; its successor and the
 //! receivers know by the numbers what is missing. Nothing in here has to survive.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,11 +40,6 @@ const COPIED: usize = 1024;
 pub(crate) const HELD: Duration = Duration::from_millis(1);
 /// Of so many ended sessions it is known how they ended.
 const MOST_ENDED: usize = 1024;
-
-/// For as many receivers messages are kept.
-const MOST_RECEIVERS: usize = 256;
-/// Of as many sessions a receiver may say what it has, beside those that the rings have.
-const MOST_SESSIONS: usize = 4096;
 
 /// A session's messages in a ring.
 struct Segment {
@@ -85,8 +80,6 @@ struct Kept {
     ended: VecDeque<(u32, u64, Ending)>,
     /// A reminder is on its way.
     reminds: bool,
-    /// There were too many receivers: told once.
-    refuses: bool,
 }
 
 /// A topic that leaves.
@@ -166,7 +159,6 @@ impl Sender {
             tokens: HashMap::new(),
             ended: VecDeque::new(),
             reminds: false,
-            refuses: false,
         };
         let sender = Arc::new(Sender {
             common: Arc::clone(common),
@@ -446,27 +438,7 @@ impl Sender {
     /// more.
     pub fn receiver(self: &Arc<Sender>, who: Origin, tokens: usize) {
         let mut kept = self.kept();
-        if !kept.receivers.contains_key(&who) {
-            if !came {
-                return;
-            }
-            if kept.receivers.len() >= MOST_RECEIVERS {
-                let is_first = !std::mem::replace(&mut kept.refuses, true);
-                drop(kept);
-                if is_first {
-                    let event = Event::of("refused", &self.name).from(who);
-                    self.common.told.tell(
-                        &event.because("there are more receivers than messages are kept for"),
-                    );
-                }
-                return;
-            }
-        }
-        let receiver = kept.receivers.entry(who).or_default();
-        if came {
-            receiver.is_answered &= receiver.tokens > 0;
-            receiver.tokens += 1;
-            receiver.gone = None;
+        if tokens == 0 && !kept.receivers.contains_key(&who) {
             return;
         }
         let receiver = kept.receivers.entry(who).or_default();
@@ -503,15 +475,10 @@ impl Sender {
         // Without a token nothing is kept for it.
         let Kept { receivers, rings, .. } = &mut *kept;
         let Some(receiver) = receivers.get_mut(&who) else { return };
-        for &(session, number) in numbers {
-            if receiver.has.len() >= MOST_SESSIONS && !receiver.has.contains_key(&session) {
-                // Sessions that are over, or never were.
-                let known: HashSet<u32> = rings.values().flatten().map(|of| of.session).collect();
-                receiver.has.retain(|session, _| known.contains(session));
-                if receiver.has.len() >= MOST_SESSIONS {
-                    break;
-                }
-            }
+        // Of what is kept; all else it may have, or make up.
+        let is_kept =
+            |session| rings.values().flatten().any(|segment: &Segment| segment.session == session);
+        for &(session, number) in numbers.iter().filter(|(session, _)| is_kept(*session)) {
             // Acknowledgements may overtake each other.
             let has = receiver.has.entry(session).or_default();
             *has = (*has).max(number);

@@ -100,15 +100,7 @@ impl<M> Stream<M> {
     }
 
     /// A message has come. `is_oldest`: the sender has nothing older of this stream.
-    /// `is_full`: nothing more may wait ahead, in whatever stream.
-    pub fn take(
-        &mut self,
-        number: u64,
-        bytes: usize,
-        message: M,
-        is_oldest: bool,
-        is_full: bool,
-    ) -> Verdict<M> {
+    pub fn take(&mut self, number: u64, bytes: usize, message: M, is_oldest: bool) -> Verdict<M> {
         if is_oldest {
             self.none_before(number);
         }
@@ -121,19 +113,17 @@ impl<M> Stream<M> {
                 self.is_busy = true;
                 Verdict::Publish(message)
             }
-            _ => self.wait_ahead(number, bytes, message, is_full),
+            _ => self.wait_ahead(number, bytes, message),
         }
     }
 
-    fn wait_ahead(&mut self, number: u64, bytes: usize, message: M, is_full: bool) -> Verdict<M> {
+    fn wait_ahead(&mut self, number: u64, bytes: usize, message: M) -> Verdict<M> {
         let is_being_published = self.is_busy && self.next == Some(number);
         if is_being_published || self.ahead.contains_key(&number) {
             self.counts.repeated += 1;
             return Verdict::Repeated;
         }
-        let has_room =
-            self.ahead.len() < MOST_AHEAD && self.ahead_bytes + bytes <= MOST_AHEAD_BYTES;
-        if is_full || !has_room {
+        if self.ahead.len() >= MOST_AHEAD || self.ahead_bytes + bytes > MOST_AHEAD_BYTES {
             self.counts.dropped_ahead += 1;
             return Verdict::NoRoom;
         }
@@ -232,7 +222,7 @@ mod tests {
     fn play(stream: &mut Stream<u64>, messages: &[(u64, bool)]) -> Vec<u64> {
         let mut published = Vec::new();
         for &(number, is_oldest) in messages {
-            let mut next = match stream.take(number, 8, number, is_oldest, false) {
+            let mut next = match stream.take(number, 8, number, is_oldest) {
                 Verdict::Publish(message) => Some(message),
                 _ => stream.next_ahead(|_| 8),
             };
@@ -279,9 +269,9 @@ mod tests {
     #[test]
     fn while_a_message_is_being_published_others_wait() {
         let mut stream = Stream::new(Some(0));
-        assert_eq!(stream.take(0, 8, 0_u64, false, false), Verdict::Publish(0));
-        assert_eq!(stream.take(0, 8, 0, false, false), Verdict::Repeated);
-        assert_eq!(stream.take(1, 8, 1, false, false), Verdict::Ahead);
+        assert_eq!(stream.take(0, 8, 0_u64, false), Verdict::Publish(0));
+        assert_eq!(stream.take(0, 8, 0, false), Verdict::Repeated);
+        assert_eq!(stream.take(1, 8, 1, false), Verdict::Ahead);
         assert_eq!(stream.next_ahead(|_| 8), None);
         stream.put_back(8, 0);
         assert_eq!(stream.next_ahead(|_| 8), Some(0));
@@ -323,16 +313,16 @@ mod tests {
     fn what_waits_ahead_is_bounded_and_counted() {
         let mut stream = Stream::new(Some(0));
         for number in 1..=MOST_AHEAD as u64 {
-            assert_eq!(stream.take(number, 8, number, false, false), Verdict::Ahead);
+            assert_eq!(stream.take(number, 8, number, false), Verdict::Ahead);
         }
         for number in 0..5 {
-            assert_eq!(stream.take(5000 + number, 8, number, false, false), Verdict::NoRoom);
+            assert_eq!(stream.take(5000 + number, 8, number, false), Verdict::NoRoom);
         }
         assert_eq!(stream.counts().dropped_ahead, 5);
         assert_eq!(play(&mut stream, &[(0, false)]).len(), MOST_AHEAD + 1);
         let mut large = Stream::new(Some(0));
-        large.take(1, MOST_AHEAD_BYTES, 1, false, false);
-        large.take(2, 1, 2, false, false);
+        large.take(1, MOST_AHEAD_BYTES, 1, false);
+        large.take(2, 1, 2, false);
         assert_eq!(large.counts().dropped_ahead, 1);
     }
 

@@ -15,8 +15,8 @@ const LONG: usize = SHORT + 48;
 /// The most sessions in one message: more than a topic has publishers.
 const MOST_SESSIONS: usize = 4096;
 
-/// No stream has so many messages: a number from the network beyond it is refused, since what counts on
-/// from there would end.
+/// No stream has so many messages: a number from the network that is higher is refused, since one more
+/// than that would be none.
 pub const MOST_NUMBER: u64 = 1 << 62;
 
 /// Nothing older is left of this stream.
@@ -70,7 +70,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 /// A message's number, or one behind it. No publisher comes that far, and one more does not overflow.
 fn number_at(bytes: &[u8], at: usize) -> Option<u64> {
-    u64_at(bytes, at).filter(|number| *number < 1 << 62)
+    u64_at(bytes, at).filter(|number| *number <= MOST_NUMBER)
 }
 
 fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
@@ -112,9 +112,7 @@ impl Attachment {
         if flags & !(OLDEST | THINNED) != 0 || u32_at(bytes, 76)? != 0 {
             return None;
         }
-        if u64_at(bytes, 32)? > MOST_NUMBER {
-            return None;
-        }
+        number_at(bytes, 32)?;
         let mut header = Header { stamp: u64_at(bytes, 64)?, ..Header::default() };
         if bytes.len() == LONG {
             header.frame = u64_at(bytes, SHORT)?;
@@ -178,8 +176,7 @@ pub fn ended_from_bytes(bytes: &[u8]) -> Option<(u32, u64, Ending)> {
         1 => Ending::Left,
         _ => return None,
     };
-    let until = u64_at(rest, 4).filter(|until| *until <= MOST_NUMBER)?;
-    Some((u32_at(rest, 0)?, until, ending))
+    Some((u32_at(rest, 0)?, number_at(rest, 4)?, ending))
 }
 
 /// What a receiver has to know to make the topic.

@@ -4,9 +4,11 @@
 
 mod deaths;
 mod hostile;
+mod hunt;
 mod loss;
 mod networks;
 mod others;
 mod passing;
 mod python;
+mod services;
 mod support;
