@@ -87,7 +87,9 @@ fn the_page_has_the_defaults() {
     let found = SemaphoreOptions::default().open_or_create(&domain, "three").expect("as it is");
     assert_eq!(found.available_permits(), 3);
     let publisher = format!("{:?}", Publisher::options());
-    assert_eq!(publisher, "PublisherOptions { max_blocking: None, period: None, lifespan: None }");
+    let told =
+        "PublisherOptions { max_blocking: None, period: None, lifespan: None, is_foreign: false }";
+    assert_eq!(publisher, told);
     expect("publisher", "max_blocking", "none: it waits for reliable subscribers for ever");
     expect("publisher", "period", "none");
     expect("publisher", "lifespan", "none: for ever");
@@ -95,7 +97,7 @@ fn the_page_has_the_defaults() {
     expect("subscriber", "reliable", false);
     expect("subscriber", "history", 0);
     expect("subscriber", "sessions", false);
-    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None, durability: None, sessions: false, max_age: None, liveliness: None }";
+    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None, durability: None, sessions: false, max_age: None, liveliness: None, unvouched: false }";
     assert_eq!(format!("{subscriber:?}"), told);
     std::fs::remove_dir_all(&folder).expect("removed");
 }

@@ -31,7 +31,7 @@ impl OwnArgs {
     }
 }
 
-/// Carry topics and services of the domain to other machines over zenoh, and bring theirs
+/// Carry topics and services to other machines, and bring theirs
 ///
 /// Nothing leaves and nothing comes in unless a rule allows it. A publisher that dies elsewhere dies
 /// here, too; a machine that cannot be reached is told apart from that. What was under way when a gateway
