@@ -90,7 +90,7 @@ impl<M: Payload + ?Sized> Sample<M> {
     }
 
     /// Returns the number of the ring that it was published in: [`Sample::sequence`] counts for each
-    /// ring. [`TopicUsage::rings`](crate::inspect::TopicUsage::rings) are in the order of these numbers.
+    /// ring. [`TopicUsage::rings`](super::TopicUsage::rings) are in the order of these numbers.
     #[must_use]
     pub fn ring(&self) -> u32 {
         self.taken().ring
