@@ -15,7 +15,7 @@ use zenoh::Wait;
 use zenoh::query::Query;
 use zenoh::sample::{Sample, SampleKind};
 
-use crate::common::{Common, Shared};
+use crate::context::{Context, Shared};
 use crate::journal::{self, Journal};
 use crate::keys;
 use crate::later::Later;
@@ -74,7 +74,7 @@ enum Unopened {
 
 /// See the head of this file.
 pub struct Gateway {
-    common: Shared,
+    context: Shared,
     rules: Rules,
     services: Arc<Services>,
     senders: Mutex<HashMap<String, Arc<Sender>>>,
@@ -118,10 +118,10 @@ impl Gateway {
         let session = zenoh::open(config).wait().map_err(|error| said(&error))?;
         let domain = domain.clone();
         let lease = settings.lease();
-        let common = Arc::new(Common { domain, session, journal, epoch, lease, told, later });
-        let services = Services::start(&common, &rules).map_err(|error| error.to_string())?;
+        let context = Arc::new(Context { domain, session, journal, epoch, lease, told, later });
+        let services = Services::start(&context, &rules).map_err(|error| error.to_string())?;
         let gateway = Arc::new(Gateway {
-            common,
+            context,
             rules,
             services,
             senders: Mutex::default(),
@@ -133,14 +133,14 @@ impl Gateway {
             _node: node,
         });
         gateway.declare().map_err(|error| said(&error))?;
-        gateway.common.told.tell(&Event::of("acts", name));
+        gateway.context.told.tell(&Event::of("acts", name));
         Ok(gateway)
     }
 
     /// Asks zenoh for all that concerns the gateway.
     fn declare(self: &Arc<Gateway>) -> zenoh::Result<()> {
-        let session = &self.common.session;
-        let own = self.common.origin();
+        let session = &self.context.session;
+        let own = self.context.origin();
         let called = |handle: fn(&Arc<Gateway>, &Sample)| {
             let gateway = Arc::clone(self);
             move |sample: Sample| handle(&gateway, &sample)
@@ -173,7 +173,7 @@ impl Gateway {
                 .background()
                 .wait()?;
         }
-        for (at, expression) in self.rules.inward_expressions().into_iter().enumerate() {
+        for (at, expression) in self.rules.inward_expressions().enumerate() {
             let gateway = Arc::clone(self);
             // What several rules name comes once for each.
             let handle = move |sample: Sample| gateway.message(at, &sample);
@@ -216,7 +216,7 @@ impl Gateway {
         });
         for name in names.iter().filter(|name| !name.starts_with(names::OWN)) {
             if senders.contains_key(name)
-                || !matches!(self.common.domain.kind_of(name), Ok(outlive::Kind::Topic))
+                || !matches!(self.context.domain.kind_of(name), Ok(outlive::Kind::Topic))
             {
                 continue;
             }
@@ -224,7 +224,7 @@ impl Gateway {
                 Ok(key) => key,
                 Err(why) => {
                     if lock(&self.refused).insert(name.clone()) {
-                        self.common
+                        self.context
                             .told
                             .tell(&Event::of("refused", name).because(&why.to_string()));
                     }
@@ -232,14 +232,14 @@ impl Gateway {
                 }
             };
             let Some((rule, network)) = self.rules.outward(Thing::Topic, &key) else { continue };
-            match Sender::open(&self.common, name, network, rule) {
+            match Sender::open(&self.context, name, network, rule) {
                 Ok(sender) => {
                     senders.insert(name.clone(), Arc::clone(&sender));
                     opened.push(sender);
                 }
                 Err(why) => {
                     if lock(&self.refused).insert(name.clone()) {
-                        self.common.told.tell(&Event::of("refused", name).because(&why));
+                        self.context.told.tell(&Event::of("refused", name).because(&why));
                     }
                 }
             }
@@ -298,8 +298,7 @@ impl Gateway {
     /// A message on a key that rule `at` lets in.
     fn message(self: &Arc<Gateway>, at: usize, sample: &Sample) {
         let key = sample.key_expr();
-        let first =
-            self.rules.inward_expressions().iter().position(|expression| expression.includes(key));
+        let first = self.rules.inward_expressions().position(|expression| expression.includes(key));
         if first != Some(at) || sample.kind() != SampleKind::Put {
             return;
         }
@@ -309,7 +308,7 @@ impl Gateway {
             return;
         };
         let topic = (attachment.stream.origin, attachment.stream.instance);
-        if topic.0 == self.common.origin() {
+        if topic.0 == self.context.origin() {
             return;
         }
         // One that is not known yet is asked for when it is.
@@ -328,7 +327,7 @@ impl Gateway {
             }
             let publisher = self.open_stranger(key);
             if let Err(why) = &publisher {
-                self.common.told.tell(&Event::of("refused", key).because(why));
+                self.context.told.tell(&Event::of("refused", key).because(why));
             }
             strangers.insert(key.to_owned(), publisher.ok());
         }
@@ -346,15 +345,15 @@ impl Gateway {
             }
             Err(error) => error.to_string(),
         };
-        self.common.told.tell(&Event::of("refused", key).because(&why));
+        self.context.told.tell(&Event::of("refused", key).because(&why));
     }
 
     fn open_stranger(&self, key: &str) -> Result<Stranger, String> {
         let (rule, here) = self.rules.inward(Thing::Topic, key).ok_or("no rule lets it in")?;
         let name = names::name_of(&here).map_err(|why| why.to_string())?;
-        let topic = match Topic::open_as_bytes(&self.common.domain, &name) {
+        let topic = match Topic::open_as_bytes(&self.context.domain, &name) {
             Err(outlive::Error::NotFound { .. }) if rule.create => {
-                Topic::<[u8]>::open_or_create(&self.common.domain, &name)
+                Topic::<[u8]>::open_or_create(&self.context.domain, &name)
             }
             other => other,
         };
@@ -370,7 +369,7 @@ impl Gateway {
             return;
         };
         let topic = (topic.origin, topic.instance);
-        if topic.0 == self.common.origin() {
+        if topic.0 == self.context.origin() {
             return;
         }
         let mut known = lock(&self.known);
@@ -414,7 +413,7 @@ impl Gateway {
         }
         if known.opening.len() >= MOST_OPENING {
             let again = Arc::clone(self);
-            self.common.later.after(self.common.lease, move || again.open_receiver(topic));
+            self.context.later.after(self.context.lease, move || again.open_receiver(topic));
             return;
         }
         known.opening.insert(topic);
@@ -445,15 +444,15 @@ impl Gateway {
                     // It is tried again whenever the domain changes.
                     if lock(&gateway.refused).insert(format!("{key}: {why}")) {
                         let event = Event::of("refused", &key).from(topic.0);
-                        gateway.common.told.tell(&event.because(&why));
+                        gateway.context.told.tell(&event.because(&why));
                     }
                 }
                 Err(Unopened::Unsaid) if epochs.is_empty() => {}
                 // The sender was killed, or stopped, as it was asked; another start of it may be there.
                 Err(Unopened::Unsaid) => {
                     let again = Arc::clone(&gateway);
-                    let lease = gateway.common.lease;
-                    gateway.common.later.after(lease, move || again.open_receiver(topic));
+                    let lease = gateway.context.lease;
+                    gateway.context.later.after(lease, move || again.open_receiver(topic));
                 }
             }
         };
@@ -468,7 +467,7 @@ impl Gateway {
             self.rules.inward(Thing::Topic, key).ok_or(refused("no rule lets it in"))?;
         let name = names::name_of(&here).map_err(|why| refused(&why.to_string()))?;
         let meta = self.ask_meta(topic)?;
-        Receiver::open(&self.common, topic, &name, meta, rule).map_err(|unfit| match unfit {
+        Receiver::open(&self.context, topic, &name, meta, rule).map_err(|unfit| match unfit {
             Unfit::Refused(why) => Unopened::Refused(why),
             Unfit::OtherType(topic_here, why) => {
                 self.tell_subscribers(topic, &topic_here, &why);
@@ -488,13 +487,13 @@ impl Gateway {
             told.map_err(|error| error.to_string())
         });
         if let Err(error) = told {
-            self.common.told.tell(&Event::of("refused", why).from(topic.0).because(&error));
+            self.context.told.tell(&Event::of("refused", why).from(topic.0).because(&error));
         }
     }
 
     fn ask_meta(&self, (origin, instance): Elsewhere) -> Result<Meta, Unopened> {
         let key = keys::message("meta", origin, instance);
-        let replies = self.common.session.get(key).timeout(META).wait();
+        let replies = self.context.session.get(key).timeout(META).wait();
         let replies = replies.map_err(|error| Unopened::Refused(error.to_string()))?;
         while let Ok(reply) = replies.recv() {
             if let Ok(sample) = reply.result() {
@@ -510,7 +509,7 @@ impl Gateway {
             return;
         };
         let topic = (stream.origin, stream.instance);
-        if topic.0 == self.common.origin() {
+        if topic.0 == self.context.origin() {
             return;
         }
         let came = sample.kind() == SampleKind::Put;
@@ -597,7 +596,7 @@ impl Gateway {
         let Some(sender) = topic.and_then(|topic| self.sender(topic.instance)) else { return };
         let bytes = serde_json::to_vec(sender.meta()).unwrap_or_default();
         if let Err(error) = query.reply(query.key_expr().clone(), bytes).wait() {
-            self.common
+            self.context
                 .told
                 .tell(&Event::of("refused", query.key_expr().as_str()).because(&error.to_string()));
         }
@@ -619,6 +618,6 @@ impl Gateway {
         let mut receivers = self.receivers.write().unwrap_or_else(PoisonError::into_inner);
         receivers.drain().for_each(|(_, receiver)| receiver.close());
         drop(receivers);
-        let _ = self.common.session.close().wait();
+        let _ = self.context.session.close().wait();
     }
 }

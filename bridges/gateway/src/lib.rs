@@ -5,7 +5,7 @@
 //! | `gateway.rs` | the acting gateway: which topics leave and which come in, as tokens and names come and go |
 //! | `sender.rs` | a topic that leaves: its reader and its keeper |
 //! | `resume.rs` | what a sender sends again |
-//! | `receiver.rs` | a topic that comes in: its streams and stand-ins |
+//! | `receiver/` | a topic that comes in: its streams and stand-ins, and what its sender is asked |
 //! | `stream.rs` | what becomes of a message, by its number |
 //! | `journal.rs` | what a receiver's successor has to know |
 //! | `services.rs` | which services leave and which come in, and their calls |
@@ -19,7 +19,7 @@
 //! process repairs a death or a stop in each.
 
 pub mod call_wire;
-pub mod common;
+pub mod context;
 pub mod either;
 pub mod gateway;
 pub mod journal;

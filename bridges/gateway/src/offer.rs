@@ -20,7 +20,7 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::query::{Query, Queryable};
 
 use crate::call_wire::{self, CallId, Kind, ServiceMeta, Word};
-use crate::common::Shared;
+use crate::context::Shared;
 use crate::either::{Either, Inbox, block_on, either};
 use crate::gateway::NODE;
 use crate::journal;
@@ -44,7 +44,7 @@ static STRANGERS: AtomicUsize = AtomicUsize::new(0);
 
 /// See the head of this file.
 pub struct Offer {
-    common: Shared,
+    context: Shared,
     name: String,
     key: String,
     service: Service,
@@ -64,9 +64,9 @@ struct State {
 }
 
 /// What is known of a service in this domain.
-pub fn meta_of(common: &Shared, service: &Service, name: &str) -> Result<ServiceMeta, String> {
+pub fn meta_of(context: &Shared, service: &Service, name: &str) -> Result<ServiceMeta, String> {
     let text = |error: outlive::Error| error.to_string();
-    let type_name = common.domain.entry(name).map_err(text)?.type_name;
+    let type_name = context.domain.entry(name).map_err(text)?.type_name;
     let description = service.description().map_err(text)?.map(|found| found.to_bytes());
     let fingerprint = wire::fingerprint(&type_name, description.as_deref());
     Ok(ServiceMeta { type_name, description, max_bytes: service.config().max_bytes, fingerprint })
@@ -77,12 +77,12 @@ impl Offer {
     ///
     /// # Errors
     /// Why it cannot leave.
-    pub fn open(common: &Shared, name: &str, key: String) -> Result<Arc<Offer>, String> {
+    pub fn open(context: &Shared, name: &str, key: String) -> Result<Arc<Offer>, String> {
         let text = |error: outlive::Error| error.to_string();
-        let service = Service::open_as_bytes(&common.domain, name).map_err(text)?;
-        let meta = meta_of(common, &service, name)?;
+        let service = Service::open_as_bytes(&context.domain, name).map_err(text)?;
+        let meta = meta_of(context, &service, name)?;
         let offer = Arc::new(Offer {
-            common: Arc::clone(common),
+            context: Arc::clone(context),
             name: name.to_owned(),
             key,
             instance: journal::random().map_err(|error| error.to_string())? as u64,
@@ -95,7 +95,7 @@ impl Offer {
         let theirs = Arc::clone(&offer);
         let run = move || {
             if let Err(why) = theirs.watch() {
-                theirs.common.told.tell(&Event::of("refused", &theirs.name).because(&why));
+                theirs.context.told.tell(&Event::of("refused", &theirs.name).because(&why));
             }
             theirs.close();
         };
@@ -133,7 +133,7 @@ impl Offer {
             if living == seen {
                 continue;
             }
-            let own = living.iter().copied().find(|server| !is_gateway(&self.common, *server));
+            let own = living.iter().copied().find(|server| !is_gateway(&self.context, *server));
             self.announce(own)?;
             seen = living;
         }
@@ -144,15 +144,15 @@ impl Offer {
         if state.server == server || self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
-        let session = &self.common.session;
+        let session = &self.context.session;
         let text = |error: zenoh::Error| error.to_string();
         let Some(id) = server else {
             *state = State::default();
             drop(state);
-            self.common.told.tell(&Event::of("withdraws", &self.name));
+            self.context.told.tell(&Event::of("withdraws", &self.name));
             return Ok(());
         };
-        let (origin, epoch) = (self.common.origin(), self.common.epoch);
+        let (origin, epoch) = (self.context.origin(), self.context.epoch);
         let key = keys::service(origin, self.instance, epoch, id.as_u32(), &self.key);
         // The new one first: others see one server without a gap.
         let token = session.liveliness().declare_token(key).wait().map_err(text)?;
@@ -166,7 +166,7 @@ impl Offer {
         (state.server, state.token) = (server, Some(token));
         drop(state);
         if is_new {
-            self.common.told.tell(&Event::of("offers", &self.name));
+            self.context.told.tell(&Event::of("offers", &self.name));
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Offer {
             let sent = query.reply(key.clone(), payload).attachment(attachment).wait();
             if let Err(error) = sent {
                 let event = Event::of("refused", &self.name).from(id.origin);
-                self.common.told.tell(&event.because(&error.to_string()));
+                self.context.told.tell(&event.because(&error.to_string()));
             }
         };
         if fingerprint != self.meta.fingerprint {
@@ -269,9 +269,9 @@ impl Offer {
 }
 
 /// Whether that process is a gateway: what it serves is a stand-in's.
-pub fn is_gateway(common: &Shared, server: TokenId) -> bool {
+pub fn is_gateway(context: &Shared, server: TokenId) -> bool {
     // One whose node cannot be read is not announced: else what is a stand-in's could go round.
-    let node = common.domain.node_of(server);
+    let node = context.domain.node_of(server);
     node.map_or(true, |node| node.is_some_and(|node| node.name.starts_with(NODE)))
 }
 

@@ -76,7 +76,7 @@ pub fn answer(sender: Arc<Sender>, query: Query) {
     let Some((who, wanted)) = asked.and_then(|bytes| wire::numbers_from_bytes(&bytes)) else {
         let key = query.key_expr().as_str();
         sender
-            .common()
+            .context()
             .told
             .tell(&Event::of("refused", key).because("not a question that this version knows"));
         return;
@@ -98,7 +98,7 @@ pub fn answer(sender: Arc<Sender>, query: Query) {
         }
         if let Err(why) = answered {
             sender
-                .common()
+                .context()
                 .told
                 .tell(&Event::of("refused", query.key_expr().as_str()).because(&why));
         }

@@ -27,7 +27,7 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::Publisher;
 use zenoh::qos::CongestionControl;
 
-use crate::common::Shared;
+use crate::context::Shared;
 use crate::keys;
 use crate::rules::{Reliability, Rule};
 use crate::stream::Ending;
@@ -84,7 +84,7 @@ struct Kept {
 
 /// A topic that leaves.
 pub struct Sender {
-    common: Shared,
+    context: Shared,
     /// Its name here, and its key there.
     name: String,
     key: String,
@@ -121,14 +121,14 @@ impl Sender {
     /// # Errors
     /// Why it cannot be sent.
     pub fn open(
-        common: &Shared,
+        context: &Shared,
         name: &str,
         key: String,
         rule: &Rule,
     ) -> Result<Arc<Sender>, String> {
         let text = |error: outlive::Error| error.to_string();
-        let topic = Topic::open_as_bytes(&common.domain, name).map_err(text)?;
-        let entry = common.domain.entry(name).map_err(text)?;
+        let topic = Topic::open_as_bytes(&context.domain, name).map_err(text)?;
+        let entry = context.domain.entry(name).map_err(text)?;
         let instance = topic.instance().map_err(text)?;
         let config = topic.config();
         let description =
@@ -150,7 +150,7 @@ impl Sender {
         let keeps = config.reliable && rule.reliability == Reliability::Reliable && !rule.thins();
         let keeper = Subscriber::options().reliable(true).history(config.depth).unvouched(true);
         let keeper = keeps.then(|| topic.subscriber_with(keeper)).transpose().map_err(text)?;
-        let grace = common.journal.is_successor.then(|| Instant::now() + common.lease);
+        let grace = context.journal.is_successor.then(|| Instant::now() + context.lease);
         let kept = Kept {
             keeper,
             receivers: HashMap::new(),
@@ -161,7 +161,7 @@ impl Sender {
             reminds: false,
         };
         let sender = Arc::new(Sender {
-            common: Arc::clone(common),
+            context: Arc::clone(context),
             name: name.to_owned(),
             key,
             topic,
@@ -182,7 +182,7 @@ impl Sender {
             .map_err(|error| error.to_string())?;
         if grace.is_some() {
             let theirs = Arc::clone(&sender);
-            common.later.after(common.lease, move || theirs.pass_all());
+            context.later.after(context.lease, move || theirs.pass_all());
         }
         Ok(sender)
     }
@@ -192,7 +192,7 @@ impl Sender {
     }
 
     fn stream(&self, session: u32) -> StreamId {
-        StreamId { origin: self.common.origin(), instance: self.instance, session }
+        StreamId { origin: self.context.origin(), instance: self.instance, session }
     }
 
     /// Returns what a receiver has to know to make the topic.
@@ -234,7 +234,7 @@ impl Sender {
 
     fn run(self: Arc<Sender>, mut reader: Subscriber) {
         if let Err(why) = self.send_all(&mut reader) {
-            self.common.told.tell(&Event::of("refused", &self.name).because(&why));
+            self.context.told.tell(&Event::of("refused", &self.name).because(&why));
         }
         self.close();
     }
@@ -245,7 +245,7 @@ impl Sender {
             Reliability::BestEffort => CongestionControl::Drop,
         };
         let publisher = self
-            .common
+            .context
             .session
             .declare_publisher(self.key.clone())
             .congestion_control(congestion)
@@ -253,7 +253,7 @@ impl Sender {
             .wait()
             .map_err(|error| error.to_string())?;
         let mut presence = reader.watch_publishers();
-        let mut set = WaitSet::new(&self.common.domain);
+        let mut set = WaitSet::new(&self.context.domain);
         let text = |error: outlive::Error| error.to_string();
         set.add(reader).map_err(text)?;
         set.add(&presence).map_err(text)?;
@@ -328,7 +328,7 @@ impl Sender {
             stream: self.stream(session),
             number,
             sent: self.sent.fetch_add(1, Ordering::Relaxed),
-            epoch: self.common.epoch,
+            epoch: self.context.epoch,
             fingerprint: self.meta.fingerprint,
             is_oldest: false,
             is_thinned: thins || self.rule.reliability == Reliability::BestEffort,
@@ -349,14 +349,14 @@ impl Sender {
 
     /// Gives the topic and its publishers to know.
     fn announce(&self) -> Result<(), String> {
-        let key = keys::topic(self.common.origin(), self.instance, self.common.epoch, &self.key);
-        let token = self.common.session.liveliness().declare_token(key).wait();
+        let key = keys::topic(self.context.origin(), self.instance, self.context.epoch, &self.key);
+        let token = self.context.session.liveliness().declare_token(key).wait();
         let token = token.map_err(|error| error.to_string())?;
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
         if self.is_closed() {
             self.close();
         }
-        self.common.told.tell(&Event::of("sends", &self.name).because(&self.key));
+        self.context.told.tell(&Event::of("sends", &self.name).because(&self.key));
         Ok(())
     }
 
@@ -373,8 +373,8 @@ impl Sender {
             }
             kept.begin(session);
             let stream = self.stream(session.session);
-            let key = keys::publisher(stream, self.common.epoch, session.from, &self.key);
-            let token = self.common.session.liveliness().declare_token(key).wait();
+            let key = keys::publisher(stream, self.context.epoch, session.from, &self.key);
+            let token = self.context.session.liveliness().declare_token(key).wait();
             kept.tokens.insert(session.session, token.map_err(|error| error.to_string())?);
         }
         for (ring, segments) in &mut kept.rings {
@@ -402,7 +402,7 @@ impl Sender {
         for (session, until, publisher, is_followed) in news {
             // The ring says whether its last publisher has left. Of an earlier one it is known whether its
             // process lives; if that is dead, too, it may have left or died, and has left as a rule.
-            let lives = publisher.is_some_and(|id| self.common.domain.peer(id).is_alive());
+            let lives = publisher.is_some_and(|id| self.context.domain.peer(id).is_alive());
             let has_left = self.topic.has_left(session) || lives || is_followed;
             let ending = if has_left { Ending::Left } else { Ending::Died };
             if kept.ended.len() == MOST_ENDED {
@@ -413,24 +413,24 @@ impl Sender {
         }
         drop(kept);
         for (session, until, ending, token) in gone {
-            let key = keys::message("ended", self.common.origin(), self.instance);
+            let key = keys::message("ended", self.context.origin(), self.instance);
             self.put(&key, wire::ended_to_bytes(session, until, ending), CongestionControl::Block);
             drop(token);
-            self.common.told.tell(&Event::of(word(ending), &self.name).session(session));
+            self.context.told.tell(&Event::of(word(ending), &self.name).session(session));
         }
         Ok(())
     }
 
     /// Whether a gateway publishes there: its stand-ins are announced to no other machine.
     fn is_gateway(&self, publisher: TokenId) -> bool {
-        let node = self.common.domain.node_of(publisher);
+        let node = self.context.domain.node_of(publisher);
         node.ok().flatten().is_some_and(|node| node.name.starts_with(crate::gateway::NODE))
     }
 
     fn put(&self, key: &str, bytes: Vec<u8>, congestion: CongestionControl) {
-        let put = self.common.session.put(key, bytes).congestion_control(congestion);
+        let put = self.context.session.put(key, bytes).congestion_control(congestion);
         if let Err(error) = put.wait() {
-            self.common.told.tell(&Event::of("refused", &self.name).because(&error.to_string()));
+            self.context.told.tell(&Event::of("refused", &self.name).because(&error.to_string()));
         }
     }
 
@@ -447,13 +447,13 @@ impl Sender {
         receiver.gone = (tokens == 0).then(Instant::now);
         if tokens == 0 {
             let theirs = Arc::clone(self);
-            self.common.later.after(self.common.lease, move || theirs.forget_receivers());
+            self.context.later.after(self.context.lease, move || theirs.forget_receivers());
         }
     }
 
     /// Those whose lease is over are not waited for any more.
     fn forget_receivers(&self) {
-        let lease = self.common.lease;
+        let lease = self.context.lease;
         let mut kept = self.kept();
         kept.receivers
             .retain(|_, receiver| receiver.gone.is_none_or(|gone| gone.elapsed() < lease));
@@ -504,7 +504,7 @@ impl Sender {
         kept.reminds = true;
         drop(kept);
         let theirs = Arc::clone(self);
-        self.common.later.after(self.common.lease, move || theirs.remind_now());
+        self.context.later.after(self.context.lease, move || theirs.remind_now());
     }
 
     fn remind_now(self: &Arc<Sender>) {
@@ -513,14 +513,14 @@ impl Sender {
         let lacks = kept.is_lacking();
         drop(kept);
         if lacks && !self.is_closed() {
-            let key = keys::message("at", self.common.origin(), self.instance);
+            let key = keys::message("at", self.context.origin(), self.instance);
             let kept = self.kept();
             let segments = kept.rings.values().flatten().filter(|segment| !segment.is_foreign);
             let at: Vec<(u32, u64)> =
                 segments.map(|segment| (segment.session, segment.sent)).collect();
             drop(kept);
             // Dropped where the network is busy: it comes again.
-            let bytes = wire::numbers_to_bytes(self.common.origin(), at);
+            let bytes = wire::numbers_to_bytes(self.context.origin(), at);
             self.put(&key, bytes, CongestionControl::Drop);
             self.remind();
         }
@@ -541,7 +541,7 @@ impl Sender {
             stream: self.stream(sample.session()),
             number: sample.sequence(),
             sent: self.sent.fetch_add(1, Ordering::Relaxed),
-            epoch: self.common.epoch,
+            epoch: self.context.epoch,
             fingerprint: self.meta.fingerprint,
             is_oldest,
             is_thinned: false,
@@ -555,8 +555,8 @@ impl Sender {
     }
 
     /// The gateway that it belongs to.
-    pub(crate) fn common(&self) -> &Shared {
-        &self.common
+    pub(crate) fn context(&self) -> &Shared {
+        &self.context
     }
 }
 

@@ -14,7 +14,7 @@ use zenoh::query::Query;
 use zenoh::sample::{Sample, SampleKind};
 
 use crate::call_wire::{self, CallId, ServiceMeta, Word};
-use crate::common::Shared;
+use crate::context::Shared;
 use crate::either::Inbox;
 use crate::keys;
 use crate::names;
@@ -143,7 +143,7 @@ struct Known {
 
 /// See the head of this file.
 pub struct Services {
-    common: Shared,
+    context: Shared,
     rules: Rules,
     offers: Mutex<HashMap<String, Arc<Offer>>>,
     stand_ins: Mutex<HashMap<String, Arc<StandIn>>>,
@@ -160,10 +160,10 @@ impl Services {
     ///
     /// # Errors
     /// zenoh's.
-    pub fn start(common: &Shared, rules: &Rules) -> zenoh::Result<Arc<Services>> {
-        let (origin, epoch) = (common.origin(), common.epoch);
+    pub fn start(context: &Shared, rules: &Rules) -> zenoh::Result<Arc<Services>> {
+        let (origin, epoch) = (context.origin(), context.epoch);
         let services = Arc::new(Services {
-            common: Arc::clone(common),
+            context: Arc::clone(context),
             rules: rules.clone(),
             offers: Mutex::default(),
             stand_ins: Mutex::default(),
@@ -178,7 +178,7 @@ impl Services {
             refused: Mutex::default(),
             token: Mutex::default(),
         });
-        let session = &common.session;
+        let session = &context.session;
         let of = |handle: fn(&Arc<Services>, Query)| {
             let services = Arc::clone(&services);
             move |query: Query| handle(&services, query)
@@ -227,13 +227,13 @@ impl Services {
         });
         for name in names.iter().filter(|name| !name.starts_with(OWN)) {
             if offers.contains_key(name)
-                || !matches!(self.common.domain.kind_of(name), Ok(outlive::Kind::Service))
+                || !matches!(self.context.domain.kind_of(name), Ok(outlive::Kind::Service))
             {
                 continue;
             }
             let opened = names::key_of(name).map_err(|why| why.to_string()).and_then(|key| {
                 let outward = self.rules.outward(Thing::Service, &key);
-                outward.map(|(_, key)| Offer::open(&self.common, name, key)).transpose()
+                outward.map(|(_, key)| Offer::open(&self.context, name, key)).transpose()
             });
             match opened {
                 Ok(Some(offer)) => {
@@ -242,7 +242,7 @@ impl Services {
                 Ok(None) => {}
                 Err(why) => {
                     if lock(&self.refused).insert(name.clone()) {
-                        self.common.told.tell(&Event::of("refused", name).because(&why));
+                        self.context.told.tell(&Event::of("refused", name).because(&why));
                     }
                 }
             }
@@ -265,7 +265,7 @@ impl Services {
         let Some((elsewhere, key)) = keys::parse_service(sample.key_expr().as_str()) else {
             return;
         };
-        if elsewhere.origin == self.common.origin() {
+        if elsewhere.origin == self.context.origin() {
             return;
         }
         let Some((_, here)) = self.rules.inward(Thing::Service, key) else { return };
@@ -273,7 +273,7 @@ impl Services {
             Ok(name) => name,
             Err(why) => {
                 let event = Event::of("refused", key).from(elsewhere.origin);
-                return self.common.told.tell(&event.because(&why.to_string()));
+                return self.context.told.tell(&event.because(&why.to_string()));
             }
         };
         // Gateways' own things stay where they are.
@@ -330,15 +330,15 @@ impl Services {
                     }
                     Err(Some(why)) => {
                         let event = Event::of("refused", &name).from(servers[0].origin);
-                        services.common.told.tell(&event.because(&why));
+                        services.context.told.tell(&event.because(&why));
                         known.refused.insert(name.clone());
                     }
                     // That gateway was killed, or stopped, as it was asked; another may be there.
                     Err(None) => {
                         drop(known);
-                        let (again, lease) = (Arc::clone(&services), services.common.lease);
+                        let (again, lease) = (Arc::clone(&services), services.context.lease);
                         let later = move || again.open_stand_in(&name);
-                        return services.common.later.after(lease, later);
+                        return services.context.later.after(lease, later);
                     }
                 }
                 drop(known);
@@ -361,15 +361,15 @@ impl Services {
             let is_known = lock(&self.known).opening.contains(name)
                 || lock(&self.stand_ins).contains_key(name);
             let Some(key) = self.plain(name).filter(|_| !is_known) else { continue };
-            if !matches!(self.common.domain.kind_of(name), Ok(outlive::Kind::Service)) {
+            if !matches!(self.context.domain.kind_of(name), Ok(outlive::Kind::Service)) {
                 continue;
             }
-            match StandIn::open(&self.common, name, None, Some(key), &self.calls) {
+            match StandIn::open(&self.context, name, None, Some(key), &self.calls) {
                 Ok(stand_in) => {
                     lock(&self.stand_ins).insert(name.clone(), stand_in);
                     self.open_stand_in(name);
                 }
-                Err(why) => self.common.told.tell(&Event::of("refused", name).because(&why)),
+                Err(why) => self.context.told.tell(&Event::of("refused", name).because(&why)),
             }
         }
     }
@@ -380,14 +380,14 @@ impl Services {
         let inward = self.rules.inward(Thing::Service, &key);
         let (rule, _) = inward.ok_or_else(|| Some("no rule lets it in".to_owned()))?;
         let question = keys::message("service-meta", at.origin, at.instance);
-        let replies = self.common.session.get(question).timeout(META).wait();
+        let replies = self.context.session.get(question).timeout(META).wait();
         let replies = replies.map_err(|error| Some(error.to_string()))?;
         while let Ok(reply) = replies.recv() {
             if let Ok(sample) = reply.result() {
                 let meta = serde_json::from_slice::<ServiceMeta>(&sample.payload().to_bytes());
                 let meta = meta.map_err(|error| Some(error.to_string()))?;
                 let (meta, plain) = (Some((&meta, rule)), self.plain(name));
-                return StandIn::open(&self.common, name, meta, plain, &self.calls).map_err(Some);
+                return StandIn::open(&self.context, name, meta, plain, &self.calls).map_err(Some);
             }
         }
         Err(None)
@@ -407,7 +407,7 @@ impl Services {
         drop(running);
         let ended = self.calls.gone(origin, epoch);
         if ended > 0 {
-            self.common.told.tell(&Event::of("unreachable", "calls").from(origin).messages(ended));
+            self.context.told.tell(&Event::of("unreachable", "calls").from(origin).messages(ended));
         }
     }
 
@@ -441,7 +441,7 @@ impl Services {
     /// is not known what became of it.
     fn called(self: &Arc<Services>, query: Query) {
         let key = query.key_expr().as_str();
-        let refuse = |why: &str| self.common.told.tell(&Event::of("refused", key).because(why));
+        let refuse = |why: &str| self.context.told.tell(&Event::of("refused", key).because(why));
         let attachment = query.attachment().map(|bytes| bytes.to_bytes());
         let asked = attachment.and_then(|bytes| call_wire::asked_from_bytes(&bytes));
         let offer = keys::parse("call", key).and_then(|service| self.offer(service.instance));

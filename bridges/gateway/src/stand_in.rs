@@ -28,7 +28,7 @@ use zenoh::query::{ConsolidationMode, Querier, Reply};
 use zenoh::sample::Locality;
 
 use crate::call_wire::{self, CallId, Kind, ServiceMeta, Word};
-use crate::common::Shared;
+use crate::context::Shared;
 use crate::either::{Either, Inbox, either};
 use crate::keys;
 use crate::offer::{is_gateway, meta_of};
@@ -71,7 +71,7 @@ pub enum Told {
 
 /// See the head of this file.
 pub struct StandIn {
-    common: Shared,
+    context: Shared,
     name: String,
     service: Service,
     fingerprint: u64,
@@ -100,9 +100,9 @@ enum Place {
 }
 
 /// Returns the local service, which is made if need be.
-fn open(common: &Shared, name: &str, meta: &ServiceMeta, rule: &Rule) -> Result<Service, String> {
+fn open(context: &Shared, name: &str, meta: &ServiceMeta, rule: &Rule) -> Result<Service, String> {
     let text = |error: Error| error.to_string();
-    let service = match Service::open_as_bytes(&common.domain, name) {
+    let service = match Service::open_as_bytes(&context.domain, name) {
         Err(Error::NotFound { .. }) if rule.create => {
             let bytes = rule.max_bytes.unwrap_or(meta.max_bytes).min(MOST_BYTES);
             let options = Service::<[u8]>::options().max_bytes(bytes);
@@ -118,11 +118,11 @@ fn open(common: &Shared, name: &str, meta: &ServiceMeta, rule: &Rule) -> Result<
                     ));
                 }
             };
-            options.open_or_create(&common.domain, name).map_err(text)?
+            options.open_or_create(&context.domain, name).map_err(text)?
         }
         other => other.map_err(text)?,
     };
-    let here = meta_of(common, &service, name)?;
+    let here = meta_of(context, &service, name)?;
     if here.fingerprint != meta.fingerprint {
         return Err(format!("the types differ: here {}, there {}", here.type_name, meta.type_name));
     }
@@ -135,23 +135,23 @@ impl StandIn {
     /// # Errors
     /// Why it cannot come in.
     pub fn open(
-        common: &Shared,
+        context: &Shared,
         name: &str,
         meta: Option<(&ServiceMeta, &Rule)>,
         plain: Option<String>,
         calls: &Arc<Calls>,
     ) -> Result<Arc<StandIn>, String> {
         let service = match meta {
-            Some((meta, rule)) => open(common, name, meta, rule)?,
+            Some((meta, rule)) => open(context, name, meta, rule)?,
             // One that is here, which a queryable is to serve.
             None => {
-                Service::open_as_bytes(&common.domain, name).map_err(|error| error.to_string())?
+                Service::open_as_bytes(&context.domain, name).map_err(|error| error.to_string())?
             }
         };
-        let fingerprint = meta_of(common, &service, name)?.fingerprint;
+        let fingerprint = meta_of(context, &service, name)?.fingerprint;
         let description = service.description().map_err(|error| error.to_string())?;
         let stand_in = Arc::new(StandIn {
-            common: Arc::clone(common),
+            context: Arc::clone(context),
             name: name.to_owned(),
             service,
             fingerprint,
@@ -166,7 +166,7 @@ impl StandIn {
         let theirs = Arc::clone(&stand_in);
         let run = move || {
             if let Err(why) = theirs.look_for_queryables().and_then(|_looks| theirs.run()) {
-                theirs.common.told.tell(&Event::of("refused", &theirs.name).because(&why));
+                theirs.context.told.tell(&Event::of("refused", &theirs.name).because(&why));
             }
         };
         let named = std::thread::Builder::new().name("gateway-serve".into());
@@ -205,7 +205,7 @@ impl StandIn {
         let Some(key) = &self.plain else { return Ok(None) };
         let text = |error: zenoh::Error| error.to_string();
         // Its own are none: else its calls would come back.
-        let querier = self.common.session.declare_querier(key.clone());
+        let querier = self.context.session.declare_querier(key.clone());
         let querier = querier.allowed_destination(Locality::Remote).wait().map_err(text)?;
         let theirs = Arc::downgrade(self);
         let note = move |is_there: bool| {
@@ -231,7 +231,7 @@ impl StandIn {
             }
             let servers = self.service.current_servers();
             let mut living = servers.iter().filter(|holder| holder.alive);
-            if living.any(|holder| !is_gateway(&self.common, holder.token)) {
+            if living.any(|holder| !is_gateway(&self.context, holder.token)) {
                 return Err("the service has a server of its own here".to_owned());
             }
             match either(self.changed.next(), self.service.wait_to_serve_async()) {
@@ -244,7 +244,7 @@ impl StandIn {
 
     /// Serves until there is no server elsewhere any more.
     fn serve(self: &Arc<StandIn>, mut server: Server) -> Result<(), String> {
-        let tell = |event| self.common.told.tell(&Event::of(event, &self.name));
+        let tell = |event| self.context.told.tell(&Event::of(event, &self.name));
         tell("serves");
         while self.is_wanted() {
             match either(self.changed.next(), server.next_async()) {
@@ -280,7 +280,7 @@ impl StandIn {
         let ask = move || {
             let mut carried = Carried::new(&theirs, place, id, request);
             if let Err(why) = carried.ask(&inbox).and_then(|()| carried.take_all(&inbox)) {
-                theirs.common.told.tell(&Event::of("refused", &theirs.name).because(&why));
+                theirs.context.told.tell(&Event::of("refused", &theirs.name).because(&why));
             }
             // Before the client is told: what it knows then is true.
             theirs.calls.end(id);
@@ -326,7 +326,7 @@ impl<'s> Carried<'s> {
             ZBytes::from(Bytes::from_owner(request.take_bytes()))
         };
         let mut answer = Callback(Arc::clone(inbox));
-        let session = &self.stand_in.common.session;
+        let session = &self.stand_in.context.session;
         let get = match &self.place {
             Place::Gateway(Elsewhere { origin, instance, epoch, .. }) => session
                 .get(keys::call(*origin, *instance, *epoch))
@@ -469,7 +469,7 @@ impl<'s> Carried<'s> {
     fn tell(&self, word: Word) {
         let Place::Gateway(Elsewhere { origin, instance, .. }) = self.place else { return };
         let key = keys::message("call-word", origin, instance);
-        let put = self.stand_in.common.session.put(key, call_wire::word_to_bytes(self.id, word));
+        let put = self.stand_in.context.session.put(key, call_wire::word_to_bytes(self.id, word));
         // A failure: the link has gone, and the call with it.
         let _ = put.congestion_control(CongestionControl::Block).wait();
     }

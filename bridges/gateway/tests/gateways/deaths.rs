@@ -3,16 +3,14 @@
 use std::time::{Duration, Instant};
 
 use outlive::RecvError;
-use outlive::topic::{Subscriber, Topic};
+use outlive::topic::{Publisher, Subscriber, Topic};
 use outlive_testnet::eventually;
 
-use crate::passing::pair;
-use crate::support::{LONG, Machine, numbers};
+use crate::support::{LONG, Machine, numbers, pair, topic};
 
 /// A subscriber of that machine to what the example publishes, which is told of deaths.
-fn listening(machine: &Machine, topic: &str) -> (Topic<u64>, Subscriber<u64>) {
-    let options = Topic::<u64>::options().depth(64).reliable(true).described().as_is();
-    let topic = options.open_or_create(&machine.domain, topic).expect("made");
+fn listening(machine: &Machine, name: &str) -> (Topic<u64>, Subscriber<u64>) {
+    let topic = topic(machine, name, 64);
     let options = Subscriber::options().liveliness(Duration::from_secs(3600)).reliable(true);
     let subscriber = topic.subscriber_with(options).expect("joins");
     (topic, subscriber)
@@ -26,6 +24,16 @@ fn receive(subscriber: &mut Subscriber<u64>, from: u64, count: u64) {
     }
 }
 
+/// Two machines, of which the second has had the first message of a publisher of the first.
+fn going_on() -> (Machine, Machine, Publisher<u64>, Subscriber<u64>) {
+    let (a, b) = pair(&["--allow", "**"], &["--allow", "**"]);
+    let (_, mut subscriber) = listening(&b, "n");
+    let publisher = topic(&a, "n", 64).publisher().expect("publishes");
+    publisher.publish(&0).expect("room");
+    receive(&mut subscriber, 0, 1);
+    (a, b, publisher, subscriber)
+}
+
 fn expect_death(subscriber: &mut Subscriber<u64>) {
     let told = subscriber.recv_timeout(LONG).map(|sample| sample.map(|number| *number));
     assert!(matches!(told, Err(RecvError::PublisherDied { .. })), "{told:?}");
@@ -34,15 +42,15 @@ fn expect_death(subscriber: &mut Subscriber<u64>) {
 #[test]
 fn a_publisher_s_death_is_told_behind_its_last_message() {
     let (a, b) = pair(&["--allow", "**"], &["--allow", "**"]);
-    let (topic, mut subscriber) = listening(&b, "n");
+    let (there, mut subscriber) = listening(&b, "n");
     let mut publisher = numbers(&a.path(), "n", 20, Duration::ZERO);
     receive(&mut subscriber, 0, 20);
-    assert_eq!(topic.publishers().len(), 1);
+    assert_eq!(there.publishers().len(), 1);
     publisher.kill();
     let killed = Instant::now();
     expect_death(&mut subscriber);
     println!("told {:?} after the kill", killed.elapsed());
-    assert_eq!(topic.publishers().len(), 0);
+    assert_eq!(there.publishers().len(), 0);
     b.expect("died", 1);
     assert_eq!(b.events("unreachable").len(), 0);
 }
@@ -50,28 +58,20 @@ fn a_publisher_s_death_is_told_behind_its_last_message() {
 #[test]
 fn one_that_leaves_has_not_died() {
     let (a, b) = pair(&["--allow", "**"], &["--allow", "**"]);
-    let (topic, mut subscriber) = listening(&b, "n");
-    let own = Topic::<u64>::options().depth(64).reliable(true).described();
-    let own = own.open_or_create(&a.domain, "n").expect("made");
-    let publisher = own.publisher().expect("publishes");
+    let (there, mut subscriber) = listening(&b, "n");
+    let publisher = topic(&a, "n", 64).publisher().expect("publishes");
     publisher.publish(&0).expect("room");
     receive(&mut subscriber, 0, 1);
     drop(publisher);
     b.expect("left", 1);
-    assert!(eventually(LONG, || topic.publishers().is_empty()));
+    assert!(eventually(LONG, || there.publishers().is_empty()));
     assert!(matches!(subscriber.try_recv(), Ok(None)));
     assert_eq!(b.events("died").len(), 0);
 }
 
 #[test]
 fn a_sender_s_death_is_told_and_its_successor_goes_on() {
-    let (mut a, b) = pair(&["--allow", "**"], &["--allow", "**"]);
-    let (_, mut subscriber) = listening(&b, "n");
-    let own = Topic::<u64>::options().depth(64).reliable(true).described();
-    let own = own.open_or_create(&a.domain, "n").expect("made");
-    let publisher = own.publisher().expect("publishes");
-    publisher.publish(&0).expect("room");
-    receive(&mut subscriber, 0, 1);
+    let (mut a, b, publisher, mut subscriber) = going_on();
     a.kill();
     expect_death(&mut subscriber);
     b.expect("unreachable", 1);
@@ -89,13 +89,7 @@ fn a_sender_s_death_is_told_and_its_successor_goes_on() {
 
 #[test]
 fn what_the_ring_lost_meanwhile_is_counted() {
-    let (mut a, b) = pair(&["--allow", "**"], &["--allow", "**"]);
-    let (_, mut subscriber) = listening(&b, "n");
-    let own = Topic::<u64>::options().depth(64).reliable(true).described();
-    let own = own.open_or_create(&a.domain, "n").expect("made");
-    let publisher = own.publisher().expect("publishes");
-    publisher.publish(&0).expect("room");
-    receive(&mut subscriber, 0, 1);
+    let (mut a, b, publisher, mut subscriber) = going_on();
     a.kill();
     expect_death(&mut subscriber);
     for number in 1..=100 {
@@ -110,17 +104,15 @@ fn what_the_ring_lost_meanwhile_is_counted() {
 #[test]
 fn a_receiver_s_death_is_all_its_stand_ins_death_and_its_successor_goes_on() {
     let (a, mut b) = pair(&["--allow", "**"], &["--allow", "**"]);
-    let (topic, mut subscriber) = listening(&b, "n");
-    let own = Topic::<u64>::options().depth(64).reliable(true).described();
-    let own = own.open_or_create(&a.domain, "n").expect("made");
-    let publisher = own.publisher().expect("publishes");
+    let (there, mut subscriber) = listening(&b, "n");
+    let publisher = topic(&a, "n", 64).publisher().expect("publishes");
     for number in 0..10 {
         publisher.publish(&number).expect("room");
     }
     receive(&mut subscriber, 0, 10);
     b.kill();
     expect_death(&mut subscriber);
-    assert_eq!(topic.publishers().len(), 0);
+    assert_eq!(there.publishers().len(), 0);
     for number in 10..60 {
         publisher.publish(&number).expect("room");
     }
@@ -132,13 +124,7 @@ fn a_receiver_s_death_is_all_its_stand_ins_death_and_its_successor_goes_on() {
 
 #[test]
 fn a_second_gateway_waits_and_takes_over() {
-    let (a, mut b) = pair(&["--allow", "**"], &["--allow", "**"]);
-    let (_, mut subscriber) = listening(&b, "n");
-    let own = Topic::<u64>::options().depth(64).reliable(true).described();
-    let own = own.open_or_create(&a.domain, "n").expect("made");
-    let publisher = own.publisher().expect("publishes");
-    publisher.publish(&0).expect("room");
-    receive(&mut subscriber, 0, 1);
+    let (_a, mut b, publisher, mut subscriber) = going_on();
     let second = outlive_testnet::Child::start(b.command()).expect("starts");
     b.expect("waits", 1);
     assert_eq!(b.events("acts").len(), 1);
@@ -152,13 +138,7 @@ fn a_second_gateway_waits_and_takes_over() {
 
 #[test]
 fn a_stopped_sender_is_unreachable_and_nothing_is_lost_when_it_goes_on() {
-    let (mut a, b) = pair(&["--allow", "**"], &["--allow", "**"]);
-    let (_, mut subscriber) = listening(&b, "n");
-    let own = Topic::<u64>::options().depth(64).reliable(true).described();
-    let own = own.open_or_create(&a.domain, "n").expect("made");
-    let publisher = own.publisher().expect("publishes");
-    publisher.publish(&0).expect("room");
-    receive(&mut subscriber, 0, 1);
+    let (mut a, b, publisher, mut subscriber) = going_on();
     let gateway = a.gateway.as_mut().expect("started");
     gateway.stop();
     let stopped = Instant::now();
@@ -176,13 +156,7 @@ fn a_stopped_sender_is_unreachable_and_nothing_is_lost_when_it_goes_on() {
 
 #[test]
 fn a_stopped_receiver_holds_publishers_no_longer_than_its_lease() {
-    let (a, mut b) = pair(&["--allow", "**"], &["--allow", "**"]);
-    let (_, mut subscriber) = listening(&b, "n");
-    let own = Topic::<u64>::options().depth(64).reliable(true).described();
-    let own = own.open_or_create(&a.domain, "n").expect("made");
-    let publisher = own.publisher().expect("publishes");
-    publisher.publish(&0).expect("room");
-    receive(&mut subscriber, 0, 1);
+    let (_a, mut b, publisher, mut subscriber) = going_on();
     let gateway = b.gateway.as_mut().expect("started");
     gateway.stop();
     // More than the ring has: the publisher waits, then goes on.

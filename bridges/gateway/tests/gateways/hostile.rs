@@ -17,8 +17,7 @@ use outlive_zenoh::{keys, names};
 use zenoh::Wait;
 use zenoh::query::Query;
 
-use crate::others::session;
-use crate::support::{LONG, Machine};
+use crate::support::{LONG, Machine, session};
 
 /// Numbers that look random, the same in each run.
 struct Dice(u64);

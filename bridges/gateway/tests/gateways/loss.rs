@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use outlive::SendError;
-use outlive::topic::{Subscriber, Topic};
-use outlive_testnet::free_port;
+use outlive::topic::{Durability, Subscriber, Topic};
+use outlive_testnet::{Folder, Relay, free_port};
 
-use crate::support::{LONG, Machine};
+use crate::support::{LONG, Machine, all, topic};
 
 /// As many messages, and kills.
 const MESSAGES: u64 = 20_000;
@@ -101,4 +101,132 @@ fn through_kills(messages: u64, kills: u32) {
     assert_eq!(b.events("lost").len(), 0, "{}", b.log());
     assert_eq!(b.events("uncertain").len(), 0, "{}", b.log());
     println!("{messages} messages through {kills} kills in {:?}", begun.elapsed());
+}
+
+/// A gateway's successor does not know the receivers whose tokens came before its senders did.
+fn successor_holds(pads: usize, kills: bool) {
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let b = Machine::started("b", &["--listen", &endpoint, "--allow-in", "zz"]);
+    let mut a = Machine::new("a", &["--connect", &endpoint, "--allow-out", "**"]);
+    for pad in 0..pads {
+        topic(&a, &format!("pad{pad}"), 8);
+    }
+    let own = topic(&a, "zz", 8);
+    let there = topic(&b, "zz", 8);
+    let mut slow = there.subscriber_with(Subscriber::options().reliable(true)).expect("joins");
+    let publisher = own.publisher().expect("publishes");
+    a.start();
+    b.expect("came", 1);
+    if kills {
+        a.kill();
+        b.expect("unreachable", 1);
+        a.start();
+        b.expect("came", 2);
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    let mut published = 0;
+    for number in 0..3000_u64 {
+        if publisher.publish_timeout(&number, Duration::from_secs(1)).is_err() {
+            break;
+        }
+        published += 1;
+    }
+    let got = all(&mut slow, Duration::from_secs(3)).len();
+    let told = b.events("lost");
+    // 8 here, 8 there, and what is under way.
+    assert!(published < 100, "{published} published, none is waited for; {got} received; {told:?}");
+    assert_eq!(got, published);
+}
+
+#[test]
+fn control_without_a_death() {
+    successor_holds(150, false);
+}
+
+#[test]
+fn a_sender_s_successor_holds_for_receivers() {
+    successor_holds(150, true);
+}
+
+#[test]
+fn a_sender_s_successor_holds_for_receivers_of_its_one_topic() {
+    successor_holds(0, true);
+}
+
+/// A new publisher while the link is cut: both gateways live.
+fn while_the_link_is_cut(durability: Durability, leaves: bool) {
+    let port = free_port();
+    let a = Machine::started("a", &["--listen", &format!("tcp/127.0.0.1:{port}"), "--allow", "**"]);
+    let relay = Relay::to(([127, 0, 0, 1], port).into());
+    let b =
+        Machine::started("b", &["--connect", &format!("tcp/{}", relay.address()), "--allow", "**"]);
+    let of = |machine: &Machine| {
+        let options = Topic::<u64>::options().depth(64).reliable(true).described();
+        options.durability(durability).open_or_create(&machine.domain, "n").expect("made")
+    };
+    let (own, there) = (of(&a), of(&b));
+    let mut subscriber = there.subscriber().expect("joins");
+    let first = own.publisher().expect("publishes");
+    b.expect("came", 1);
+    std::thread::sleep(Duration::from_millis(300));
+    first.publish(&0).expect("room");
+    assert_eq!(all(&mut subscriber, Duration::from_secs(1)), [0]);
+    relay.refuse();
+    relay.cut();
+    b.expect("unreachable", 1);
+    let second = own.publisher().expect("publishes");
+    for number in 100..105 {
+        second.publish(&number).expect("room");
+    }
+    let second = (!leaves).then_some(second);
+    first.publish(&1).expect("room");
+    std::thread::sleep(Duration::from_millis(100));
+    relay.accept();
+    b.expect("came", 2);
+    let mut got = all(&mut subscriber, Duration::from_secs(2));
+    got.sort_unstable();
+    let lost = b.events("lost");
+    drop(second);
+    assert!(
+        got == [1, 100, 101, 102, 103, 104] || !lost.is_empty(),
+        "{got:?}, told lost: {lost:?}"
+    );
+}
+
+#[test]
+fn a_publisher_that_comes_and_leaves_while_the_link_is_cut_loses_nothing() {
+    while_the_link_is_cut(Durability::TransientLocal, true);
+}
+
+/// An intent names ring, session and number of the local topic, not which topic: of one that was removed
+/// and made anew, another publisher's message counts as this stream's.
+#[test]
+fn an_intent_is_of_one_topic() {
+    use outlive_zenoh::journal::{Journal, Settled};
+    use outlive_zenoh::wire::{Origin, StreamId};
+    let folder = Folder::new("intent");
+    let domain = outlive::Domain::open_or_create_at(folder.join("domain")).expect("opens");
+    let journal = Journal::take(&domain, "j", || ()).expect("taken");
+    let entry = journal.entry(StreamId { origin: Origin(9), instance: 7, session: 1 });
+    let entry = entry.expect("free");
+    entry.set_next(5);
+    let first = Topic::<u64>::options().depth(8).open_or_create(&domain, "n").expect("made");
+    let stand_in = first.publisher().expect("publishes");
+    // Killed before it published; the topic is removed, and made anew by a program here.
+    entry.intend(
+        5,
+        first.instance().expect("a number"),
+        stand_in.ring_index(),
+        stand_in.session(),
+        stand_in.next_sequence(),
+    );
+    drop(stand_in);
+    domain.remove("n").expect("removed");
+    let second = Topic::<u64>::options().depth(8).open_or_create(&domain, "n").expect("made");
+    let other = second.publisher().expect("publishes");
+    other.publish(&77).expect("room");
+    let settled = entry.settle(second.instance().expect("a number"), |ring, session, number| {
+        second.has_published(ring, session, number)
+    });
+    assert_eq!((settled, entry.next()), (Settled::Known, Some(5)), "message 5 was never published");
 }

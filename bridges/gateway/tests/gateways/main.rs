@@ -2,13 +2,14 @@
 //!
 //! A "machine" is a domain with its gateway. They meet on 127.0.0.1, or in network namespaces.
 
+mod brief;
 mod deaths;
 mod hostile;
-mod hunt;
 mod loss;
 mod networks;
 mod others;
 mod passing;
+mod played;
 mod python;
 mod services;
 mod support;

@@ -4,30 +4,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use outlive::topic::Topic;
-use outlive_testnet::{eventually, free_port};
+use outlive_testnet::eventually;
 use zenoh::Wait;
 
-use crate::support::{LONG, Machine};
-
-/// A zenoh session that is connected there.
-pub fn session(endpoint: &str) -> zenoh::Session {
-    let mut config = zenoh::Config::default();
-    for (key, value) in [
-        ("mode", "\"client\"".to_owned()),
-        ("connect/endpoints", format!("[\"{endpoint}\"]")),
-        ("scouting/multicast/enabled", "false".to_owned()),
-    ] {
-        config.insert_json5(key, &value).expect("valid");
-    }
-    zenoh::open(config).wait().expect("connects")
-}
-
-/// A machine that is a router for clients.
-fn router(rules: &[&str]) -> (Machine, String) {
-    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
-    let args = [&["--mode", "router", "--listen", &endpoint], rules].concat();
-    (Machine::started("router", &args), endpoint)
-}
+use crate::support::{LONG, Machine, all, pair, router, session, topic};
 
 #[test]
 fn zenoh_programs_read_and_write_the_same_keys() {
@@ -113,4 +93,34 @@ fn hostile_keys_and_bytes_are_refused_and_nothing_is_made() {
         client.put("in/fine", "yes").wait().expect("put");
         subscriber.recv_timeout(Duration::from_millis(50)).expect("received").is_some()
     }));
+}
+
+/// Gateways with nothing to do sleep.
+#[test]
+fn idle_gateways_sleep() {
+    let (a, b) = pair(&["--allow-out", "n"], &["--allow-in", "n"]);
+    let (own, there) = (topic(&a, "n", 8), topic(&b, "n", 8));
+    let mut subscriber = there.subscriber().expect("joins");
+    let publisher = own.publisher().expect("publishes");
+    b.expect("came", 1);
+    publisher.publish(&1).expect("room");
+    assert_eq!(all(&mut subscriber, Duration::from_secs(2)), [1]);
+    let ticks = |machine: &Machine| {
+        let pid = machine.gateway.as_ref().expect("started").pid();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("there");
+        let fields: Vec<u64> = stat
+            .rsplit(')')
+            .next()
+            .expect("fields")
+            .split_whitespace()
+            .filter_map(|f| f.parse().ok())
+            .collect();
+        // ppid is the first number: utime and stime are 10 behind it.
+        fields[10] + fields[11]
+    };
+    let before = (ticks(&a), ticks(&b));
+    std::thread::sleep(Duration::from_secs(10));
+    let after = (ticks(&a), ticks(&b));
+    println!("ticks of 10 ms in 10 s: {} and {}", after.0 - before.0, after.1 - before.1);
+    assert!(after.0 - before.0 < 10 && after.1 - before.1 < 10);
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use outlive::topic::{Header, Outgoing, Publisher, Subscriber, Topic};
+use outlive::topic::{Durability, Header, Outgoing, Publisher, Subscriber, Topic};
 use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use outlive::{Payload, RecvError};
-use outlive_testnet::{eventually, free_port};
+use outlive_testnet::{Folder, eventually, free_port};
+use zenoh::Wait;
 
-use crate::support::{LONG, Machine};
+use crate::support::{LONG, Machine, all, pair, router, session, topic};
 
 #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
 #[zerocopy(crate = "outlive::zerocopy")]
@@ -16,14 +17,6 @@ struct Pose {
     position: [f64; 3],
     heading: f32,
     gear: u32,
-}
-
-/// Two machines whose gateways reach each other, with these rules.
-pub fn pair(here: &[&str], there: &[&str]) -> (Machine, Machine) {
-    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
-    let a = Machine::started("a", &[&["--listen", &endpoint], here].concat());
-    let b = Machine::started("b", &[&["--connect", &endpoint], there].concat());
-    (a, b)
 }
 
 #[test]
@@ -147,7 +140,7 @@ as = 'robot7/camera/**'
 keep_every = 10
 ";
     let endpoint = format!("tcp/127.0.0.1:{}", free_port());
-    let config = outlive_testnet::Folder::new("config");
+    let config = Folder::new("config");
     let file = config.join("gateway.toml");
     std::fs::write(&file, rules).expect("written");
     let file = file.to_str().expect("text");
@@ -258,4 +251,141 @@ fn a_topic_that_is_made_anew_is_another_one() {
     }
     assert!(eventually(LONG, || a.events("sends").len() == 3), "{}", a.log());
     assert_eq!(b.events("unreachable").iter().filter(|event| event["messages"] != 0).count(), 0);
+}
+
+/// A refusal that the gateway itself publishes ends its own sender of that topic.
+#[test]
+fn a_refusal_does_not_end_the_sender_here() {
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let b = Machine::started("b", &["--listen", &endpoint, "--allow", "**"]);
+    let there =
+        Topic::<u32>::options().depth(8).described().open_or_create(&b.domain, "x").expect("made");
+    let publisher = there.publisher().expect("publishes");
+    let c = Machine::started("c", &["--connect", &endpoint, "--allow-in", "**"]);
+    c.expect("came", 1);
+    let at_c = Topic::<u32>::options().described().open(&c.domain, "x").expect("made");
+    let mut subscriber = at_c.subscriber().expect("joins");
+    publisher.publish(&1).expect("room");
+    assert_eq!(*subscriber.recv_timeout(LONG).expect("received").expect("in time"), 1);
+    // A third machine with another type, which only leaves.
+    let a = Machine::started("a", &["--connect", &endpoint, "--allow-out", "**"]);
+    topic(&a, "x", 8);
+    b.expect("refused", 1);
+    std::thread::sleep(Duration::from_millis(300));
+    for number in 2..5 {
+        publisher.publish(&number).expect("room");
+    }
+    for number in 2..5 {
+        let sample = subscriber.recv_timeout(Duration::from_secs(3)).expect("received");
+        assert_eq!(sample.map(|sample| *sample), Some(number), "B:\n{}\nC:\n{}", b.log(), c.log());
+    }
+}
+
+/// Messages that a rule leaves out are sent again by the answers to `at`.
+#[test]
+fn what_a_rule_leaves_out_stays_out() {
+    let rules = "[[rule]]\nallow = 'n'\ndirection = 'out'\nkeep_every = 10\n";
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let config = Folder::new("config");
+    let file = config.join("gateway.toml");
+    std::fs::write(&file, rules).expect("written");
+    let a =
+        Machine::started("a", &["--listen", &endpoint, "--config", file.to_str().expect("text")]);
+    let b = Machine::started("b", &["--connect", &endpoint, "--allow-in", "n"]);
+    let own = topic(&a, "n", 64);
+    let publisher = own.publisher().expect("publishes");
+    b.expect("came", 1);
+    let there = topic(&b, "n", 64);
+    let mut subscriber = there.subscriber().expect("joins");
+    for number in 0..35 {
+        publisher.publish(&number).expect("room");
+    }
+    let got = all(&mut subscriber, Duration::from_secs(3));
+    assert_eq!(got, [0, 10, 20, 30], "lost told: {:?}", b.events("lost"));
+}
+
+/// F5: `create = false`, or "make the topic first": made later, it never comes in.
+#[test]
+fn a_topic_that_is_made_later_comes_in() {
+    let rules = "[[rule]]\nallow = 'n'\ndirection = 'in'\ncreate = false\n";
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let config = Folder::new("config");
+    let file = config.join("gateway.toml");
+    std::fs::write(&file, rules).expect("written");
+    let a = Machine::started("a", &["--listen", &endpoint, "--allow", "**"]);
+    let b =
+        Machine::started("b", &["--connect", &endpoint, "--config", file.to_str().expect("text")]);
+    let own = topic(&a, "n", 64);
+    let _publisher = own.publisher().expect("publishes");
+    b.expect("refused", 1);
+    let there = topic(&b, "n", 64);
+    let came = eventually(Duration::from_secs(6), || there.publishers().len() == 1);
+    assert!(came, "{}", b.log());
+}
+
+/// The same for zenoh programs, also where the topic was removed and made anew.
+#[test]
+fn strangers_come_into_a_topic_that_is_made_anew() {
+    let (a, endpoint) = router(&["--allow-in", "in/**"]);
+    let client = session(&endpoint);
+    let arrives = |topic: &Topic<[u8]>| {
+        let mut subscriber = topic.subscriber().expect("joins");
+        eventually(Duration::from_secs(5), || {
+            client.put("in/x", "yes").wait().expect("put");
+            matches!(subscriber.recv_timeout(Duration::from_millis(50)), Ok(Some(_)))
+        })
+    };
+    let first = Topic::<[u8]>::open_or_create(&a.domain, "in.x").expect("made");
+    assert!(arrives(&first), "the first");
+    drop(first);
+    a.domain.remove("in.x").expect("removed");
+    let second = Topic::<[u8]>::open_or_create(&a.domain, "in.x").expect("made");
+    assert!(arrives(&second), "the second: {}", a.log());
+}
+
+/// A name that gateways keep for themselves can be made from outside: the gateway of that name cannot
+/// start any more.
+#[test]
+fn names_of_gateways_cannot_be_made_from_outside() {
+    let (a, endpoint) = router(&["--allow-in", "**"]);
+    let client = session(&endpoint);
+    client.put("outlive-gateway/second/journal", "x").wait().expect("put");
+    client.put("probe", "x").wait().expect("put");
+    assert!(eventually(LONG, || a
+        .domain
+        .contents()
+        .expect("readable")
+        .names
+        .contains(&"probe".to_owned())));
+    let names = a.domain.contents().expect("readable").names;
+    assert!(!names.contains(&"outlive-gateway.second.journal".to_owned()), "{names:?}");
+}
+
+/// A volatile topic offers no history, which the keeper and each answer ask for.
+fn volatile_topic(reliable: bool) {
+    let (a, b) = pair(&["--allow-out", "n"], &["--allow-in", "n"]);
+    let options = Topic::<u64>::options().depth(8).reliable(reliable).described();
+    let options = options.durability(Durability::Volatile);
+    let own = options.open_or_create(&a.domain, "n").expect("made");
+    let publisher = own.publisher().expect("publishes");
+    let came = eventually(Duration::from_secs(5), || b.events("came").len() == 1);
+    publisher.publish(&1).expect("room");
+    std::thread::sleep(Duration::from_secs(5));
+    let refused = a.events("refused");
+    assert!(
+        came && refused.is_empty(),
+        "came: {came}; {} refused: {:?}",
+        refused.len(),
+        refused.first()
+    );
+}
+
+#[test]
+fn a_volatile_reliable_topic_leaves() {
+    volatile_topic(true);
+}
+
+#[test]
+fn a_volatile_topic_leaves() {
+    volatile_topic(false);
 }

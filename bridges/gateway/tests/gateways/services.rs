@@ -10,9 +10,7 @@ use outlive_zenoh::call_wire::{self, CallId};
 use outlive_zenoh::wire::Origin;
 use zenoh::Wait;
 
-use crate::others::session;
-use crate::passing::pair;
-use crate::support::{LONG, Machine, example};
+use crate::support::{LONG, Machine, example, pair, session};
 
 /// What a test grants zenoh to tell of a link that has gone: its lease is a second.
 const LEASE: Duration = Duration::from_secs(10);

@@ -6,8 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive_testnet::{Child, Folder, eventually};
+use outlive::topic::{Subscriber, Topic};
+use outlive_testnet::{Child, Folder, eventually, free_port};
 use serde_json::Value;
+use zenoh::Wait;
 
 /// What a test waits for at most.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -114,4 +116,47 @@ pub fn example(name: &str, domain: &Path, args: &[&str]) -> Child {
 pub fn numbers(domain: &Path, topic: &str, count: u64, pause: Duration) -> Child {
     let pause = pause.as_micros().to_string();
     example("numbers", domain, &[topic, &count.to_string(), &pause])
+}
+
+/// Two machines whose gateways reach each other, with these rules.
+pub fn pair(here: &[&str], there: &[&str]) -> (Machine, Machine) {
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let a = Machine::started("a", &[&["--listen", &endpoint], here].concat());
+    let b = Machine::started("b", &[&["--connect", &endpoint], there].concat());
+    (a, b)
+}
+
+/// A zenoh session that is connected there.
+pub fn session(endpoint: &str) -> zenoh::Session {
+    let mut config = zenoh::Config::default();
+    for (key, value) in [
+        ("mode", "\"client\"".to_owned()),
+        ("connect/endpoints", format!("[\"{endpoint}\"]")),
+        ("scouting/multicast/enabled", "false".to_owned()),
+    ] {
+        config.insert_json5(key, &value).expect("valid");
+    }
+    zenoh::open(config).wait().expect("connects")
+}
+
+/// A machine that is a router for clients.
+pub fn router(rules: &[&str]) -> (Machine, String) {
+    let endpoint = format!("tcp/127.0.0.1:{}", free_port());
+    let args = [&["--mode", "router", "--listen", &endpoint], rules].concat();
+    (Machine::started("router", &args), endpoint)
+}
+
+/// Opens a topic of numbers in that machine's domain, or makes it with that depth. It offers reliable delivery.
+pub fn topic(machine: &Machine, name: &str, depth: u32) -> Topic<u64> {
+    let options = Topic::<u64>::options().depth(depth).reliable(true).described().as_is();
+    options.open_or_create(&machine.domain, name).expect("made")
+}
+
+/// All that comes until nothing has come for so long.
+pub fn all(subscriber: &mut Subscriber<u64>, quiet: Duration) -> Vec<u64> {
+    let mut got = Vec::new();
+    while let Ok(Some(sample)) = subscriber.recv_timeout(quiet) {
+        got.push(*sample);
+    }
+    got
 }

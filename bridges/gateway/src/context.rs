@@ -12,7 +12,7 @@ use crate::told::Told;
 use crate::wire::Origin;
 
 /// See the head of this file.
-pub struct Common {
+pub struct Context {
     /// The gateway's domain.
     pub domain: Domain,
     /// Its session in the network.
@@ -30,9 +30,9 @@ pub struct Common {
 }
 
 /// The part of it that is passed around.
-pub type Shared = Arc<Common>;
+pub type Shared = Arc<Context>;
 
-impl Common {
+impl Context {
     /// Returns the domain's number for others.
     pub fn origin(&self) -> Origin {
         self.journal.origin
