@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use outlive::Domain;
 use outlive::wait::WaitSet;
+use outlive_program::{block_ending_signals, open_domain};
 use outlive_zenoh::gateway::Gateway;
 use outlive_zenoh::rules::{Direction, Rule, Rules};
 use outlive_zenoh::settings::{Mode, Settings};
@@ -90,8 +91,8 @@ const SECOND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let signals = match block_signals() {
-        Ok(signals) => signals,
+    let signals = match block_ending_signals() {
+        Ok(signals) => File::from(signals),
         Err(error) => return failed(SYSTEM, &format!("take over signals: {error}")),
     };
     let settings = match settings(&args) {
@@ -109,9 +110,10 @@ fn main() -> ExitCode {
     {
         return failed(BAD_INPUT, &why);
     }
-    let domain = match open(&args) {
+    let (domain, group) = (args.domain.as_deref(), args.group.as_deref());
+    let domain = match open_domain(domain, group, true) {
         Ok(domain) => domain,
-        Err(why) => return failed(SYSTEM, &why),
+        Err(error) => return failed(SYSTEM, &error.to_string()),
     };
     match run(&domain, &settings, args.json, signals) {
         Ok(()) => ExitCode::SUCCESS,
@@ -144,46 +146,6 @@ fn settings(args: &Args) -> Result<Settings, String> {
         settings.rules.extend(keys.iter().map(|keys| Rule::allowing(keys, direction)));
     }
     Ok(settings)
-}
-
-fn open(args: &Args) -> Result<Domain, String> {
-    let mut options = Domain::options();
-    if let Some(group) = &args.group {
-        options = options.group_named(group).map_err(|error| error.to_string())?;
-    }
-    let domain = match args.domain.as_deref() {
-        None | Some("") => options.open_default(),
-        Some(path) if path.contains('/') => options.open_or_create_at(path),
-        Some(name) => options.open_or_create(name),
-    };
-    domain.map_err(|error| error.to_string())
-}
-
-/// Blocks the signals that end the program, in all threads to come, and returns where they are read.
-fn block_signals() -> std::io::Result<File> {
-    // SAFETY: sets are plain bits, filled by sigemptyset before use; every pointer is to a local of the
-    // right type.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &mut action);
-            // What the user had ignored (`nohup`) stays ignored.
-            if action.sa_sigaction != libc::SIG_IGN {
-                libc::sigaddset(&mut set, signal);
-            }
-        }
-        let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-        if error != 0 {
-            return Err(std::io::Error::from_raw_os_error(error));
-        }
-        let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-        if fd == -1 {
-            return Err(std::io::Error::last_os_error());
-        }
-        Ok(File::from(OwnedFd::from_raw_fd(fd)))
-    }
 }
 
 fn run(domain: &Domain, settings: &Settings, json: bool, mut signals: File) -> Result<(), String> {

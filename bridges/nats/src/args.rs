@@ -223,20 +223,8 @@ fn size(text: &str) -> Result<u64, String> {
 impl Args {
     /// Opens the domain.
     pub fn open_domain(&self) -> Result<Domain, Failure> {
-        let (options, place) = match self.domain.as_deref().filter(|domain| !domain.is_empty()) {
-            Some(place) => (Domain::options(), place.to_owned()),
-            None => Domain::options().default_place()?,
-        };
-        let options = match self.group.as_deref().filter(|group| !group.is_empty()) {
-            Some(group) => options.group_named(group)?,
-            None => options.group_of_environment()?,
-        };
-        Ok(match (place.contains('/'), self.no_create) {
-            (true, false) => options.open_or_create_at(&place)?,
-            (true, true) => options.open_at(&place)?,
-            (false, false) => options.open_or_create(&place)?,
-            (false, true) => options.open(&place)?,
-        })
+        let (domain, group) = (self.domain.as_deref(), self.group.as_deref());
+        Ok(outlive_program::open_domain(domain, group, !self.no_create)?)
     }
 }
 

@@ -6,9 +6,10 @@
 //! it was lost with the former connection. The signals outlive the sessions.
 
 use std::cell::Cell;
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::{io, mem, ptr};
+use std::io;
+use std::os::fd::OwnedFd;
 
+use outlive_program::block_ending_signals;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -28,29 +29,7 @@ impl Signals {
     /// Takes them over, before any thread is started. One that the user had ignored (`nohup`) stays
     /// ignored.
     pub fn take() -> io::Result<Signals> {
-        // SAFETY: all zeroes is a valid set, and `sigemptyset` fills it.
-        let mut set: libc::sigset_t = unsafe { mem::zeroed() };
-        // SAFETY: the set is this function's own.
-        unsafe { libc::sigemptyset(&raw mut set) };
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            if !is_ignored(signal) {
-                // SAFETY: the set is this function's own, and the signal a valid one.
-                unsafe { libc::sigaddset(&raw mut set, signal) };
-            }
-        }
-        // SAFETY: the set is filled; the former mask is not asked for.
-        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) } {
-            0 => {}
-            error => return Err(io::Error::from_raw_os_error(error)),
-        }
-        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
-        // SAFETY: the set is filled; -1 asks for a new descriptor.
-        let fd = unsafe { libc::signalfd(-1, &raw const set, flags) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel has just made the descriptor, and nothing else owns it.
-        Ok(Signals { fd: unsafe { OwnedFd::from_raw_fd(fd) }, asked: Cell::new(false) })
+        Ok(Signals { fd: block_ending_signals()?, asked: Cell::new(false) })
     }
 
     /// Runs a session.
@@ -80,12 +59,4 @@ impl Ending<'_> {
             }
         }
     }
-}
-
-fn is_ignored(signal: i32) -> bool {
-    // SAFETY: all zeroes is a valid `sigaction`, which the kernel fills.
-    let mut now: libc::sigaction = unsafe { mem::zeroed() };
-    // SAFETY: no new action is set; the kernel writes the present one to `now`.
-    let read = unsafe { libc::sigaction(signal, ptr::null(), &raw mut now) };
-    read == 0 && now.sa_sigaction == libc::SIG_IGN
 }

@@ -123,21 +123,8 @@ impl Common {
     }
 
     fn domain(&self) -> Result<Domain, Ended> {
-        let opened = (|| {
-            let (mut options, place) =
-                match self.domain.as_deref().filter(|place| !place.is_empty()) {
-                    Some(place) => (Domain::options(), place.to_owned()),
-                    None => Domain::options().default_place()?,
-                };
-            if let Some(group) = self.group.as_deref().filter(|group| !group.is_empty()) {
-                options = options.group_named(group)?;
-            }
-            match place.contains('/') {
-                true => options.open_or_create_at(&place),
-                false => options.open_or_create(&place),
-            }
-        })();
-        opened.map_err(|error: outlive::Error| Ended::Told(FAILED, error.to_string()))
+        outlive_program::open_domain(self.domain.as_deref(), self.group.as_deref(), true)
+            .map_err(|error| Ended::Told(FAILED, error.to_string()))
     }
 
     fn cluster(&self, begun: Moment) -> Result<Cluster, Ended> {
