@@ -16,6 +16,18 @@ import numpy as _numpy
 
 __all__ = ["Array", "BadMessage", "Encoding", "Message", "Number", "Room", "Struct", "Text", "payload_of"]
 
+#: What both call by its size, as numpy does.
+INTEGERS = {
+    "int8": "i1",
+    "uint8": "u1",
+    "int16": "i2",
+    "uint16": "u2",
+    "int32": "i4",
+    "uint32": "u4",
+    "int64": "i8",
+    "uint64": "u8",
+}
+
 #: No definition is nested deeper; one that says so would otherwise exhaust the reader's stack.
 MOST_DEPTH = 32
 

@@ -6,20 +6,13 @@ import hashlib
 import re
 from typing import Any
 
-from .._ros import MOST_DEPTH, Array, BadMessage, Kind, Number, Struct, Text
+from .._ros import INTEGERS, MOST_DEPTH, Array, BadMessage, Kind, Number, Struct, Text
 
 _NUMBERS = {
     "bool": "u1",
     "byte": "i1",
     "char": "u1",
-    "int8": "i1",
-    "uint8": "u1",
-    "int16": "i2",
-    "uint16": "u2",
-    "int32": "i4",
-    "uint32": "u4",
-    "int64": "i8",
-    "uint64": "u8",
+    **INTEGERS,
     "float32": "f4",
     "float64": "f8",
 }

@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import _outlive
 from .._ros import Array, Kind, Number, Struct, Text
+from .._ros import INTEGERS as _INTEGERS
 from .._ros import BadMessage as BadMessage
 from .._ros import Encoding as _Encoding
 from .._ros import Message as Message
@@ -41,14 +42,7 @@ _NUMBERS = {
     "boolean": "u1",
     "octet": "u1",
     "char": "u1",
-    "int8": "i1",
-    "uint8": "u1",
-    "int16": "i2",
-    "uint16": "u2",
-    "int32": "i4",
-    "uint32": "u4",
-    "int64": "i8",
-    "uint64": "u8",
+    **_INTEGERS,
     "float": "f4",
     "double": "f8",
 }
