@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use outlive::Payload;
 use outlive::describe::Description;
 use outlive::topic::{Header, Subscriber, Topic};
-use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use outlive_testnet::{eventually, free_port};
 use outlive_zenoh::resume::Summary;
 use outlive_zenoh::stream::Ending;
@@ -17,7 +15,7 @@ use outlive_zenoh::{keys, names};
 use zenoh::Wait;
 use zenoh::query::Query;
 
-use crate::support::{LONG, Machine, session};
+use crate::support::{LONG, Machine, Pose, session};
 
 /// Numbers that look random, the same in each run.
 struct Dice(u64);
@@ -73,15 +71,6 @@ impl Dice {
         self.mutate(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
-#[zerocopy(crate = "outlive::zerocopy")]
-#[repr(C)]
-struct Pose {
-    position: [f64; 3],
-    heading: f32,
-    gear: u32,
 }
 
 const HOSTILE: Origin = Origin(0xbad);

@@ -8,7 +8,7 @@ use outlive::SendError;
 use outlive::topic::{Durability, Subscriber, Topic};
 use outlive_testnet::{Folder, Relay, free_port};
 
-use crate::support::{LONG, Machine, all, topic};
+use crate::support::{LONG, Machine, all, through, topic};
 
 /// As many messages, and kills.
 const MESSAGES: u64 = 20_000;
@@ -39,13 +39,7 @@ fn through_kills(messages: u64, kills: u32) {
     let client = ["--mode", "client", "--connect", &endpoint, "--allow", "n"];
     let mut a = Machine::started("a", &client);
     let mut b = Machine::started("b", &client);
-    let options = || Topic::<u64>::options().depth(1024).reliable(true).described();
-    let topic = options().open_or_create(&a.domain, "n").expect("made");
-    let there = options().open_or_create(&b.domain, "n").expect("made");
-    let mut subscriber =
-        there.subscriber_with(Subscriber::options().reliable(true)).expect("joins");
-    let publisher = topic.publisher().expect("publishes");
-    b.expect("came", 1);
+    let (publisher, mut subscriber) = through(&a, &b, 1024);
     let begun = Instant::now();
     let (published, received) = (&AtomicU64::new(0), &AtomicU64::new(0));
     let is_over = move || received.load(Relaxed) == messages;

@@ -8,7 +8,7 @@ use outlive::topic::{Publisher, Subscriber, Topic};
 use outlive_testnet::{Child, Host, Net, Relay, eventually, free_port, skip};
 
 use crate::services::{begun, client, serve};
-use crate::support::{LONG, Machine};
+use crate::support::{LONG, Machine, through};
 
 const PORT: u16 = 7447;
 
@@ -169,13 +169,7 @@ fn cut_connections_and_silence_lose_nothing() {
     let a = Machine::started("a", &["--listen", &format!("tcp/{server}"), "--allow", "n"]);
     let b =
         Machine::started("b", &["--connect", &format!("tcp/{}", relay.address()), "--allow", "n"]);
-    let options = || Topic::<u64>::options().depth(1024).reliable(true).described();
-    let topic = options().open_or_create(&a.domain, "n").expect("made");
-    let there = options().open_or_create(&b.domain, "n").expect("made");
-    let mut subscriber =
-        there.subscriber_with(Subscriber::options().reliable(true)).expect("joins");
-    let publisher = topic.publisher().expect("publishes");
-    b.expect("came", 1);
+    let (publisher, mut subscriber) = through(&a, &b, 1024);
     relay.delay(Duration::from_millis(5), Duration::from_millis(5));
     let mut next = 0;
     for round in 0..6 {

@@ -2,22 +2,12 @@
 
 use std::time::Duration;
 
+use outlive::RecvError;
 use outlive::topic::{Durability, Header, Outgoing, Publisher, Subscriber, Topic};
-use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-use outlive::{Payload, RecvError};
 use outlive_testnet::{Folder, eventually, free_port};
 use zenoh::Wait;
 
-use crate::support::{LONG, Machine, all, pair, router, session, topic};
-
-#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
-#[zerocopy(crate = "outlive::zerocopy")]
-#[repr(C)]
-struct Pose {
-    position: [f64; 3],
-    heading: f32,
-    gear: u32,
-}
+use crate::support::{LONG, Machine, Pose, all, pair, ring, router, session, through, topic};
 
 #[test]
 fn a_struct_arrives_with_its_type_and_its_header() {
@@ -65,13 +55,7 @@ fn messages_of_all_lengths_arrive_whole() {
 fn order_is_kept_and_a_slow_subscriber_elsewhere_holds_the_publisher_back() {
     const COUNT: u64 = 3000;
     let (a, b) = pair(&["--allow-out", "n"], &["--allow-in", "n"]);
-    let options = || Topic::<u64>::options().depth(8).reliable(true).described();
-    let topic = options().open_or_create(&a.domain, "n").expect("made");
-    let there = options().open_or_create(&b.domain, "n").expect("made");
-    let mut subscriber =
-        there.subscriber_with(Subscriber::options().reliable(true)).expect("joins");
-    let publisher = topic.publisher().expect("publishes");
-    b.expect("came", 1);
+    let (publisher, mut subscriber) = through(&a, &b, 8);
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for number in 0..COUNT {
@@ -167,15 +151,7 @@ keep_every = 10
 
 #[test]
 fn no_message_comes_back_or_goes_round() {
-    let endpoints: Vec<String> = (0..3).map(|_| format!("tcp/127.0.0.1:{}", free_port())).collect();
-    // Each is connected with each, and all may pass.
-    let machines: Vec<Machine> = (0..3)
-        .map(|at| {
-            let mut args = vec!["--listen", &endpoints[at], "--allow", "**"];
-            endpoints[..at].iter().for_each(|other| args.extend(["--connect", other.as_str()]));
-            Machine::started("ring", &args)
-        })
-        .collect();
+    let machines = ring(3);
     let topics: Vec<Topic<u64>> = machines
         .iter()
         .map(|machine| {

@@ -6,22 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use outlive::Payload;
 use outlive::topic::Topic;
-use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use outlive_testnet::{Child, eventually, free_port, skip};
 
-use crate::support::{LONG, Machine};
-
-/// As numpy has it in clients.py.
-#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
-#[zerocopy(crate = "outlive::zerocopy")]
-#[repr(C)]
-struct Pose {
-    position: [f64; 3],
-    heading: f32,
-    gear: u32,
-}
+use crate::support::{LONG, Machine, Pose};
 
 #[test]
 fn python_reads_and_writes_bytes_and_structs() {

@@ -10,7 +10,7 @@ use outlive_zenoh::call_wire::{self, CallId};
 use outlive_zenoh::wire::Origin;
 use zenoh::Wait;
 
-use crate::support::{LONG, Machine, example, pair, session};
+use crate::support::{LONG, Machine, example, pair, ring, session};
 
 /// What a test grants zenoh to tell of a link that has gone: its lease is a second.
 const LEASE: Duration = Duration::from_secs(10);
@@ -230,14 +230,7 @@ fn a_router_s_death_ends_its_calls_and_its_successor_carries_on() {
 
 #[test]
 fn among_three_gateways_no_call_goes_round() {
-    let endpoints: Vec<String> = (0..3).map(|_| format!("tcp/127.0.0.1:{}", free_port())).collect();
-    let machines: Vec<Machine> = (0..3)
-        .map(|at| {
-            let mut args = vec!["--listen", &endpoints[at], "--allow", "**"];
-            endpoints[..at].iter().for_each(|other| args.extend(["--connect", other.as_str()]));
-            Machine::started("ring", &args)
-        })
-        .collect();
+    let machines = ring(3);
     let mut server = serve(&machines[0], "s");
     let clients = [client(&machines[1], "s"), client(&machines[2], "s")];
     for client in &clients {

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use outlive::Domain;
-use outlive::topic::{Subscriber, Topic};
+use outlive::topic::{Publisher, Subscriber, Topic};
+use outlive::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use outlive::{Domain, Payload};
 use outlive_testnet::{Child, Folder, eventually, free_port};
 use serde_json::Value;
 use zenoh::Wait;
@@ -159,4 +160,36 @@ pub fn all(subscriber: &mut Subscriber<u64>, quiet: Duration) -> Vec<u64> {
         got.push(*sample);
     }
     got
+}
+
+/// So many machines, of which each is connected with each, and all may pass.
+pub fn ring(count: usize) -> Vec<Machine> {
+    let endpoints: Vec<String> =
+        (0..count).map(|_| format!("tcp/127.0.0.1:{}", free_port())).collect();
+    let machine = |at: usize| {
+        let mut args = vec!["--listen", &endpoints[at], "--allow", "**"];
+        endpoints[..at].iter().for_each(|other| args.extend(["--connect", other.as_str()]));
+        Machine::started("ring", &args)
+    };
+    (0..count).map(machine).collect()
+}
+
+/// A publisher to the topic `n` of the first machine, which the second one knows, and a reliable
+/// subscriber there.
+pub fn through(a: &Machine, b: &Machine, depth: u32) -> (Publisher<u64>, Subscriber<u64>) {
+    let (here, there) = (topic(a, "n", depth), topic(b, "n", depth));
+    let subscriber = there.subscriber_with(Subscriber::options().reliable(true)).expect("joins");
+    let publisher = here.publisher().expect("publishes");
+    b.expect("came", 1);
+    (publisher, subscriber)
+}
+
+/// A struct that is described, as numpy has it in clients.py.
+#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Payload)]
+#[zerocopy(crate = "outlive::zerocopy")]
+#[repr(C)]
+pub struct Pose {
+    pub position: [f64; 3],
+    pub heading: f32,
+    pub gear: u32,
 }
