@@ -40,6 +40,8 @@ const NEEDS: [Need; 7] = [
     Need { program: "pytest-3", package: "python3-pytest", why: "runs the tests of ROS 1" },
 ];
 
+const PIP: [&str; 5] = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+
 /// The Python that has Debian's ROS 1; another one in front of it in the path has not.
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 
@@ -54,8 +56,14 @@ const ROS_2: [&str; 7] = [
     "pytest>=8",
 ];
 
+/// What writes bags, and what reads them: for tests that are skipped where they are not there.
+const BAGS: [&str; 3] = ["mcap>=1.2,<2", "rosbags", "mcap-ros1-support"];
+
 /// zenoh's client in Python, from PyPI: for a test of the gateway.
 const ZENOH: [&str; 2] = ["eclipse-zenoh>=1.10,<2", "numpy>=2.1"];
+
+/// A WebSocket client in Python, from PyPI: for a test of the view.
+const WEBSOCKETS: [&str; 1] = ["websockets>=14"];
 
 /// Runs `cargo xtask bridges [--no-install] [NAME]`.
 pub(crate) fn run(args: &[String]) -> ExitCode {
@@ -99,10 +107,15 @@ pub(crate) fn all(may_install: bool, name: Option<&str>) -> Count {
         let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
         total.add(stage::run("clippy of the bridges", cargo_there(&clippy), Counts::ByExit));
     }
-    // Where the test looks, which skips itself if it is not there.
-    let folder = root().join("bridges/target/python-zenoh");
-    if let Err(why) = packages(may_install, &folder, "zenoh, numpy", &ZENOH) {
-        println!("{why}");
+    // Where the tests look, which skip themselves if it is not there.
+    for (folder, modules, names) in [
+        ("python-zenoh", "zenoh, numpy", &ZENOH[..]),
+        ("python-websockets", "websockets", &WEBSOCKETS),
+    ] {
+        let folder = root().join("bridges/target").join(folder);
+        if let Err(why) = packages(may_install, &folder, modules, names) {
+            println!("{why}");
+        }
     }
     let mut tests = cargo_there(&["test", "--workspace", "--no-fail-fast"]);
     tests.args(name);
@@ -133,7 +146,10 @@ fn ros(may_install: bool, which: &str) -> Count {
     }
     if "ros2".starts_with(which) {
         match ros_2(may_install) {
-            Ok(python) => total.add(pytest("ROS 2", in_own_network(&python), "test_ros2")),
+            Ok(python) => {
+                bags(may_install, &python);
+                total.add(pytest("ROS 2", in_own_network(&python), "test_ros2"));
+            }
             Err(why) => total.add(stage::skip("ROS 2", &why)),
         }
     }
@@ -174,6 +190,22 @@ fn ros_2(may_install: bool) -> Result<PathBuf, String> {
     packages(may_install, &root().join(prefix::target()).join("ros2"), modules, &ROS_2)
 }
 
+/// Sees to what reads and writes bags in ROS 2's environment, or says that it is not there.
+fn bags(may_install: bool, python: &Path) {
+    let are_there = || succeeds(python, &["-c", "import mcap, mcap_ros1, rosbags"]);
+    if !are_there() && may_install {
+        let _ = Command::new(python).args(PIP).args(BAGS).status();
+    }
+    if !are_there() {
+        println!("{} are not all there: the tests that use them are skipped", BAGS.join(", "));
+    }
+}
+
+fn succeeds(python: &Path, args: &[&str]) -> bool {
+    let mut command = Command::new(python);
+    command.args(args).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
 /// Returns the interpreter of an environment with these packages of PyPI, which have these modules; or says
 /// why there is none.
 fn packages(
@@ -183,13 +215,7 @@ fn packages(
     packages: &[&str],
 ) -> Result<PathBuf, String> {
     let python = environment.join("bin/python");
-    let is_there = |python: &Path| {
-        Command::new(python)
-            .args(["-c", &format!("import {modules}")])
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    };
+    let is_there = |python: &Path| succeeds(python, &["-c", &format!("import {modules}")]);
     if is_there(&python) {
         return Ok(python);
     }
@@ -198,10 +224,9 @@ fn packages(
     }
     let names = packages.join(", ");
     println!("{} needs {names}: pip gets them from PyPI", environment.display());
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     // A failure is seen by what is missing.
     let _ = Command::new("python3").args(["-m", "venv", "--clear"]).arg(environment).status();
-    let _ = Command::new(&python).args(pip).args(packages).status();
+    let _ = Command::new(&python).args(PIP).args(packages).status();
     if is_there(&python) { Ok(python) } else { Err(format!("{names} could not be had from PyPI")) }
 }
 

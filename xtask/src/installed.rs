@@ -117,6 +117,7 @@ fn files(prefix: &Path, lib: &Path) -> Result<(), String> {
         "include/outlive/domain.hpp",
         "bin/outlive",
         "share/outlive/tsan.supp",
+        "share/outlive/outlive-gdb.py",
         "share/man/man1/outlive.1",
         "share/man/man1/outlive-topic-echo.1",
         "share/man/man1/outlive-echo.1",
@@ -131,6 +132,14 @@ fn files(prefix: &Path, lib: &Path) -> Result<(), String> {
     for file in ["liboutlive.so", "liboutlive.so.0", "liboutlive.a", "liboutlive_pthread.so"] {
         if !lib.join(file).is_file() {
             return Err(format!("there is no {file} in {}", lib.display()));
+        }
+    }
+    // Its probes, for bpftrace and gdb: the linker has not left them out.
+    let library = fs::read(lib.join("liboutlive.so.0")).map_err(|error| error.to_string())?;
+    for probe in ["lock_wait", "owner_died", "queue_send", "topic_publish"] {
+        let noted = format!("outlive\0{probe}\x008@");
+        if !library.windows(noted.len()).any(|bytes| bytes == noted.as_bytes()) {
+            return Err(format!("liboutlive.so.0 has no probe {probe}"));
         }
     }
     Ok(())

@@ -197,7 +197,9 @@ impl Installation {
         self.put_binary(&built.join(shim), &lib.join(shim), &lib)?;
         let share = self.prefix.join("share/outlive");
         fs::create_dir_all(&share)?;
-        put(&ours.join("share/tsan.supp"), &share.join("tsan.supp"))?;
+        for file in ["tsan.supp", "outlive-gdb.py"] {
+            put(&ours.join("share").join(file), &share.join(file))?;
+        }
         // How far it is from the folder of each file up to the prefix, which may be moved.
         let up = |deeper: usize| vec![".."; self.libdir.components().count() + deeper].join("/");
         for (from, to, deeper) in [

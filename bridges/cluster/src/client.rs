@@ -118,6 +118,15 @@ impl Client {
         }
     }
 
+    /// Asks the server that answered last, once: nothing is sent twice.
+    pub(crate) fn ask_once(&self, path: &str, body: &Value, until: Moment) -> Result<Value, Error> {
+        let which = self.current.load(Ordering::Relaxed);
+        match self.ask_server(which, path, body, until)? {
+            Ok(answer) => Ok(answer),
+            Err(last) => Err(Error::Unreachable { last }),
+        }
+    }
+
     /// Asks each server once, the one that answered last first.
     fn ask_each(
         &self,
@@ -134,29 +143,40 @@ impl Client {
                 break;
             }
             *sent += 1;
-            let mut tried = self.try_one(which, path, body, until);
-            if let Tried::Unknown(why) = tried {
-                tried = match self.authenticate(which, until) {
-                    Ok(()) => self.try_one(which, path, body, until),
-                    Err(Error::Unreachable { last }) => Tried::Silent(last),
-                    Err(error) => Tried::Failed(error),
-                };
-                if let Tried::Unknown(_) = tried {
-                    tried = Tried::Failed(Error::Denied(why));
-                }
-            }
-            match tried {
-                Tried::Answered(answer) => {
+            match self.ask_server(which, path, body, until)? {
+                Ok(answer) => {
                     // Relaxed: a hint.
                     self.current.store(which, Ordering::Relaxed);
                     return Ok(answer);
                 }
-                Tried::Silent(why) => last = format!("{}: {why}", self.servers[which]),
-                Tried::Failed(error) => return Err(error),
-                Tried::Unknown(why) => return Err(Error::Denied(why)),
+                Err(why) => last = why,
             }
         }
         Err(Error::Unreachable { last })
+    }
+
+    /// Asks one server, with a new token if it wants one. `Ok(Err(…))`: no answer came, and why.
+    fn ask_server(
+        &self,
+        which: usize,
+        path: &str,
+        body: &Value,
+        until: Moment,
+    ) -> Result<Result<Value, String>, Error> {
+        let mut tried = self.try_one(which, path, body, until);
+        if let Tried::Unknown(_) = tried {
+            tried = match self.authenticate(which, until) {
+                Ok(()) => self.try_one(which, path, body, until),
+                Err(Error::Unreachable { last }) => Tried::Silent(last),
+                Err(error) => Tried::Failed(error),
+            };
+        }
+        match tried {
+            Tried::Answered(answer) => Ok(Ok(answer)),
+            Tried::Silent(why) => Ok(Err(format!("{}: {why}", self.servers[which]))),
+            Tried::Failed(error) => Err(error),
+            Tried::Unknown(why) => Err(Error::Denied(why)),
+        }
     }
 
     fn try_one(&self, which: usize, path: &str, body: &Value, until: Moment) -> Tried {

@@ -140,8 +140,8 @@ impl Slot {
         json!({ "request_range": { "key": self.key(which) } })
     }
 
-    /// Takes the slot, if it is free. `tag` is of this acquisition alone: by it an answer that never
-    /// came is recognized afterwards.
+    /// Takes the slot, if it is free. Each request is sent once: where no answer comes, it may still
+    /// be on its way, and take the slot whenever it arrives, until the lease is ended.
     pub(crate) fn take(
         &self,
         client: &Client,
@@ -164,7 +164,7 @@ impl Slot {
         let mut told = None;
         // A holder that died between two looks changes what is compared: a few times, not for ever.
         loop {
-            let answer = client.ask("/v3/kv/txn", &body, until)?;
+            let answer = client.ask_once("/v3/kv/txn", &body, until)?;
             if number(&answer["code"]) == Some(crate::client::NOT_FOUND as i64) {
                 return Ok(Got::NoLease);
             }
@@ -176,7 +176,7 @@ impl Slot {
             let seen = self.seen(&answer, revision)?;
             if let Some((fence, lease_there, owner)) = seen.owner {
                 if lease_there == lease.id && owner["tag"] == json!(tag) {
-                    // Ours: the answer to an earlier try did not come.
+                    // Ours: the network delivered the request twice.
                     let died = owner["died"].as_str().map(str::to_owned);
                     return Ok(Got::Held { fence, died });
                 }

@@ -7,6 +7,7 @@
 //! | --- | --- | --- |
 //! | leaves | the lease, if it may still be used | uses it: one machine has one lease for a lock |
 //! | dies | `OwnerDied`, perhaps a lease | ends that lease: a request of the dead may still be on its way, and must find none |
+//! | leaves, and an answer did not come | the lease, in doubt | ends it first, as that of the dead |
 //! | is stopped | after the word `alive` has passed | goes past it, with a lease of its own |
 //!
 //! `alive` is written by the process in the gate, or by one that went past it. Killed just before it
@@ -28,7 +29,8 @@ use crate::keep::store_alive;
 outlive::record! {
     /// What processes of one machine share of one lock.
     pub(crate) struct Words {
-        /// The lease that the last process left: its number, its end. No number: none.
+        /// The lease that the last process left: its number, its end. No number: none. No end: a
+        /// request with it may still be on its way.
         pub(crate) left: EmbeddedMutex<[u64; 2]>,
         /// Up to when the process in the gate is expected to deal with the cluster.
         pub(crate) alive: AtomicU64,
@@ -46,8 +48,9 @@ pub(crate) struct Inside<'a> {
     gate: &'a Gate,
     /// The lease of a process that went past, which notes it nowhere else.
     past: [u64; 2],
-    /// A lease that a dead process used.
-    pub(crate) dead: Option<i64>,
+    /// A lease with which a request may still be on its way: a dead process's, or one whose answer
+    /// did not come. It is ended before anything else is asked.
+    pub(crate) doubtful: Option<i64>,
     process: u32,
 }
 
@@ -83,44 +86,40 @@ impl Gate {
             let slice = alive.max(slice).min(until.remaining());
             match self.mutex.lock_until(Deadline::after(slice)) {
                 Ok(Some(guard)) => {
-                    return Ok(Some(Inside {
-                        guard: Some(guard),
-                        gate: self,
-                        past: [0; 2],
-                        dead: None,
-                        process: process::id(),
-                    }));
+                    let [id, end] = *guard;
+                    let doubtful = (id != 0 && end == 0).then_some(id as i64);
+                    return Ok(Some(self.inside(Some(guard), doubtful)));
                 }
                 Ok(None) => {}
                 Err(sync::LockError::OwnerDied(mut guard)) => {
                     // The number stays in the gate, and the gate not consistent, until that lease
                     // is no more: killed here, the next process is told again.
-                    let dead = (guard[0] != 0).then_some(guard[0] as i64);
-                    if dead.is_none() {
+                    let doubtful = (guard[0] != 0).then_some(guard[0] as i64);
+                    if doubtful.is_none() {
                         guard.mark_consistent();
                     }
-                    let (guard, process) = (Some(guard), process::id());
-                    return Ok(Some(Inside { guard, gate: self, past: [0; 2], dead, process }));
+                    return Ok(Some(self.inside(Some(guard), doubtful)));
                 }
                 Err(sync::LockError::Failed(error)) => return Err(error.into()),
                 Err(error) => return Err(Error::Damaged(format!("the local lock: {error}"))),
             }
             let is_last = until.has_passed();
             if (is_last || !first) && self.is_deserted() {
-                let process = process::id();
-                return Ok(Some(Inside {
-                    guard: None,
-                    gate: self,
-                    past: [0; 2],
-                    dead: None,
-                    process,
-                }));
+                return Ok(Some(self.inside(None, None)));
             }
             if is_last {
                 return Ok(None);
             }
             first = false;
         }
+    }
+
+    fn inside<'a>(
+        &'a self,
+        guard: Option<sync::MutexGuard<'a, [u64; 2]>>,
+        doubtful: Option<i64>,
+    ) -> Inside<'a> {
+        Inside { guard, gate: self, past: [0; 2], doubtful, process: process::id() }
     }
 }
 
@@ -142,9 +141,17 @@ impl Inside<'_> {
         words[0] = id;
     }
 
-    /// The dead process's lease is no more.
-    pub(crate) fn has_ended_dead(&mut self) {
-        self.dead = None;
+    /// A request with this lease may still be on its way. Killed, or out of time, before it is ended:
+    /// the next process in the gate ends it.
+    pub(crate) fn doubt(&mut self, lease: Lease) {
+        self.set_lease(Some(Lease { id: lease.id, until: Moment(0) }));
+        self.doubtful = Some(lease.id);
+    }
+
+    /// The lease in doubt is no more.
+    pub(crate) fn has_ended_doubtful(&mut self) {
+        self.doubtful = None;
+        self.past = [0, 0];
         if let Some(guard) = &mut self.guard {
             **guard = [0, 0];
             guard.mark_consistent();

@@ -79,26 +79,29 @@ impl Session {
         stays: bool,
         until: Moment,
     ) -> Result<Round, Error> {
-        if let Some(dead) = inside.dead {
-            // Before anything else: a request of the dead process that comes from now on finds no
-            // lease, and takes nothing.
-            self.client.revoke(dead, until)?;
-            inside.has_ended_dead();
-        }
         let tag = tag();
         loop {
+            if let Some(doubtful) = inside.doubtful {
+                // Before anything else: a request with it that arrives from now on finds no lease,
+                // and takes nothing.
+                self.client.revoke(doubtful, until)?;
+                inside.has_ended_doubtful();
+            }
             let lease = self.lease(inside, until)?;
             // Up to the lease's end: what is taken behind it would be lost at once.
             let limit = until.min(lease.until);
             let got = match slot.take(&self.client, lease, &tag, &self.who, limit) {
                 Ok(got) => got,
                 Err(Error::Unreachable { .. }) if !until.has_passed() => {
-                    self.forget(inside, lease);
+                    inside.doubt(lease);
                     continue;
                 }
                 Err(error) => {
                     // It may have been done.
-                    self.forget(inside, lease);
+                    inside.doubt(lease);
+                    if self.client.revoke(lease.id, Moment::now()).is_ok() {
+                        inside.has_ended_doubtful();
+                    }
                     return Err(error);
                 }
             };
@@ -141,13 +144,6 @@ impl Session {
         let lease = self.client.grant(self.ttl, until)?;
         inside.set_lease(Some(lease));
         Ok(lease)
-    }
-
-    /// A request with this lease is perhaps still on its way: the lease is not used again.
-    fn forget(&self, inside: &mut Inside<'_>, lease: Lease) {
-        inside.set_lease(None);
-        // If that cannot be said now, it ends by itself.
-        let _ = self.client.revoke(lease.id, Moment::now());
     }
 
     /// Gives a slot back. `Ok`: with the lease, which may be used again.

@@ -3,6 +3,9 @@
 //! `echo DOMAIN SERVICE`. `echo X` is answered with X, `count N` with N replies, `fail TEXT` with that
 //! failure, `drop` with nothing. `mark X` is answered with X, which is counted. `hang` is answered with one reply, and no other, `hang silently` with
 //! none; once its client waits no more, it counts as `cancelled`. `begun WORD` says how many were begun.
+//!
+//! Of requests with parts: `all` is answered with all parts, one behind the other; `each` with each, one by
+//! one; `first` with the first. One whose client waits no more counts as `cancelled`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -46,6 +49,33 @@ fn answer(request: Request, counts: &Counts) -> Result<(), Box<dyn std::error::E
                 }
             }
             stream.finish()?;
+        }
+        "all" => {
+            let mut all = Vec::new();
+            let mut request = request;
+            loop {
+                match request.next_part() {
+                    Ok(Some(part)) => all.extend_from_slice(&part),
+                    Ok(None) => break,
+                    Err(_) => {
+                        count(counts, "cancelled");
+                        return Ok(());
+                    }
+                }
+            }
+            request.reply(&all)?;
+        }
+        "each" => {
+            let mut stream = request.stream();
+            while let Some(part) = stream.next_part()? {
+                stream.send(&part)?;
+            }
+            stream.finish()?;
+        }
+        "first" => {
+            let mut request = request;
+            let part = request.next_part()?.map(|part| part.to_vec()).unwrap_or_default();
+            request.reply(&part)?;
         }
         "hang" => {
             let mut stream = request.stream();

@@ -1,8 +1,8 @@
 //! Figures beside bare zenoh, between two network namespaces of this machine: doc/performance.md.
 //!
-//! `cargo run --release --example figures [ROUNDS]`, as root, after `cargo build --release`: one way of 64 B,
-//! 6 MB messages a second, and what two gateways with ten topics cost that do nothing. The contenders take
-//! turns within each round.
+//! `cargo run --release --example figures [ROUNDS] [small] [large] [idle]`, as root, after `cargo build
+//! --release`: one way of 64 B, 6 MB messages a second, and what two gateways with ten topics cost that do
+//! nothing; or only those parts. The contenders take turns within each round.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use outlive::Domain;
 use outlive::topic::{Subscriber, Topic};
 use outlive_testnet::{Child, Folder, Host, Net, eventually};
+use outlive_zenoh::runtime;
+use outlive_zenoh::settings::FOR_LARGE;
 use rustix::time::{ClockId, clock_gettime};
 use zenoh::Wait;
 use zenoh::bytes::ZBytes;
@@ -31,6 +33,13 @@ const WARM: usize = 200;
 const SPAN: Duration = Duration::from_secs(3);
 const IDLE: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(120);
+/// What can be measured.
+const PARTS: [&str; 3] = ["small", "large", "idle"];
+/// How zenoh is set: by itself, and as a gateway sets it (settings.rs, runtime.rs).
+const UNSET: &str = "by-itself";
+const SET: &str = "as-a-gateway";
+/// Where the program of bridges/peers/iceoryx2 is, if it is to be measured.
+const PEER: &str = "OUTLIVE_PEER_ICEORYX2";
 
 /// Nanoseconds of the clock that all processes of a machine share, whatever their network.
 fn now() -> u64 {
@@ -41,15 +50,22 @@ fn now() -> u64 {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    if words.last() == Some(&SET) {
+        // SAFETY: no other thread has been started, and nothing of zenoh used.
+        unsafe { runtime::join() };
+    }
     let done = match words[..] {
-        [] => all(5),
-        ["zenoh-put", endpoint, len] => zenoh_put(endpoint, len),
-        ["zenoh-get", endpoint, len, how] => zenoh_get(endpoint, len, how),
+        [] => all(5, &PARTS),
+        ["zenoh-put", endpoint, len, set] => zenoh_put(endpoint, len, set),
+        ["zenoh-get", endpoint, len, how, set] => zenoh_get(endpoint, len, how, set),
         ["zenoh-idle", mode, endpoint] => zenoh_idle(mode, endpoint),
         ["put", domain, len] => put(domain, len),
         ["get", domain, len] => get(domain, len),
-        [rounds] => rounds.parse().map_err(Into::into).and_then(all),
-        _ => Err("usage: figures [ROUNDS]".into()),
+        [rounds] => rounds.parse().map_err(Into::into).and_then(|rounds| all(rounds, &PARTS)),
+        [rounds, ref parts @ ..] if parts.iter().all(|part| PARTS.contains(part)) => {
+            rounds.parse().map_err(Into::into).and_then(|rounds| all(rounds, parts))
+        }
+        _ => Err("usage: figures [ROUNDS] [small] [large] [idle]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -99,7 +115,7 @@ impl Reader {
     }
 }
 
-fn session(mode: &str, endpoint: &str) -> Result<zenoh::Session> {
+fn session(mode: &str, endpoint: &str, set: &str) -> Result<zenoh::Session> {
     let mut config = zenoh::Config::default();
     let (place, other) =
         if mode == "listen" { ("listen", "connect") } else { ("connect", "listen") };
@@ -113,11 +129,16 @@ fn session(mode: &str, endpoint: &str) -> Result<zenoh::Session> {
     ] {
         config.insert_json5(key, &value).map_err(|error| format!("{key}: {error}"))?;
     }
+    if set == SET {
+        for (key, value) in FOR_LARGE {
+            config.insert_json5(key, value).map_err(|error| format!("{key}: {error}"))?;
+        }
+    }
     Ok(zenoh::open(config).wait().map_err(|error| error.to_string())?)
 }
 
-fn zenoh_put(endpoint: &str, len: &str) -> Result<()> {
-    let session = session("listen", endpoint)?;
+fn zenoh_put(endpoint: &str, len: &str, set: &str) -> Result<()> {
+    let session = session("listen", endpoint, set)?;
     let publisher = session
         .declare_publisher("figures/bare")
         .congestion_control(CongestionControl::Block)
@@ -139,9 +160,9 @@ fn zenoh_put(endpoint: &str, len: &str) -> Result<()> {
     }
 }
 
-fn zenoh_get(endpoint: &str, len: &str, how: &str) -> Result<()> {
+fn zenoh_get(endpoint: &str, len: &str, how: &str, set: &str) -> Result<()> {
     let len = len.parse()?;
-    let session = session("connect", endpoint)?;
+    let session = session("connect", endpoint, set)?;
     let (sender, figure) = mpsc::channel();
     let gathers = how == "gathered";
     let mut reader = Reader::new(len);
@@ -178,7 +199,7 @@ fn zenoh_get(endpoint: &str, len: &str, how: &str) -> Result<()> {
 }
 
 fn zenoh_idle(mode: &str, endpoint: &str) -> Result<()> {
-    let _session = session(mode, endpoint)?;
+    let _session = session(mode, endpoint, UNSET)?;
     loop {
         thread::park();
     }
@@ -271,11 +292,14 @@ impl Run {
         format!("tcp/{}", self.here.address(self.ports))
     }
 
-    /// Has a writer write in the one namespace until a reader in the other one has its figure.
     fn measure(&self, writer: &[&str], reader: &[&str]) -> Result<f64> {
-        let own = &self.own;
-        let mut writing = self.child(&self.here, own, writer)?;
-        let mut command: Command = self.there.command(own);
+        self.measure_with(&self.own, writer, reader)
+    }
+
+    /// Has a writer write in the one namespace until a reader in the other one has its figure.
+    fn measure_with(&self, program: &Path, writer: &[&str], reader: &[&str]) -> Result<f64> {
+        let mut writing = self.child(&self.here, program, writer)?;
+        let mut command: Command = self.there.command(program);
         command.args(reader).stdin(Stdio::null());
         let output = command.output()?;
         writing.kill();
@@ -285,9 +309,25 @@ impl Run {
         Ok(String::from_utf8(output.stdout)?.trim().parse()?)
     }
 
-    fn bare(&mut self, len: usize, how: &str) -> Result<f64> {
+    /// By iceoryx2 and its tunnel over zenoh. The tunnels are there for this one figure: they never sleep.
+    fn peer(&mut self, peer: &Path, len: usize) -> Result<f64> {
         let (endpoint, len) = (self.endpoint(), len.to_string());
-        self.measure(&["zenoh-put", &endpoint, &len], &["zenoh-get", &endpoint, &len, how])
+        // Each has files of its own in the machine's folders, which these names tell from all others.
+        let host = |of: &str| format!("figures_{}_{of}_", std::process::id());
+        let (a, b) = (host("a"), host("b"));
+        let _tunnels = [
+            self.child(&self.here, peer, &["tunnel", &a, "listen", &endpoint])?,
+            self.child(&self.there, peer, &["tunnel", &b, "connect", &endpoint])?,
+        ];
+        self.measure_with(peer, &["put", &a, &len], &["get", &b, &len])
+    }
+
+    fn bare(&mut self, len: usize, how: &str, set: &str) -> Result<f64> {
+        let (endpoint, len) = (self.endpoint(), len.to_string());
+        self.measure(
+            &["zenoh-put", &endpoint, &len, set],
+            &["zenoh-get", &endpoint, &len, how, set],
+        )
     }
 
     /// From domain `a` to that one, which may be the same.
@@ -297,14 +337,36 @@ impl Run {
     }
 }
 
-/// Nanoseconds that a process has run.
-fn run_time(pid: u32) -> Result<u64> {
-    let mut sum = 0;
-    for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-        let times = std::fs::read_to_string(task?.path().join("schedstat"))?;
-        sum += times.split_ascii_whitespace().next().unwrap_or("0").parse::<u64>()?;
+/// What threads have done so far: nanoseconds that they ran, and how often they were woken.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    nanos: u64,
+    wakes: u64,
+}
+
+impl Work {
+    fn since(self, before: Work) -> Work {
+        Work { nanos: self.nanos - before.nanos, wakes: self.wakes - before.wakes }
     }
-    Ok(sum)
+}
+
+/// What a process's own threads have done, and zenoh's.
+fn work(pid: u32) -> Result<[Work; 2]> {
+    let mut works = [Work::default(); 2];
+    for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let task = task?.path();
+        let read = |name: &str| std::fs::read_to_string(task.join(name));
+        let name = read("comm")?;
+        // Its runtimes' threads: tx-0, rx-1 and so on.
+        let is_zenoh = ["app-", "acc-", "tx-", "rx-", "net-"].iter().any(|of| name.starts_with(of));
+        let work = &mut works[usize::from(is_zenoh)];
+        work.nanos +=
+            read("schedstat")?.split_ascii_whitespace().next().unwrap_or("0").parse::<u64>()?;
+        let status = read("status")?;
+        let wakes = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        work.wakes += wakes.unwrap_or("0").trim().parse::<u64>()?;
+    }
+    Ok(works)
 }
 
 fn row(what: &str, unit: &str, figures: &[f64], beside: Option<&[f64]>) {
@@ -322,7 +384,15 @@ fn row(what: &str, unit: &str, figures: &[f64], beside: Option<&[f64]>) {
     println!();
 }
 
-fn all(rounds: usize) -> Result<()> {
+fn peer_row(what: &str, unit: &str, figures: &[f64], beside: &[f64], absent: &str) {
+    match figures.len() {
+        0 => println!("{what:44} {absent}"),
+        len => row(what, unit, figures, (len == beside.len()).then_some(beside)),
+    }
+}
+
+fn all(rounds: usize, parts: &[&str]) -> Result<()> {
+    let (smalls, larges) = (parts.contains(&"small"), parts.contains(&"large"));
     let net = Net::new()?;
     let (here, there) = (net.host("a"), net.host("b"));
     let own = std::env::current_exe()?;
@@ -333,30 +403,61 @@ fn all(rounds: usize) -> Result<()> {
         }
     }
     let gateways = run.gateways("figures/**")?;
-    let mut small: [Vec<f64>; 4] = Default::default();
-    let mut large: [Vec<f64>; 3] = Default::default();
+    let peer = std::env::var_os(PEER).map(PathBuf::from);
+    let mut small: [Vec<f64>; 6] = Default::default();
+    let mut large: [Vec<f64>; 6] = Default::default();
+    // A peer that fails has no figure in that round.
+    let failed = |figure: Result<f64>, of: &mut Vec<f64>| match figure {
+        Ok(figure) => of.push(figure),
+        Err(why) => eprintln!("iceoryx2's tunnel: {why}"),
+    };
     for round in 1..=rounds {
-        small[0].push(run.bare(SMALL, "callback")?);
-        small[1].push(run.bare(SMALL, "channel")?);
-        small[2].push(run.outlive("b", SMALL)?);
-        small[3].push(run.outlive("a", SMALL)?);
-        large[0].push(run.bare(LARGE, "slices")?);
-        large[1].push(run.bare(LARGE, "gathered")?);
-        large[2].push(run.outlive("b", LARGE)?);
+        if smalls {
+            small[0].push(run.bare(SMALL, "callback", UNSET)?);
+            small[1].push(run.bare(SMALL, "channel", UNSET)?);
+            small[2].push(run.bare(SMALL, "callback", SET)?);
+            small[3].push(run.outlive("b", SMALL)?);
+            small[4].push(run.outlive("a", SMALL)?);
+            peer.iter().for_each(|peer| failed(run.peer(peer, SMALL), &mut small[5]));
+        }
+        if larges {
+            large[0].push(run.bare(LARGE, "slices", UNSET)?);
+            large[1].push(run.bare(LARGE, "gathered", UNSET)?);
+            large[2].push(run.bare(LARGE, "slices", SET)?);
+            large[3].push(run.bare(LARGE, "gathered", SET)?);
+            large[4].push(run.outlive("b", LARGE)?);
+            peer.iter().for_each(|peer| failed(run.peer(peer, LARGE), &mut large[5]));
+        }
         eprintln!("round {round} of {rounds}");
     }
     drop(gateways);
     println!("medians of {SAMPLES} messages, one each {PAUSE:?}; of {rounds} rounds:");
-    row("64 B, bare zenoh, in its callback", "µs", &small[0], None);
-    row("64 B, bare zenoh, by its channel", "µs", &small[1], Some(&small[0]));
-    row("64 B, through two gateways", "µs", &small[2], Some(&small[0]));
-    row("  beside the channel", "µs", &small[2], Some(&small[1]));
-    row("64 B, within the sender's domain", "µs", &small[3], Some(&small[0]));
-    row("6 MB, bare zenoh, in slices", "/s", &large[0], None);
-    row("6 MB, bare zenoh, gathered", "/s", &large[1], Some(&large[0]));
-    row("6 MB, through two gateways", "/s", &large[2], Some(&large[0]));
-    row("  beside the gathered one", "/s", &large[2], Some(&large[1]));
-    idle(&mut run)
+    let absent = match peer {
+        Some(_) => "has failed",
+        None => "not installed: see bridges/peers/iceoryx2/README.md",
+    };
+    if smalls {
+        row("64 B, bare zenoh, in its callback", "µs", &small[0], None);
+        row("64 B, bare zenoh, by its channel", "µs", &small[1], Some(&small[0]));
+        row("64 B, bare zenoh, set as a gateway sets it", "µs", &small[2], Some(&small[0]));
+        row("64 B, through two gateways", "µs", &small[3], Some(&small[0]));
+        row("  beside the channel", "µs", &small[3], Some(&small[1]));
+        row("  beside bare zenoh so set", "µs", &small[3], Some(&small[2]));
+        row("64 B, within the sender's domain", "µs", &small[4], Some(&small[0]));
+        peer_row("64 B, iceoryx2's tunnel, polled", "µs", &small[5], &small[0], absent);
+    }
+    if larges {
+        row("6 MB, bare zenoh, in slices", "/s", &large[0], None);
+        row("6 MB, bare zenoh, gathered", "/s", &large[1], Some(&large[0]));
+        row("6 MB, bare zenoh, set so, in slices", "/s", &large[2], Some(&large[0]));
+        row("6 MB, bare zenoh, set so, gathered", "/s", &large[3], Some(&large[0]));
+        row("6 MB, through two gateways", "/s", &large[4], Some(&large[0]));
+        row("  beside the gathered one", "/s", &large[4], Some(&large[1]));
+        row("  beside the one set so, in slices", "/s", &large[4], Some(&large[2]));
+        row("  beside the one set so, gathered", "/s", &large[4], Some(&large[3]));
+        peer_row("6 MB, iceoryx2's tunnel, polled", "/s", &large[5], &large[0], absent);
+    }
+    if parts.contains(&"idle") { idle(&mut run) } else { Ok(()) }
 }
 
 /// What ten topics cost while nothing is published.
@@ -374,7 +475,7 @@ fn idle(run: &mut Run) -> Result<()> {
     let are_there = || {
         (0..10).all(|at| {
             Topic::open_as_bytes(&there, &format!("idle.t{at}"))
-                .is_ok_and(|topic| topic.sessions().len() == 1)
+                .is_ok_and(|topic| topic.sessions().0.len() == 1)
         })
     };
     if !eventually(LONG, are_there) {
@@ -388,14 +489,21 @@ fn idle(run: &mut Run) -> Result<()> {
     ];
     thread::sleep(Duration::from_secs(3));
     let pids: Vec<u32> = gateways.iter().chain(&bare).map(Child::pid).collect();
-    let before = pids.iter().map(|pid| run_time(*pid)).collect::<Result<Vec<_>>>()?;
+    let before = pids.iter().map(|pid| work(*pid)).collect::<Result<Vec<_>>>()?;
     thread::sleep(IDLE);
     for ((pid, before), what) in
         pids.iter().zip(before).zip(["sender", "receiver", "bare zenoh", "bare zenoh"])
     {
-        let ran = (run_time(*pid)? - before) as f64 / 1e6;
-        let part = ran / IDLE.as_millis() as f64 * 100.0;
-        println!("idle for {IDLE:?}, {what}: {ran:.1} ms ({part:.3} %)");
+        let [own, zenoh] = work(*pid)?;
+        let (own, zenoh) = (own.since(before[0]), zenoh.since(before[1]));
+        let millis = |work: Work| work.nanos as f64 / 1e6;
+        println!(
+            "idle for {IDLE:?}, {what:10}: own threads {:.1} ms, {} wakes; zenoh's {:.1} ms, {} wakes",
+            millis(own),
+            own.wakes,
+            millis(zenoh),
+            zenoh.wakes
+        );
     }
     Ok(())
 }

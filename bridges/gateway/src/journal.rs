@@ -102,6 +102,8 @@ pub struct Journal {
     pub origin: Origin,
     /// Whether a gateway acted here before.
     pub is_successor: bool,
+    /// Which start of the gateway this is.
+    pub start: u64,
     /// Counts the streams that have ended.
     ended: AtomicU64,
 }
@@ -189,6 +191,7 @@ impl Journal {
         guard.gateway = u64::from(domain.process_token().map_err(Failed::Domain)?.as_u32());
         let is_successor = guard.starts > 0;
         guard.starts = guard.starts.wrapping_add(1);
+        let start = guard.starts;
         let origin = Origin(u128::from(guard.origin[0]) | u128::from(guard.origin[1]) << 64);
         let ended =
             guard.streams.iter().map(|words| words.ended.saturating_add(1)).max().unwrap_or(0);
@@ -200,6 +203,7 @@ impl Journal {
             taken,
             origin,
             is_successor,
+            start,
             ended: AtomicU64::new(ended),
         })))
     }
@@ -216,13 +220,22 @@ impl Journal {
 
     /// Returns the highest session of that topic that any gateway of this domain has known.
     pub fn highest(&self, origin: Origin, instance: u64) -> Option<u32> {
-        let of = |words: &Words| {
+        self.of(origin, instance).map(|words| words.session as u32).max()
+    }
+
+    /// Returns the sessions of that topic of which not all has been published, as far as is known.
+    pub fn unfinished(&self, origin: Origin, instance: u64) -> Vec<u32> {
+        let unfinished = self.of(origin, instance).filter(|words| words.used == 1);
+        unfinished.map(|words| words.session as u32).collect()
+    }
+
+    fn of(&self, origin: Origin, instance: u64) -> impl Iterator<Item = Words> {
+        let is_of = move |words: &Words| {
             words.used != 0
                 && Origin(u128::from(words.origin[0]) | u128::from(words.origin[1]) << 64) == origin
                 && words.instance == instance
         };
-        let all = (0..MOST_STREAMS).map(|index| self.load(index));
-        all.filter(of).map(|words| words.session as u32).max()
+        (0..MOST_STREAMS).map(|index| self.load(index)).filter(is_of)
     }
 
     /// Returns the entry of a stream: the one that a predecessor has left, or a free one. `None`: all
@@ -394,6 +407,9 @@ mod tests {
             assert_eq!(entry.settle(8, |_, _, _| None), Settled::Uncertain);
             // The local topic was made anew.
             assert_eq!(entry.settle(9, |_, _, _| panic!("asked")), Settled::Known);
+            // It was not published: it is the next one still.
+            assert_eq!(entry.settle(8, |_, _, _| Some(false)), Settled::Known);
+            assert_eq!(entry.next(), Some(5));
             let asked = |ring, session, number| {
                 assert_eq!((ring, session, number), (2, 3, 40));
                 Some(true)

@@ -2,7 +2,7 @@
 //!
 //! `**` matches none of them, since a part that begins with '@' stands for itself alone.
 
-use crate::stand_in::Elsewhere;
+use crate::services::stand_in::Elsewhere;
 use crate::wire::{MOST_NUMBER, Origin, StreamId};
 
 /// What all begin with. The number is that of the protocol: others are not understood.
@@ -51,6 +51,26 @@ pub fn message(kind: &str, origin: Origin, instance: u64) -> String {
 /// Token: the service with that key has that server, which may be asked at its gateway's start `epoch`.
 pub fn service(origin: Origin, instance: u64, epoch: u64, server: u32, key: &str) -> String {
     of_topic("service", origin, instance, &format!("{epoch:016x}/{server:08x}/{key}"))
+}
+
+/// Token: the state with that key is sent, by the `start`-th start of its gateway.
+pub fn state(origin: Origin, instance: u64, start: u64, key: &str) -> String {
+    of_topic("state", origin, instance, &format!("{start:016x}/{key}"))
+}
+
+/// Token: a copy of the state follows it.
+pub fn state_receiver(origin: Origin, instance: u64, receiver: Origin) -> String {
+    of_topic("state-receiver", origin, instance, &format!("{:032x}", receiver.0))
+}
+
+/// Token: what is notified there is told, by the `start`-th start of its gateway.
+pub fn notifier(origin: Origin, tenure: u64, start: u64, key: &str) -> String {
+    of_topic("notifier", origin, tenure, &format!("{start:016x}/{key}"))
+}
+
+/// Token: a receiver tells it to its listeners.
+pub fn notices_receiver(origin: Origin, tenure: u64, receiver: Origin) -> String {
+    of_topic("notices-receiver", origin, tenure, &format!("{:032x}", receiver.0))
 }
 
 /// Token: that start of a gateway is there.
@@ -103,7 +123,12 @@ pub fn parse<'k>(kind: &str, key: &'k str) -> Option<OfTopic<'k>> {
 
 /// Reads a topic's token: the topic, its sender's start, its key.
 pub fn parse_topic(key: &str) -> Option<(OfTopic<'_>, u64, &str)> {
-    let topic = parse("topic", key)?;
+    parse_sent("topic", key)
+}
+
+/// Reads the token of a thing of that kind that is sent: the thing, its sender's start, its key.
+pub fn parse_sent<'k>(kind: &str, key: &'k str) -> Option<(OfTopic<'k>, u64, &'k str)> {
+    let topic = parse(kind, key)?;
     let (epoch, key) = topic.rest.split_once('/')?;
     Some((topic, hex(epoch, 16, u64::from_str_radix)?, key))
 }
@@ -137,7 +162,12 @@ pub fn parse_gateway(key: &str) -> Option<(Origin, u64)> {
 
 /// Reads a receiver's token: the topic, and who.
 pub fn parse_receiver(key: &str) -> Option<(OfTopic<'_>, Origin)> {
-    let topic = parse("receiver", key)?;
+    parse_received("receiver", key)
+}
+
+/// Reads such a token of that kind.
+pub fn parse_received<'k>(kind: &str, key: &'k str) -> Option<(OfTopic<'k>, Origin)> {
+    let topic = parse(kind, key)?;
     let who = Origin(hex(topic.rest, 32, u128::from_str_radix)?);
     Some((topic, who))
 }

@@ -1,22 +1,27 @@
 //! The program `outlive-gateway`, which `outlive gateway` starts.
 
 use std::fs::File;
-use std::io::Read;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use clap::Parser;
 use outlive::Domain;
-use outlive::wait::WaitSet;
+use outlive_program::exit::{Code, Failure};
 use outlive_program::{block_ending_signals, open_domain};
 use outlive_zenoh::gateway::Gateway;
 use outlive_zenoh::rules::{Direction, Rule, Rules};
+use outlive_zenoh::runtime;
 use outlive_zenoh::settings::{Mode, Settings};
 use outlive_zenoh::told::Told;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
 
-/// Carry topics and services of a domain to other machines over zenoh, and bring theirs
+/// Carry topics, services, states and notices of a domain to other machines over zenoh, and bring theirs
 ///
 /// Nothing leaves and nothing comes in unless a rule allows it. A topic 'camera.front' has the key
 /// 'camera/front' there; other zenoh programs may read and write these keys, too. A service that has a
@@ -34,11 +39,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
     after_long_help = "Examples:\n  \
     outlive gateway --listen tcp/0.0.0.0:7447 --allow-out 'camera/**'\n  \
     outlive gateway --connect tcp/192.0.2.7:7447 --allow-in 'camera/**'\n  \
-    outlive gateway --config gateway.toml --json"
+    outlive gateway --config gateway.toml --json\n\n\
+    Exit codes are those of outlive: 0 asked to end; 2 usage; 6 no such file; 9 no permission; 15 zenoh or the system \
+    refused; 16 a file or a rule is not valid."
 )]
 struct Args {
     /// Settings and rules, in TOML
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", overrides_with = "config")]
     config: Option<PathBuf>,
     /// Connect to this endpoint; may be given several times
     #[arg(long, value_name = "ENDPOINT")]
@@ -47,7 +54,7 @@ struct Args {
     #[arg(long, value_name = "ENDPOINT")]
     listen: Vec<String>,
     /// How to take part in the network [default: peer]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, overrides_with = "mode")]
     mode: Option<Mode>,
     /// Let these keys pass both ways; may be given several times
     #[arg(long, value_name = "KEYS")]
@@ -59,76 +66,88 @@ struct Args {
     #[arg(long, value_name = "KEYS")]
     allow_out: Vec<String>,
     /// Gateways of one name in one domain take turns [default: default]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", overrides_with = "name")]
     name: Option<String>,
     /// After so many milliseconds without a sign a peer is gone [default: 1000]
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", overrides_with = "lease_ms")]
     lease_ms: Option<u64>,
+    /// For so many milliseconds a message may wait for room in a link, before that is closed and connected
+    /// again [default: 5000]
+    #[arg(long, value_name = "MS", overrides_with = "block_ms")]
+    block_ms: Option<u64>,
     /// Look for other gateways and routers by multicast
-    #[arg(long)]
+    #[arg(long, overrides_with = "scouting")]
     scouting: bool,
     /// zenoh's own configuration (JSON5): TLS, users
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", overrides_with = "zenoh")]
     zenoh: Option<String>,
     /// The domain to work in: a name, or a folder's path, which has a '/' in it
-    #[arg(long, short = 'd', value_name = "NAME|PATH", env = "OUTLIVE_DOMAIN")]
+    #[arg(
+        long,
+        short = 'd',
+        value_name = "NAME|PATH",
+        env = "OUTLIVE_DOMAIN",
+        overrides_with = "domain"
+    )]
     domain: Option<String>,
     /// The group that shares the domain: a name or a number
-    #[arg(long, value_name = "GROUP", env = "OUTLIVE_GROUP")]
+    #[arg(long, value_name = "GROUP", env = "OUTLIVE_GROUP", overrides_with = "group")]
     group: Option<String>,
     /// Print lines as JSON
-    #[arg(long)]
+    #[arg(long, overrides_with = "json")]
     json: bool,
 }
 
-/// Exit codes of `outlive` that fit.
-const USAGE: u8 = 2;
-const SYSTEM: u8 = 15;
-const BAD_INPUT: u8 = 16;
-
-/// How often the gateway looks whether topics were removed.
+/// How often the gateway looks which topics there are, where the kernel does not tell it.
 const SECOND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let signals = match block_ending_signals() {
-        Ok(signals) => File::from(signals),
-        Err(error) => return failed(SYSTEM, &format!("take over signals: {error}")),
-    };
-    let settings = match settings(&args) {
-        Ok(settings) => settings,
-        Err(why) => return failed(BAD_INPUT, &why),
-    };
-    if settings.rules.is_empty() {
-        return failed(
-            USAGE,
-            "nothing may pass: give --allow, --allow-in, --allow-out or a --config with rules",
-        );
-    }
-    if let Err(why) =
-        Rules::new(&settings.rules).map(drop).and_then(|()| settings.zenoh().map(drop))
-    {
-        return failed(BAD_INPUT, &why);
-    }
-    let (domain, group) = (args.domain.as_deref(), args.group.as_deref());
-    let domain = match open_domain(domain, group, true) {
-        Ok(domain) => domain,
-        Err(error) => return failed(SYSTEM, &error.to_string()),
-    };
-    match run(&domain, &settings, args.json, signals) {
+    // SAFETY: no other thread has been started, and nothing of zenoh used.
+    unsafe { runtime::join() };
+    match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => failed(SYSTEM, &why),
+        Err(failure) => {
+            eprintln!("outlive gateway: {}", failure.message);
+            ExitCode::from(failure.code as u8)
+        }
     }
 }
 
-fn failed(code: u8, why: &str) -> ExitCode {
-    eprintln!("outlive gateway: {why}");
-    ExitCode::from(code)
+fn run(args: &Args) -> Result<(), Failure> {
+    let signals = block_ending_signals().map_err(|error| {
+        Failure::new(Code::System, format!("could not take over signals: {error}"))
+    })?;
+    let settings = settings(args)?;
+    if settings.rules.is_empty() {
+        let why =
+            "nothing may pass: give --allow, --allow-in, --allow-out or a --config with rules";
+        return Err(Failure::new(Code::Usage, why));
+    }
+    let is_invalid = |why| Failure::new(Code::BadInput, why);
+    Rules::new(&settings.rules).map_err(is_invalid)?;
+    settings.zenoh().map_err(is_invalid)?;
+    let domain = open_domain(args.domain.as_deref(), args.group.as_deref(), true)?;
+    act(&domain, &settings, args.json, File::from(signals))
+        .map_err(|why| Failure::new(Code::System, why))
 }
 
-fn settings(args: &Args) -> Result<Settings, String> {
+/// Returns that file's text, and what it is about where it cannot be read.
+fn text_of(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let code = match error.kind() {
+            ErrorKind::NotFound => Code::NotFound,
+            ErrorKind::PermissionDenied => Code::Permission,
+            ErrorKind::InvalidData => Code::BadInput,
+            _ => Code::System,
+        };
+        Failure::new(code, format!("{}: {error}", path.display()))
+    })
+}
+
+fn settings(args: &Args) -> Result<Settings, Failure> {
     let mut settings = match &args.config {
-        Some(path) => Settings::read(path)?,
+        Some(path) => Settings::of(&text_of(path)?)
+            .map_err(|why| Failure::new(Code::BadInput, format!("{}: {why}", path.display())))?,
         None => Settings::default(),
     };
     settings.connect.extend(args.connect.iter().cloned());
@@ -136,8 +155,13 @@ fn settings(args: &Args) -> Result<Settings, String> {
     settings.mode = args.mode.or(settings.mode);
     settings.name = args.name.clone().or(settings.name);
     settings.lease_ms = args.lease_ms.or(settings.lease_ms);
+    settings.block_ms = args.block_ms.or(settings.block_ms);
     settings.scouting |= args.scouting;
     settings.zenoh = args.zenoh.clone().or(settings.zenoh);
+    if let Some(path) = &settings.zenoh {
+        // zenoh reads it itself, and does not say apart why it could not.
+        text_of(Path::new(path))?;
+    }
     for (keys, direction) in [
         (&args.allow, Direction::Both),
         (&args.allow_in, Direction::In),
@@ -148,29 +172,61 @@ fn settings(args: &Args) -> Result<Settings, String> {
     Ok(settings)
 }
 
-fn run(domain: &Domain, settings: &Settings, json: bool, mut signals: File) -> Result<(), String> {
+/// Sees to it that a signal ends the program also while the start waits: for another gateway of that name,
+/// or, as a client, for its router. Nothing is shared by then but what the kernel gives back.
+fn end_unless(started: &Arc<AtomicBool>, signals: &File) -> std::io::Result<()> {
+    let (started, signals) = (Arc::clone(started), signals.try_clone()?);
+    let wait = move || {
+        let mut polled = [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        while poll(&mut polled, None) == Err(rustix::io::Errno::INTR) {}
+        if !started.load(Acquire) {
+            std::process::exit(0);
+        }
+    };
+    std::thread::Builder::new().name("gateway-signals".into()).spawn(wait).map(drop)
+}
+
+/// Returns what becomes readable when a name comes or goes in the domain's folder: the kernel says so at that
+/// moment, whatever becomes of the process that did it.
+fn names_change(domain: &Domain) -> rustix::io::Result<OwnedFd> {
+    let changes = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    let which = inotify::WatchFlags::CREATE
+        | inotify::WatchFlags::DELETE
+        | inotify::WatchFlags::MOVE
+        | inotify::WatchFlags::DELETE_SELF
+        | inotify::WatchFlags::MOVE_SELF;
+    inotify::add_watch(&changes, domain.path(), which)?;
+    Ok(changes)
+}
+
+fn act(domain: &Domain, settings: &Settings, json: bool, mut signals: File) -> Result<(), String> {
     let told = Told::new(json, Box::new(std::io::stdout()));
+    let started = Arc::new(AtomicBool::new(false));
+    end_unless(&started, &signals).map_err(|error| error.to_string())?;
     let gateway = Gateway::start(domain, settings, told)?;
+    started.store(true, Release);
     let text = |error: outlive::Error| error.to_string();
+    // None: the user has as many of these as the system lets one have. Then the gateway looks each second.
+    let changes = names_change(domain).ok();
     let mut watch = domain.watch();
-    let mut set = WaitSet::new(domain);
-    set.add(&watch).map_err(text)?;
     let mut names = Vec::new();
     loop {
-        while set.try_wait().map_err(|error| error.to_string())?.next().is_some() {
-            if let Some(contents) = watch.try_changed().map_err(text)? {
-                names = contents.names;
-                gateway.look(&names);
-            }
+        if let Some(changes) = &changes {
+            // Before the look: what comes behind it is told again.
+            let mut events = [0; 4096];
+            while matches!(rustix::io::read(changes, &mut events), Ok(len) if len > 0) {}
         }
-        let changes = set.as_fd().map_err(text)?;
-        let mut polled = [
-            PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(changes, PollFlags::IN),
-        ];
-        match poll(&mut polled, Some(&SECOND)) {
+        if let Some(contents) = watch.try_changed().map_err(text)? {
+            names = contents.names;
+            gateway.look(&names);
+        } else if gateway.has_removed() {
             // A topic that was removed and made anew has the same name: no change that is reported.
-            Ok(0) if gateway.has_removed() => gateway.look(&names),
+            gateway.look(&names);
+        }
+        let mut polled = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        polled.extend(changes.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let span = if changes.is_some() { None } else { Some(&SECOND) };
+        match poll(&mut polled, span) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.to_string()),
         }

@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
+use outlive::Kind;
 use serde::Deserialize;
 use zenoh::key_expr::{KeyExpr, OwnedKeyExpr};
 use zenoh::qos::Priority;
 
 use crate::told::said;
+
+/// A rule's default: see [`Rule::hold`]. A large message on a slow link takes its time.
+const HOLD: Duration = Duration::from_secs(30);
 
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -29,6 +33,22 @@ pub enum Thing {
     Topic,
     /// Calls.
     Service,
+    /// The latest value.
+    State,
+    /// Notices, by their numbers.
+    Notifier,
+}
+
+impl Thing {
+    /// Returns what a domain calls it.
+    pub fn kind(self) -> Kind {
+        match self {
+            Thing::Topic => Kind::Topic,
+            Thing::Service => Kind::Service,
+            Thing::State => Kind::State,
+            Thing::Notifier => Kind::Notifier,
+        }
+    }
 }
 
 /// How sure delivery is.
@@ -106,6 +126,9 @@ pub struct Rule {
     /// How sure delivery is.
     #[serde(default)]
     pub reliability: Reliability,
+    /// For how many milliseconds publishers wait for a receiver that acknowledges nothing new.
+    #[serde(default)]
+    pub hold_ms: Option<u64>,
     /// Whether a topic is made here that is not there yet. Default: yes.
     #[serde(default = "yes")]
     pub create: bool,
@@ -122,7 +145,7 @@ fn both() -> Direction {
 }
 
 fn all_kinds() -> Vec<Thing> {
-    vec![Thing::Topic, Thing::Service]
+    vec![Thing::Topic, Thing::Service, Thing::State, Thing::Notifier]
 }
 
 fn yes() -> bool {
@@ -141,6 +164,7 @@ impl Rule {
             keep_every: None,
             priority: Urgency::default(),
             reliability: Reliability::default(),
+            hold_ms: None,
             create: true,
             max_bytes: None,
             queryables: false,
@@ -150,6 +174,11 @@ impl Rule {
     /// Returns whether it lets only some messages leave.
     pub fn thins(&self) -> bool {
         self.rate.is_some() || self.keep_every.is_some_and(|every| every > 1)
+    }
+
+    /// Returns for how long a receiver that acknowledges nothing new is waited for.
+    pub fn hold(&self) -> Duration {
+        self.hold_ms.map_or(HOLD, Duration::from_millis)
     }
 
     /// Returns the least time between two messages that leave.
@@ -191,6 +220,10 @@ fn expression(text: &str) -> Result<OwnedKeyExpr, String> {
 }
 
 fn checked(rule: &Rule) -> Result<Checked, String> {
+    if rule.allow.contains('.') {
+        let key = rule.allow.replace('.', "/");
+        return Err(format!("'{}': keys have '/' where names have '.': '{key}'", rule.allow));
+    }
     let here = expression(&rule.allow)?;
     let there = rule.network.as_deref().map_or(Ok(here.clone()), expression)?;
     let renamed = match &rule.network {
@@ -267,10 +300,12 @@ impl Rules {
         Some((&checked.rule, key))
     }
 
-    /// Returns the expressions on the network for which messages may come in, one for each rule.
+    /// Returns the expressions on the network for which messages and values may come in, one for each
+    /// rule.
     pub fn inward_expressions(&self) -> impl Iterator<Item = &OwnedKeyExpr> {
-        let inward = self.of(Thing::Topic).filter(|rule| rule.rule.direction != Direction::Out);
-        inward.map(|rule| &rule.there)
+        let comes = |thing: &Thing| *thing != Thing::Service;
+        let inward = self.0.iter().filter(move |rule| rule.rule.kinds.iter().any(comes));
+        inward.filter(|rule| rule.rule.direction != Direction::Out).map(|rule| &rule.there)
     }
 }
 

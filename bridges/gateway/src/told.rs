@@ -2,7 +2,7 @@
 //! which senders cannot be reached, and what was refused or lost.
 
 use std::io::Write;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 
@@ -12,7 +12,8 @@ use crate::wire::Origin;
 #[derive(Debug, Serialize)]
 pub struct Event<'e> {
     /// What happened: `sends`, `receives`, `came`, `died`, `left`, `unreachable`, `lost`, `uncertain`,
-    /// `refused`, `waits`, `acts`; of services `offers`, `withdraws`, `serves`, `leaves`.
+    /// `slow`, `refused`, `waits`, `acts`, `alone`; of services `offers`, `withdraws`, `serves`, `leaves`,
+    /// `yields`.
     pub event: &'static str,
     /// The topic, the service, or the key.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -70,15 +71,16 @@ pub fn said(error: &zenoh::Error) -> String {
 }
 
 /// Where the lines go.
+#[derive(Clone)]
 pub struct Told {
     json: bool,
-    to: Mutex<Box<dyn Write + Send>>,
+    to: Arc<Mutex<Box<dyn Write + Send>>>,
 }
 
 impl Told {
     /// Lines of text, or of JSON, to that place.
     pub fn new(json: bool, to: Box<dyn Write + Send>) -> Told {
-        Told { json, to: Mutex::new(to) }
+        Told { json, to: Arc::new(Mutex::new(to)) }
     }
 
     /// Writes one. A reader that has gone is no reason to stop.

@@ -5,7 +5,7 @@
 use outlive::topic::Header;
 use serde::{Deserialize, Serialize};
 
-use crate::stream::Ending;
+use crate::topics::stream::Ending;
 
 /// The first bytes of an attachment.
 const MAGIC: [u8; 4] = *b"OLV1";
@@ -60,20 +60,20 @@ pub struct Attachment {
     pub header: Header,
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 /// A message's number, or one behind it. No publisher comes that far, and one more does not overflow.
-fn number_at(bytes: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn number_at(bytes: &[u8], at: usize) -> Option<u64> {
     u64_at(bytes, at).filter(|number| *number <= MOST_NUMBER)
 }
 
-fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
+pub(crate) fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
     Some(u128::from_le_bytes(bytes.get(at..at + 16)?.try_into().ok()?))
 }
 

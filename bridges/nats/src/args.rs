@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use outlive::queue::{OnReceiverDeath, Queue};
 use outlive::{Domain, Error};
 
-use crate::exit::{Code, Failure};
+use outlive_program::exit::{Code, Failure};
 
 /// Carry a queue's messages into a stream of NATS JetStream, or a stream's messages into a queue
 ///

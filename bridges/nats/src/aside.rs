@@ -7,8 +7,8 @@ use outlive::queue::Sender;
 use outlive::{Domain, SendError};
 
 use crate::args::Args;
-use crate::exit::{Code, Failure};
 use crate::told::Teller;
+use outlive_program::exit::{Code, Failure};
 
 /// What happens to a message that is refused.
 pub struct Aside {

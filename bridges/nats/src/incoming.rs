@@ -23,11 +23,11 @@ use serde::Serialize;
 use crate::args::{self, Args};
 use crate::aside::Aside;
 use crate::ending::Signals;
-use crate::exit::{Code, Failure};
 use crate::names;
 use crate::sent_up_to::{Note, SentUpTo, name_of};
 use crate::server::{Answered, STREAM_NOT_FOUND, Server, whole};
 use crate::told::Teller;
+use outlive_program::exit::{Code, Failure};
 
 /// How long one request for messages waits at the server.
 const PULL: Duration = Duration::from_secs(30);

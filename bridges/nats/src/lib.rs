@@ -14,7 +14,6 @@
 pub mod args;
 pub mod aside;
 pub mod ending;
-pub mod exit;
 pub mod incoming;
 pub mod names;
 pub mod out;

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use outlive_nats::args::Args;
 use outlive_nats::ending::Signals;
-use outlive_nats::exit::{Code, Failure};
 use outlive_nats::told::Teller;
 use outlive_nats::{incoming, names, out};
+use outlive_program::exit::{Code, Failure};
 
 fn main() -> ExitCode {
     let args = Args::parse();

@@ -1,7 +1,7 @@
 //! Names that the server takes: streams, consumers, subjects. The server's client would put some of
 //! these into requests as they are, so what could be read as another request is refused here.
 
-use crate::exit::{Code, Failure};
+use outlive_program::exit::{Code, Failure};
 
 /// The longest name: the server makes a folder of it.
 const LONGEST: usize = 255;

@@ -29,12 +29,12 @@ use outlive::wait::WaitSet;
 use crate::args::{self, Args, Storage};
 use crate::aside::Aside;
 use crate::ending::{Ending, Signals};
-use crate::exit::{Code, Failure};
 use crate::names;
 use crate::server::{
     Answered, EXCEEDS_MAXIMUM, NO_MESSAGE_FOUND, STREAM_NOT_FOUND, STREAM_NOT_MATCH, Server, whole,
 };
 use crate::told::Teller;
+use outlive_program::exit::{Code, Failure};
 
 /// How many of the stream's messages are asked for at a time.
 const LOOKS_AT_ONCE: u64 = 32;

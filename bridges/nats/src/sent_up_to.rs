@@ -14,7 +14,7 @@
 use outlive::Domain;
 use outlive::state::{State, Writer};
 
-use crate::exit::Failure;
+use outlive_program::exit::Failure;
 
 /// How far the bridge came, in one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

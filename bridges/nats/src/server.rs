@@ -9,8 +9,8 @@ use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
 use tokio::sync::watch;
 
 use crate::args::{self, Args};
-use crate::exit::{Code, Failure};
 use crate::told::Teller;
+use outlive_program::exit::{Code, Failure};
 
 /// A connection, until it is lost: a session has one, and the next session another (ending.rs).
 pub struct Server {

@@ -16,7 +16,7 @@ pytest.importorskip("rclpy", reason="ROS 2's wheels are not there")
 
 import numpy as np
 import outlive
-from outlive import ros2
+from outlive import _ros, ros2
 from outlive.ros2 import BadMessage, Room, Type
 from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
@@ -123,6 +123,23 @@ def test_arrays_are_views_both_ways(world2: World2) -> None:
     read = kind.read(kind.written(joints))
     assert (read.name, read.position.tolist(), read.effort.tolist()) == (["a", "bc"], [1.0, 2.0], [0.5])
     assert deserialize_message(kind.to_wire(kind.written(joints)), JointState) == joints
+
+
+def test_a_topic_has_the_definition_of_its_messages(world2: World2) -> None:
+    of = Type(PointCloud2)
+    domain = outlive.Domain(world2.domain)
+    of.topic("points", domain)
+    attributes = domain.attributes("points")
+    assert attributes == {ros2.TYPE: of.name, ros2.DEFINITION: of.definition}
+    assert "sensor_msgs/PointField[] fields" in attributes[ros2.DEFINITION]
+    # Of a program that knows the type's name alone.
+    outlive.Topic("bare", domain.with_attributes({ros2.TYPE: of.name}), payload=of.payload)
+    of.topic("bare", domain)
+    assert Type.of_topic("bare", domain).name == of.name
+    # Attributes have an end.
+    assert list(_ros.fitting({"a": "1", "long": "x" * 4066}, "long")) == ["a", "long"]
+    assert list(_ros.fitting({"a": "1", "long": "x" * 4067}, "long")) == ["a"]
+    outlive.Topic("full", domain.with_attributes({"a": "1", "long": "x" * 4066}))
 
 
 def test_hostile_bytes_are_refused() -> None:

@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+#[cfg(feature = "plot")]
+use crate::described::pick::Step;
+
 const MARK: u8 = 0xA5;
 const MOST_DIMENSIONS: u8 = 7;
 /// So many items are shown to a person.
@@ -59,6 +62,27 @@ impl Array {
         }
     }
 
+    /// Returns the item with these indices, if it is there and a number.
+    #[cfg(feature = "plot")]
+    pub fn number(&self, payload: &[u8], path: &[Step]) -> Option<f64> {
+        if path.len() != self.shape.len() {
+            return None;
+        }
+        // The extents' product fits: `of` has counted the bytes.
+        let place = path.iter().zip(&self.shape).try_fold(0, |place, (step, extent)| {
+            let Step::Index(index) = step else { return None };
+            let extent = usize::try_from(*extent).ok()?;
+            (*index < extent).then_some(place * extent + index)
+        })?;
+        let begin = place.checked_mul(self.item_bytes)?;
+        let item = self.item(payload.get(begin..begin.checked_add(self.item_bytes)?)?)?;
+        match item.as_str() {
+            "true" => Some(1.0),
+            "false" => Some(0.0),
+            number => number.parse().ok(),
+        }
+    }
+
     /// Returns an item as text; `None` for types that Rust has no number for.
     fn item(&self, bytes: &[u8]) -> Option<String> {
         macro_rules! number {
@@ -111,6 +135,17 @@ mod tests {
         assert_eq!(array.to_string(), "float32 (2, 3)");
         let payload: Vec<u8> = [0.5f32, 1.0, -2.25, 3.0, 4.0, 5.0].map(f32::to_ne_bytes).concat();
         assert_eq!(array.shown(&payload), "float32 (2, 3): 0.5 1 -2.25 3 4 5");
+        #[cfg(feature = "plot")]
+        for (path, number) in [
+            (&[1, 0][..], Some(3.0)),
+            (&[0, 2], Some(-2.25)),
+            (&[2, 0], None),
+            (&[1, 3], None),
+            (&[1], None),
+        ] {
+            let path: Vec<Step> = path.iter().copied().map(Step::Index).collect();
+            assert_eq!(array.number(&payload, &path), number);
+        }
         let long = Array::of(&own(1, b'u', 1, &[9]), 9).expect("an array");
         assert_eq!(long.shown(&[7; 9]), "uint8 (9,): 7 7 7 7 7 7 …");
         let one = Array::of(&own(0, b'i', 2, &[]), 2).expect("an array");

@@ -2,7 +2,7 @@
 //!
 //! | noun | verbs (short form) |
 //! | --- | --- |
-//! | `topic` | `pub` (`pub`), `echo` (`echo`), `hz` (`hz`), `bw` (`bw`), `delay` (`delay`), `info`, `list` |
+//! | `topic` | `pub` (`pub`), `echo` (`echo`), `hz` (`hz`), `bw` (`bw`), `delay` (`delay`), `info`, `forget`, `list` |
 //! | `queue` | `send` (`send`), `recv` (`recv`), `bridge`, `info`, `list` |
 //! | `job` | `put`, `work` (`work`), `aside`, `info`, `list` |
 //! | `state` | `get`, `set`, `watch`, `info`, `list` |
@@ -15,7 +15,7 @@
 //! | `node` | `list`, `info` |
 //! | `config` | `show`, `check` |
 //! | `ros1` | `bridge` |
-//! | none | `gateway`, `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
+//! | none | `gateway`, `record`, `replay`, `bag`, `view`, `metrics`, `image`, `plot`, `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
 //!
 //! Rules, which a test walks all verbs for:
 //! - Each verb has a line that says what it does, and examples that this parser takes.
@@ -42,6 +42,12 @@ use crate::nouns::{
 };
 #[cfg(feature = "demo")]
 use crate::verbs::demo;
+#[cfg(feature = "image")]
+use crate::verbs::image;
+#[cfg(feature = "metrics")]
+use crate::verbs::metrics;
+#[cfg(feature = "plot")]
+use crate::verbs::plot;
 #[cfg(feature = "top")]
 use crate::verbs::top;
 use crate::verbs::{
@@ -116,7 +122,17 @@ pub enum Verb {
     Ros1(Ros1),
 
     Gateway(beyond::GatewayArgs),
+    Record(beyond::RecordArgs),
+    Replay(beyond::ReplayArgs),
+    Bag(beyond::BagArgs),
+    View(beyond::ViewArgs),
 
+    #[cfg(feature = "metrics")]
+    Metrics(metrics::MetricsArgs),
+    #[cfg(feature = "image")]
+    Image(image::ImageArgs),
+    #[cfg(feature = "plot")]
+    Plot(plot::PlotArgs),
     #[cfg(feature = "top")]
     Top(top::TopArgs),
     Doctor(doctor::DoctorArgs),
@@ -188,6 +204,10 @@ impl Verb {
             Verb::Config(verb) => verb.run(common),
             Verb::Ros1(verb) => verb.run(common),
             Verb::Gateway(args) => args.run(common),
+            Verb::Record(args) => args.run(common),
+            Verb::Replay(args) => args.run(common),
+            Verb::Bag(args) => args.run(common),
+            Verb::View(args) => args.run(common),
             Verb::Pub(args) => Topic::Pub(args).run(common),
             Verb::Echo(args) => Topic::Echo(args).run(common),
             Verb::Hz(args) => Topic::Hz(args).run(common),
@@ -205,6 +225,12 @@ impl Verb {
             Verb::Wait(args) => Domain::Wait(args).run(common),
             Verb::Rm(args) => Domain::Remove(args).run(common),
             Verb::Gc(args) => Domain::Gc(args).run(common),
+            #[cfg(feature = "metrics")]
+            Verb::Metrics(args) => metrics::run(&args, common),
+            #[cfg(feature = "image")]
+            Verb::Image(args) => image::run(&args, common),
+            #[cfg(feature = "plot")]
+            Verb::Plot(args) => plot::run(&args, common),
             #[cfg(feature = "top")]
             Verb::Top(args) => top::run(&args, common),
             Verb::Doctor(args) => doctor::run(&args, common),
@@ -271,7 +297,7 @@ const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, 
     [figures], [holders], [receiver], [senders], [counters], [config], [notifiers], [listeners], \
     [attributes], [nodes], [commands], [deadlocks], [lock_orders], [depth], [durability], [mode], \
     [reliable], [stamps], [max_publishers], [max_subscribers], [max_samples], [published], \
-    [publishers], [left_over], [subscribers]";
+    [publishers], [left_over], [subscribers], [kept]";
 const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
     owner_deaths, abandoned, redelivered, sent_again, grown, longest_stall_ms, lost, corrupted, \
     duplicates_not_marked, out_of_order, total_wrong, hung, [frames], [frame_bytes], [looks], \
@@ -283,7 +309,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 59] = [
+pub const JSON: [(&str, Json); 67] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers, [missed]")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -299,9 +325,10 @@ pub const JSON: [(&str, Json); 59] = [
         "topic info",
         Json::Line(
             "the topic",
-            "name, type, [payload], bytes, max_bytes, messages_per_second, depth, durability, mode, reliable, stamps, max_publishers, max_subscribers, max_samples, published, publishers, left_over, subscribers",
+            "name, type, [payload], bytes, max_bytes, messages_per_second, depth, durability, mode, reliable, stamps, max_publishers, max_subscribers, max_samples, published, publishers, left_over, subscribers, kept",
         ),
     ),
+    ("topic forget", Json::Line("the place", "name, forgotten")),
     ("topic list", Json::Line("the domain", "domain, topics, [failed]")),
     ("queue send", Json::Line("the run, at its end", "messages, bytes")),
     ("queue recv", Json::Line("each message", "bytes, redelivered, text or hex or value")),
@@ -311,6 +338,22 @@ pub const JSON: [(&str, Json); 59] = [
     ),
     ("ros1 bridge", Json::Line("each event", "event, and what doc/how-to/ros.md says of it")),
     ("gateway", Json::Line("each event", "event, [name], [origin], [session], [messages], [why]")),
+    (
+        "record",
+        Json::Line(
+            "each second, and each event",
+            "event, and what doc/how-to/record.md says of it",
+        ),
+    ),
+    (
+        "replay",
+        Json::Line(
+            "each second",
+            "event, [topics], [seconds], [messages], [bytes], [paused], [refused], [faults], [stalls], [late_p50_us], [late_p99_us], [late_max_us], [why]",
+        ),
+    ),
+    ("bag", Json::Line("each result", "what doc/how-to/bag.md says of it")),
+    ("view", Json::Line("each event", "event, [name], [url], [why]")),
     ("queue info", ONE_ENTRY),
     ("queue list", LISTING),
     ("job put", Json::Line("the run, at its end", "jobs, bytes")),
@@ -370,6 +413,19 @@ pub const JSON: [(&str, Json); 59] = [
     ),
     ("config show", Json::Line("each value", "key, value, source, [from], [line]")),
     ("config check", Json::Line("each file", "file, ok, faults")),
+    ("image", Json::Refused("its output is a picture; programs use 'outlive topic echo --json'")),
+    (
+        "plot",
+        Json::Refused(
+            "its output is a picture; programs use 'outlive topic echo --json' and 'state watch --json'",
+        ),
+    ),
+    (
+        "metrics",
+        Json::Refused(
+            "metrics are for Prometheus, in its own formats; other programs use 'outlive ls --json'",
+        ),
+    ),
     (
         "top",
         Json::Refused(

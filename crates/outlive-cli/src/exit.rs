@@ -92,7 +92,7 @@ pub const TABLE: &[(Code, &str)] = &[
     (
         Code::Busy,
         "a living process has it: the queue's other receiver, the state's other writer, the service's other server, the users \
-         of what is to be removed",
+         of what is to be removed, the address at which metrics would listen",
     ),
     (Code::BadName, "not a name: see 'outlive help domain list'"),
     (Code::NotRecoverable, "the lock is not recoverable, or its owner died"),
@@ -132,7 +132,7 @@ pub fn table() -> String {
 
 /// The codes with which a verb, by its long form, may end and others do not. `lock run` and
 /// `semaphore run` have these alone.
-const OF_VERBS: [(&str, &[Code]); 17] = [
+const OF_VERBS: [(&str, &[Code]); 18] = [
     ("topic pub", &[Code::TimedOut, Code::BadInput]),
     ("topic echo", &[Code::TimedOut, Code::BadInput]),
     ("queue send", &[Code::ReceiverDied, Code::NoReceiver, Code::TimedOut, Code::BadInput]),
@@ -144,6 +144,7 @@ const OF_VERBS: [(&str, &[Code]); 17] = [
     ("service serve", &[Code::Busy]),
     ("lock run", UNDER),
     ("semaphore run", UNDER),
+    ("metrics", &[Code::Busy]),
     ("domain create", &[Code::Busy]),
     ("domain wait", &[Code::TimedOut]),
     ("domain remove", &[Code::Busy]),

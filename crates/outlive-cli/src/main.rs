@@ -8,7 +8,6 @@ mod array;
 mod cli;
 mod described;
 mod domain;
-mod duration;
 mod exit;
 mod external;
 mod framing;
@@ -19,14 +18,16 @@ mod output;
 mod payload;
 mod process;
 mod progress;
+#[cfg(any(feature = "image", feature = "plot", feature = "top"))]
+mod screen;
 mod signals;
-mod size;
 mod verbs;
 
 use std::process::ExitCode;
 
 use cli::Json;
 use exit::{Code, Failure};
+use outlive_program::{duration, size};
 
 fn main() -> ExitCode {
     verbs::completions::answer();

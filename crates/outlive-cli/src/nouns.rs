@@ -23,6 +23,7 @@ pub enum Topic {
     Bw(bw::BwArgs),
     Delay(delay::DelayArgs),
     Info(topic::info::InfoArgs),
+    Forget(topic::forget::ForgetArgs),
     List(topic::list::ListArgs),
 }
 
@@ -284,6 +285,7 @@ impl Topic {
     pub fn run(self, common: &Common) -> Result<(), Failure> {
         match self {
             Topic::Info(args) => topic::info::run(&args, common),
+            Topic::Forget(args) => topic::forget::run(&args, common),
             Topic::List(args) => topic::list::run(&args, common),
             Topic::Pub(args) => publish::run(&args, common),
             Topic::Echo(args) => echo::run(&args, common),

@@ -88,6 +88,29 @@ impl Signals {
         }
     }
 
+    /// Stops the process as Ctrl-Z would, until it is continued. A process that no shell could
+    /// continue, as one that a terminal has started itself, goes on at once: the kernel sees to that.
+    #[cfg(any(feature = "image", feature = "plot", feature = "top"))]
+    pub fn stop(&self) -> io::Result<()> {
+        // SAFETY: the set is plain bits, filled by sigemptyset before use; every pointer is to a
+        // local of the right type. No handler runs: SIGTSTP has its default action, or is ignored.
+        unsafe {
+            let mut set: libc::sigset_t = mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, libc::SIGTSTP);
+            let mut before: libc::sigset_t = mem::zeroed();
+            let error = libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, &mut before);
+            if error != 0 {
+                return Err(io::Error::from_raw_os_error(error));
+            }
+            libc::raise(libc::SIGTSTP);
+            match libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) {
+                0 => Ok(()),
+                error => Err(io::Error::from_raw_os_error(error)),
+            }
+        }
+    }
+
     /// Returns whether a signal has come.
     pub fn came(&mut self) -> Result<bool, Failure> {
         let next = self.next().map_err(|error| Failure::system("read a signal", &error))?;

@@ -34,6 +34,7 @@ share the object::
 | requests and replies | ``Server`` (``Request``, ``Part``, ``ReplyLoan``, ``Stream``, ``StreamLoan``, ``ClientWatch``), ``Client`` (``RequestLoan``, ``Call``, ``PartLoan``, ``Reply``) |
 | memory to hand over or share | ``Pool`` (``Block``, ``SharedObject``) |
 | waiting for several of them | ``WaitSet``, ``StandBy`` |
+| recordings | ``outlive.bag``: ``Reader``, ``Writer`` |
 | arrays in a GPU's memory | ``Topic.loan_gpu``, ``Sample.gpu``, ``DeviceTopic``, ``GpuArray`` |
 
 ``help(outlive.Lock)`` tells all of a class; ``outlive.errors`` has the exceptions, each of which is an

@@ -13,6 +13,10 @@ from typing_extensions import Buffer as _Buffer
 from typing_extensions import CapsuleType, Self
 
 __all__ = [
+    "BagFile",
+    "BagMessage",
+    "BagMessages",
+    "BagWriter",
     "Barrier",
     "Block",
     "Call",
@@ -97,6 +101,95 @@ __version__: str
 def _after_fork() -> None: ...
 
 _WaitStrategy = Literal["adaptive", "spin", "block"]
+
+@final
+class BagMessage:
+    @property
+    def topic(self) -> str: ...
+    @property
+    def log_time(self) -> int: ...
+    @property
+    def publish_time(self) -> int: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def encoding(self) -> str: ...
+    @property
+    def schema(self) -> str | None: ...
+    @property
+    def data(self) -> memoryview: ...
+    @property
+    def value(self) -> Any: ...
+    def numpy(self) -> Any: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class BagMessages:
+    def __iter__(self) -> BagMessages: ...
+    def __next__(self) -> BagMessage: ...
+    def close(self) -> None: ...
+
+@final
+class BagFile:
+    def __new__(cls, path: str | PathLike[str], max_chunk: int) -> BagFile: ...
+    def messages(
+        self,
+        topics: list[str] | None,
+        start: int | None,
+        end: int | None,
+        reverse: bool,
+        skip_damaged: bool,
+    ) -> BagMessages: ...
+    def columns(
+        self,
+        topic: str,
+        start: int | None,
+        end: int | None,
+        skip_damaged: bool,
+        with_values: bool,
+    ) -> tuple[Any, Any, Any, Any]: ...
+    def survey(self) -> dict[str, Any]: ...
+
+@final
+class BagWriter:
+    def __new__(
+        cls,
+        path: str | PathLike[str],
+        resume: bool,
+        compression: str | None,
+        sync: bool,
+        flush_every: float,
+        group_bytes: int,
+    ) -> BagWriter: ...
+    def channel(
+        self,
+        topic: str,
+        payload: object,
+        attributes: dict[str, str],
+        like: Topic | None,
+    ) -> None: ...
+    def has_channel(self, topic: str) -> bool: ...
+    def write(
+        self,
+        topic: str,
+        value: object,
+        log_time: int,
+        publish_time: int,
+        sequence: int | None,
+    ) -> int: ...
+    def put_metadata(self, name: str, texts: dict[str, str]) -> None: ...
+    def flush(self, positions: dict[str, str] | None) -> None: ...
+    def close(self) -> None: ...
+    def count(self, topic: str) -> int: ...
+    @property
+    def resumed(self) -> dict[str, str]: ...
+    @property
+    def cut(self) -> int: ...
+    @property
+    def file_bytes(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
 
 @final
 class Config:

@@ -183,6 +183,16 @@ def with_tail(dtype: _Any, count: int) -> _Any:
     )
 
 
+def tail_type(dtype: _Any, size: int) -> _Any:
+    """Returns the type of a value of so many bytes, which has a tail."""
+    each = dtype[dtype.names[-1]]
+    each = _numpy_dtype((each.base, each.shape[1:])).itemsize
+    count, rest = divmod(size - dtype.itemsize, each)
+    if count < 0 or rest:
+        raise ValueError(f"a value has {dtype.itemsize} bytes, and {each} for each item of its tail")
+    return with_tail(dtype, count)
+
+
 def record(data: _Any, dtype: _Any) -> _Any:
     """Returns the value that bytes are, where they lie, with its tail if the type has one.
 
@@ -195,12 +205,7 @@ def record(data: _Any, dtype: _Any) -> _Any:
     import numpy
 
     if tail_name(dtype):
-        size, each = dtype.itemsize, dtype[dtype.names[-1]]
-        each = _numpy_dtype((each.base, each.shape[1:])).itemsize
-        count, rest = divmod(memoryview(data).nbytes - size, each)
-        if count < 0 or rest:
-            raise ValueError(f"a value has {size} bytes, and {each} for each item of its tail")
-        dtype = with_tail(dtype, count)
+        dtype = tail_type(dtype, memoryview(data).nbytes)
     return numpy.ndarray((), dtype, data)[()]
 
 

@@ -441,6 +441,17 @@ def payload_of(name: str, dtype: _Any) -> _Any:
     return type("Payload", (), {"__outlive_payload__": (name, dtype)})
 
 
+#: All attributes of a thing, and four bytes for each, take at most so many bytes.
+_MOST_ATTRIBUTES = 4080
+
+
+def fitting(attributes: dict[str, str], longest: str) -> dict[str, str]:
+    """Returns attributes that a thing has room for: without that one if they are too long with it."""
+    if sum(len(key) + len(value.encode()) + 4 for key, value in attributes.items()) > _MOST_ATTRIBUTES:
+        del attributes[longest]
+    return attributes
+
+
 def depth(kind: Kind) -> int:
     """Returns how deep structs are nested in a type."""
     if isinstance(kind, Array):

@@ -235,8 +235,8 @@ class TooMany(OutliveError):
 
 
 class Taken(OutliveError):
-    """A living process has this role (a queue's receiver, a state's writer, a service's server), or
-    is before this thread in becoming a lock's writer."""
+    """A living process has this role (a queue's receiver, a state's writer, a service's server, a
+    recording's writer), or is before this thread in becoming a lock's writer."""
 
 
 class NotYours(OutliveError, RuntimeError):
@@ -252,11 +252,13 @@ class BadOption(OutliveError, ValueError):
 
 
 class WrongKind(OutliveError, TypeError):
-    """The name is in use for another kind of object, or for values of another type."""
+    """The name is in use for another kind of object, or for values of another type; a file is no
+    recording, or one of a kind that is not known."""
 
 
 class Damaged(OutliveError):
-    """Shared memory is damaged, by a stray write or a hostile process, or of another version."""
+    """Shared memory is damaged, by a stray write or a hostile process, or of another version; or the bytes of
+    a recording are."""
 
 
 class NotFound(OutliveError, FileNotFoundError):

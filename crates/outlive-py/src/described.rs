@@ -143,6 +143,16 @@ impl Described {
         Ok(Some(self.dtype.get_or_try_init(py, make)?.bind(py)))
     }
 
+    /// Returns how values are bytes; `None` if messages are not described.
+    pub(crate) fn encoding(&self) -> Option<Encoding> {
+        self.description.as_ref().map(Description::encoding)
+    }
+
+    /// Returns the description.
+    pub(crate) fn description(&self) -> Option<&Description> {
+        self.description.as_ref()
+    }
+
     /// Returns the messages' text, as `Pose { x: f64 }`; `None` if they are not described.
     pub(crate) fn text(&self) -> Option<String> {
         self.description.as_ref().map(ToString::to_string)

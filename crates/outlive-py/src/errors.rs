@@ -20,7 +20,12 @@ pub(crate) fn raise(py: Python<'_>, class: &str, message: impl ToString) -> PyEr
 }
 
 /// Makes an `OSError` of that class.
-fn raise_errno(py: Python<'_>, class: &str, errno: i32, message: impl ToString) -> PyErr {
+pub(crate) fn raise_errno(
+    py: Python<'_>,
+    class: &str,
+    errno: i32,
+    message: impl ToString,
+) -> PyErr {
     match find(py, class) {
         Ok(class) => PyErr::from_type(class, (errno, message.to_string())),
         Err(error) => error,

@@ -265,12 +265,25 @@ impl Layout {
         };
         let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
         let words = own[4..].as_chunks::<4>().0;
+        let item = word(&words[MOST_OF_RECORDS]);
+        let mut extents = words[..usize::from(dimensions)].iter().map(word);
+        let len = extents.try_fold(item, usize::checked_mul)?;
+        let description = bytes.get(len..)?;
+        Layout::of_array(own, len, description)
+    }
+
+    /// Reads the layout of an array of so many bytes whose records, if it has any, are described elsewhere.
+    pub(crate) fn of_array(own: &[u8; 32], len: usize, description: &[u8]) -> Option<Layout> {
+        let [MARK, dimensions @ 0..=6, RECORDS, 0] = own[..4] else {
+            return Layout::of_own(own, len);
+        };
+        let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
+        let words = own[4..].as_chunks::<4>().0;
         let item = u32::try_from(word(&words[MOST_OF_RECORDS])).ok()?;
         let extents: Vec<usize> = words[..usize::from(dimensions)].iter().map(word).collect();
-        let count = extents.iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent))?;
-        let description = bytes.get(count.checked_mul(item as usize)?..)?;
         let record = Record::new(description, item)?;
-        Layout::new(Item::Record(Arc::new(record)), &extents).ok()
+        let layout = Layout::new(Item::Record(Arc::new(record)), &extents).ok()?;
+        (layout.len() == Some(len)).then_some(layout)
     }
 
     /// Reads the layout of an array of numbers as it travels, if it fits so many bytes.

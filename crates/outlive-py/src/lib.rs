@@ -13,11 +13,20 @@
 //! | `errors` | the core's errors as Python's |
 //! | `layout`, `record`, `bytes`, `dlpack`, `msgpack` | a message's layout besides its bytes, and how bytes come and go |
 //! | `gpu`, `gpu_topic`, `gpu_array`, `gpu_loan`, `gpu_library` | GPUs, streams; what a topic has for them; arrays in their memory |
+//! | `bag_file`, `bag_walk`, `bag_channel`, `bag_message`, `bag_columns`, `bag_writer` | recordings: `outlive.bag` |
 //! | the others | a class or two each, named as in the core |
 
 // Users read the docstrings of the classes.
 #![allow(missing_docs, clippy::needless_pass_by_value)]
 
+mod bag_bytes;
+mod bag_channel;
+mod bag_columns;
+mod bag_errors;
+mod bag_file;
+mod bag_message;
+mod bag_walk;
+mod bag_writer;
 mod barrier;
 mod bytes;
 mod call;
@@ -92,6 +101,14 @@ mod _outlive {
     #[pymodule_export]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    #[pymodule_export]
+    use crate::bag_file::BagFile;
+    #[pymodule_export]
+    use crate::bag_message::BagMessage;
+    #[pymodule_export]
+    use crate::bag_walk::BagMessages;
+    #[pymodule_export]
+    use crate::bag_writer::BagWriter;
     #[pymodule_export]
     use crate::barrier::Barrier;
     #[pymodule_export]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import select
@@ -104,6 +105,15 @@ def folder() -> Iterator[str]:
     folder = tempfile.mkdtemp(prefix="outlive-pytest-", dir="/dev/shm")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def path(folder: str) -> Iterator[str]:
+    """A recording's, beside the domain."""
+    path = folder + "-bag.mcap"
+    yield path
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
 
 
 @pytest.fixture

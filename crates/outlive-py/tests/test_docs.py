@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 
 import outlive
+import outlive.bag
 
 CLASSES = [thing for thing in vars(outlive).values() if inspect.isclass(thing)]
+CLASSES += [outlive.bag.Reader, outlive.bag.Writer, outlive.bag.Message]
 WITH_EXAMPLES = [thing for thing in CLASSES if ">>>" in (thing.__doc__ or "")]
 
 
 @pytest.mark.parametrize("thing", WITH_EXAMPLES, ids=lambda thing: thing.__name__)
 def test_example(thing: type, folder: str) -> None:
-    words = dict(vars(outlive), folder=folder, np=np, os=os, threading=threading, stdlib_queue=queue)
+    words = dict(vars(outlive), outlive=outlive, folder=folder, np=np, os=os, threading=threading, stdlib_queue=queue)
     runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
     test = doctest.DocTestParser().get_doctest(thing.__doc__ or "", words, thing.__name__, None, None)
     out: list[str] = []

@@ -39,5 +39,13 @@ def test_example(folder, name, args, says, by):
     assert Domain(folder).names() == {}
 
 
+def test_the_speed_of_recordings_is_measured(folder):
+    done = subprocess.run([sys.executable, str(EXAMPLES / "bag_speed.py"), folder, "1"], capture_output=True, text=True, timeout=55)
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+    assert "read them as one array: median" in done.stdout
+    assert os.listdir(folder) == []
+
+
 def test_every_example_runs_here():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"robust_counter.py", "log_collector.py", "camera.py", "service.py"}
+    names = {"robust_counter.py", "log_collector.py", "camera.py", "service.py", "bag_speed.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == names

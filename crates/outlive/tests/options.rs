@@ -97,7 +97,7 @@ fn the_page_has_the_defaults() {
     expect("subscriber", "reliable", false);
     expect("subscriber", "history", 0);
     expect("subscriber", "sessions", false);
-    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None, durability: None, sessions: false, max_age: None, liveliness: None, unvouched: false }";
+    let told = "SubscriberOptions { reliable: false, history: 0, keep_last: None, keys: [], period: None, durability: None, sessions: false, max_age: None, liveliness: None, unvouched: false, kept: None, acknowledges: false }";
     assert_eq!(format!("{subscriber:?}"), told);
     std::fs::remove_dir_all(&folder).expect("removed");
 }

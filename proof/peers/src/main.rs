@@ -7,6 +7,7 @@
 //! | `rpc` | a request there and a reply back |
 //! | `scale` | what publishing costs as subscribers, publishers and topics grow; discovery |
 //! | `c` | calls from C beside Rust's own, by time or by instructions |
+//! | `record` | recorders of messages: how fast |
 //! | `death` | a process that others wait for is killed: when they go on |
 //! | `smoke` | all of these, as short as can be: whether they run, not what they tell |
 //! | `pool` and the others | those of `outlive bench`, whose very files these are; `pool` has `mimalloc` and `jemalloc` too |
@@ -20,6 +21,7 @@ mod jemalloc;
 mod mimalloc;
 mod peers;
 mod pubsub;
+mod record;
 mod rpc;
 mod scale;
 mod smoke;
@@ -44,6 +46,8 @@ enum Which {
     Rpc(rpc::RpcArgs),
     /// What publishing costs as subscribers, publishers and topics grow
     Scale(scale::ScaleArgs),
+    /// Recorders of messages, beside iceoryx2's
+    Record(record::RecordArgs),
     /// A process that others wait for is killed: when they go on
     Death(death::DeathArgs),
     /// Calls from C beside Rust's own
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Which::Pubsub(args) => pubsub::run(&args),
         Which::Rpc(args) => rpc::run(&args),
         Which::Scale(args) => scale::run(&args),
+        Which::Record(args) => record::run(&args),
         Which::Death(args) => death::run(&args),
         Which::C(args) => c::run(&args),
         Which::CCaller(args) => c::calls::run(&args),

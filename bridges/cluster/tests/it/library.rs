@@ -197,6 +197,27 @@ fn the_next_of_several_servers_is_asked() {
 }
 
 #[test]
+fn a_request_that_arrives_late_takes_nothing() {
+    let Some(etcd) = Etcd::start("a_request_that_arrives_late_takes_nothing") else { return };
+    let machine = Machine::new();
+    let relay = Relay::to(etcd.address);
+    let url = format!("etcd://{},{}?ttl=6", relay.address(), etcd.address);
+    let mut last = 0;
+    for _ in 0..3 {
+        let mutex = cluster(&machine, &url).mutex("a").expect("opens");
+        // The first server does not answer, the second one does.
+        relay.silence();
+        let fence = clean(&mutex);
+        // Now the first one gets what was sent to it.
+        relay.go_on();
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(mutex.holder().expect("answers"), None);
+        assert!(last < fence && fence < clean(&mutex));
+        last = fence;
+    }
+}
+
+#[test]
 fn permits_are_counted_and_a_death_is_told_with_the_permit() {
     let test = "permits_are_counted_and_a_death_is_told_with_the_permit";
     let Some(etcd) = Etcd::start(test) else { return };

@@ -129,7 +129,6 @@ fn brief_publishers_one_after_the_other() {
 }
 
 #[test]
-#[ignore = "beside a load not all of them have come when it stops waiting: cause not known"]
 fn brief_publishers_eight_at_a_time() {
     brief_publishers(8, 100);
 }
@@ -151,7 +150,7 @@ fn a_session_s_first_message_is_its_own() {
         let looking = scope.spawn(|| {
             let mut seen = Vec::new();
             while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                seen.extend(topic.sessions().into_iter().map(|is| (is.session, is.from)));
+                seen.extend(topic.sessions().0.into_iter().map(|is| (is.session, is.from)));
                 seen.dedup();
             }
             seen
@@ -171,10 +170,9 @@ fn a_session_s_first_message_is_its_own() {
     assert!(wrong.is_empty(), "of {} sessions seen {}: {wrong:?}", truth.len(), seen.len());
 }
 
-/// A slow subscriber elsewhere, and publishers that come and go: each needs a stand-in there, and what
-/// has none is dropped as if it had been published.
+/// A slow subscriber elsewhere, and publishers that come and go: each needs a stand-in there. A message
+/// that waits for one comes again meanwhile, as `at` makes the receiver ask: it was dropped with that.
 #[test]
-#[ignore = "known to fail: with hundreds of ended publishers and a subscriber that does not read, not all comes in time"]
 fn nothing_is_dropped_where_stand_ins_run_out() {
     let (a, b) = pair(&["--allow-out", "n"], &["--allow-in", "n"]);
     let (own, there) = (topic(&a, "n", 8), topic(&b, "n", 8));

@@ -55,6 +55,25 @@ fn a_publisher_s_death_is_told_behind_its_last_message() {
     assert_eq!(b.events("unreachable").len(), 0);
 }
 
+/// Its ring has a living publisher by the time that the gateway looks.
+#[test]
+fn one_whose_ring_another_has_taken_has_died_nevertheless() {
+    let (mut a, b) = pair(&["--allow", "**"], &["--allow", "**"]);
+    let options = Topic::<u64>::options().depth(64).reliable(true).described().max_publishers(1);
+    let here = options.open_or_create(&a.domain, "n").expect("made");
+    let (_there, mut subscriber) = listening(&b, "n");
+    let mut publisher = numbers(&a.path(), "n", 20, Duration::ZERO);
+    receive(&mut subscriber, 0, 20);
+    a.gateway.as_mut().expect("started").stop();
+    publisher.kill();
+    let next = here.publisher().expect("the ring is free");
+    next.publish(&20).expect("room");
+    a.gateway.as_mut().expect("started").go_on();
+    a.expect("died", 1);
+    b.expect("came", 2);
+    assert_eq!(a.events("left").len(), 0);
+}
+
 #[test]
 fn one_that_leaves_has_not_died() {
     let (a, b) = pair(&["--allow", "**"], &["--allow", "**"]);
@@ -84,6 +103,29 @@ fn a_sender_s_death_is_told_and_its_successor_goes_on() {
     receive(&mut subscriber, 1, 60);
     publisher.publish(&61).expect("room");
     receive(&mut subscriber, 61, 1);
+    assert_eq!(b.events("lost").len(), 0);
+}
+
+/// What ended while no gateway acted: the successor finds it in the ring, or not at all.
+#[test]
+fn ends_that_no_sender_saw_are_told_by_the_successor() {
+    let (mut a, b, publisher, mut subscriber) = going_on();
+    let mut dying = numbers(&a.path(), "n", 1, Duration::ZERO);
+    receive(&mut subscriber, 0, 1);
+    b.expect("came", 2);
+    a.kill();
+    expect_death(&mut subscriber);
+    expect_death(&mut subscriber);
+    drop(publisher);
+    dying.kill();
+    let brief = topic(&a, "n", 64).publisher().expect("publishes");
+    (7..10).for_each(|number| brief.publish(&number).map(drop).expect("room"));
+    drop(brief);
+    a.start();
+    receive(&mut subscriber, 7, 3);
+    let there = topic(&b, "n", 64);
+    assert!(eventually(LONG, || b.events("left").len() == 2 && b.events("died").len() == 1));
+    assert!(eventually(LONG, || there.publishers().is_empty()), "{:?}", there.publishers());
     assert_eq!(b.events("lost").len(), 0);
 }
 
@@ -156,13 +198,14 @@ fn a_stopped_sender_is_unreachable_and_nothing_is_lost_when_it_goes_on() {
 
 #[test]
 fn a_stopped_receiver_holds_publishers_no_longer_than_its_lease() {
-    let (_a, mut b, publisher, mut subscriber) = going_on();
+    let (a, mut b, publisher, mut subscriber) = going_on();
     let gateway = b.gateway.as_mut().expect("started");
     gateway.stop();
     // More than the ring has: the publisher waits, then goes on.
     for number in 1..=200 {
         publisher.publish_timeout(&number, LONG).expect("room in the end");
     }
+    assert_eq!(a.events("slow").len(), 0);
     gateway.go_on();
     // What the ring still has by now comes; the others are counted. It was not heard for a lease, so its
     // stand-ins had died.

@@ -95,6 +95,22 @@ fn hostile_keys_and_bytes_are_refused_and_nothing_is_made() {
     }));
 }
 
+/// At whatever moment a publisher begins beside its topic's making, here and there.
+#[test]
+fn publishers_that_begin_as_their_topics_are_opened_come() {
+    let (a, b) = pair(&["--allow-out", "**"], &["--allow-in", "**"]);
+    let mut all = Vec::new();
+    for round in 0..200_u64 {
+        let name = format!("n.{round}");
+        let own = topic(&a, &name, 8);
+        let there = topic(&b, &name, 8);
+        std::thread::sleep(Duration::from_micros(round * 37 % 5000));
+        let publisher = own.publisher().expect("publishes");
+        b.expect("came", all.len() + 1);
+        all.push((publisher, own, there));
+    }
+}
+
 /// Gateways with nothing to do sleep.
 #[test]
 fn idle_gateways_sleep() {

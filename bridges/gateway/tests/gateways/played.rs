@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use outlive::topic::Topic;
+use outlive::topic::{Subscriber, Topic};
 use outlive_testnet::eventually;
 use zenoh::Wait;
 
-use crate::support::{LONG, router, session, topic};
+use crate::support::{LONG, Machine, all, router, rules, session, topic};
 
 /// A sender that a test plays.
 struct Fake {
@@ -48,7 +48,8 @@ fn fake(
         .declare_queryable(format!("@outlive/1/resume/{ORIGIN}/0000000000000001"))
         .callback(move |query| {
             counted.fetch_add(1, Ordering::Relaxed);
-            let list = outlive_zenoh::resume::Summary { at: vec![(5, 0)], ..Default::default() };
+            let list =
+                outlive_zenoh::topics::resume::Summary { at: vec![(5, 0)], ..Default::default() };
             let bytes = serde_json::to_vec(&list).expect("JSON");
             query.reply(query.key_expr().clone(), bytes).wait().expect("replied");
         })
@@ -125,7 +126,16 @@ fn tokens_cost_no_thread_each() {
     assert!(most < before + 100, "{before} threads before, {most} now");
 }
 
-fn resident(pid: u32) -> u64 {
+/// The number of the one domain whose gateway sends a topic there.
+pub fn origin_of(endpoint: &str) -> String {
+    let client = session(endpoint);
+    let tokens = client.liveliness().get("@outlive/1/topic/**").wait().expect("asked");
+    let reply = tokens.recv().expect("a token");
+    let key = reply.result().expect("a token").key_expr().to_string();
+    key.split('/').nth(3).expect("an origin").to_owned()
+}
+
+pub fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("there");
     let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("a line");
     line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
@@ -139,10 +149,7 @@ fn acknowledgements_are_bounded() {
     a.expect("sends", 1);
     let instance = own.instance().expect("a number");
     let client = session(&endpoint);
-    let tokens = client.liveliness().get("@outlive/1/topic/**").wait().expect("asked");
-    let reply = tokens.recv().expect("a token");
-    let key = reply.result().expect("a token").key_expr().to_string();
-    let origin = key.split('/').nth(3).expect("an origin").to_owned();
+    let origin = origin_of(&endpoint);
     let receiver = format!("@outlive/1/receiver/{origin}/{instance:016x}/{ORIGIN}");
     let _token = client.liveliness().declare_token(receiver).wait().expect("declared");
     std::thread::sleep(Duration::from_millis(300));
@@ -161,6 +168,145 @@ fn acknowledgements_are_bounded() {
         after < before + 20_000,
         "{before} KiB before, {after} after 48 MB of acknowledgements"
     );
+}
+
+/// Anyone in the network can declare that it receives, and acknowledge nothing: publishers waited for it
+/// for ever.
+#[test]
+fn a_receiver_that_acknowledges_nothing_is_passed_over_and_told() {
+    let (_folder, file) = rules("[[rule]]\nallow = 'n'\ndirection = 'out'\nhold_ms = 1500\n");
+    let (a, endpoint) = router(&["--config", &file]);
+    let b = Machine::started("b", &["--connect", &endpoint, "--allow-in", "n"]);
+    let (own, there) = (topic(&a, "n", 8), topic(&b, "n", 8));
+    let mut subscriber =
+        there.subscriber_with(Subscriber::options().reliable(true)).expect("joins");
+    b.expect("receives", 1);
+    let (client, origin) = (session(&endpoint), origin_of(&endpoint));
+    let instance = own.instance().expect("a number");
+    let receiver = format!("@outlive/1/receiver/{origin}/{instance:016x}/{ORIGIN}");
+    let _token = client.liveliness().declare_token(receiver).wait().expect("declared");
+    let publisher = own.publisher().expect("publishes");
+    b.expect("came", 1);
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    let reading = std::thread::spawn(move || all(&mut subscriber, Duration::from_secs(4)));
+    // Eight have room; then it is waited for.
+    let held = (0..100)
+        .position(|number| publisher.publish_timeout(&number, Duration::from_millis(200)).is_err());
+    assert_eq!((held, a.events("slow").len()), (Some(8), 0));
+    for number in 8..100 {
+        publisher.publish_timeout(&number, LONG).expect("room in the end");
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(1500));
+    assert_eq!(a.events("slow").len(), 1);
+    assert_eq!(a.events("slow")[0]["origin"], ORIGIN);
+    // It costs the others nothing.
+    assert_eq!(reading.join().expect("whole"), (0..100).collect::<Vec<_>>());
+    assert_eq!((a.events("slow").len(), b.events("lost").len()), (1, 0));
+}
+
+/// A subscriber elsewhere that stands still holds publishers no longer than that; when it goes on, it is
+/// told what it lacks, and is waited for again.
+#[test]
+fn a_subscriber_that_stands_still_is_told_what_it_lost_and_is_waited_for_again() {
+    let (_folder, file) = rules("[[rule]]\nallow = 'n'\ndirection = 'out'\nhold_ms = 1000\n");
+    let (a, endpoint) = router(&["--config", &file]);
+    let b = Machine::started("b", &["--connect", &endpoint, "--allow-in", "n"]);
+    let (own, there) = (topic(&a, "n", 8), topic(&b, "n", 8));
+    let mut subscriber =
+        there.subscriber_with(Subscriber::options().reliable(true)).expect("joins");
+    let publisher = own.publisher().expect("publishes");
+    b.expect("came", 1);
+    for number in 0..3000 {
+        publisher.publish_timeout(&number, LONG).expect("room in the end");
+    }
+    a.expect("slow", 1);
+    let count = |event: &serde_json::Value| event["messages"].as_u64().expect("a number");
+    let lost = || b.events("lost").iter().map(count).sum::<u64>();
+    let got = all(&mut subscriber, Duration::from_secs(3));
+    assert!(got.is_sorted(), "{got:?}");
+    assert!(eventually(LONG, || got.len() as u64 + lost() == 3000), "{} + {}", got.len(), lost());
+    assert!(lost() > 0);
+    // It reads again: nothing more is lost, at whatever pace within the bound.
+    let before = lost();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            (3000..3100).for_each(|number| {
+                publisher.publish_timeout(&number, LONG).map(drop).expect("room");
+            });
+        });
+        for number in 3000..3100 {
+            let sample = subscriber.recv_timeout(LONG).expect("no loss").expect("in time");
+            assert_eq!(*sample, number);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    assert_eq!(lost(), before);
+}
+
+/// So many that nothing is kept for the last ones: that is told, and they hold no publisher.
+#[test]
+fn receivers_of_a_topic_are_bounded() {
+    let (a, endpoint) = router(&["--allow-out", "n"]);
+    let own = topic(&a, "n", 8);
+    a.expect("sends", 1);
+    let (client, origin) = (session(&endpoint), origin_of(&endpoint));
+    let instance = own.instance().expect("a number");
+    let _tokens: Vec<_> = (1..=300)
+        .map(|who| {
+            let key = format!("@outlive/1/receiver/{origin}/{instance:016x}/{who:032x}");
+            client.liveliness().declare_token(key).wait().expect("declared")
+        })
+        .collect();
+    a.expect("refused", 1);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(a.events("refused").len(), 1);
+    let why = a.events("refused")[0]["why"].as_str().expect("text").to_owned();
+    assert!(why.contains("as many receivers"), "{why}");
+}
+
+/// A session becomes known while a question is under way: it is in the answer's list and not in its
+/// messages. It began at the list's number, and what there was of it was passed over in silence.
+#[test]
+fn a_session_that_becomes_known_during_a_question_is_asked_for() {
+    let (a, endpoint) = router(&["--allow-in", "n"]);
+    let here = topic(&a, "n", 8);
+    let (fake, _) = fake(&endpoint, &here, &Arc::default());
+    let token =
+        |rest: String| fake.session.liveliness().declare_token(rest).wait().expect("declared");
+    let of = |kind: &str, rest: &str| {
+        format!("@outlive/1/{kind}/{ORIGIN}/0000000000000001/0000000000000003/{rest}")
+    };
+    let _publisher = token(of("publisher", "00000005/0000000000000000/n"));
+    let _sender = token(of("topic", "n"));
+    a.expect("came", 1);
+    std::thread::sleep(Duration::from_millis(500));
+    drop(fake._answers);
+    let asked = Arc::new(std::sync::Mutex::new(Vec::<Vec<(u32, u64)>>::new()));
+    let (noted, words) = (Arc::clone(&asked), fake.session.clone());
+    let key = |kind: &str| format!("@outlive/1/{kind}/{ORIGIN}/0000000000000001");
+    let ended = key("ended");
+    let resume = fake.session.declare_queryable(key("resume")).callback(move |query| {
+        let question = query.payload().expect("numbers").to_bytes();
+        let (_, numbers) = outlive_zenoh::wire::numbers_from_bytes(&question).expect("numbers");
+        noted.lock().expect("whole").push(numbers);
+        let left = outlive_zenoh::topics::stream::Ending::Left;
+        words.put(&ended, outlive_zenoh::wire::ended_to_bytes(4, 3, left)).wait().expect("put");
+        std::thread::sleep(Duration::from_millis(300));
+        let list = outlive_zenoh::topics::resume::Summary {
+            at: vec![(5, 0)],
+            ended: vec![(4, 3, true)],
+            ..Default::default()
+        };
+        let bytes = serde_json::to_vec(&list).expect("JSON");
+        query.reply(query.key_expr().clone(), bytes).wait().expect("replied");
+    });
+    let _resume = resume.wait().expect("declared");
+    let at = outlive_zenoh::wire::numbers_to_bytes(outlive_zenoh::wire::Origin(1), [(5, 1)]);
+    fake.session.put(key("at"), at).wait().expect("put");
+    let names = |numbers: &Vec<(u32, u64)>| numbers.contains(&(4, 0));
+    let has_asked = || asked.lock().expect("whole").iter().any(names);
+    assert!(eventually(LONG, has_asked), "{:?}\n{}", asked.lock(), a.log());
 }
 
 /// Of a session that no list names, and that has no number here, the sender is asked for ever.

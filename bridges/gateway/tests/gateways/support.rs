@@ -105,6 +105,15 @@ impl Drop for Machine {
     }
 }
 
+/// A file of rules for a gateway.
+pub fn rules(text: &str) -> (Folder, String) {
+    let folder = Folder::new("rules");
+    let file = folder.join("gateway.toml");
+    fs::write(&file, text).expect("written");
+    let path = file.to_str().expect("text").to_owned();
+    (folder, path)
+}
+
 /// Starts an example of this crate.
 pub fn example(name: &str, domain: &Path, args: &[&str]) -> Child {
     let gateway = Path::new(env!("CARGO_BIN_EXE_outlive-gateway"));
@@ -138,6 +147,20 @@ pub fn session(endpoint: &str) -> zenoh::Session {
         config.insert_json5(key, &value).expect("valid");
     }
     zenoh::open(config).wait().expect("connects")
+}
+
+/// Returns once the router there knows what that session has declared. A declaration returns before
+/// the router has it, and what is put until then goes to no subscriber.
+pub fn settle(client: &zenoh::Session, endpoint: &str) {
+    let key = format!("settled/{}", client.zid());
+    // It follows the declarations on the session's one link.
+    let _token = client.liveliness().declare_token(&key).wait().expect("declared");
+    let other = session(endpoint);
+    let is_known = || {
+        let tokens = other.liveliness().get(&key).wait().expect("asked");
+        tokens.iter().any(|token| token.result().is_ok())
+    };
+    assert!(outlive_testnet::eventually(LONG, is_known), "the router does not know it");
 }
 
 /// A machine that is a router for clients.
@@ -192,4 +215,26 @@ pub struct Pose {
     pub position: [f64; 3],
     pub heading: f32,
     pub gear: u32,
+}
+
+/// A number that looks random.
+pub fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// The key on which the only service that leaves is called: what its token says.
+pub fn call_key(session: &zenoh::Session) -> String {
+    let tokens = || {
+        let found = session.liveliness().get("@outlive/1/service/**").timeout(LONG).wait();
+        let keys = found.expect("asked").into_iter().filter_map(|reply| {
+            reply.result().ok().map(|sample| sample.key_expr().as_str().to_owned())
+        });
+        keys.collect::<Vec<String>>()
+    };
+    assert!(eventually(LONG, || tokens().len() == 1));
+    let token = tokens().remove(0);
+    // @outlive/1/service/ORIGIN/INSTANCE/EPOCH/SERVER/KEY
+    let parts: Vec<&str> = token.split('/').collect();
+    format!("@outlive/1/call/{}/{}/{}", parts[3], parts[4], parts[5])
 }

@@ -5,10 +5,13 @@
 //! | --- | --- |
 //! | `shown.rs` | the JSON of a message |
 //! | `read.rs` | the message that JSON says |
+//! | `pick.rs` | one number of a message, by its path |
 //! | `told.rs` | what a description says, for people and programs |
 //!
 //! JSON knows less: a floating-point number that is none becomes null, and null such a one.
 
+#[cfg(feature = "plot")]
+pub mod pick;
 mod read;
 mod shown;
 mod told;

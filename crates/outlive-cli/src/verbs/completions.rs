@@ -100,14 +100,15 @@ fn named(command: Command, path: &str) -> Command {
 
 /// Returns whether it is the argument by which a verb is told of which thing.
 fn takes_a_name(argument: &Arg) -> bool {
-    let ids = ["topic", "queue", "state", "service", "name", "names", "target"];
+    let ids = ["topic", "queue", "state", "service", "name", "names", "sources", "target"];
     argument.is_positional() && ids.contains(&argument.get_id().as_str())
 }
 
 /// Returns the kinds of things that a verb works with; none named: all kinds.
 fn kinds_of(path: &str) -> Option<&'static [Kind]> {
     let kinds: &[Kind] = match path.split(' ').next() {
-        Some("topic") => &[Kind::Topic],
+        Some("topic" | "image") => &[Kind::Topic],
+        Some("plot") => &[Kind::Topic, Kind::State],
         Some("queue") => &[Kind::Queue],
         Some("state") => &[Kind::State],
         Some("notifier") => &[Kind::Notifier],

@@ -313,34 +313,44 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
             format!("'{name}' is no {wanted} but a {kind}; 'outlive domain info {name}' shows it");
         return Err(Failure::new(Code::Mismatch, text));
     }
-    let cycles: Vec<String> = if entry.waiters.is_empty() {
-        Vec::new()
-    } else {
-        let in_it =
-            |deadlock: &outlive::Deadlock| deadlock.cycle.iter().any(|one| one.name == args.name);
-        domain.deadlocks()?.iter().filter(|deadlock| in_it(deadlock)).map(cycle).collect()
-    };
-    let about = |order: &LockOrder| order.pairs.iter().any(|pair| pair.held_name == args.name);
-    // Damaged, it is the doctor's business.
-    let orders = domain.lock_orders().unwrap_or_default();
-    let orders: Vec<String> =
-        orders.iter().filter(|order| about(order)).map(ToString::to_string).collect();
+    let tangles = tangles(&domain, &entry)?;
     if common.json {
         return output::print_json(&Alone {
             entry: Described::new(&entry),
             nodes: nodes(&domain, &entry).iter().map(node::Described::new).collect(),
             commands: holders(&entry).iter().filter_map(Command::of).collect(),
-            deadlocks: cycles,
-            lock_orders: orders,
+            deadlocks: those(&tangles, DEADLOCK),
+            lock_orders: those(&tangles, ORDER),
         });
     }
     let mut lines = lines(&domain, &entry);
-    lines.extend(cycles.into_iter().map(|cycle| ("DEADLOCK", cycle)));
-    lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
+    lines.extend(tangles);
     let width = lines.iter().map(|(name, _)| name.len()).fold(11, usize::max);
     output::print(
         lines.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect::<String>(),
     )
+}
+
+const DEADLOCK: &str = "DEADLOCK";
+const ORDER: &str = "ORDER";
+
+/// Returns the deadlocks of which one waits for it, and the orders of locks, it among them, that can
+/// become one: a line each, with what the line is about.
+pub fn tangles(domain: &Domain, entry: &Entry) -> Result<Vec<(&'static str, String)>, Failure> {
+    let in_it =
+        |deadlock: &outlive::Deadlock| deadlock.cycle.iter().any(|one| one.name == entry.name);
+    let deadlocks = if entry.waiters.is_empty() { Vec::new() } else { domain.deadlocks()? };
+    let deadlocks = deadlocks.iter().filter(|one| in_it(one)).map(|one| (DEADLOCK, cycle(one)));
+    let about = |order: &LockOrder| order.pairs.iter().any(|pair| pair.held_name == entry.name);
+    // Damaged, it is the doctor's business.
+    let orders = domain.lock_orders().unwrap_or_default();
+    let orders = orders.iter().filter(|order| about(order)).map(|one| (ORDER, one.to_string()));
+    Ok(deadlocks.chain(orders).collect())
+}
+
+/// Returns the lines about one of these.
+fn those(tangles: &[(&'static str, String)], of: &str) -> Vec<String> {
+    tangles.iter().filter(|(about, _)| *about == of).map(|(_, line)| line.clone()).collect()
 }
 
 /// Returns the users that have a name.

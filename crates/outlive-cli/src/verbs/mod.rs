@@ -21,15 +21,21 @@ pub mod exit_codes;
 pub mod gc;
 mod holding;
 pub mod hz;
+#[cfg(feature = "image")]
+pub mod image;
 pub mod info;
 pub mod job;
 pub mod lock;
 pub mod ls;
 pub mod man;
 pub mod measuring;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod node;
 pub mod notifier;
 mod parts;
+#[cfg(feature = "plot")]
+pub mod plot;
 pub mod pools;
 pub mod publish;
 pub mod recv;

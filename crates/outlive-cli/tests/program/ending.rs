@@ -18,6 +18,7 @@ fn verbs() -> Vec<Vec<&'static str>> {
 fn call(verb: &[&'static str]) -> Vec<&'static str> {
     let more: &[&str] = match *verb {
         ["top"] => &["--once"],
+        ["metrics"] => &["--listen", "127.0.0.1:0"],
         ["service", "serve"] => &["svc", "cat"],
         ["service", "clients", _] => &["svc"],
         ["domain", "watch"] => &[],

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::held::{check, lacks_setpriv, see_waiting, survivor, written_pid};
-use crate::stage::{Running, Stage, is_alive, until};
+use crate::stage::{Stage, is_alive, until};
 
 #[test]
 fn lock_exits_with_the_commands_code() {
@@ -261,40 +261,4 @@ fn many_killed_shared_holders_in_a_row() {
     bystander.signal(15);
     bystander.end().expect(128 + 15);
     stage.run(&["lock", "L", "--", "true"]).expect(0);
-}
-
-#[test]
-fn a_lock_of_several_machines_is_another_programs() {
-    let stage = Stage::new();
-    let cluster = ["--cluster", "etcd://127.0.0.1:1?ttl=5"];
-    for (noun, program) in [("lock", "outlive-lock-cluster"), ("sem", "outlive-semaphore-cluster")]
-    {
-        let ask = |more: &[&str], words: &[&str]| {
-            let all = [&[noun][..], &cluster, more, &["L"], words].concat();
-            let mut command = stage.command(all);
-            command.env("PATH", stage.path("."));
-            Running::new(command).end()
-        };
-        ask(&[], &["true"]).expect(125).says("cargo install --path bridges/cluster");
-        let script = "#!/bin/sh\necho \"$0\"\nprintf '<%s>' \"$@\"\n";
-        fs::write(stage.path(program), script).expect("written");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(stage.path(program), mode).expect("set");
-        let said = ask(&["-w", "1500ms", "-E", "7"], &["cmd", "-x", "a b"]).expect(0).text();
-        for part in [
-            program,
-            "<--cluster><etcd://127.0.0.1:1?ttl=5>",
-            "<--domain>",
-            "<--timeout><1.5>",
-            "<-E><7>",
-            "<L><cmd><-x><a b>",
-        ] {
-            assert!(said.contains(part), "{part}: {said}");
-        }
-        ask(&["--attribute", "a=b"], &["true"]).expect(2);
-    }
-    let shared = ["lock", "--shared", cluster[0], cluster[1], "L", "true"];
-    stage.run(&shared).expect(2).says("held alone");
-    let several = ["sem", "--take", "2", "--permits", "3", cluster[0], cluster[1], "L", "true"];
-    stage.run(&several).expect(2).says("holds one");
 }

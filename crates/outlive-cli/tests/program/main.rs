@@ -5,28 +5,39 @@
 
 mod bad_input;
 mod benches;
+mod beyond;
 mod calls;
 mod config;
 mod demo;
 mod described;
 mod ending;
 mod full;
+mod gdb;
 mod groups;
 mod held;
+#[cfg(feature = "image")]
+mod image;
 mod jobs;
+mod kept;
 mod lock;
 mod looking;
 mod manual;
+mod metrics;
 mod nodes;
 mod notifiers;
 mod nouns;
 mod pipes;
+#[cfg(feature = "plot")]
+mod plot;
 mod pools;
+mod probes;
 mod receivers;
+mod scrapes;
 mod sem;
 mod shipping;
 mod stage;
 mod states;
+mod terminal;
 mod top;
 mod topics;
 mod untouched;

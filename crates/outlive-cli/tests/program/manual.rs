@@ -5,7 +5,7 @@ use std::fs;
 use crate::stage::Stage;
 
 /// What the help of the program lists, in its order.
-const LISTED: [&str; 22] = [
+const LISTED: [&str; 29] = [
     "topic",
     "queue",
     "job",
@@ -20,6 +20,13 @@ const LISTED: [&str; 22] = [
     "config",
     "ros1",
     "gateway",
+    "record",
+    "replay",
+    "bag",
+    "view",
+    "metrics",
+    "image",
+    "plot",
     "top",
     "doctor",
     "bench",
@@ -36,13 +43,14 @@ const SHORT_FORMS: [&str; 17] = [
 ];
 
 /// Verbs of nouns, one of each noun at least.
-const NESTED: [&str; 21] = [
+const NESTED: [&str; 22] = [
     "topic-pub",
     "topic-echo",
     "topic-hz",
     "topic-bw",
     "topic-delay",
     "topic-info",
+    "topic-forget",
     "topic-list",
     "queue-send",
     "queue-recv",
@@ -179,6 +187,8 @@ fn completions_know_the_verbs_and_the_names_of_things() {
     assert_eq!(names(&["outlive", "echo", ""]), ["camera", "camera-left", "pose"]);
     assert_eq!(names(&["outlive", "topic", "hz", "cam"]), ["camera", "camera-left"]);
     assert_eq!(names(&["outlive", "recv", ""]), ["log"]);
+    assert_eq!(names(&["outlive", "image", "cam"]), ["camera", "camera-left"]);
+    assert_eq!(names(&["outlive", "plot", "camera", "po"]), ["pose"]);
     assert_eq!(names(&["outlive", "lock", "info", ""]), ["backup"]);
     assert_eq!(names(&["outlive", "rm", "pose", "lo"]), ["log"]);
     assert!(names(&["outlive", "lock", ""]).contains(&"backup".to_owned()));

@@ -45,7 +45,16 @@ impl Stage {
 
     /// Returns the program with these arguments, not started yet.
     pub fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_outlive"));
+        self.command_of(env!("CARGO_BIN_EXE_outlive"), args)
+    }
+
+    /// Returns the program, as it lies there, with these arguments, not started yet.
+    pub fn command_of<A: AsRef<OsStr>>(
+        &self,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .env("OUTLIVE_DOMAIN", self.domain())

@@ -1,91 +1,7 @@
 //! `top`: what there is stands on the screen, and the terminal is given back however it ends.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
-use std::process::Stdio;
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
-
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-
-use crate::stage::{LIMIT, Running, Stage};
-
-/// A terminal of 80 columns and 24 rows, and the program in it.
-struct Terminal {
-    ours: File,
-    theirs: OwnedFd,
-    said: Receiver<Vec<u8>>,
-    text: String,
-    running: Running,
-}
-
-/// Returns both ends of a new terminal.
-pub(crate) fn terminal() -> (OwnedFd, OwnedFd) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pty");
-    grantpt(&ours).and_then(|()| unlockpt(&ours)).expect("ours");
-    let path = ptsname(&ours, Vec::new()).expect("named");
-    let path = path.to_str().expect("a path");
-    let theirs = File::options().read(true).write(true).open(path).expect("opens");
-    (ours, theirs.into())
-}
-
-impl Terminal {
-    fn start(stage: &Stage, args: &[&str]) -> Terminal {
-        let (ours, theirs) = terminal();
-        tcsetwinsize(&theirs, Winsize { ws_col: 80, ws_row: 24, ws_xpixel: 0, ws_ypixel: 0 })
-            .expect("sized");
-        let mut command = stage.command(args);
-        command.env("TERM", "xterm-256color").stderr(Stdio::piped());
-        let end = || Stdio::from(theirs.try_clone().expect("copied"));
-        command.stdin(end()).stdout(end());
-        let running = Running::with_own_streams(command);
-        let ours = File::from(ours);
-        let (sender, said) = channel();
-        let mut reading = ours.try_clone().expect("copied");
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = reading.read(&mut bytes) {
-                if sender.send(bytes[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Terminal { ours, theirs, said, text: String::new(), running }
-    }
-
-    /// Waits until that has been written to the terminal.
-    #[track_caller]
-    fn shows(&mut self, what: &str) {
-        let deadline = Instant::now() + LIMIT;
-        while !self.text.contains(what) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.said.recv_timeout(left) {
-                Ok(bytes) => self.text.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(_) => panic!("'{what}' did not come: {:?}", self.text),
-            }
-        }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.text.clear();
-        self.ours.write_all(keys.as_bytes()).expect("pressed");
-    }
-
-    /// It ends, and the terminal is as it was.
-    #[track_caller]
-    fn ends(mut self) {
-        // It leaves its own screen.
-        self.shows("\x1b[?1049l");
-        self.running.end().expect(0);
-        let modes = tcgetattr(&self.theirs).expect("asked").local_modes;
-        assert!(
-            modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG),
-            "{modes:?}"
-        );
-    }
-}
+use crate::stage::{Stage, until};
+use crate::terminal::Terminal;
 
 #[test]
 fn it_shows_what_there_is_and_ends_by_key_and_by_signal() {
@@ -93,7 +9,7 @@ fn it_shows_what_there_is_and_ends_by_key_and_by_signal() {
     stage.feed(&["pub", "camera"], b"a frame\n").expect(0);
     stage.feed(&["send", "jobs"], b"one\ntwo\n").expect(0);
     let holder = stage.start(&["lock", "door", "--", "sleep", "1000"]);
-    crate::stage::until("it is held", || {
+    until("it is held", || {
         stage.entry("door").is_some_and(|door| door["holders"][0]["alive"] == true)
     });
     for end in ["q", "\x03", "SIGTERM", "SIGINT"] {
@@ -117,10 +33,33 @@ fn it_shows_what_there_is_and_ends_by_key_and_by_signal() {
 }
 
 #[test]
+fn it_filters_opens_pages_and_heeds_the_mouse() {
+    let stage = Stage::new();
+    for topic in ["camera", "lidar"] {
+        stage.feed(&["pub", topic], b"a frame\n").expect(0);
+    }
+    let mut terminal = Terminal::start(&stage, &["top", "--interval", "0.2"]);
+    terminal.shows("lidar");
+    // The second row below the headings, twice: its page is there.
+    terminal.press("\x1b[<0;3;5M\x1b[<0;3;5m");
+    terminal.press("\x1b[<0;3;5M\x1b[<0;3;5m");
+    terminal.shows("domain/lidar");
+    terminal.shows("back");
+    terminal.press("\x1b");
+    terminal.shows("TOPIC");
+    terminal.press("/camX");
+    terminal.shows("nothing");
+    terminal.press("\x7f\r\r");
+    terminal.shows("domain/camera");
+    terminal.press("q");
+    terminal.ends();
+}
+
+#[test]
 fn one_look_is_text_and_names_the_dead() {
     let stage = Stage::new();
     let killed = stage.start(&["lock", "door", "--", "sleep", "1000"]);
-    crate::stage::until("it is held", || {
+    until("it is held", || {
         stage.entry("door").is_some_and(|door| door["holders"][0]["alive"] == true)
     });
     let pid = killed.pid().to_string();

@@ -650,7 +650,7 @@ fn what_pub_publishes_counts_for_its_lifespan() {
 fn a_person_is_told_that_no_other_side_is_there() {
     let stage = Stage::new();
     let told = |args: &[&str], input: Stdio| {
-        let (ours, theirs) = crate::top::terminal();
+        let (ours, theirs) = crate::terminal::pair();
         let mut command = stage.command(args);
         command.stdin(input).stdout(Stdio::null()).stderr(Stdio::from(theirs));
         let mut child = command.spawn().expect("started");

@@ -26,19 +26,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import _outlive
+from .._bag import Recorder as _Recorder
+from .._bag import Schema as _Schema
 from .._ros import BadMessage as BadMessage
 from .._ros import Encoding as _Encoding
 from .._ros import Message as Message
 from .._ros import Room as Room
+from .._ros import fitting as _fitting
 from .._ros import is_describable as _is_describable
 from .._ros import payload_of as _payload_of
 from ._definition import Definition as _Definition
 
 #: The attributes of a topic or service of ROS 1.
 TYPE, MD5, DEFINITION = "ros1.type", "ros1.md5sum", "ros1.definition"
-
-#: All attributes of a thing, and four bytes for each, take at most so many bytes.
-_MOST_ATTRIBUTES = 4080
 
 _ENCODING = _Encoding(aligned=False)
 
@@ -102,10 +102,7 @@ class Type:
     @property
     def attributes(self) -> dict[str, str]:
         """The attributes of a topic with such messages. A definition that is too long is left out."""
-        found = {TYPE: self.name, MD5: self.md5sum, DEFINITION: self.definition}
-        if sum(len(key) + len(value.encode()) + 4 for key, value in found.items()) > _MOST_ATTRIBUTES:
-            del found[DEFINITION]
-        return found
+        return _fitting({TYPE: self.name, MD5: self.md5sum, DEFINITION: self.definition}, DEFINITION)
 
     def topic(self, name: str, domain: Any = None, **options: Any) -> _outlive.Topic:
         """Opens a topic of such messages, or makes it, with ``Topic``'s options."""
@@ -148,3 +145,18 @@ class Type:
 
     def __repr__(self) -> str:
         return f"<Type {self.name} {self.md5sum}>"
+
+
+def record(path: Any, topics: Any, domain: Any = None, *, reliable: bool = False) -> _Recorder:
+    """Begins to record topics with messages of ROS 1 in an MCAP file, which must not be there.
+
+    ``topics`` are names, or a dictionary of each one's name in ROS; a topic ``camera.left`` is else
+    ``/camera/left``. Each has to be there, with its definition among its attributes. The file has the
+    profile ``ros1``. Publishers wait for a recorder that is ``reliable``, and else ``lost`` counts.
+    """
+
+    def schema_of(name: str, domain: _outlive.Domain) -> _Schema:
+        of = Type.of_topic(name, domain)
+        return _Schema(of.name, of.definition, {"md5sum": of.md5sum}, bytes)
+
+    return _Recorder(path, topics, domain, "ros1", schema_of, reliable)

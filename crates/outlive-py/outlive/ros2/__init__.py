@@ -10,26 +10,31 @@ Types need the message's class; the bridge needs ``rclpy``. Both are in ROS 2's 
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from .. import _outlive
+from .._bag import Recorder as _Recorder
+from .._bag import Schema as _Schema
 from .._ros import Array, Kind, Number, Struct, Text
 from .._ros import INTEGERS as _INTEGERS
 from .._ros import BadMessage as BadMessage
 from .._ros import Encoding as _Encoding
 from .._ros import Message as Message
 from .._ros import Room as Room
+from .._ros import fitting as _fitting
 from .._ros import is_describable as _is_describable
 from .._ros import payload_of as _payload_of
+from ..errors import NotFound as _NotFound
 from ._qos import for_publisher as for_publisher
 from ._qos import for_subscriber as for_subscriber
 from ._qos import for_topic as for_topic
 from ._qos import profile_of as profile_of
 
-#: The attribute of a topic of ROS 2; of a service, its type.
-TYPE = "ros2.type"
+#: The attributes of a topic of ROS 2; of a service, its type alone.
+TYPE, DEFINITION = "ros2.type", "ros2.definition"
 
 #: What is in front of each message on the wire: CDR, little-endian, no options.
 HEAD = b"\x00\x01\x00\x00"
@@ -82,11 +87,21 @@ class Type:
         dtype = self.dtype
         return f"cdr {self.name}" if dtype is None else _payload_of(self.name, dtype)
 
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The attributes of a topic with such messages. A definition that is too long is left out."""
+        return _fitting({TYPE: self.name, DEFINITION: self.definition}, DEFINITION)
+
     def topic(self, name: str, domain: Any = None, **options: Any) -> _outlive.Topic:
         """Opens a topic of such messages, or makes it, with ``Topic``'s options."""
         if not isinstance(domain, _outlive.Domain):
             domain = _outlive.Domain(domain)
-        return _outlive.Topic(name, domain.with_attributes({TYPE: self.name}), payload=self.payload, **options)
+        attributes = self.attributes
+        with suppress(_NotFound):
+            if DEFINITION not in domain.attributes(name):
+                # The program that has made it knows no definition.
+                attributes.pop(DEFINITION, None)
+        return _outlive.Topic(name, domain.with_attributes(attributes), payload=self.payload, **options)
 
     def read(self, data: Any) -> Message:
         """Returns the message in a sample, where it lies: arrays of numbers are numpy's views.
@@ -130,6 +145,18 @@ class Type:
         """Returns the bytes of a message, as topics and services of the domain have them."""
         return (b"" if self.dtype is not None else HEAD) + bytes(_ENCODING.written(self.struct, values))
 
+    @property
+    def definition(self) -> str:
+        """The definition of the message's fields, with all types that it uses, as ``.msg`` files have it.
+
+        Constants, default values and comments are not in it: they are none of what a message holds.
+        """
+        texts: dict[str, str] = {}
+        _define(self.message_class, self.name, texts)
+        first, *others = texts.items()
+        parts = (f"MSG: {name.replace('/msg/', '/')}\n{text}" for name, text in others)
+        return f"\n{'=' * 80}\n".join([first[1], *parts])
+
     def to_wire(self, data: Any) -> bytes:
         """Returns a message of the domain as ``rclpy`` has it on the wire."""
         return HEAD + bytes(data) if self.dtype is not None else bytes(data)
@@ -155,6 +182,53 @@ class Type:
 
     def __repr__(self) -> str:
         return f"<Type {self.name}>"
+
+
+#: As a definition calls what rosidl calls so.
+_IN_DEFINITIONS = {"boolean": "bool", "octet": "byte", "char": "uint8", "float": "float32", "double": "float64"}
+_SEQUENCE = re.compile(r"sequence<(.+?)(?:, (\d+))?>$")
+_ARRAY = re.compile(r"(.+)\[(\d+)\]$")
+_BOUNDED = re.compile(r"(w?string)<(\d+)>$")
+
+
+def _define(message_class: Any, name: str, texts: dict[str, str]) -> None:
+    """Adds a type's own lines, and those of all types that it uses."""
+    if name in texts:
+        return
+    lines = [f"{_in_definition(of)} {field}" for field, of in message_class.get_fields_and_field_types().items()]
+    texts[name] = "\n".join(lines)
+    for of in message_class.SLOT_TYPES:
+        of = getattr(of, "value_type", of)
+        if type(of).__name__ == "NamespacedType":
+            used = "/".join((*of.namespaces, of.name))
+            _define(_class(used), used, texts)
+
+
+def _in_definition(of: str) -> str:
+    if found := _SEQUENCE.match(of):
+        item, most = found.groups()
+        return f"{_in_definition(item)}[{'<=' + most if most else ''}]"
+    if found := _ARRAY.match(of):
+        return f"{_in_definition(found[1])}[{found[2]}]"
+    if found := _BOUNDED.match(of):
+        return f"{found[1]}<={found[2]}"
+    return _IN_DEFINITIONS.get(of, of)
+
+
+def record(path: Any, topics: Any, domain: Any = None, *, reliable: bool = False) -> _Recorder:
+    """Begins to record topics with messages of ROS 2 in an MCAP file, which must not be there.
+
+    ``topics`` are names, or a dictionary of each one's name in ROS; a topic ``camera.left`` is else
+    ``/camera/left``. Each has to be there, with its type among its attributes, and the type's package is
+    to be installed. The file has the profile ``ros2``, and ``rosbags`` and ROS's own tools read it.
+    Publishers wait for a recorder that is ``reliable``, and else ``lost`` counts.
+    """
+
+    def schema_of(name: str, domain: _outlive.Domain) -> _Schema:
+        of = Type.of_topic(name, domain)
+        return _Schema(of.name, of.definition, {"offered_qos_profiles": ""}, of.to_wire)
+
+    return _Recorder(path, topics, domain, "ros2", schema_of, reliable)
 
 
 def _class(name: str) -> Any:

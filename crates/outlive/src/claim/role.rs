@@ -30,6 +30,7 @@ use crate::segment::Segment;
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
+use crate::sys::probe::{self, probe};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep, WaitError, WaitWords, has_changed, look_again};
 use crate::{Deadline, Error};
@@ -157,6 +158,15 @@ impl HeldRole {
 
     /// Leaves the role in good order. In a forked child it has no effect, and returns false.
     pub(crate) fn leave(self, role: Role<'_>) -> bool {
+        self.leave_as(role, 0)
+    }
+
+    /// Leaves the role as the death of this process would: others are told of a death.
+    pub(crate) fn disown(self, role: Role<'_>) -> bool {
+        self.leave_as(role, ROLE_DIED)
+    }
+
+    fn leave_as(self, role: Role<'_>, leaving: u32) -> bool {
         if role.registry.process_token_if_any() != Some(self.process) {
             return false;
         }
@@ -165,7 +175,7 @@ impl HeldRole {
         // dead, and another process has the role.
         if role.inside.compare_exchange(self.inside, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
-            role.leave_holder(self.process, 0);
+            role.leave_holder(self.process, leaving);
         }
         true
     }
@@ -241,6 +251,10 @@ impl Role<'_> {
             {
                 if word & WAITERS != 0 {
                     futex::wake_all(holder);
+                }
+                if let Some(dead) = TokenId::from_word(word) {
+                    let pid = || Peer::new(self.registry, dead).info().map_or(0, |info| info.pid);
+                    probe!(took_over, segment.path(), pid().into(), probe::OF_A_ROLE);
                 }
                 break if TokenId::from_word(word).is_some() { ROLE_DIED } else { word & !WAITERS };
             }

@@ -81,6 +81,19 @@ impl Domain {
         segment.header().check(segment.path())
     }
 
+    /// Returns the name of a thing's type, as its maker gave it. Of all that [`Domain::entry`] tells, this
+    /// costs no look at other processes.
+    ///
+    /// # Errors
+    /// As [`Domain::kind_of`].
+    #[doc(hidden)]
+    pub fn type_name_of(&self, name: &str) -> Result<String, Error> {
+        check_name(name)?;
+        let segment = Segment::open_with(self.folder(), name, Rights::Read)?;
+        segment.header().check(segment.path())?;
+        Ok(segment.header().type_name())
+    }
+
     /// Returns the description that the maker of a thing gave of its payloads: see
     /// [`describe`](crate::describe). `None`: it gave none.
     ///

@@ -10,6 +10,7 @@ use super::table::{Held, Table};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{Segment, copy_in, copy_out};
 use crate::shim::{AtomicU64, Ordering};
+use crate::sys::probe::{self, probe};
 use crate::wake::{Look, SpinWait, wait_for};
 use crate::{Deadline, Error, Payload, RecvError, SendError};
 
@@ -190,8 +191,10 @@ impl Inner {
         let (table, room) = (self.table(), &self.head().room);
         let look = || self.claim(me);
         let deadline_or_now = deadline.unwrap_or(Deadline::at_nanos(0));
-        let claimed =
-            wait_for(me, self.spin_wait(), room, deadline_or_now, || table.has_free(), look)?;
+        let has_free = || table.has_free();
+        let claimed = self.note_wait(probe::FOR_ROOM, deadline_or_now, has_free, || {
+            wait_for(me, self.spin_wait(), room, deadline_or_now, has_free, look)
+        })?;
         let Some(held) = claimed else {
             return Err(match deadline {
                 None => SendError::Full { slowest: None },
@@ -208,7 +211,9 @@ impl Inner {
         // Relaxed: the word says that they are whole.
         payload.len.store(bytes.len() as u64, Ordering::Relaxed);
         copy_in(payload.bytes, bytes);
-        table.publish(held).ok_or(SendError::NotOwner)
+        let job = table.publish(held).ok_or(SendError::NotOwner)?;
+        probe!(job_put, self.segment.path(), job, bytes.len() as u64);
+        Ok(job)
     }
 
     fn claim(&self, me: Me) -> Result<Look<Held>, Error> {
@@ -271,7 +276,13 @@ impl Inner {
         let me = self.registry.me()?;
         let (table, jobs) = (self.table(), &self.head().jobs);
         let look = || Ok::<_, Error>(table.take(me, process));
-        let held = wait_for(me, self.spin_wait(), jobs, deadline, || table.has_waiting(), look)?;
+        let has_waiting = || table.has_waiting();
+        let held = self.note_wait(probe::FOR_MESSAGES, deadline, has_waiting, || {
+            wait_for(me, self.spin_wait(), jobs, deadline, has_waiting, look)
+        })?;
+        if let Some(held) = &held {
+            probe!(job_take, self.segment.path(), held.id, held.word.attempts().into());
+        }
         Ok(held.map(|held| (process, held)))
     }
 
@@ -281,7 +292,28 @@ impl Inner {
         let (table, finished) = (self.table(), &self.head().finished);
         let is_done = || matches!(table.all_done(me), Look::Got(()));
         let look = || Ok(table.all_done(me));
-        let done = wait_for(me, self.spin_wait(), finished, deadline, is_done, look)?;
+        let done = self.note_wait(probe::FOR_ALL_DONE, deadline, is_done, || {
+            wait_for(me, self.spin_wait(), finished, deadline, is_done, look)
+        })?;
         Ok(done.is_some())
+    }
+
+    /// Waits; a tool that watches is told of it, if what is waited for is not there.
+    #[inline]
+    fn note_wait<T>(
+        &self,
+        what: u64,
+        deadline: Deadline,
+        is_there: impl Fn() -> bool,
+        wait: impl FnOnce() -> T,
+    ) -> T {
+        let is_watched = probe::job_wait::is_watched() || probe::job_waited::is_watched();
+        if !is_watched || deadline.has_passed() || is_there() {
+            return wait();
+        }
+        probe!(job_wait, self.segment.path(), what);
+        let got = wait();
+        probe!(job_waited, self.segment.path(), what);
+        got
     }
 }

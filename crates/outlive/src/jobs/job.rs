@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::inner::Inner;
 use super::table::{Held, Table};
 use crate::liveness::TokenId;
+use crate::sys::probe::{self, probe};
 use crate::{Error, Payload, RecvError};
 
 /// A job that this process has taken, with a copy of its data.
@@ -67,7 +68,7 @@ impl<M: Payload + ?Sized> Job<M> {
     /// # If a process dies
     /// If this process dies during the call, the job is done, or another worker gets it.
     pub fn done(self) -> Result<(), RecvError> {
-        self.leave(|table, held| table.done(held))
+        self.leave(probe::DONE, |table, held| table.done(held))
     }
 
     /// Gives the job back: it is taken again, before all that were put after it. After
@@ -76,7 +77,7 @@ impl<M: Payload + ?Sized> Job<M> {
     /// # Errors
     /// As [`Job::done`].
     pub fn release(self) -> Result<(), RecvError> {
-        self.leave(|table, held| table.release(held))
+        self.leave(probe::GIVEN_BACK, |table, held| table.release(held))
     }
 
     /// Sets the job aside, however often it has been taken: see
@@ -85,24 +86,32 @@ impl<M: Payload + ?Sized> Job<M> {
     /// # Errors
     /// As [`Job::done`].
     pub fn set_aside(self) -> Result<(), RecvError> {
-        self.leave(|table, held| table.set_aside(held))
+        self.leave(probe::SET_ASIDE, |table, held| table.set_aside(held))
     }
 
-    fn leave(mut self, how: impl FnOnce(Table<'_>, Held) -> bool) -> Result<(), RecvError> {
-        if self.leave_by(how) { Ok(()) } else { Err(RecvError::NotOwner) }
+    fn leave(
+        mut self,
+        outcome: u64,
+        how: impl FnOnce(Table<'_>, Held) -> bool,
+    ) -> Result<(), RecvError> {
+        if self.leave_by(outcome, how) { Ok(()) } else { Err(RecvError::NotOwner) }
     }
 
-    fn leave_by(&mut self, how: impl FnOnce(Table<'_>, Held) -> bool) -> bool {
+    fn leave_by(&mut self, outcome: u64, how: impl FnOnce(Table<'_>, Held) -> bool) -> bool {
         // A forked child's copy is not in the queue.
-        core::mem::replace(&mut self.is_held, false)
+        let has_left = core::mem::replace(&mut self.is_held, false)
             && self.inner.registry.process_token_if_any() == Some(self.process)
-            && how(self.inner.table(), self.held)
+            && how(self.inner.table(), self.held);
+        if has_left {
+            probe!(job_left, self.inner.segment.path(), self.held.id, outcome);
+        }
+        has_left
     }
 }
 
 impl<M: Payload + ?Sized> Drop for Job<M> {
     fn drop(&mut self) {
-        self.leave_by(|table, held| table.release(held));
+        self.leave_by(probe::GIVEN_BACK, |table, held| table.release(held));
     }
 }
 

@@ -73,8 +73,9 @@ fn decode(bytes: &[u8]) -> Option<(String, String, Attributes)> {
 }
 
 impl Domain {
-    /// Returns the living processes that have a name in the domain, sorted by name, then by token.
-    /// Removes what dead ones have left.
+    /// Returns the living processes that have a name in the domain, sorted by name, then by token. It
+    /// only looks: what dead ones have left goes when a process takes a name, or
+    /// [sweeps](Domain::sweep).
     ///
     /// # Errors
     /// The system's error when the folder cannot be read.
@@ -93,8 +94,6 @@ impl Domain {
                 continue;
             }
             if !self.registry().is_alive(token) {
-                // Failed: another process has removed it.
-                let _ = file::unlink(self.folder().fd()?, name);
                 continue;
             }
             match self.read_node(token) {
@@ -113,6 +112,21 @@ impl Domain {
             (&one.name, one.token.as_u32()).cmp(&(&other.name, other.token.as_u32()))
         });
         Ok(nodes)
+    }
+
+    /// Removes what dead nodes have left.
+    pub(super) fn remove_dead_nodes(&self) -> Result<(), Error> {
+        let folder = self.folder().fd()?;
+        let failed = |errno| Error::from_errno("list", self.folder().path(), errno);
+        for name in
+            file::names(folder).map_err(failed)?.iter().filter(|name| name.starts_with(".node-"))
+        {
+            if owner_of_extension(name).is_some_and(|token| !self.registry().is_alive(token)) {
+                // Failed: another process has removed it.
+                let _ = file::unlink(folder, name);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the node of the process that a token belongs to: its own, or one of a thread of it.

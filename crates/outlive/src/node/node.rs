@@ -113,8 +113,9 @@ impl NodeOptions {
             .map_err(failed)?;
         file::write(unnamed.as_fd(), 0, &bytes).map_err(failed)?;
         let name = Domain::extension_file(WORD, token);
+        domain.remove_dead_nodes()?;
         // Died before: the kernel drops the file. Just after: the token is dead, and the file goes
-        // when a process lists the nodes.
+        // when another process takes a name, or sweeps.
         match file::link(unnamed.as_fd(), folder.fd()?, &name) {
             Ok(()) => {}
             Err(Errno::EXIST) => {

@@ -88,14 +88,17 @@ impl Inner {
         // Died or stopped in the middle: some listeners have the notice, and the call has not
         // returned.
         for slot in self.listeners() {
-            if !slot.listening().is_some_and(|process| self.registry.is_alive(process)) {
+            let is_listening =
+                slot.listening().is_some_and(|process| self.registry.is_alive(process));
+            // Also one whose gateway has died: it counts for the next one.
+            if !is_listening && !slot.is_kept() {
                 continue;
             }
             match id {
                 Some(id) => slot.add(id, 1),
                 None => slot.notifications.notify_all(),
             }
-            told += 1;
+            told += u32::from(is_listening);
         }
         told
     }
@@ -130,6 +133,8 @@ impl Inner {
     /// Takes a listener's slot for this process, which does not listen yet.
     pub(super) fn take_listener_slot(&self, process: TokenId) -> Result<u32, Error> {
         let deadline = Deadline::after(LONGEST_CARE);
+        // A dead gateway's last of all.
+        let mut kept_too = false;
         loop {
             let ends = self.ends();
             let mut is_ending = false;
@@ -143,10 +148,14 @@ impl Inner {
                 }
                 let slot = self.listener(index)?;
                 // A thread of a dead listener's process that has not ended may still take notices.
-                if slot.take(process, |owner| ends.has_ended(owner)) {
+                if slot.take(process, kept_too, |owner| ends.has_ended(owner)) {
                     return Ok(index);
                 }
-                is_ending |= slot.owner().is_none_or(|owner| !self.registry.is_alive(owner));
+                let is_dead = |owner: TokenId| !self.registry.is_alive(owner);
+                is_ending |= (kept_too || !slot.is_kept()) && slot.owner().is_none_or(is_dead);
+            }
+            if !is_ending && !std::mem::replace(&mut kept_too, true) {
+                continue;
             }
             if !is_ending || deadline.has_passed() {
                 return Err(self.too_many("listeners", MOST_LISTENERS));

@@ -25,6 +25,7 @@
 //! ```
 
 mod config;
+mod forwarding;
 mod ids;
 mod inner;
 mod layout;
@@ -39,6 +40,8 @@ mod resident;
 mod usage;
 
 pub use config::NotifierConfig;
+#[doc(hidden)]
+pub use forwarding::{Foreign, Keeper};
 pub use listener::Listener;
 pub use notices::Notices;
 pub use notifier::Notifier;

@@ -20,6 +20,7 @@ use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::note_opened;
 use crate::shim::Ordering;
+use crate::sys::probe::probe;
 
 /// The largest object: 1 GiB.
 pub const LARGEST_OBJECT: usize = 1 << 30;
@@ -188,6 +189,7 @@ impl Inner {
             Error::NoSpace { .. } => {
                 let failed = &self.file.header().failed;
                 failed[class.unwrap_or(CLASSES) as usize].fetch_add(1, Ordering::Relaxed);
+                probe!(no_space, self.file.segment.path(), len as u64);
                 PoolError::NoSpace { wanted: len as u64, most, injected: false }
             }
             other => PoolError::System(other),

@@ -41,6 +41,7 @@ mod senders;
 mod spare;
 mod sweep;
 mod taking;
+mod tap;
 mod task_table;
 mod tasks;
 mod unread;
@@ -56,4 +57,6 @@ pub use queue::{Counters, Queue, QueueOptions};
 pub(crate) use room::Counterpart;
 pub(crate) use spare::suits;
 pub(crate) use sweep::sweep;
+#[doc(hidden)]
+pub use tap::{Messages, Place, Tap, Tapped};
 pub use tasks::Tasks;

@@ -6,9 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::Inner;
 use super::config::{OnReceiverDeath, QueueConfig};
 use super::handles::Sender;
-use super::layout::{
-    self, CONTROL_AT, KEEP_FOR_NEXT_RECEIVER, MOST_MESSAGES, REFUSE_WITHOUT_RECEIVER,
-};
+use super::layout::{CONTROL_AT, KEEP_FOR_NEXT_RECEIVER, MOST_MESSAGES, REFUSE_WITHOUT_RECEIVER};
 use super::plan::{Annex, Plan, first_slots_of_bound};
 use super::ring::Ring;
 use super::spare::Spare;
@@ -21,6 +19,15 @@ use crate::pool::Heap;
 use crate::segment::{Opening, Segment, Spec, note_opened};
 use crate::shim::Ordering;
 use crate::{Domain, Error, Kind, Payload, WaitStrategy};
+
+/// What has become of a queue's messages, as of one moment: a later one has no less of `sent`,
+/// `received` and `abandoned`.
+pub(super) struct Tally {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) abandoned: u64,
+    pub(super) pending: u64,
+}
 
 /// A queue, open in this process; makes its senders and its receiver.
 ///
@@ -91,7 +98,8 @@ pub struct QueueOptions<M: Payload + ?Sized = [u8]> {
 }
 
 /// Counts what has happened to a queue. The figures are exact when the queue is quiet; while it is
-/// in use, each is true of some moment.
+/// in use, each is true of some moment, and what has been counted of `sent`, `received` and
+/// `abandoned` is counted in each later look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -459,11 +467,9 @@ impl<M: Payload + ?Sized> Queue<M> {
     pub fn counters(&self) -> Result<Counters, Error> {
         let ring = &self.inner.ring;
         let words = &ring.head().receiver_words;
-        let (pending, in_batch) = self.pending()?;
-        let (received, abandoned) = self.settled_counts()?;
-        let received = received.saturating_add(in_batch);
+        let Tally { sent, received, abandoned, pending } = self.tally()?;
         Ok(Counters {
-            sent: received.saturating_add(pending),
+            sent,
             received,
             pending,
             abandoned,
@@ -473,25 +479,6 @@ impl<M: Payload + ?Sized> Queue<M> {
             bytes: ring.bytes()?,
             max_bytes: ring.segment.header().max_bytes(),
             places: ring.places(),
-        })
-    }
-
-    /// Returns the received and abandoned counts; where a receiver died between giving a slot back
-    /// and counting it, its journal has them.
-    fn settled_counts(&self) -> Result<(u64, u64), Error> {
-        let ring = &self.inner.ring;
-        let words = &ring.head().receiver_words;
-        let region = words.region.load(Ordering::Acquire).min(ring.regions() - 1);
-        let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
-        let ahead = super::sweep::is_given_back(ring, region, ring.limit(region)?, head);
-        let journal = words.journal.load(Ordering::Acquire) == layout::pack(region, head, 0);
-        Ok(if ahead && journal {
-            (
-                words.next_received.load(Ordering::Relaxed),
-                words.next_abandoned.load(Ordering::Relaxed),
-            )
-        } else {
-            (words.received.load(Ordering::Relaxed), words.abandoned.load(Ordering::Relaxed))
         })
     }
 

@@ -33,6 +33,7 @@ use super::ring::Slot;
 use super::senders::{self, Senders};
 use crate::liveness::Me;
 use crate::shim::Ordering;
+use crate::sys::probe::{self, AtEnd, probe};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error, Payload, RecvError};
@@ -136,6 +137,7 @@ impl RawReceiver {
         let (taken, what) =
             accept(unsafe { core::slice::from_raw_parts(slot.payload, len as usize) });
         if taken {
+            probe!(queue_receive, ring.segment.path(), len);
             self.give_back(slot, place.lap, None, 1, 0);
         }
         Some(what)
@@ -174,8 +176,10 @@ impl RawReceiver {
         let (range, next_at) =
             (number + 1 < batch.count).then(|| batch::next(packed, at)).flatten()?;
         // Only a hostile process changes the bytes now, and `batch::next` has checked the range.
-        let (taken, what) = accept(packed.get(range)?);
+        let bytes = packed.get(range)?;
+        let (taken, what) = accept(bytes);
         if taken {
+            probe!(queue_receive, self.inner.ring.segment.path(), bytes.len() as u64);
             self.commit_in_batch(number + 1, next_at);
         }
         Some(what)
@@ -199,6 +203,7 @@ impl RawReceiver {
     /// Does step 4 for a message.
     #[inline]
     pub(super) fn commit(&self, found: &FoundMessage<'_>) {
+        probe!(queue_receive, self.inner.ring.segment.path(), found.bytes.len() as u64);
         if found.number + 1 < found.meta.batch {
             self.commit_in_batch(found.number + 1, found.next_at);
             return;
@@ -316,6 +321,8 @@ impl RawReceiver {
             return Ok(None);
         };
         let Inner { ring, registry, .. } = &*self.inner;
+        probe!(queue_wait, ring.segment.path(), probe::FOR_MESSAGES);
+        let _end = AtEnd(|| probe!(queue_waited, ring.segment.path(), probe::FOR_MESSAGES));
         let messages = ring.head().messages.count();
         let relay = WakeRelay::begin(me.list());
         let mut out_of_time = false;

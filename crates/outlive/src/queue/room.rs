@@ -28,6 +28,7 @@ use crate::claim::Standing;
 use crate::liveness::Me;
 use crate::pool::{HeapHost, ObjectRef};
 use crate::sys::futex::Watch;
+use crate::sys::probe::{self, AtEnd, probe};
 use crate::sys::robust::WakeRelay;
 use crate::wake::Asleep;
 use crate::{Deadline, Error, SendError};
@@ -236,6 +237,9 @@ pub(super) fn wait_for_room<C: Counterpart>(
         Some(_) => return Err(SendError::TimedOut { slowest: None }.into()),
         None => return Err(SendError::Full { slowest: None }.into()),
     };
+    let path = inner.ring.segment.path();
+    probe!(queue_wait, path, probe::FOR_ROOM);
+    let _end = AtEnd(|| probe!(queue_waited, path, probe::FOR_ROOM));
     let relay = WakeRelay::begin(me.list());
     let mut out_of_time = false;
     loop {

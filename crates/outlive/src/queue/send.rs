@@ -35,6 +35,7 @@ use super::senders;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::shim::Ordering;
+use crate::sys::probe::probe;
 use crate::{Deadline, Error, SendError};
 
 /// A sending end, which knows messages as bytes alone.
@@ -137,6 +138,7 @@ impl RawSender {
         let object = match ring.pool.allocate(&ring.segment, me, len, ring) {
             Ok(object) => object,
             Err(Error::NoSpace { .. }) => {
+                probe!(no_space, ring.segment.path(), len);
                 let most = ring.most_message_bytes();
                 if len > most {
                     return Err(SendError::TooLarge { len, max: most });
@@ -341,6 +343,7 @@ impl RawSender {
         // Release pairs with the receiver's Acquire. A death just before: abandoned. Just after:
         // sent.
         claim.slot.head.ready.store(published(claim.lap), Ordering::Release);
+        probe!(queue_send, ring.segment.path(), u64::from(meta.len), meta.messages());
         Ok(())
     }
 

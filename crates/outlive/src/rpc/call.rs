@@ -8,6 +8,7 @@
 //! | WRITING(n, thread) | that thread writes a reply | the same, after another look at `ready` |
 //! | WRITING(n, thread), `ready` says END of n | over | |
 //! | CANCELLED(n) | no server begins n, or writes for it, any more | |
+//! | CANCELLED(n), UNDONE | the same; its server has given it back, and did nothing for it | |
 //! | OVER(n) | over, and a sweep removed a dead thread's id | |
 //!
 //! Every change is an exchange from the exact word that was seen. doc/protocols/rpc.md,
@@ -66,6 +67,8 @@ const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;
 const AT: u32 = 64 - NUMBER_BITS;
 const ID: u64 = (1 << 29) - 1;
 const COUNTS: u32 = (1 << 28) - 1;
+/// In a claim that says CANCELLED, in which no owner's id stands.
+const UNDONE: u64 = 1 << 2;
 
 /// Returns the number of the next call.
 #[inline]
@@ -112,6 +115,16 @@ impl Claim {
 
     pub(super) fn cancelled(number: u64) -> Claim {
         Claim(number << AT | 3)
+    }
+
+    /// Returns the claim of a call that is cancelled by its server, which did nothing for it.
+    pub(super) fn undone(number: u64) -> Claim {
+        Claim(number << AT | UNDONE | 3)
+    }
+
+    /// Returns whether its server has given it back.
+    pub(super) fn is_undone(self) -> bool {
+        self.state() == State::Cancelled && self.0 & UNDONE != 0
     }
 
     pub(super) fn over(number: u64) -> Claim {
@@ -344,7 +357,12 @@ impl CallWords {
     /// Cancels the call from that very word. After a death just after, it is as if the caller had
     /// been told.
     pub(super) fn cancel(&self, seen: Claim, number: u64) -> bool {
-        let done = self.change(seen, Claim::cancelled(number));
+        self.end_by(seen, Claim::cancelled(number))
+    }
+
+    /// Does the same to a claim that says CANCELLED.
+    pub(super) fn end_by(&self, seen: Claim, cancelled: Claim) -> bool {
+        let done = self.change(seen, cancelled);
         if done {
             self.wake_server();
         }
@@ -387,6 +405,10 @@ mod tests {
         assert_eq!(Claim::taken(1, id).state(), State::Taken);
         assert_eq!(Claim::writing(1, id).state(), State::Writing);
         assert_eq!(Claim::cancelled(7).state(), State::Cancelled);
+        let undone = Claim::undone(NUMBERS);
+        assert_eq!((undone.number(), undone.state()), (NUMBERS, State::Cancelled));
+        assert!(undone.is_undone() && !Claim::cancelled(7).is_undone());
+        assert!(!Claim::taken(7, id).is_undone() && !Claim::writing(7, id).is_undone());
         assert_eq!(Claim(0), Claim::over(0), "zeroes are a call that is over");
         assert_eq!(next(NUMBERS), 0, "numbers wrap");
         let ready = Ready::new(NUMBERS, COUNTS, After::Dropped);

@@ -478,7 +478,7 @@ impl<'c, R: Payload + ?Sized> Call<'c, R> {
             }
             if goes {
                 self.free_rest(&mut turn);
-                return true;
+                return !seen.is_undone();
             }
         }
         // A server's thread writes there: a stream learns that the client wants no more, and the

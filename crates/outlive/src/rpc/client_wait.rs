@@ -171,10 +171,10 @@ impl<R: Payload + ?Sized> Call<'_, R> {
             },
             // Replies that had arrived before are returned first.
             State::Cancelled if self.is_anything_ready() => Ok(Next::LookAgain),
-            // A sweep cancelled it, which found its server dead.
+            // A sweep cancelled it, which found its server dead; or its server has given it up.
             State::Cancelled => {
                 self.free_rest(&mut self.client.inside(self.slot.slot)?);
-                Ok(Next::Over(CallError::ServerDied { begun: true }))
+                Ok(Next::Over(CallError::ServerDied { begun: !seen.is_undone() }))
             }
             // A sweep took a dead thread's id out after END.
             State::Over if self.is_anything_ready() => Ok(Next::LookAgain),

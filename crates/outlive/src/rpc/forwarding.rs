@@ -5,14 +5,39 @@
 //! | --- | --- | --- |
 //! | before `disown` changes the claim | TAKEN by a process that has died: it is told "begun". Stopped: it waits on | the client |
 //! | between the claim and the notification | CANCELLED: it is told "begun", woken by the end of the process. Stopped: at the recheck, a second later | the client |
+//!
+//! `give_back` is the same exchange, to CANCELLED with UNDONE: the client is told "not begun".
+//!
+//! A *stand-in* gives way to any other server. Its process is in `stand_in`, from before it takes a place:
+//! 0, or of a process that has died → its process → 0.
+//!
+//! | the stand-in is | another process that wants to serve | repaired by |
+//! | --- | --- | --- |
+//! | not at a place | takes it | |
+//! | at a place | raises `serving`, which the stand-in sleeps on, and sleeps behind the place's holder: two seconds at most | dead: its place is taken as any dead server's. Stopped: `Taken`, and it leaves when it goes on |
+//! | about to leave | the same | the same |
+//! | dead, in `stand_in` | finds no living process at a place with that id | the next stand-in |
+//!
+//! A process that wants the place and dies or is stopped has raised `serving` for nothing: the stand-in leaves,
+//! and comes back.
 
+use std::time::Duration;
+
+use super::layout::ServiceFile;
 use super::request::Request;
+use super::server::Server;
 use super::service::Service;
 use super::stream::Stream;
-use crate::claim::Holder;
+use crate::claim::{Holder, Role, StandBy};
+use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
-use crate::wake::Sleep;
+use crate::wake::{PreparedWait, Readiness, Sleep, SourceState, WaitWords, Waited};
 use crate::{Deadline, Error, Payload, TokenId};
+
+/// How long a process waits for a stand-in that is to leave.
+const LONGEST_LEAVE: Duration = Duration::from_secs(2);
+/// How often it asks again: another stand-in may have come meanwhile.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     /// Ends the call as this process's death would: its client is told
@@ -21,6 +46,22 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Request<Q, R> {
     #[doc(hidden)]
     pub fn disown(mut self) {
         self.raw.disown(0);
+    }
+
+    /// Ends the call, for which nothing was done: its client is told
+    /// [`CallError::ServerDied`](super::CallError::ServerDied), the call *not* begun, and may repeat it.
+    #[doc(hidden)]
+    pub fn give_back(mut self) {
+        self.raw.give_back();
+    }
+
+    /// Returns whether it was sent by [`Client::stream`](super::Client::stream): parts may follow.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], errors of the system.
+    #[doc(hidden)]
+    pub fn has_parts(&self) -> Result<bool, Error> {
+        Ok(self.raw.call()?.words.parts().number() == self.raw.number)
     }
 }
 
@@ -32,7 +73,133 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Stream<Q, R> {
     }
 }
 
+impl ServiceFile {
+    /// Returns the place of the stand-in, if one is there that gives way to this process.
+    pub(super) fn stand_in(&self) -> Option<Role<'_>> {
+        // Acquire pairs with `begin_standing_in`.
+        let word = self.head().stand_in.load(Ordering::Acquire);
+        let registry = self.queue.registry();
+        let stand_in = TokenId::from_word(word).filter(|&id| registry.is_alive(id))?;
+        if registry.process_token_if_any() == Some(stand_in) {
+            return None;
+        }
+        self.places().find(|place| place.holder() == Some(stand_in))
+    }
+}
+
+/// Ready once `serving` has changed.
+struct CalledAway {
+    file: ServiceFile,
+    seen: u32,
+}
+
+impl Waited for CalledAway {
+    fn look(&self) -> SourceState {
+        match self.file.serving().expected == self.seen {
+            true => SourceState::Waiting,
+            false => SourceState::Ready(Readiness::Ended),
+        }
+    }
+
+    fn add_words<'a>(&'a self, _: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        let mut serving = self.file.serving();
+        serving.expected = self.seen;
+        words.add(&[serving]);
+    }
+}
+
+/// Ready while no server lives.
+struct Unserved(ServiceFile);
+
+impl Waited for Unserved {
+    fn look(&self) -> SourceState {
+        match self.0.living_servers() {
+            living if living.is_empty() => SourceState::Ready(Readiness::Ended),
+            living => SourceState::BehindOwners(living, Deadline::NEVER),
+        }
+    }
+
+    fn add_words<'a>(&'a self, _: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        // The set looks again behind this: a server that leaves after that look raises the word.
+        words.add(&[self.0.serving()]);
+    }
+}
+
 impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
+    /// Makes this process the one that stands for a server elsewhere: it serves only while no other process
+    /// wants to. Returns `serving`, for [`Service::called_away`]; `None` while another process is that.
+    ///
+    /// # Errors
+    /// [`Error::NoToken`].
+    #[doc(hidden)]
+    pub fn begin_standing_in(&self) -> Result<Option<u32>, Error> {
+        let registry = self.file.queue.registry();
+        let process = registry.process_token()?;
+        // Before the place is taken: what raises it from now on is another process that comes.
+        let serving = self.file.serving().expected;
+        let stand_in = &self.file.head().stand_in;
+        let seen = stand_in.load(Ordering::Acquire);
+        let is_other = |id: TokenId| id != process && registry.is_alive(id);
+        if TokenId::from_word(seen).is_some_and(is_other) {
+            return Ok(None);
+        }
+        // Died just before: the word names no living process. Just after: the same.
+        let changed =
+            stand_in.compare_exchange(seen, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed);
+        Ok(changed.is_ok().then_some(serving))
+    }
+
+    /// Ends what [`Service::begin_standing_in`] has begun.
+    #[doc(hidden)]
+    pub fn end_standing_in(&self) {
+        let Some(process) = self.file.queue.registry().process_token_if_any() else { return };
+        let stand_in = &self.file.head().stand_in;
+        let own = process.as_u32();
+        // Relaxed: nothing was written for the next one.
+        let _ = stand_in.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Returns what is ready once another process serves, or wants to.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn called_away(&self, serving: u32) -> StandBy {
+        let file = self.file.clone();
+        StandBy::of(CalledAway { file, seen: serving }, self.file.queue.registry())
+    }
+
+    /// Returns what is ready while no server lives.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unserved(&self) -> StandBy {
+        StandBy::of(Unserved(self.file.clone()), self.file.queue.registry())
+    }
+
+    /// Asks the stand-in for its place, and takes it.
+    #[cold]
+    pub(super) fn server_after_stand_in(&self, deadline: Deadline) -> Result<Server<Q, R>, Error> {
+        let registry = self.file.queue.registry();
+        let until = Deadline::after(LONGEST_LEAVE).earlier(deadline);
+        loop {
+            let stand_in = self.file.stand_in();
+            if stand_in.is_some() {
+                // Died just after: the stand-in leaves, and comes back.
+                self.file.raise_serving();
+            }
+            let taken = Server::new(self.file.clone(), deadline);
+            let is_taken = matches!(taken, Err(Error::Taken { .. }));
+            let Some(place) = stand_in.filter(|_| is_taken && !until.has_passed()) else {
+                return taken;
+            };
+            let standing = place.standing();
+            if standing.is_living() {
+                let relay = WakeRelay::begin(registry.me()?.list());
+                let again = Deadline::after(ASK_AGAIN).earlier(until);
+                let slept = place.sleep(&relay, &[], standing, again);
+                slept.map_err(|errno| Error::from_errno("wait in", registry.path(), errno))?;
+            }
+        }
+    }
+
     /// Returns the living servers, once they are others than those, or the deadline has passed.
     ///
     /// # Errors
@@ -100,6 +267,64 @@ mod tests {
             let call = client.begin(b"again").expect("asked");
             server.next().expect("asked").reply(b"yes").expect("wanted");
             assert_eq!(*call.wait().expect("replied"), *b"yes");
+        });
+    }
+
+    #[test]
+    fn a_client_of_a_request_that_is_given_back_is_told_that_it_was_not_begun() {
+        with_service("given-back", |_, mut server, client| {
+            for len in [7, 5000] {
+                std::thread::scope(|scope| {
+                    let call = scope.spawn(|| client.call_timeout(&vec![7; len], LONG).map(drop));
+                    let request = server.next_timeout(LONG).expect("asked").expect("in time");
+                    std::thread::sleep(Duration::from_millis(50));
+                    request.give_back();
+                    let told = call.join().expect("returned");
+                    assert_eq!(told, Err(CallError::ServerDied { begun: false }));
+                });
+            }
+            // One that had not looked, and lets go.
+            let call = client.begin(b"a").expect("asked");
+            server.next().expect("asked").give_back();
+            assert!(!call.cancel(), "nothing was done for it");
+            // The call that follows in that slot.
+            let call = client.begin(b"again").expect("asked");
+            drop(server.next().expect("asked"));
+            assert_eq!(call.wait().map(drop), Err(CallError::Dropped));
+        });
+    }
+
+    #[test]
+    fn a_request_says_whether_parts_may_follow() {
+        with_service("with-parts", |_, mut server, client| {
+            let plain = client.begin(b"a").expect("asked");
+            assert!(!server.next().expect("asked").has_parts().expect("readable"));
+            drop(plain);
+            let parts = client.stream(b"a").expect("asked");
+            assert!(server.next().expect("asked").has_parts().expect("readable"));
+            drop(parts);
+        });
+    }
+
+    #[test]
+    fn a_stand_in_says_so_and_another_process_s_is_no_stand_in() {
+        with_service("stand-in", |service, server, _| {
+            let serving = service.begin_standing_in().expect("a token").expect("no other");
+            // To itself it does not give way.
+            assert!(service.file.stand_in().is_none());
+            let ready = |stand_by: &crate::claim::StandBy| {
+                use crate::wake::Source;
+                let watched = stand_by.watched().expect("a source");
+                matches!(watched.waited.look(), crate::wake::SourceState::Ready(_))
+            };
+            let (called, unserved) = (service.called_away(serving), service.unserved());
+            assert!(!ready(&called) && !ready(&unserved));
+            service.file.raise_serving();
+            assert!(ready(&called) && !ready(&unserved));
+            drop(server);
+            assert!(ready(&unserved));
+            service.end_standing_in();
+            assert!(service.begin_standing_in().expect("a token").is_some());
         });
     }
 

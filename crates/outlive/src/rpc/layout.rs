@@ -97,7 +97,10 @@ pub(super) struct ServiceHeader {
     pub(super) serving: AtomicU32,
     /// Changes whenever a client takes a client slot: what a watcher of clients sleeps on.
     pub(super) clients: AtomicU32,
-    reserved: [AtomicU32; 28],
+    /// The process that stands for a server elsewhere, and gives its place to any other (forwarding.rs);
+    /// 0: none.
+    pub(super) stand_in: AtomicU32,
+    reserved: [AtomicU32; 27],
     asks: Asks,
     reserved_2: [AtomicU32; 14],
     /// The places of servers behind the first (places.rs), whose role is the queue's receiver's.

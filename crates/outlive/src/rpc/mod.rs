@@ -53,6 +53,7 @@ mod server;
 mod service;
 mod stream;
 mod stream_loan;
+mod tap;
 mod told;
 mod turns;
 mod usage;
@@ -73,6 +74,8 @@ pub use server::Server;
 pub use service::{Service, ServiceConfig, ServiceOptions};
 pub use stream::Stream;
 pub use stream_loan::{LentPart, LentReply, PartLoan, StreamLoan};
+#[doc(hidden)]
+pub use tap::{Phase, Seen, Sides};
 pub use usage::{ClientUse, Overview};
 pub(crate) use usage::{sweep, usage};
 

@@ -418,7 +418,7 @@ impl ServiceFile {
 
     /// Wakes the processes that sleep on `serving`, or are about to.
     #[cold]
-    fn raise_serving(&self) {
+    pub(super) fn raise_serving(&self) {
         // Release pairs with the look of a process that waits for a server.
         let serving = &self.head().serving;
         serving.fetch_add(1, Ordering::AcqRel);

@@ -458,7 +458,7 @@ impl RawRequest {
         }
         if !self.is_over {
             if let Err(SendError::System(_)) = self.end(count, After::Dropped) {
-                self.end_nameless();
+                self.end_nameless(Claim::cancelled(self.number));
             }
             self.is_over = true;
             // Wait sets, also if the client had let go before.
@@ -470,10 +470,20 @@ impl RawRequest {
     /// after a death of the server.
     #[cold]
     pub(super) fn disown(&mut self, count: u32) {
+        self.disown_as(count, Claim::cancelled(self.number));
+    }
+
+    /// Gives the call back, for which nothing was done: its client is told so.
+    #[cold]
+    pub(super) fn give_back(&mut self) {
+        self.disown_as(0, Claim::undone(self.number));
+    }
+
+    fn disown_as(&mut self, count: u32, to: Claim) {
         if self.is_over {
             return;
         }
-        self.end_nameless();
+        self.end_nameless(to);
         self.is_over = true;
         // Wait sets, also if the client had let go before.
         self.tell_written(count, After::Dropped);
@@ -482,13 +492,13 @@ impl RawRequest {
     /// Ends the call without a thread's name: its client is told as after a death of the server. For
     /// [`disown`](Self::disown), and for a thread that has no token, and gets none, whose client would
     /// wait for ever else.
-    fn end_nameless(&self) {
+    fn end_nameless(&self, to: Claim) {
         if self.service.queue.registry().process_token_if_any() != Some(self.process) {
             return;
         }
         let Ok(call) = self.call() else { return };
         let words = call.words;
-        if words.cancel(Claim::taken(self.number, self.process), self.number) {
+        if words.end_by(Claim::taken(self.number, self.process), to) {
             // Died just before: a client that sleeps watches this process's end. Stopped: its
             // recheck finds the claim.
             words.wake_client();

@@ -257,7 +257,8 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
 
     /// Makes this process the service's server, if there is none or it is dead. Never waits for a
     /// living server: see [`Service::wait_to_serve`]. One that was killed a moment ago still lives
-    /// until the kernel has ended it.
+    /// until the kernel has ended it. A gateway, which serves for a server elsewhere, gives way: this
+    /// waits for it, two seconds at most.
     ///
     /// # Errors
     /// [`Error::Taken`] while another server lives, [`Error::Ending`] when a thread of the dead one
@@ -274,7 +275,12 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// and two seconds at most. For bindings, whose errors say which process is in the way.
     #[doc(hidden)]
     pub fn server_by(&self, deadline: Deadline) -> Result<Server<Q, R>, Error> {
-        Server::new(self.file.clone(), deadline)
+        match Server::new(self.file.clone(), deadline) {
+            Err(Error::Taken { .. }) if self.file.stand_in().is_some() => {
+                self.server_after_stand_in(deadline)
+            }
+            other => other,
+        }
     }
 
     /// Makes this process the server, waiting for a living server to leave or to end, and for the
@@ -343,6 +349,12 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
     /// # If a process dies
     /// The same as with [`Service::wait_to_serve`].
     pub fn wait_to_serve_until(&self, deadline: Deadline) -> Result<Option<Server<Q, R>>, Error> {
+        // One that serves already is asked for its place; one that comes later finds this process there.
+        if self.file.stand_in().is_some()
+            && let Some(server) = unless_taken(self.server_by(deadline))?
+        {
+            return Ok(Some(server));
+        }
         if self.file.servers() > 1 {
             return self.file.wait_to_serve(deadline, || self.server_by(deadline));
         }

@@ -20,7 +20,9 @@ pub struct Overview {
     pub max_servers: u32,
     /// The clients, dead or alive: one entry for each sixteen call slots.
     pub clients: Vec<ClientUse>,
-    /// Requests: those made; those taken or let go of; and those that wait.
+    /// Requests: those made, whose count never falls; those that wait; and the difference, those taken or
+    /// let go of. While the service is in use, the two are of two moments, so a later look may find less
+    /// of the difference.
     pub requests: Counters,
 }
 
@@ -101,7 +103,9 @@ impl ServiceFile {
         holders.map(|token| Holder::of(registry, token)).collect()
     }
 
-    /// Each request has drawn a ticket; those that wait lie in their slots.
+    /// Each request has drawn a ticket; those that wait lie in their slots. No word counts those that were
+    /// taken: each server would write it at each request. A request that is made during the count of
+    /// those that wait counts as taken until the next look.
     fn counters(&self) -> Result<Counters, Error> {
         let pending =
             (0..self.client_slots() * SLOTS).filter(|&slot| self.is_pending(slot)).count() as u64;

@@ -34,8 +34,11 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// slot has the places of a request's parts. 20: a topic's ring names the last session that was
 /// disowned, and a message says whether its publisher stands for one elsewhere; a queue has a number
 /// that no other queue has, and `taken` names the last message that was handed out, of several that
-/// are not committed.
-const LAYOUT_VERSION: u32 = 20;
+/// are not committed. 21: a service names the process that stands in for a server elsewhere, and a call
+/// says that its server has done nothing for it; a state's value, that its writer is elsewhere; a
+/// notifier's slot may be kept for a gateway. 22: a subscriber of a topic may have a name, under which its
+/// slot is kept when its process dies.
+const LAYOUT_VERSION: u32 = 23;
 /// Programs of another byte order or pointer width lay memory out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32 as StdAtomicU32;
 
 use super::layout::{
-    BUFFER_HEAD, BUFFERS_AT, FIXED_SIZE, HEAD_AT, LEAST_BUFFERS, MOST_BUFFERS, MOST_BYTES,
+    BUFFER_HEAD, BUFFERS_AT, FIXED_SIZE, FOREIGN, HEAD_AT, LEAST_BUFFERS, MOST_BUFFERS, MOST_BYTES,
     StateHead, buffer_bytes,
 };
 use crate::Error;
@@ -37,6 +37,14 @@ pub(super) struct Buffer<'a> {
     pub(super) stamp: &'a AtomicU64,
     pub(super) len: &'a AtomicU64,
     pub(super) words: &'a [AtomicU64],
+}
+
+impl Buffer<'_> {
+    /// Returns the value's length as it stands there. Readers check that it is no more than a value may have.
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        (self.len.load(Ordering::Relaxed) & !FOREIGN) as usize
+    }
 }
 
 impl Buffers {

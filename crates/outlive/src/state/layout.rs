@@ -35,7 +35,11 @@ pub(super) struct StateHead {
     pub(super) unit: AtomicU32,
     /// The fewest bytes of a value: of the head before a tail.
     pub(super) base: AtomicU32,
-    pub(super) reserved: [Pad32; 11],
+    pub(super) reserved: Pad32,
+    // Written once, by the first gateway that carries it.
+    /// A number that no other state has, or 0.
+    pub(super) instance: AtomicU64,
+    pub(super) reserved_1: [Pad32; 8],
     // Written by the writer with each set; read by each get.
     pub(super) latest: AtomicU64,
     pub(super) reserved_2: [Pad64; 7],
@@ -55,6 +59,7 @@ pub(super) struct StateHead {
 }
 
 crate::shim::assert_layout!(
+    core::mem::offset_of!(StateHead, instance) == 24,
     core::mem::offset_of!(StateHead, latest) == 64,
     core::mem::offset_of!(StateHead, changes) == 128,
     core::mem::offset_of!(StateHead, role) == 192,
@@ -71,6 +76,8 @@ pub(super) const BUFFERS_AT: u64 = HEAD_AT + 1024;
 pub(super) const BUFFER_HEAD: u64 = 16;
 /// In `options`.
 pub(super) const FIXED_SIZE: u32 = 1;
+/// In a buffer's length: a gateway has set the value, for a writer elsewhere.
+pub(super) const FOREIGN: u64 = 1 << 63;
 
 /// Returns the bytes from one buffer to the next.
 pub(super) fn buffer_bytes(capacity: u64) -> u64 {

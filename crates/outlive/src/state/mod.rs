@@ -19,6 +19,7 @@
 //! ```
 
 mod buffers;
+mod forwarding;
 mod inner;
 mod layout;
 mod options;
@@ -28,12 +29,17 @@ mod resident;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod state;
 mod sweep;
+mod tap;
 mod wait;
 mod watch;
 mod write;
 
+#[doc(hidden)]
+pub use forwarding::{Seen, WriterIs};
 pub(crate) use inner::Inner;
 pub use options::{StateConfig, StateOptions};
 pub use state::{State, Writer};
+#[doc(hidden)]
+pub use tap::{Tap, Tapped};
 pub use wait::Change;
 pub use watch::Watch;

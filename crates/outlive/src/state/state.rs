@@ -10,7 +10,6 @@ use super::wait::{Change, Told};
 use super::watch::{Followed, Watch};
 use super::write::RawWriter;
 use crate::claim::{HasRole, Holder, Role, StandBy, unless_taken};
-use crate::shim::Ordering;
 use crate::{Deadline, Error, Payload, SendError, WaitStrategy};
 
 /// The latest value under a name: one writer, any number of readers in any number of processes.
@@ -113,7 +112,7 @@ impl<M: Payload + ?Sized> State<M> {
             if M::METADATA.is_fixed() {
                 return Some(most);
             }
-            let len = buffer.len.load(Ordering::Relaxed) as usize;
+            let len = buffer.len();
             (len <= most).then_some(len)
         };
         // SAFETY: the caller guarantees room for `most` bytes, and `len_of` returns no more; a
@@ -360,7 +359,7 @@ impl State<[u8]> {
         let mut value = Vec::with_capacity(most);
         let len_of = |buffer: Buffer<'_>| {
             stop();
-            Some((buffer.len.load(Ordering::Relaxed) as usize).min(most))
+            Some(buffer.len().min(most))
         };
         // SAFETY: `value` has room for `capacity` bytes, a whole buffer, and `len_of` returns no
         // more.

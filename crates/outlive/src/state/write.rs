@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | chooses a buffer | cells of dead readers → 0; cells that ask → pins of the latest | the pins are right, whichever writer is next |
 //! | has none: makes one more | a longer file, then `count` | the next writer makes it again |
-//! | stamp → 0, bytes, stamp → version | a buffer that no reader looks for | the previous value is the latest; the buffer is free |
+//! | stamp → 0, bytes, stamp → version | a buffer that no reader looks for | the previous value is the latest; the buffer is free. The next writer takes the stamp out before its first set |
 //! | `latest` → {version, buffer} | the value | it is set; sleeping waiters watch the writer's end |
 //! | notifies | | the same |
 //!
@@ -29,7 +29,9 @@ pub(super) struct RawWriter {
 impl RawWriter {
     pub(super) fn new(inner: Arc<Inner>, deadline: Deadline) -> Result<RawWriter, Error> {
         let role = inner.role().take("writer", &inner.buffers.segment, deadline)?;
-        Ok(RawWriter { inner, role })
+        let writer = RawWriter { inner, role };
+        writer.inner.unstamp()?;
+        Ok(writer)
     }
 
     /// Returns the state, of which the calling thread is the writer.
@@ -43,6 +45,12 @@ impl RawWriter {
     /// Sets the value and returns its version.
     #[inline]
     pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SendError> {
+        self.set_marked(bytes, 0)
+    }
+
+    /// Sets the value with a mark beside its length, [`FOREIGN`](super::layout::FOREIGN) or none.
+    #[inline]
+    pub(super) fn set_marked(&mut self, bytes: &[u8], mark: u64) -> Result<u64, SendError> {
         let inner = &*self.inner;
         let me = inner.registry.me().map_err(SendError::System)?;
         go_on_in(&mut self.role, inner, me)?;
@@ -54,7 +62,7 @@ impl RawWriter {
         let latest = Latest(inner.buffers.head().latest.load(Ordering::Relaxed));
         let version = latest.next_version();
         let buffer = inner.choose(me, latest)?;
-        inner.fill(buffer, version, bytes)?;
+        inner.fill(buffer, version, bytes, mark)?;
         inner.publish(Latest::new(version, buffer));
         Ok(version)
     }
@@ -70,6 +78,14 @@ fn go_on_in(role: &mut HeldRole, inner: &Inner, me: Me) -> Result<(), SendError>
     Ok(())
 }
 
+impl RawWriter {
+    /// Leaves the role as this process's death would.
+    pub(super) fn disown(self) {
+        self.role.disown(self.inner.role());
+        // Waiters sleep on the role's word, which has changed; `drop` finds it left.
+    }
+}
+
 impl Drop for RawWriter {
     fn drop(&mut self) {
         self.role.leave(self.inner.role());
@@ -80,6 +96,26 @@ impl Inner {
     #[inline]
     pub(super) fn role(&self) -> Role<'_> {
         self.buffers.head().role.role(self.registry)
+    }
+
+    /// Takes out the stamp of a value that was not set, because its writer died before `latest`: the first set
+    /// gives another value that version, and a tap that found both could not tell which was set.
+    ///
+    /// If this process died within, the next writer does it. No reader has a use for these stamps: `latest` has
+    /// named none of these buffers with them.
+    #[cold]
+    fn unstamp(&self) -> Result<(), Error> {
+        let head = self.buffers.head();
+        // Relaxed: a predecessor's words were seen with its role, and only a writer writes them.
+        let latest = Latest(head.latest.load(Ordering::Relaxed)).version();
+        for index in 0..head.count.load(Ordering::Relaxed).min(MOST_BUFFERS) {
+            let stamp = self.buffers.get(index)?.stamp;
+            if stamp.load(Ordering::Relaxed) > latest {
+                // Relaxed: before the Release of a `latest` that has that version, which a tap looks at first.
+                stamp.store(0, Ordering::Relaxed);
+            }
+        }
+        Ok(())
     }
 
     #[cold]
@@ -168,13 +204,19 @@ impl Inner {
     }
 
     #[inline]
-    pub(super) fn fill(&self, buffer: u32, version: u64, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn fill(
+        &self,
+        buffer: u32,
+        version: u64,
+        bytes: &[u8],
+        mark: u64,
+    ) -> Result<(), Error> {
         let buffer = self.buffers.get(buffer)?;
         // Release: a reader that sees it sees a later `latest` than the one that led here.
         buffer.stamp.store(0, Ordering::Release);
         // Before the bytes: pairs with the Acquire fence in `copy`.
         fence(Ordering::Release);
-        buffer.len.store(bytes.len() as u64, Ordering::Relaxed);
+        buffer.len.store(bytes.len() as u64 | mark, Ordering::Relaxed);
         copy_in(buffer.words, bytes);
         // Release: a reader that reads a pinned buffer by its stamp sees its bytes.
         buffer.stamp.store(version, Ordering::Release);

@@ -10,6 +10,7 @@ use super::primitive::{Inspect, LockDetail, Primitive, Site, Sited};
 use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
 use super::raw::notifications::Since;
 use super::raw_lock::{CondvarLock, UniqueLock};
+use super::wait_probes::wait_for_notification;
 use crate::domain::three_openings;
 use crate::liveness::{Me, Peer, Registry};
 use crate::segment::{Header, Opening};
@@ -512,7 +513,9 @@ impl Condvar {
             waits_on,
             also_outer,
             |mutex, me, relay| {
-                let waited = wait(condvar, mutex, me, relay);
+                let waited = wait_for_notification(condvar, self.handle.site(), || {
+                    wait(condvar, mutex, me, relay)
+                });
                 if waited.timed_out {
                     woke = Woke::TimedOut;
                 }

@@ -16,6 +16,7 @@ use super::primitive::{Handle, Sited, TypeOf};
 use super::raw_lock::{
     ExclusiveLock, Fast, Guards, LockWords, RawLock, Refusal, Site, Taken, UniqueLock,
 };
+use super::wait_probes::{note_taken, note_wait};
 use super::{Holder, order};
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, TokenId};
@@ -310,7 +311,10 @@ pub(super) unsafe fn take_slow<'a, R: RawLock, T>(
     let wait = wait.filter(|deadline| !deadline.has_passed());
     let take = || R::lock_slow(words, local, site, me, seen, wait);
     let waits = wait.is_some() && !R::is_held_again(words, me);
-    match order::watched(me, &site.segment, words, waits, take) {
+    let before = note_wait(words, site, me, waits);
+    let taken = order::watched(me, &site.segment, words, waits, take);
+    note_taken(words, site, before, &taken);
+    match taken {
         // SAFETY: the caller promises that `words` guard `value`, and this thread has just taken
         // the lock.
         Ok(Taken::Clean(held)) => Ok(Some(unsafe { Guard::new(words, value, me, held) })),

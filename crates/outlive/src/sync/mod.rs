@@ -48,6 +48,7 @@ mod semaphore;
 mod untyped;
 mod upgradable;
 mod upgrade;
+mod wait_probes;
 
 pub use crate::claim::Holder;
 pub use barrier::{Barrier, BarrierOptions, EmbeddedBarrier, WhenOneDies};

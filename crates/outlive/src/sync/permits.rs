@@ -10,6 +10,7 @@ use super::error::AcquireError;
 use super::primitive::Sited;
 use super::raw::semaphore::Gathered;
 use super::semaphore::{Permit, Semaphore};
+use super::wait_probes::wait_for_permits;
 use crate::Deadline;
 use crate::liveness::TokenId;
 
@@ -159,8 +160,15 @@ impl Semaphore {
             return Err(AcquireError::Full);
         }
         let me = self.me()?;
-        let spin_wait = &self.site().spin_wait;
-        let got = self.raw().acquire_many(me, spin_wait, wait, self.start(me), permits);
+        let take =
+            || self.raw().acquire_many(me, &self.site().spin_wait, wait, self.start(me), permits);
+        let got = match wait {
+            None => take(),
+            Some(_) => {
+                let free = || self.available_permits();
+                wait_for_permits(self.raw().free, self.site(), permits, free, take)
+            }
+        };
         let got = AcquireError::settle(got, me)?;
         Ok(got.map(|taken| taken.into_iter().map(|index| self.permit(me.id, index)).collect()))
     }

@@ -4,7 +4,7 @@
 use super::Holder;
 use super::error::AcquireError;
 pub(super) use super::primitive::Site;
-use super::primitive::{Handle, Primitive};
+use super::primitive::{Handle, Inspect, Primitive};
 use super::raw::relock::Relock;
 use super::raw::{Acquired, Refused};
 use crate::liveness::{Me, Registry};
@@ -33,7 +33,7 @@ impl Refusal {
 }
 
 /// The words of a lock that guards a value.
-pub trait LockWords: Primitive + Sync {
+pub trait LockWords: Primitive + Inspect + Sync {
     /// What each handle keeps besides, in its process's own memory.
     type Local: Send + Sync + Default;
 

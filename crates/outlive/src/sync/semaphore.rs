@@ -16,6 +16,7 @@ use super::primitive::{Handle, TypeOf, note_beginning, words_at};
 use super::primitive::{Inspect, LockDetail, Primitive, Seen, Site, Sited};
 use super::raw::Refused;
 use super::raw::semaphore::{RawSemaphore, Records};
+use super::wait_probes::wait_for_permits;
 use crate::claim::Word;
 use crate::domain::{agree, three_openings};
 use crate::liveness::{Me, Registry, TokenId};
@@ -305,8 +306,14 @@ impl Semaphore {
             return self.try_acquire();
         }
         let me = self.me()?;
-        let got =
-            self.raw().acquire_slow(me, &self.handle.site().spin_wait, deadline, self.start(me));
+        let (words, site) = (self.handle.shared(), self.handle.site());
+        let got = wait_for_permits(
+            words,
+            site,
+            1,
+            || self.available_permits(),
+            || self.raw().acquire_slow(me, &site.spin_wait, deadline, self.start(me)),
+        );
         self.got(me, got)
     }
 

@@ -12,6 +12,7 @@ pub(crate) mod identity;
 pub(crate) mod keeper;
 pub(crate) mod libc_mutex;
 pub(crate) mod map;
+pub(crate) mod probe;
 pub(crate) mod process;
 pub(crate) mod procfs;
 pub(crate) mod resident;

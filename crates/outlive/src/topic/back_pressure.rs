@@ -6,6 +6,9 @@
 //! do not notify the publisher: of many subscribers only one wakes it, until the publisher names
 //! the next one in the way.
 //!
+//! A named subscriber that has no living owner is in the way as one that is stopped (kept.rs): the
+//! publisher sleeps on `space` alone, and marks it when it has waited for the subscriber's patience.
+//!
 //! A publisher that has waited for as long as it may (`max_blocking`) marks the slowest subscriber: a
 //! compare-exchange of its claim, from reliable to lagging. Publishers do not wait for that one any
 //! more. The subscriber finds the mark after its next take, and is reliable again; what it has not
@@ -20,12 +23,14 @@
 
 use core::cell::Cell;
 
-use super::layout::{Claim, State, SubscriberWords};
+use super::kept;
+use super::layout::{Claim, Kept, State, SubscriberWords};
 use super::mapping::Inner;
 use super::slot::MessageState;
 use crate::claim::Holder;
 use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
+use crate::sys::probe::{self, AtEnd, probe};
 use crate::sys::robust::WakeRelay;
 use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error, SendError, TokenId};
@@ -34,9 +39,37 @@ use crate::{Deadline, Error, SendError, TokenId};
 #[derive(Clone, Copy)]
 pub(super) struct InTheWay {
     slot: u32,
-    pub(super) process: TokenId,
+    pub(super) owner: Owner,
     /// The first message that it has still to take.
     pub(super) cursor: u64,
+}
+
+/// Whose the slot in the way is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A living process.
+    Living(TokenId),
+    /// None, or a dead process: it is kept for a successor.
+    Kept(Kept),
+}
+
+impl InTheWay {
+    /// Returns the process, as far as its name is there.
+    pub(super) fn holder(&self, inner: &Inner) -> Option<Holder> {
+        let id = match self.owner {
+            Owner::Living(id) => Some(id),
+            Owner::Kept(kept) => kept.owner,
+        };
+        id.map(|id| Holder::of(inner.registry, id))
+    }
+
+    /// Returns when a publisher marks it that would mark a living one at that moment.
+    pub(super) fn mark_at(&self, inner: &Inner, limit: Option<Deadline>) -> Option<Deadline> {
+        let Owner::Kept(kept) = self.owner else { return limit };
+        let Ok(words) = inner.subscriber_slot(self.slot) else { return limit };
+        let until = kept::wait_until(inner, words, kept);
+        Some(limit.map_or(until, |limit| limit.earlier(until)))
+    }
 }
 
 /// How many of the slowest subscribers a publisher remembers.
@@ -133,7 +166,7 @@ fn note_slowest(inner: &Inner, index: u32, position: u64) -> (Option<InTheWay>, 
     (few[0], slow)
 }
 
-/// Returns the reliable subscribers, living, each with its cursor in that ring.
+/// Returns the reliable subscribers, living or kept, each with its cursor in that ring.
 fn reliable(inner: &Inner, index: u32) -> impl Iterator<Item = InTheWay> {
     let all = inner.subscriber_slots().zip(0..);
     all.filter_map(move |(words, slot)| counts(inner, index, words, slot))
@@ -142,19 +175,35 @@ fn reliable(inner: &Inner, index: u32) -> impl Iterator<Item = InTheWay> {
 /// Returns the subscriber in that slot, if publishers wait for it.
 fn counts(inner: &Inner, index: u32, words: SubscriberWords<'_>, slot: u32) -> Option<InTheWay> {
     // Acquire pairs with `subscriber_slot::join`: its cursors are written.
-    let Claim { process, state } = Claim::of(words.claim.load(Ordering::Acquire))?;
-    let counts = state == State::Reliable && inner.registry.is_alive(process);
+    let word = words.claim.load(Ordering::Acquire);
+    let owner = match Claim::of(word) {
+        Some(Claim { process, state: State::Reliable, .. }) if inner.registry.is_alive(process) => {
+            Owner::Living(process)
+        }
+        Some(Claim { turn: None, .. }) => return None,
+        _ => Owner::Kept(Kept::of(word).filter(|kept| kept.state == State::Reliable)?),
+    };
     // Acquire: the subscriber has finished with the slot.
-    let cursor = || words.cursors[index as usize].load(Ordering::Acquire);
-    counts.then(|| InTheWay { slot, process, cursor: cursor() })
+    Some(InTheWay { slot, owner, cursor: words.cursors[index as usize].load(Ordering::Acquire) })
 }
 
-/// Returns the living reliable subscriber that is furthest behind in that ring; of several the
-/// first.
+/// Returns the reliable subscriber, living or kept, that is furthest behind in that ring; of several
+/// the first.
 pub(super) fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
     // As in `look_and_note`.
     fence(Ordering::SeqCst);
     reliable(inner, index).min_by_key(|subscriber| subscriber.cursor)
+}
+
+/// Returns the living one that is furthest behind, and its process.
+pub(super) fn slowest_living(inner: &Inner, index: u32) -> Option<(InTheWay, TokenId)> {
+    // As in `look_and_note`.
+    fence(Ordering::SeqCst);
+    let living = reliable(inner, index).filter_map(|one| match one.owner {
+        Owner::Living(process) => Some((one, process)),
+        Owner::Kept(_) => None,
+    });
+    living.min_by_key(|(one, _)| one.cursor)
 }
 
 /// Returns a reliable subscriber that keeps a publisher from giving up messages, and their memory: of
@@ -192,14 +241,22 @@ pub(super) fn needed_from(inner: &Inner, index: u32) -> u64 {
 /// whether it was reliable until now; the caller looks again in any case.
 pub(super) fn mark(inner: &Inner, index: u32, subscriber: InTheWay) -> bool {
     let Ok(words) = inner.subscriber_slot(subscriber.slot) else { return false };
-    let of = |state| Claim { process: subscriber.process, state };
     // The word as it is, not as it should be: bits that mean nothing would let each exchange fail,
     // and the publisher would look again for ever.
     let reliable = words.claim.load(Ordering::Relaxed);
-    if Claim::of(reliable) != Some(of(State::Reliable)) {
-        return false;
-    }
-    let lagging = of(State::Lagging).word();
+    let lagging = match subscriber.owner {
+        Owner::Living(process) => match Claim::of(reliable) {
+            Some(claim) if (claim.process, claim.state) == (process, State::Reliable) => {
+                Claim { state: State::Lagging, ..claim }.word()
+            }
+            _ => return false,
+        },
+        Owner::Kept(kept) if Kept::of(reliable) == Some(kept) => {
+            Kept { state: State::Lagging, ..kept }.word()
+        }
+        // A successor has it, or a sweep has taken the owner's token out.
+        Owner::Kept(_) => return false,
+    };
     // A compare-exchange: the subscriber may have left meanwhile, or another publisher have marked
     // it. If a later subscriber of the same process has the slot by now, it is marked in place of
     // the former one, and is reliable again after its next take.
@@ -231,7 +288,7 @@ pub(super) struct Limits<'p> {
     pub(super) has_sets: bool,
     /// When the call ends.
     pub(super) deadline: Deadline,
-    /// When subscribers that are in the way are marked.
+    /// When living subscribers that are in the way are marked.
     pub(super) mark_at: Option<Deadline>,
 }
 
@@ -245,10 +302,13 @@ pub(super) fn wait(
 ) -> Result<u64, SendError> {
     let Limits { slow, has_sets, deadline, mark_at } = limits;
     let look = || look_and_note(inner, index, position, slow);
-    let ends = mark_at.map_or(deadline, |moment| deadline.earlier(moment));
+    let path = inner.segment.path();
+    probe!(topic_wait, path, probe::FOR_ROOM);
+    let _end = AtEnd(|| probe!(topic_waited, path, probe::FOR_ROOM));
     let mut until = 0;
     let mut is_clear = || look().map(|clear| until = clear).is_ok();
-    if is_clear() || inner.spin_wait.spin_until(ends, &mut is_clear) {
+    let spin_until = mark_at.map_or(deadline, |moment| deadline.earlier(moment));
+    if is_clear() || inner.spin_wait.spin_until(spin_until, &mut is_clear) {
         return Ok(until);
     }
     let (words, space) = (inner.ring(index), inner.space(index));
@@ -270,6 +330,7 @@ pub(super) fn wait(
             Ok(until) => return Ok(until),
             Err(slowest) => slowest,
         };
+        let mark_at = slowest.mark_at(inner, mark_at);
         if mark_at.is_some_and(Deadline::has_passed) {
             mark(inner, index, slowest);
             // Others may be in the way, too.
@@ -280,16 +341,19 @@ pub(super) fn wait(
             continue;
         }
         if deadline.has_passed() {
-            return Err(SendError::TimedOut {
-                slowest: Some(Holder::of(inner.registry, slowest.process)),
-            });
+            return Err(SendError::TimedOut { slowest: slowest.holder(inner) });
         }
-        if (slowest.slot, slowest.process) != (named.slot, named.process) {
+        if (slowest.slot, slowest.owner) != (named.slot, named.owner) {
             // It took a message, or died: no subscriber notifies for the one that is the slowest
             // now.
             continue;
         }
-        let end = Some(slowest.process);
+        // Without a living owner the sleep ends by a successor that takes, or by the mark.
+        let end = match slowest.owner {
+            Owner::Living(process) => Some(process),
+            Owner::Kept(_) => None,
+        };
+        let ends = mark_at.map_or(deadline, |moment| deadline.earlier(moment));
         let slept = Sleep::on(inner.registry, &[space.watch(ticket)])
             .behind(&relay, end.as_slice())
             .until(ticket.until(ends));

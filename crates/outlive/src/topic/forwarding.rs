@@ -10,7 +10,7 @@ use super::publisher::Publisher;
 use super::refusal;
 use super::ring_owner;
 use super::sample::Sample;
-use super::slot::{INLINE, MessageState};
+use super::slot::{INLINE, MessageState, SESSION_BITS};
 use super::subscriber::Subscriber;
 use super::topic::Topic;
 use crate::Payload;
@@ -136,11 +136,13 @@ impl<M: Payload + ?Sized> Topic<M> {
             .ok_or_else(|| self.inner.segment.damaged("its control file's number"))
     }
 
-    /// Returns the living publishers, with their sessions.
+    /// Returns the living publishers, with their sessions, and whether there is one more that has taken its ring
+    /// and not begun its session: a watch of publishers tells of it before that, and not again.
     #[doc(hidden)]
     #[must_use]
-    pub fn sessions(&self) -> Vec<Session> {
+    pub fn sessions(&self) -> (Vec<Session>, bool) {
         let inner = &*self.inner;
+        let mut is_beginning = false;
         let session = |ring: u32| {
             let words = inner.ring(ring);
             let publisher = ring_owner::publisher(words.owner.load(Ordering::Acquire))
@@ -155,17 +157,29 @@ impl<M: Payload + ?Sized> Topic<M> {
             let is_still = words.session.load(Ordering::Relaxed) == word;
             let session = (word >> 32) as u32;
             let is_own = TokenId::from_word(word as u32) == Some(publisher) && is_still;
+            is_beginning |= !is_own;
             is_own.then_some(Session { ring, session, publisher, from, published })
         };
-        (0..inner.rings()).filter_map(session).collect()
+        let sessions = (0..inner.rings()).filter_map(session).collect();
+        (sessions, is_beginning)
     }
 
-    /// Returns whether that session is the last one of a ring that has ended in order.
+    /// Returns whether that session, which is over, has ended in order in that ring. `None`: it is not known
+    /// any more, since a later one has.
     #[doc(hidden)]
     #[must_use]
-    pub fn has_left(&self, session: u32) -> bool {
-        let left = |ring| self.inner.ring(ring).left.load(Ordering::Acquire);
-        (0..self.inner.rings()).any(|ring| left(ring) == session)
+    pub fn has_left(&self, ring: u32, session: u32) -> Option<bool> {
+        if ring >= self.inner.rings() {
+            return Some(false);
+        }
+        let left = self.inner.ring(ring).left.load(Ordering::Acquire);
+        // Sessions are counted, and begin again: the nearer way round says which one is the later.
+        let later = left.wrapping_sub(session) << (u32::BITS - SESSION_BITS);
+        match later.cast_signed() {
+            0 => Some(true),
+            1.. if left != 0 => None,
+            _ => Some(false),
+        }
     }
 
     /// Returns whether the message of that session with that number was published in that ring; `None`:
@@ -332,19 +346,26 @@ mod tests {
                 publisher.publish(&number).expect("room");
             }
             assert_eq!(publisher.next_sequence(), 5);
-            let [living] = topic.sessions()[..] else { panic!("one") };
+            let (sessions, is_beginning) = topic.sessions();
+            let [living] = sessions[..] else { panic!("one") };
+            assert!(!is_beginning);
             assert_eq!(
                 (living.ring, living.session, living.from, living.published),
                 (ring, session, 0, 5)
             );
-            assert!(!topic.has_left(session));
+            assert_eq!(topic.has_left(ring, session), Some(false));
             assert_eq!(topic.has_published(ring, session, 4), Some(true));
             assert_eq!(topic.has_published(ring, session + 1, 4), Some(false));
             assert_eq!(topic.has_published(ring, session, 5), Some(false));
             assert_eq!(topic.has_published(ring, session, 0), None);
             assert_eq!(topic.has_published(99, session, 0), Some(false));
             drop(publisher);
-            assert!(topic.has_left(session) && topic.sessions().is_empty());
+            assert!(topic.sessions().0.is_empty());
+            assert_eq!(topic.has_left(ring, session), Some(true));
+            // The one before it has died, or left; the one behind it has died.
+            assert_eq!(topic.has_left(ring, session.wrapping_sub(1)), None);
+            assert_eq!(topic.has_left(ring, session + 1), Some(false));
+            assert_eq!(topic.has_left(99, session), Some(false));
         });
     }
 

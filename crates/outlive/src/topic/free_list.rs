@@ -5,7 +5,7 @@
 //! and no slot has them, and the ring's next owner finds them.
 
 use super::hazard;
-use super::layout::{Claim, SubscriberWords};
+use super::layout::Claim;
 use super::mapping::Inner;
 use super::subscriber_slot;
 use crate::liveness::Me;
@@ -145,7 +145,7 @@ impl FreeList {
         }
         let mut held = core::mem::take(&mut self.held);
         let names = |held: &mut Vec<u32>| {
-            hazard::names(|| inner.subscriber_slots().map(SubscriberWords::hazard_pointers), held);
+            hazard::names(|| subscriber_slot::holding(inner), held);
         };
         names(&mut held);
         if let Some(me) = me

@@ -80,9 +80,14 @@ impl Capacity {
         (POINTERS_AT + u64::from(self.samples) * 4).next_multiple_of(8)
     }
 
+    /// Returns where the words of a slot that is kept begin, behind the cursors.
+    fn kept_at(self) -> u64 {
+        self.cursors_at() + u64::from(self.publishers) * 8
+    }
+
     /// Returns the bytes of a subscriber's slot: whole pages, since no other process writes there.
     fn subscriber_slot_bytes(self) -> u64 {
-        (self.cursors_at() + u64::from(self.publishers) * 8).next_multiple_of(PAGE)
+        (self.kept_at() + size_of::<KeptWords>() as u64).next_multiple_of(PAGE)
     }
 
     /// Returns where the heap's control table begins, behind the rings' words.
@@ -233,6 +238,22 @@ pub(super) struct SubscriberSlot {
     pub(super) lost: AtomicU64,
 }
 
+/// The most bytes of a subscriber's name.
+pub(super) const NAME: usize = 64;
+
+/// The last words of a subscriber's slot, of a subscriber that has a name: kept.rs.
+#[repr(C)]
+pub(super) struct KeptWords {
+    // Written by the slot's owner, before its claim says that it is kept.
+    /// Its bytes, then zeros.
+    pub(super) name: [AtomicU64; NAME / 8],
+    /// For how long publishers wait while it has no living owner: nanoseconds. A successor writes its own.
+    pub(super) patience: AtomicU64,
+    // Written by publishers; by the slot's owner before its claim says that it is kept.
+    /// Since when publishers wait for it without a living owner, and for which of its turns: kept.rs.
+    pub(super) ownerless: AtomicU64,
+}
+
 /// A subscriber's slot in this process's mapping.
 #[derive(Clone, Copy)]
 pub(super) struct SubscriberWords<'i> {
@@ -240,6 +261,7 @@ pub(super) struct SubscriberWords<'i> {
     pointers: &'i [AtomicU32],
     /// By ring: the subscriber's next message.
     pub(super) cursors: &'i [AtomicU64],
+    pub(super) kept: &'i KeptWords,
 }
 
 /// Where a subscriber's slot lies in this process's mapping.
@@ -248,6 +270,7 @@ pub(super) struct SubscriberAddress {
     words: *const SubscriberSlot,
     pointers: *const [AtomicU32],
     cursors: *const [AtomicU64],
+    kept: *const KeptWords,
 }
 
 impl SubscriberAddress {
@@ -263,6 +286,7 @@ impl SubscriberAddress {
                 words: &*self.words,
                 pointers: &*self.pointers,
                 cursors: &*self.cursors,
+                kept: &*self.kept,
             }
         }
     }
@@ -299,12 +323,14 @@ impl<'i> SubscriberWords<'i> {
                 words: &*base.cast(),
                 pointers: core::slice::from_raw_parts(pointers, samples as usize),
                 cursors: core::slice::from_raw_parts(cursors, publishers as usize),
+                kept: &*base.add(plan.capacity.kept_at() as usize).cast(),
             }
         }
     }
 
     pub(super) fn address(self) -> SubscriberAddress {
-        SubscriberAddress { words: self.words, pointers: self.pointers, cursors: self.cursors }
+        let SubscriberWords { words, pointers, cursors, kept } = self;
+        SubscriberAddress { words, pointers, cursors, kept }
     }
 
     #[inline]
@@ -330,16 +356,24 @@ impl core::ops::Deref for SubscriberWords<'_> {
 /// The process that has a subscriber's slot, and its state.
 ///
 /// ```text
-///  63     35 34     32 31       0
-/// +---------+---------+----------+
-/// | asked   |  state  | token id |
-/// +---------+---------+----------+
+///  63    52 51     36   35   34     32 31       0
+/// +--------+---------+------+---------+----------+
+/// |   0    |  turn   | kept |  state  | token id |
+/// +--------+---------+------+---------+----------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) process: TokenId,
     pub(super) state: State,
+    /// Of one that has a name, whose slot stays if its process dies ([`Kept`]): which of the slot's
+    /// owners it is, modulo 2^16.
+    pub(super) turn: Option<u16>,
 }
+
+/// Bit of a claim: it has a turn.
+const KEPT: u64 = 1 << 35;
+/// Where the turn lies.
+const TURN_AT: u32 = 36;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -357,24 +391,40 @@ pub(super) enum State {
     Sweeping,
 }
 
+/// Returns the word of a claim.
+fn claim_word(token: u32, state: State, turn: Option<u16>) -> u64 {
+    let state = match state {
+        State::Joining => 1,
+        State::Subscribed => 2,
+        State::Reliable => 3,
+        State::Leaving => 4,
+        State::Sweeping => 5,
+        State::Lagging => 6,
+    };
+    let turn = turn.map_or(0, |turn| KEPT | u64::from(turn) << TURN_AT);
+    turn | state << 32 | u64::from(token)
+}
+
+/// Returns a claim's turn, and the number of its state; a larger one: the word is damaged.
+#[inline]
+fn turn_and_state(word: u64) -> (Option<u16>, u64) {
+    match word & KEPT {
+        0 => (None, word >> 32),
+        _ => (Some((word >> TURN_AT) as u16), (word & !KEPT & !(0xffff << TURN_AT)) >> 32),
+    }
+}
+
 impl Claim {
     pub(super) fn word(self) -> u64 {
-        let state = match self.state {
-            State::Joining => 1,
-            State::Subscribed => 2,
-            State::Reliable => 3,
-            State::Leaving => 4,
-            State::Sweeping => 5,
-            State::Lagging => 6,
-        };
-        state << 32 | u64::from(self.process.as_u32())
+        claim_word(self.process.as_u32(), self.state, self.turn)
     }
 
     /// Returns `None` when the slot is free, or the word is damaged.
     #[inline]
     pub(super) fn of(word: u64) -> Option<Claim> {
         let process = TokenId::from_word(word as u32)?;
-        let state = match word >> 32 {
+        let (turn, state) = turn_and_state(word);
+        let state = match state {
             1 => State::Joining,
             2 => State::Subscribed,
             3 => State::Reliable,
@@ -382,12 +432,41 @@ impl Claim {
             6 => State::Lagging,
             _ => State::Sweeping,
         };
-        Some(Claim { process, state })
+        Some(Claim { process, state, turn })
     }
 
     /// Returns whether the subscriber receives messages.
     pub(super) fn is_subscribed(self) -> bool {
         matches!(self.state, State::Subscribed | State::Reliable | State::Lagging)
+    }
+}
+
+/// A slot that has a name, and whose subscriber has joined: as long as it has no living owner it is
+/// kept for a successor of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// `None`: the owner has exited, and a sweep has taken its token out.
+    pub(super) owner: Option<TokenId>,
+    pub(super) state: State,
+    /// See [`Claim::turn`].
+    pub(super) turn: u16,
+}
+
+impl Kept {
+    pub(super) fn word(self) -> u64 {
+        claim_word(self.owner.map_or(0, TokenId::as_u32), self.state, Some(self.turn))
+    }
+
+    #[inline]
+    pub(super) fn of(word: u64) -> Option<Kept> {
+        let (turn, state) = turn_and_state(word);
+        let (turn, state) = match (turn?, state) {
+            (turn, 2) => (turn, State::Subscribed),
+            (turn, 3) => (turn, State::Reliable),
+            (turn, 6) => (turn, State::Lagging),
+            _ => return None,
+        };
+        Some(Kept { owner: TokenId::from_word(word as u32), state, turn })
     }
 }
 
@@ -558,11 +637,25 @@ mod tests {
                 State::Sweeping,
                 State::Lagging,
             ] {
-                let claim = Claim { process, state };
-                assert_eq!(Claim::of(claim.word()), Some(claim));
+                for turn in [None, Some(0), Some(u16::MAX)] {
+                    let claim = Claim { process, state, turn };
+                    assert_eq!(Claim::of(claim.word()), Some(claim));
+                    let kept = turn.filter(|_| claim.is_subscribed()).map(|turn| Kept {
+                        owner: Some(process),
+                        state,
+                        turn,
+                    });
+                    assert_eq!(Kept::of(claim.word()), kept);
+                    assert_eq!(kept.map_or(claim.word(), Kept::word), claim.word());
+                    let left = kept.map(|kept| Kept { owner: None, ..kept });
+                    assert_eq!(left.and_then(|left| Kept::of(left.word())), left);
+                    let damaged = claim.word() | 1 << 63;
+                    assert_eq!(Claim::of(damaged).map(|claim| claim.state), Some(State::Sweeping));
+                    assert_eq!(Kept::of(damaged), None);
+                }
             }
         }
-        assert_eq!(Claim::of(0), None);
+        assert_eq!((Claim::of(0), Kept::of(0)), (None, None));
     }
 
     #[test]

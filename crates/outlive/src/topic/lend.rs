@@ -10,7 +10,8 @@ use super::subscriber_slot;
 use crate::describe::{HasTail, WithTail};
 use crate::liveness::Me;
 use crate::pool::{Message as Still, ObjectRef, RingTag};
-use crate::{Deadline, Error, Payload, Plain, SendError};
+use crate::sys::probe::probe;
+use crate::{Error, Payload, Plain, SendError};
 
 impl<T: Plain> Publisher<[T]> {
     /// Lends memory for a message of so many values, to be written in place. Its contents are
@@ -227,14 +228,15 @@ impl<M: Payload + ?Sized> Publisher<M> {
             let left = ring::left_rings(inner, &ends);
             let keeping = back_pressure::keeps_memory(inner, index, &left)?;
             let Some(subscriber) = keeping else { break };
-            if !self.mark_at(ring.published).is_some_and(Deadline::has_passed) {
+            if !self.is_to_be_marked(ring.published, subscriber) {
                 break;
             }
             back_pressure::mark(inner, index, subscriber);
         }
+        probe!(no_space, inner.segment.path(), len);
         Err(SendError::NoSpace {
             wanted: len,
-            held: inner.subscriber_slots().map(|words| words.hazard_pointers().count()).sum(),
+            held: subscriber_slot::holding(inner).map(|held| held.count()).sum(),
         })
     }
 }

@@ -32,6 +32,8 @@ mod forwarding;
 mod free_list;
 mod hazard;
 mod header;
+mod joining;
+mod kept;
 mod latest;
 mod layout;
 mod lend;
@@ -43,6 +45,7 @@ mod mode;
 mod msgpack;
 mod newest;
 mod options;
+mod orphan;
 mod outgoing;
 mod participants;
 mod payload_memory;
@@ -66,6 +69,7 @@ mod subscriber_slot;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod topic;
 mod usage;
+mod wake_words;
 mod watched;
 
 pub use crate::durability::Durability;
@@ -73,6 +77,8 @@ pub use due::Due;
 #[doc(hidden)]
 pub use forwarding::Session;
 pub use header::Header;
+#[doc(hidden)]
+pub use kept::KeptUsage;
 pub use layout::LARGEST_PAYLOAD;
 pub use loan::Loan;
 pub use options::{TopicConfig, TopicOptions};

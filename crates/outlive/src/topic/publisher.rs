@@ -28,6 +28,7 @@ use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::shim::Ordering;
 use crate::sys::map::prefetch_for_write;
+use crate::sys::probe::probe;
 use crate::sys::robust::WakeRelay;
 use crate::{Error, Payload, SendError};
 
@@ -326,6 +327,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
         ring.published = position + 1;
         // Release pairs with joining subscribers: the slot is written.
         words.published.store(position + 1, Ordering::Release);
+        probe!(topic_publish, inner.segment.path(), len as u64, position);
         notifications.notify_all();
         drop(relay);
         // The slot has been overwritten: its previous object is in limbo.

@@ -1,7 +1,7 @@
 //! A subscriber as a wait set sees it: whether a message is there, and what to sleep on. It reads
 //! shared words alone, from any thread.
 
-use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::due::Expected;
@@ -10,7 +10,7 @@ use super::liveliness::Lives;
 use super::mapping::Inner;
 use super::slot::{MessageState, Slot};
 use super::subscriber::Subscriber;
-use super::subscriber::WakeWords;
+use super::wake_words::WakeWords;
 use super::watched::Watched as WatchedRings;
 use crate::liveness::{Me, Registry};
 use crate::shim::Ordering;
@@ -37,6 +37,8 @@ pub(crate) struct SubscriberReadiness {
     expected: Option<Arc<Expected>>,
     /// Which publishers are lively, if it asks for that.
     lives: Option<Lives>,
+    /// By ring, the next message of one that acknowledges; the slot has it of others.
+    received: Option<Arc<[AtomicU64]>>,
     /// The rings that are looked at, chosen as the subscriber chooses its own.
     watched: Arc<Mutex<WatchedRings>>,
 }
@@ -77,6 +79,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             left: Arc::clone(self.told_left.get_or_init(Arc::default)),
             expected: self.expected.clone(),
             lives: self.lives.clone(),
+            received: self.received.clone(),
             watched: Arc::new(Mutex::new(WatchedRings::with_room_for(publishers))),
         }
     }
@@ -145,7 +148,10 @@ impl SubscriberReadiness {
 
     /// Returns a ring's slot at the cursor.
     fn slot<'i>(&'i self, words: SubscriberWords<'_>, ring: u32) -> Option<(&'i Slot, u64)> {
-        let position = words.cursors.get(ring as usize)?.load(Ordering::Relaxed);
+        let position = match &self.received {
+            None => words.cursors.get(ring as usize)?.load(Ordering::Relaxed),
+            Some(received) => received.get(ring as usize)?.load(StdOrdering::Relaxed),
+        };
         let slots = self.inner.slots(ring).ok()?;
         Some((&slots[(position & (slots.len() as u64 - 1)) as usize], position))
     }
@@ -200,7 +206,7 @@ impl Waited for SubscriberReadiness {
         Some(self.notifications().count())
     }
 
-    /// The words of `WakeWords` in subscriber.rs.
+    /// The words of `WakeWords`.
     fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
         let watched = self.watched();
         let slots = self.words().into_iter().flat_map(|words| {

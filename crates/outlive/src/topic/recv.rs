@@ -8,10 +8,10 @@
 //! | the sample is dropped: hazard pointer = 0 | |
 
 use core::ptr::NonNull;
+use std::sync::atomic::Ordering as StdOrdering;
 use std::time::Duration;
 
 use super::durability::lifespan_of;
-use super::layout::{Claim, State};
 use super::liveliness::Lives;
 use super::readiness::GONE;
 use super::refusal::{self, Instead};
@@ -23,6 +23,7 @@ use super::subscriber_slot;
 use crate::shim::Ordering;
 use crate::sys::clock;
 use crate::sys::map::prefetch;
+use crate::sys::probe::probe;
 use crate::{Error, Payload, RecvError};
 
 /// The outcome of one attempt to take a message.
@@ -79,11 +80,18 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             }
             match self.take_there(ring, position) {
                 Took::Yes(taken) => {
+                    let sample = Sample::<M>::new(taken);
+                    probe!(
+                        topic_receive,
+                        self.inner.segment.path(),
+                        sample.bytes().len() as u64,
+                        position
+                    );
                     self.advance(ring, position + 1);
                     if let Some(expected) = &self.expected {
                         expected.taken();
                     }
-                    return Ok(Some(Sample::new(taken)));
+                    return Ok(Some(sample));
                 }
                 Took::Unwanted => self.advance(ring, position + 1),
                 Took::Expired => {
@@ -278,12 +286,59 @@ impl<M: Payload + ?Sized> Subscriber<M> {
 
     fn lose(&mut self, count: u64) {
         self.lost = self.lost.saturating_add(count);
+        probe!(topic_lost, self.inner.segment.path(), count);
         self.words().lost.store(self.lost, Ordering::Relaxed);
     }
 
     #[inline]
     pub(super) fn advance(&mut self, ring: usize, to: u64) {
         self.cursors[ring] = to;
+        match &self.received {
+            None => self.tell_cursor(ring, to),
+            // Publishers are told when it acknowledges. Relaxed: only this process reads it.
+            Some(received) => received[ring].store(to, StdOrdering::Relaxed),
+        }
+    }
+
+    /// Counts all messages that it has received as done: publishers that wait for this subscriber go on, and
+    /// a successor of its name begins behind them. For one that
+    /// [acknowledges](super::SubscriberOptions::acknowledging); of others each receive does this.
+    ///
+    /// # Errors
+    /// [`RecvError::NotOwner`], [`RecvError::System`].
+    #[doc(hidden)]
+    pub fn acknowledge(&mut self) -> Result<(), RecvError> {
+        self.enter()?;
+        for ring in 0..self.cursors.len() {
+            let (to, words) = (self.cursors[ring], self.words());
+            // Relaxed: only this subscriber writes it.
+            if words.cursors[ring].load(Ordering::Relaxed) != to {
+                self.tell_cursor(ring, to);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves its place to a successor of its name, as if its process had died: publishers wait for
+    /// that one. One without a name leaves. The place of one whose samples are still held stays this
+    /// process's as long as it lives.
+    #[doc(hidden)]
+    pub fn abandon(mut self) {
+        self.is_abandoned = self.options.kept.is_some();
+    }
+
+    /// Returns how many messages of a ring are done.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn acknowledged(&self, ring: u32) -> u64 {
+        let cursor =
+            self.words().cursors.get(ring as usize).map(|word| word.load(Ordering::Relaxed));
+        cursor.unwrap_or(0)
+    }
+
+    /// Tells publishers that this subscriber has done with all messages before that one.
+    #[inline]
+    pub(super) fn tell_cursor(&self, ring: usize, to: u64) {
         // Release pairs with `back_pressure::slowest`: this subscriber has finished with the slots
         // before it.
         self.words().cursors[ring].store(to, Ordering::Release);
@@ -294,9 +349,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             space.notify_all_if(|| words.is_awaited(self.subscriber_slot));
             // After the cursor: publishers that wait for it again see how far it is. Relaxed: a
             // mark that comes just after is found at the next take.
-            let reliable = Claim { process: self.process, state: State::Reliable }.word();
-            if self.words().claim.load(Ordering::Relaxed) != reliable {
-                subscriber_slot::return_from_lagging(&self.words(), self.process);
+            if self.words().claim.load(Ordering::Relaxed) != self.waited_for {
+                subscriber_slot::return_from_lagging(&self.words(), self.waited_for);
             }
         }
     }

@@ -18,10 +18,12 @@ use super::ring_choice::{self, Rank};
 use super::ring_owner::{LOOKING_AFTER, has_ended, publisher};
 use super::slot::Origin;
 use super::watched::Others;
+use crate::claim::Holder;
 use crate::liveness::{ASK_AGAIN, Ends, LONGEST_CARE, Me};
 use crate::pool::{ObjectRef, RingTag};
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
+use crate::sys::probe::{self, probe};
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error, TokenId};
@@ -167,6 +169,10 @@ fn take_one(
     // the ring has a dead owner, as before.
     if words.owner.compare_exchange(seen, claim, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Ok(None);
+    }
+    if let Some(dead) = TokenId::from_word(seen) {
+        let pid = || Holder::of(inner.registry, dead).pid;
+        probe!(took_over, inner.segment.path(), pid().into(), probe::OF_A_PUBLISHER);
     }
     if let Purpose::Publish(rank) = purpose
         && ring_choice::rank(inner, index) > rank

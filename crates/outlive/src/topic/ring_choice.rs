@@ -16,7 +16,7 @@
 //! | before the claim | nothing |
 //! | between claim and second look | a ring that is looked after: others choose among the rest; with none left they wait for it, two seconds at most |
 
-use super::layout::Claim;
+use super::layout::{Claim, Kept};
 use super::mapping::Inner;
 use crate::shim::{Ordering, fence};
 
@@ -67,20 +67,21 @@ pub(super) fn candidates(inner: &Inner, is_free: impl Fn(u32) -> bool) -> Vec<(R
     found
 }
 
-/// Returns whether no living subscriber has anything to take in that ring, whose slots exist.
+/// Returns whether no subscriber, living or kept, has anything to take in that ring, whose slots exist.
 fn is_read(inner: &Inner, index: u32) -> bool {
     let published = inner.all_published(index);
     // Pairs with the fence in `Subscriber::join`: a subscriber that has joined by now is in sight.
     fence(Ordering::SeqCst);
     inner.subscriber_slots().all(|words| {
         // Acquire pairs with `subscriber_slot::join`: its cursors are written.
-        Claim::of(words.claim.load(Ordering::Acquire)).is_none_or(|claim| {
-            // Relaxed: an older cursor only makes the ring look less read than it is.
-            let cursor = || words.cursors[index as usize].load(Ordering::Relaxed);
-            !claim.is_subscribed()
-                || cursor() >= published
-                || !inner.registry.is_alive(claim.process)
-        })
+        let word = words.claim.load(Ordering::Acquire);
+        // Relaxed: an older cursor only makes the ring look less read than it is.
+        let cursor = || words.cursors[index as usize].load(Ordering::Relaxed);
+        let counts = Kept::of(word).is_some()
+            || Claim::of(word).is_some_and(|claim| {
+                claim.is_subscribed() && inner.registry.is_alive(claim.process)
+            });
+        !counts || cursor() >= published
     })
 }
 

@@ -5,7 +5,7 @@ use core::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::back_pressure::{self, InTheWay, Limits, Slow, look, look_and_note};
+use super::back_pressure::{self, InTheWay, Limits, Owner, Slow, look, look_and_note};
 use super::mapping::Inner;
 use super::publisher::Publisher;
 use crate::claim::Holder;
@@ -223,10 +223,18 @@ impl<M: Payload + ?Sized> Publisher<M> {
         self.blocked.set(None);
     }
 
-    /// Returns when subscribers that are in the way of the message at that position are marked as
+    /// Returns whether a subscriber that is in the way of the message at that position is to be marked as
+    /// lagging by now.
+    #[cold]
+    pub(super) fn is_to_be_marked(&self, position: u64, slowest: InTheWay) -> bool {
+        let mark_at = slowest.mark_at(&self.inner, self.mark_at(position));
+        mark_at.is_some_and(Deadline::has_passed)
+    }
+
+    /// Returns when living subscribers that are in the way of the message at that position are marked as
     /// lagging, counted from the first call that found one in its way.
     #[cold]
-    pub(super) fn mark_at(&self, position: u64) -> Option<Deadline> {
+    fn mark_at(&self, position: u64) -> Option<Deadline> {
         let span = self.options.max_blocking?;
         let since = match self.blocked.get() {
             Some((blocked, since)) if blocked == position => since,
@@ -250,7 +258,7 @@ impl<M: Payload + ?Sized> Publisher<M> {
                 Err(slowest) => slowest,
                 found => return found,
             };
-            if !self.mark_at(position).is_some_and(Deadline::has_passed) {
+            if !self.is_to_be_marked(position, slowest) {
                 return Err(slowest);
             }
             back_pressure::mark(&self.inner, index, slowest);
@@ -263,9 +271,9 @@ impl<M: Payload + ?Sized> Publisher<M> {
         if position < self.room_until.get() {
             return Ok(());
         }
-        let until = self.look_and_mark(index, position, &self.slow).map_err(|slowest| {
-            SendError::Full { slowest: Some(Holder::of(self.inner.registry, slowest.process)) }
-        })?;
+        let until = self
+            .look_and_mark(index, position, &self.slow)
+            .map_err(|slowest| SendError::Full { slowest: slowest.holder(&self.inner) })?;
         self.found_room(until);
         Ok(())
     }
@@ -287,10 +295,10 @@ pub struct Laggard {
 impl Laggard {
     /// Returns the slowest reliable subscriber of the ring whose next message is `position`.
     fn of(inner: &Inner, index: u32, position: u64) -> Option<Laggard> {
-        let slowest = back_pressure::slowest(inner, index)?;
+        let (slowest, process) = back_pressure::slowest_living(inner, index)?;
         let lag = position.saturating_sub(slowest.cursor);
         Some(Laggard {
-            who: Holder::of(inner.registry, slowest.process),
+            who: Holder::of(inner.registry, process),
             lag,
             is_in_the_way: lag >= u64::from(inner.plan.depth),
         })
@@ -400,7 +408,14 @@ impl Waited for Writable {
         }
         match look(&self.inner, self.ring, self.inner.published(self.ring)) {
             Ok(_) => SourceState::Ready(Readiness::Writable),
-            Err(slowest) => SourceState::BehindOwner(slowest.process),
+            Err(InTheWay { owner: Owner::Living(process), .. }) => {
+                SourceState::BehindOwner(process)
+            }
+            // When its patience has passed, the next try marks it.
+            Err(slowest) => match slowest.mark_at(&self.inner, None) {
+                Some(moment) if moment.has_passed() => SourceState::Ready(Readiness::Writable),
+                moment => SourceState::NotBefore(moment.unwrap_or(Deadline::NEVER)),
+            },
         }
     }
 

@@ -14,31 +14,33 @@
 use core::cell::{Cell, OnceCell, RefCell};
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64 as StdAtomicU64, Ordering as StdOrdering};
 use std::time::Duration;
 
 use super::control::OwnSlot;
 use super::due::Expected;
-use super::durability::vouched_from;
-use super::layout::{SubscriberAddress, SubscriberWords};
+use super::joining::Joining;
+use super::kept;
+use super::layout::{Claim, State, SubscriberAddress, SubscriberWords};
 use super::liveliness::Lives;
 use super::mapping::Inner;
+use super::orphan::{self, Orphan};
 use super::ring;
 use super::sample::Sample;
 use super::sample_cache::{Owner, SampleCache};
 use super::slot::Slot;
 use super::subscriber_options::SubscriberOptions;
 use super::subscriber_slot;
+use super::wake_words::{BRIEF_LOOK, MOST_WATCHED, WakeWords};
 use super::watched::{Watched, in_memory};
 use crate::Payload;
-use crate::durability::Durability;
 use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
-use crate::sys::futex::Watch;
 use crate::sys::identity;
+use crate::sys::probe::{self, probe};
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Sleep, Ticket, WaitList};
+use crate::wake::{Sleep, WaitList};
 use crate::{Deadline, Error, RecvError, TokenId};
 
 /// Receives the messages of a topic: each subscriber gets all of them. A topic has up to 64
@@ -82,12 +84,16 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     /// Where the search for a free hazard pointer goes on.
     pub(super) next_pointer: Cell<usize>,
     pub(super) process: TokenId,
+    /// Its claim while publishers wait for it.
+    pub(super) waited_for: u64,
     /// The process's number.
     pub(super) owner: u64,
     /// The thread that was last seen to belong to this process.
     inside: Cell<u32>,
     /// By ring, the next message; of as many rings as the subscriber knows.
     pub(super) cursors: Vec<u64>,
+    /// The same for wait sets, if it acknowledges: then the slot's cursors say what is done.
+    pub(super) received: Option<Arc<[StdAtomicU64]>>,
     pub(super) watched: Watched,
     /// What its samples point to. Left to an [`Orphan`], if need be.
     pub(super) sample_cache: ManuallyDrop<SampleCache>,
@@ -114,101 +120,13 @@ pub struct Subscriber<M: Payload + ?Sized = [u8]> {
     pub(super) told_left: OnceCell<Arc<AtomicBool>>,
     /// The threads that watch the ends of many publishers, if it asks for their liveliness.
     pub(super) many: RefCell<WaitList>,
+    /// Its drop leaves its place to a successor.
+    pub(super) is_abandoned: bool,
     _message: PhantomData<*const M>,
 }
 
 // SAFETY: its words in the file are its own, whichever thread has it.
 unsafe impl<M: Payload + ?Sized> Send for Subscriber<M> {}
-
-/// What a subscriber has left that was dropped while samples of it are held.
-///
-/// A sample's drop costs two stores and does not know whether its subscriber is still there: it can
-/// neither release the slot nor unmap the file nor free the records. To do so, each drop would have
-/// to count. The process's next subscriber does it, when it is made or dropped.
-struct Orphan {
-    /// The slot, whose hazard pointers hold objects, and its mapping.
-    holding: Option<(Arc<Inner>, Arc<OwnSlot>)>,
-    owner: u64,
-    sample_cache: SampleCache,
-}
-
-/// The most rings in whose next slot a sleeper sees a message that came after its look, and whose
-/// publisher died before it notified. With more rings it sleeps for [`BRIEF_LOOK`] at most.
-const MOST_WATCHED: usize = 62;
-const BRIEF_LOOK: Duration = Duration::from_secs(1);
-
-static ORPHANS: Mutex<Vec<Orphan>> = Mutex::new(Vec::new());
-
-impl Orphan {
-    /// Releases what no sample needs any more; returns whether that is all.
-    fn is_released(&mut self) -> bool {
-        // In a forked child it is the parent's, and copies of those samples may still be read.
-        if identity::this_process() != Ok(self.owner) {
-            return false;
-        }
-        if let Some((inner, slot)) = &self.holding
-            && subscriber_slot::let_go_if_unused(inner.own_words(slot))
-        {
-            self.holding = None;
-        }
-        self.holding.is_none() && self.sample_cache.is_unused()
-    }
-}
-
-/// Releases those whose samples have been dropped.
-fn look_after_orphans() {
-    // As with malloc: a child forked while a thread is in here must not come here before exec.
-    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-    orphans.retain_mut(|orphan| !orphan.is_released());
-}
-
-/// A subscriber that has a slot and does not count yet.
-struct Joining {
-    me: Me,
-    process: TokenId,
-    owner: u64,
-    slot: Arc<OwnSlot>,
-    cursors: Vec<u64>,
-}
-
-impl Joining {
-    /// Takes a slot, and writes the cursors of all rings that there are.
-    fn begin(
-        inner: &Inner,
-        options: &SubscriberOptions,
-        durability: Durability,
-    ) -> Result<Joining, Error> {
-        let me = inner.registry.me()?;
-        let process = inner.registry.process_token()?;
-        let owner = identity::this_process()
-            .map_err(|errno| Error::from_errno("subscribe to", inner.segment.path(), errno))?;
-        let slot = subscriber_slot::take(inner, me, process, options.reliable)?;
-        let words = inner.own_words(&slot);
-        let depth = u64::from(inner.plan.depth);
-        let history = u64::from(options.history).min(depth);
-        let mut cursors = in_memory(words.cursors.len() as u32, 0);
-        for ring in 0..inner.rings() {
-            if let Err(error) = inner.slots(ring) {
-                // The slot is this process's, which may live long.
-                subscriber_slot::let_go_if_unused(words);
-                return Err(error);
-            }
-            // One that its publisher did not count, as it died, is old as well.
-            let published = inner.all_published(ring);
-            let oldest = match durability {
-                _ if options.unvouched => 0,
-                Durability::Persistent => 0,
-                Durability::TransientLocal => vouched_from(inner, ring).unwrap_or(published),
-                Durability::Volatile => published,
-            };
-            cursors.push(published.saturating_sub(history).max(oldest).min(published));
-        }
-        for (ring, cursor) in words.cursors.iter().enumerate() {
-            cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
-        }
-        Ok(Joining { me, process, owner, slot, cursors })
-    }
-}
 
 /// How long a receive waits.
 struct Pause {
@@ -232,52 +150,8 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         inner: Arc<Inner>,
         options: SubscriberOptions,
     ) -> Result<Subscriber<M>, Error> {
-        look_after_orphans();
-        if options.reliable && !inner.offers_reliable() {
-            return Err(Error::OtherOptions {
-                path: inner.segment.path().into(),
-                what: "reliability",
-                found: "best effort (its makers did not offer reliable delivery)".into(),
-                wanted: "reliable".into(),
-            });
-        }
-        let offered = inner.durability();
-        let wanted = options.wanted_durability();
-        if wanted > offered && !options.unvouched {
-            return Err(Error::OtherOptions {
-                path: inner.segment.path().into(),
-                what: "durability",
-                found: offered.to_string().into(),
-                wanted: match options.history {
-                    0 => wanted.to_string().into(),
-                    history => format!("{wanted}, for a history of {history}").into(),
-                },
-            });
-        }
-        if options.history > 0 && options.durability == Some(Durability::Volatile) {
-            return Err(Error::InvalidOption {
-                what: "a subscriber's history",
-                wanted: options.history.to_string().into(),
-                why: "0, or another durability than volatile",
-            });
-        }
-        if options.keep_last == Some(0) {
-            return Err(Error::InvalidOption {
-                what: "a subscriber's keep_last",
-                wanted: "0".into(),
-                why: "1 message or more",
-            });
-        }
-        if options.max_age.is_some() && !inner.has_stamps() {
-            return Err(Error::OtherOptions {
-                path: inner.segment.path().into(),
-                what: "option stamps",
-                found: "false".into(),
-                wanted: "true (without stamps no message has an age)".into(),
-            });
-        }
-        let durability = options.durability.unwrap_or(offered);
-        let joining = Joining::begin(&inner, &options, durability)?;
+        orphan::look_after_all();
+        let joining = Joining::begin(&inner, &options)?;
         Subscriber::join(inner, options, joining)
     }
 
@@ -287,17 +161,34 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         mut options: SubscriberOptions,
         joining: Joining,
     ) -> Result<Subscriber<M>, Error> {
-        let Joining { me, owner, process, slot, cursors } = joining;
+        let Joining { me, owner, process, slot, cursors, is_successor } = joining;
         let words = inner.own_words(&slot);
         let address = words.address();
-        subscriber_slot::join(&inner, &words, process, options.reliable);
+        if is_successor {
+            options.reliable = Claim::of(words.claim.load(Ordering::Relaxed))
+                .is_some_and(|claim| claim.state != State::Subscribed);
+        } else {
+            subscriber_slot::join(&inner, &words, process, options.reliable);
+        }
+        // Relaxed: this process has written all of it but the state.
+        let turn = Claim::of(words.claim.load(Ordering::Relaxed)).and_then(|claim| claim.turn);
+        let waited_for = Claim { process, state: State::Reliable, turn }.word();
+        let lost = words.lost.load(Ordering::Relaxed);
         // Joins first, then looks at what is published: pairs with the fence in
         // `back_pressure::slowest`. A publisher that has not seen this subscriber has published all
         // that it may overwrite without waiting for it; this subscriber receives what comes after.
         fence(Ordering::SeqCst);
         // Also of a ring that has come since the cursors were written; and one message more where its
         // publisher stands before it counts it: others may have received that one.
-        let joined_at = (0..inner.rings()).map(|ring| inner.all_published(ring)).collect();
+        // A successor has been promised all that it has not got.
+        let joined_at = match is_successor {
+            true => cursors.clone(),
+            false => (0..inner.rings()).map(|ring| inner.all_published(ring)).collect(),
+        };
+        let received = options.acknowledges.then(|| {
+            let received = words.cursors.iter().map(|cursor| cursor.load(Ordering::Relaxed));
+            received.map(StdAtomicU64::new).collect()
+        });
         options.keys.sort_unstable();
         let expected = options.period.map(|period| Arc::new(Expected::new(period)));
         let lives = options.liveliness.map(Lives::new);
@@ -319,16 +210,18 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             address,
             next_pointer: Cell::new(0),
             process,
+            waited_for,
             owner,
             inside: Cell::new(me.id.as_u32()),
             cursors,
+            received,
             watched: Watched::with_room_for(publishers),
             sample_cache: ManuallyDrop::new(SampleCache::new(Owner {
                 process: owner,
                 registry: Some(inner.registry),
             })),
             options,
-            lost: 0,
+            lost,
             expired: 0,
             joined_at,
             sessions,
@@ -339,6 +232,7 @@ impl<M: Payload + ?Sized> Subscriber<M> {
             is_timed,
             told_left: OnceCell::new(),
             many: RefCell::default(),
+            is_abandoned: false,
             inner,
             _message: PhantomData,
         })
@@ -473,11 +367,13 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         pause.has_waited = true;
         let me = self.enter()?;
         let deadline = pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due));
-        match self.lives {
-            None => wait_for_message(self, me, deadline)?,
-            Some(_) => self.wait_behind_publishers(me, deadline)?,
-        }
-        Ok(true)
+        probe!(topic_wait, self.inner.segment.path(), probe::FOR_MESSAGES);
+        let waited = match self.lives {
+            None => wait_for_message(self, me, deadline),
+            Some(_) => self.wait_behind_publishers(me, deadline),
+        };
+        probe!(topic_waited, self.inner.segment.path(), probe::FOR_MESSAGES);
+        waited.map(|()| true)
     }
 
     /// Returns how many messages were overwritten or skipped before this subscriber took them. What
@@ -555,17 +451,24 @@ impl<M: Payload + ?Sized> Drop for Subscriber<M> {
         if let Some(told) = self.told_left.get() {
             told.store(true, StdOrdering::Relaxed);
         }
-        let is_free = subscriber_slot::leave(&self.inner, self.words(), self.process);
-        let mut orphan = Orphan {
-            holding: (!is_free).then(|| (Arc::clone(&self.inner), Arc::clone(&self.own))),
+        let has_left = match self.is_abandoned {
+            false => subscriber_slot::leave(&self.inner, self.words(), self.process),
+            true if self.words().hazard_pointers().any() => {
+                // For as long as the process lives: its samples' drops write there.
+                core::mem::forget((Arc::clone(&self.inner), Arc::clone(&self.own)));
+                true
+            }
+            true => {
+                kept::abandon(&self.inner, self.words(), self.process);
+                true
+            }
+        };
+        orphan::leave(Orphan {
+            holding: (!has_left).then(|| (Arc::clone(&self.inner), Arc::clone(&self.own))),
             owner: self.owner,
             // SAFETY: the subscriber is dropped once, and uses the cache no more.
             sample_cache: unsafe { ManuallyDrop::take(&mut self.sample_cache) },
-        };
-        if !orphan.is_released() {
-            ORPHANS.lock().unwrap_or_else(PoisonError::into_inner).push(orphan);
-        }
-        look_after_orphans();
+        });
     }
 }
 
@@ -605,42 +508,11 @@ fn wait_for_message<M: Payload + ?Sized>(
     }
 }
 
-/// The words on which a subscriber sleeps until a message comes, with the values that were read.
-pub(super) struct WakeWords<'s> {
-    watches: [Watch<'s>; MOST_WATCHED + 3],
-    len: usize,
-}
-
-impl<'s> WakeWords<'s> {
-    /// Reads the words, for a subscriber that has chosen its rings by that count, in each at that
-    /// slot.
-    pub(super) fn now(
-        inner: &'s Inner,
-        ticket: Ticket,
-        chosen_by: u32,
-        slots: impl Iterator<Item = &'s Slot>,
-    ) -> WakeWords<'s> {
-        let [relay, sequence] = inner.shared().notifications.watches(ticket);
-        let changes = Watch { word: &inner.head().publisher_changes, expected: chosen_by };
-        let mut seen = WakeWords { watches: [changes; MOST_WATCHED + 3], len: 3 };
-        // The eventcount's words come first.
-        (seen.watches[0], seen.watches[1]) = (relay, sequence);
-        for slot in slots.take(MOST_WATCHED) {
-            seen.watches[seen.len] = slot.watch();
-            seen.len += 1;
-        }
-        seen
-    }
-
-    pub(super) fn watches(&self) -> &[Watch<'s>] {
-        &self.watches[..self.len]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Domain;
+    use crate::durability::Durability;
     use crate::topic::Topic;
 
     /// Its cursors name no message of it, and what was overwritten before it joined is not lost.
@@ -651,7 +523,7 @@ mod tests {
         let topic = Topic::<u64>::options().depth(2).reliable(true);
         let topic = topic.open_or_create(&domain, "topic").expect("made");
         let options = Subscriber::options().reliable(true);
-        let joining = Joining::begin(&topic.inner, &options, Durability::Volatile).expect("a slot");
+        let joining = Joining::begin(&topic.inner, &options).expect("a slot");
         let publisher = topic.publisher().expect("a ring");
         for number in 0..5 {
             publisher.publish(&number).expect("none is in the way");

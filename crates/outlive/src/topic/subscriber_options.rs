@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::kept::KeptAs;
 use super::publisher_options::limited;
 
 use crate::durability::Durability;
@@ -34,6 +35,8 @@ pub struct SubscriberOptions {
     pub(super) max_age: Option<Duration>,
     pub(super) liveliness: Option<Duration>,
     pub(super) unvouched: bool,
+    pub(super) kept: Option<KeptAs>,
+    pub(super) acknowledges: bool,
 }
 
 impl SubscriberOptions {
@@ -61,6 +64,29 @@ impl SubscriberOptions {
     #[doc(hidden)]
     pub fn unvouched(mut self, all: bool) -> SubscriberOptions {
         self.unvouched = all;
+        self
+    }
+
+    /// Sets a name, of 1 to 64 bytes, under which the topic keeps this subscriber's place if its process
+    /// dies: a successor of that name goes on where the messages of the dead one ended. Until a successor
+    /// comes, publishers wait as for a subscriber that is stopped, for `patience` at most from the moment at
+    /// which the first of them waits. A subscriber that is dropped gives the place up. A name has one living
+    /// subscriber ([`Error::Taken`](crate::Error::Taken)).
+    ///
+    /// A successor has the dead one's place: [history](Self::history) and
+    /// [durability](Self::durability) count for the first of that name only. It is reliable if the first
+    /// was. From then on its own patience counts.
+    #[doc(hidden)]
+    pub fn kept(mut self, name: &str, patience: Duration) -> SubscriberOptions {
+        self.kept = Some(KeptAs { name: name.to_owned(), patience });
+        self
+    }
+
+    /// Sets whether publishers learn what this subscriber is done with by
+    /// [`Subscriber::acknowledge`](super::Subscriber::acknowledge), and not by each receive.
+    #[doc(hidden)]
+    pub fn acknowledging(mut self, acknowledges: bool) -> SubscriberOptions {
+        self.acknowledges = acknowledges;
         self
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::kept::{self, KeptUsage};
 use super::layout::{Claim, State};
 use super::mapping::Inner;
 use super::{ring, ring_owner, subscriber_slot};
@@ -23,6 +24,8 @@ pub struct TopicUsage {
     pub rings: Vec<RingUsage>,
     /// The subscribers, including dead ones that have not been cleared away.
     pub subscribers: Vec<SubscriberUsage>,
+    /// The subscribers with names, whose places the topic keeps when their processes die.
+    pub kept: Vec<KeptUsage>,
     /// How many messages of each publisher are kept.
     pub depth: u32,
     /// The most publishers at a time.
@@ -132,6 +135,7 @@ pub(crate) fn usage(
         stamps: inner.has_stamps(),
         bytes: inner.bytes()?,
         max_bytes: inner.segment.header().max_bytes(),
+        kept: kept::list(&inner),
         ..TopicUsage::default()
     };
     let holder = |id| Holder::of(registry, id);

@@ -8,8 +8,8 @@ use std::task::Poll;
 
 use super::futures::{UntilReady, opened, worth_a_try};
 use crate::rpc::{
-    Call, CallError, Client, ClientEvent, ClientWatch, Part, Reply, Request, RequestLoan,
-    RequestStream, Server, Service, Stream,
+    Call, CallError, Client, ClientEvent, ClientWatch, Part, PartRoom, Reply, ReplyRoom, Request,
+    RequestLoan, RequestStream, Server, Service, Stream,
 };
 use crate::{Error, Payload, Plain, RecvError, SendError, WaitError};
 
@@ -377,6 +377,46 @@ impl<Q: Payload + ?Sized, R: Payload + ?Sized> Service<Q, R> {
             }
             worth_a_try(&self.stand_by()).await?;
         }
+    }
+
+    /// Waits, as a stand-in, until another process serves, or wants to.
+    ///
+    /// # Errors
+    /// Those of the system.
+    #[doc(hidden)]
+    pub async fn called_away_async(&self, serving: u32) -> Result<(), Error> {
+        worth_a_try(&self.called_away(serving)).await
+    }
+
+    /// Waits until no server lives.
+    ///
+    /// # Errors
+    /// Those of the system.
+    #[doc(hidden)]
+    pub async fn unserved_async(&self) -> Result<(), Error> {
+        worth_a_try(&self.unserved()).await
+    }
+}
+
+impl PartRoom {
+    /// Waits until another try to send a part is worth it.
+    ///
+    /// # Errors
+    /// Those of the system.
+    #[doc(hidden)]
+    pub async fn worth_a_try_async(&self) -> Result<(), Error> {
+        worth_a_try(self).await
+    }
+}
+
+impl ReplyRoom {
+    /// Waits until another try to send a reply is worth it.
+    ///
+    /// # Errors
+    /// Those of the system.
+    #[doc(hidden)]
+    pub async fn worth_a_try_async(&self) -> Result<(), Error> {
+        worth_a_try(self).await
     }
 }
 

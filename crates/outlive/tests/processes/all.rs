@@ -117,6 +117,7 @@ mod topic_churn;
 mod topic_crowd;
 mod topic_damage;
 mod topic_deaths;
+mod topic_kept;
 mod topic_readers;
 mod topic_reliable;
 mod topic_samples;
@@ -229,6 +230,7 @@ const ALL: &[&[runner::Check]] = &[
     topics::CHECKS,
     publishers_in_turn::CHECKS,
     topic_readers::CHECKS,
+    topic_kept::CHECKS,
     topic_reliable::CHECKS,
     topic_samples::CHECKS,
     topic_sessions::CHECKS,

@@ -25,6 +25,8 @@ crate::checks!(
     tasks_stand_by_for_a_place_of_several: 60,
     tasks_stand_by_as_receivers_and_writers,
     a_wait_set_tells_that_a_role_is_free,
+    a_stand_in_gives_way,
+    a_stand_in_gives_way_to_servers_that_are_killed: 60,
 );
 
 /// How many processes stand by.
@@ -293,4 +295,85 @@ fn a_wait_set_tells_that_a_role_is_free(world: &World) {
     holder.kill();
     waiter.finish();
     assert_eq!(domain.stats().rescues, 0);
+}
+
+/// Stands for a server elsewhere, as a gateway does; says on the board how often it has served.
+fn stand_in(domain: &Domain, board: &'static Board, who: usize) -> Child {
+    let domain = domain.clone();
+    Child::start(move || {
+        let service = Service::<[u8]>::open(&domain, "s").expect("there");
+        loop {
+            let serving = service.begin_standing_in().expect("a token").expect("no other");
+            let Some(mut server) = service.try_wait_to_serve().expect("looks") else {
+                let mut set = WaitSet::new(&domain);
+                let _free = set.add(&service.unserved()).expect("a source");
+                set.wait().expect("waits");
+                continue;
+            };
+            board.add(who, 1);
+            let mut set = WaitSet::new(&domain);
+            let called = set.add(&service.called_away(serving)).expect("a source");
+            let _asked = set.add(&server).expect("a source");
+            while !set.wait().expect("waits").any(|(source, _)| source == called) {
+                while let Some(request) = server.try_next().expect("serves") {
+                    let _ = request.reply(b"elsewhere");
+                }
+            }
+            drop(server);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    })
+}
+
+fn a_stand_in_gives_way(world: &World) {
+    let domain = world.domain();
+    let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+    let board: &'static Board = Box::leak(Box::new(Board::new()));
+    let mut gateway = stand_in(&domain, board, 0);
+    wait_until("it serves", || board.get(0) == 1);
+    let client = service.client().expect("room");
+    assert_eq!(*client.call(b"a").expect("answered"), *b"elsewhere");
+    for round in 2..10 {
+        let mut server = match round % 3 {
+            0 => service.server().expect("it gives way"),
+            1 => service.wait_to_serve().expect("it gives way"),
+            _ => loop {
+                if let Some(server) = service.try_wait_to_serve().expect("looks") {
+                    break server;
+                }
+            },
+        };
+        let call = client.begin(b"a").expect("asked");
+        server.next().expect("asked").reply(b"home").expect("wanted");
+        assert_eq!(*call.wait().expect("answered"), *b"home");
+        // To others this one does not.
+        let taken = std::thread::scope(|scope| {
+            scope.spawn(|| service.server().map(drop)).join().expect("no panic")
+        });
+        assert!(matches!(taken, Err(Error::Taken { .. })));
+        drop(server);
+        wait_until("it serves again", || board.get(0) == round);
+    }
+    gateway.stop();
+    assert!(matches!(service.server(), Err(Error::Taken { .. })), "it cannot leave");
+    gateway.go_on();
+    let server = service.wait_to_serve_timeout(PATIENCE).expect("waits");
+    drop(server.expect("it leaves as it goes on"));
+    gateway.kill();
+    drop(service.server().expect("a dead one is in no way"));
+}
+
+fn a_stand_in_gives_way_to_servers_that_are_killed(world: &World) {
+    let domain = world.domain();
+    let service = Service::<[u8]>::open_or_create(&domain, "s").expect("made");
+    let board: &'static Board = Box::leak(Box::new(Board::new()));
+    let _gateway = stand_in(&domain, board, 0);
+    for round in 0..20_u64 {
+        wait_until("the stand-in is back", || board.get(0) > round);
+        let mut killed = stand_by(&domain, board, 1);
+        std::thread::sleep(Duration::from_micros(200 * round));
+        killed.kill();
+        // Whatever it had asked for: the place comes to the one that asks next.
+        drop(service.wait_to_serve_timeout(PATIENCE).expect("waits").expect("a place"));
+    }
 }

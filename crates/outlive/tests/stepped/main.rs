@@ -26,6 +26,7 @@ mod runs;
 mod services;
 mod steps;
 mod sweeps;
+mod taps;
 mod tries;
 
 fn main() {
@@ -41,6 +42,7 @@ fn main() {
         calls::CHECKS,
         runs::CHECKS,
         sweeps::CHECKS,
+        taps::CHECKS,
         tries::CHECKS,
     ];
     std::process::exit(runner::run(&checks, &arguments));

@@ -165,7 +165,7 @@ fn dies(published: bool) {
             thread::spawn(move || {
                 let list = be(1);
                 let writer = RawWriter::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
-                inner.fill(1, 2, &value(2)).unwrap();
+                inner.fill(1, 2, &value(2), 0).unwrap();
                 if published {
                     inner.buffers.head().latest.store(Latest::new(2, 1).0, Ordering::Release);
                 }
@@ -217,7 +217,7 @@ fn loom_state_one_that_comes_is_seen_by_who_sleeps_after_a_death() {
             thread::spawn(move || {
                 let list = be(1);
                 let writer = RawWriter::new(StdArc::clone(&inner), Deadline::NEVER).unwrap();
-                inner.fill(1, 2, &value(2)).unwrap();
+                inner.fill(1, 2, &value(2), 0).unwrap();
                 inner.buffers.head().latest.store(Latest::new(2, 1).0, Ordering::Release);
                 die(&inner, 1, list);
                 core::mem::forget(writer);

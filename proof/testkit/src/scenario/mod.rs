@@ -25,6 +25,7 @@ mod prefault;
 mod pthread;
 mod queue;
 mod realtime;
+mod record;
 mod rpc;
 mod rw_lock;
 mod semaphore;
@@ -373,6 +374,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(rpc::all());
     all.extend(topic::all());
     all.extend(prefault::all());
+    all.extend(record::all());
     all
 }
 

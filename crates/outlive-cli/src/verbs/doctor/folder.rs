@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use outlive::{Domain, Error};
+use outlive::{Detail, Domain, Entry, Error};
 use rustix::fs::{Mode, OFlags};
 
 use super::{Finding, locks};
@@ -13,6 +13,7 @@ use crate::output::counted;
 #[cfg(feature = "demo")]
 use crate::verbs::demo;
 use crate::verbs::gc;
+use crate::verbs::topic::shown;
 
 /// How a folder is opened that must not be a link.
 const PLAIN_FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -177,6 +178,7 @@ fn things(domain: &Domain, repair: bool) -> Vec<Finding> {
         ));
     }
     findings.push(dead(domain, repair));
+    findings.extend(kept(&entries));
     let stats = domain.stats();
     if stats.rescues > 0 {
         findings.push(Finding::note(
@@ -186,6 +188,28 @@ fn things(domain: &Domain, repair: bool) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Names of dead subscribers for which publishers wait.
+fn kept(entries: &[Entry]) -> Option<Finding> {
+    let places = entries.iter().filter_map(|entry| match &entry.detail {
+        Detail::Topic(usage) => Some((entry, usage)),
+        _ => None,
+    });
+    let told: Vec<String> = places
+        .flat_map(|(entry, usage)| {
+            let name = entry.name.escape_debug();
+            shown::stopping(usage)
+                .map(move |one| format!("topic '{name}' waits for '{}'", one.name.escape_debug()))
+        })
+        .collect();
+    (!told.is_empty()).then(|| {
+        Finding::note(
+            "publishers",
+            format!("{}, which died", told.join("; ")),
+            "start it again, or give its place up by 'outlive topic forget TOPIC NAME'",
+        )
+    })
 }
 
 fn dead(domain: &Domain, repair: bool) -> Finding {

@@ -1,19 +1,19 @@
 //! `outlive top`: the whole domain, live, on a full screen.
 //!
-//! `scene` is what there is at a moment, `view` draws it, `state` is what the person has chosen,
-//! `screen` the terminal.
+//! `scene` is what there is at a moment, of `thing`s, `history` what their figures have been, `state`
+//! what the person has chosen, and `view` draws all of it.
 
+mod history;
 mod scene;
-mod screen;
 mod state;
+mod thing;
 mod view;
 
 use std::io::{IsTerminal, stdin, stdout};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rustix::termios::tcgetwinsize;
 
 use crate::cli::Common;
@@ -21,16 +21,18 @@ use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::process::Process;
-use crate::signals::{Signals, wait_readable};
+use crate::screen::{self, Screen};
+use history::History;
 use scene::Scene;
-use screen::Screen;
 use state::State;
 
 /// Watch the whole domain: topics, queues, locks, pools, and what dead processes left
 ///
 /// A full screen, renewed once a second or as --interval says. Keys: up and down (or k and j)
-/// select a thing, Enter shows all about it, Tab goes to the next kind of thing, s sorts by name,
-/// activity or size, p or the space bar pauses, q ends.
+/// select a thing, Enter opens its page with all that is known about it and what its rate, its lag or
+/// its waiters have been, Esc goes back, / lists only what has some text in its row, Tab goes to the
+/// next kind of thing, s sorts by name, activity or size, r turns the order round, p or the space bar
+/// pauses, q ends. The mouse selects, a second click opens, a click on a heading sorts by it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive top\n  \
@@ -72,8 +74,7 @@ fn once(interval: Duration, common: &Common) -> Result<(), Failure> {
 }
 
 fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::system("use the terminal", &error);
-    let mut signals = Signals::that_end()?;
+    let signals = screen::signals()?;
     let with = match with {
         Some(pid) => match Process::find(pid, None)
             .map_err(|error| Failure::system("watch a process", &error))?
@@ -88,28 +89,16 @@ fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), F
     let mut scene = Scene::look(&domain, None)?;
     let mut state = State::default();
     let mut next = Instant::now() + interval.min(Duration::from_millis(250));
-    let mut screen = Screen::take().map_err(failed)?;
+    let mut screen = Screen::take(signals)?;
+    // The first look has no rates yet.
+    let mut history = History::default();
     loop {
-        screen.draw(|frame| view::draw(frame, &scene, &mut state)).map_err(failed)?;
-        let input = stdin();
-        let mut fds: Vec<BorrowedFd<'_>> = vec![input.as_fd(), signals.as_fd()];
-        fds.extend(with.as_ref().map(AsFd::as_fd));
-        let ready = wait_readable(&fds, Some(next.saturating_duration_since(Instant::now())))
-            .map_err(failed)?;
-        if signals.next().map_err(failed)?.is_some() || ready.get(2) == Some(&true) {
+        screen.draw(|frame| view::draw(frame, &scene, &history, &mut state))?;
+        let Some(events) = screen.events(with.as_ref().map(AsFd::as_fd), next)? else {
             return Ok(());
-        }
-        // A terminal that is gone can always be read, and has nothing to say: it would be asked for
-        // events for ever.
-        if ready[0] && tcgetwinsize(&input).is_err() {
-            return Ok(());
-        }
-        while event::poll(Duration::ZERO).map_err(failed)? {
-            if let Event::Key(key) = event::read().map_err(failed)?
-                && key.kind != KeyEventKind::Release
-            {
-                state.key(key, &scene);
-            }
+        };
+        for event in &events {
+            state.event(event, &scene);
         }
         if state.is_done() {
             return Ok(());
@@ -118,6 +107,10 @@ fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), F
             next = Instant::now() + interval;
             if !state.is_paused() {
                 scene = Scene::look(&domain, Some(&scene))?;
+                history.add(&scene);
+                if let Some(name) = state.page(&scene).map(|thing| thing.name.clone()) {
+                    scene.add_tangles(&domain, &name);
+                }
             }
         }
     }

@@ -6,81 +6,12 @@ use outlive::sync::Holder;
 use outlive::topic::{SubscriberUsage, TopicUsage};
 use outlive::{Detail, Domain, Entry, Error};
 
+use super::thing::{Alarm, Cell, Section, Thing};
 use crate::exit::Failure;
-use crate::output::{bytes, count, counted};
-use crate::verbs::measuring::rate;
+use crate::output::{bytes, counted};
 use crate::verbs::topic::list;
+use crate::verbs::topic::shown::stopping;
 use crate::verbs::{gc, info, ls};
-
-/// The kinds of things, in their order on the screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Section {
-    /// Topics.
-    Topics,
-    /// Queues.
-    Queues,
-    /// Locks, and records with locks in them.
-    Locks,
-    /// Pools.
-    Pools,
-    /// What is none of these.
-    Others,
-    /// Processes that died, and what they left.
-    Dead,
-}
-
-impl Section {
-    /// Headings of its columns. The first column takes the room that is left; the second of two
-    /// texts at the end is cut off first.
-    pub fn headings(self) -> &'static [&'static str] {
-        match self {
-            Section::Topics => {
-                &["TOPIC", "MSG/S", "PUBS", "SUBS", "LAG", "LOST/S", "HELD", "SIZE", "WAITS FOR"]
-            }
-            Section::Queues => &["QUEUE", "MSG/S", "WAITING", "SENDERS", "SIZE", "RECEIVER"],
-            Section::Locks => &["LOCK", "WAITING", "SINCE", "STATE"],
-            Section::Pools => &["POOL", "USED", "CACHED", "FREE", "FAILED", "SIZE"],
-            Section::Others => &["OTHER", "SIZE", "STATE"],
-            Section::Dead => &["DEAD", "PID", "LEFT"],
-        }
-    }
-
-    /// Returns whether the last column is text.
-    pub fn ends_with_text(self) -> bool {
-        !matches!(self, Section::Pools)
-    }
-}
-
-/// How much attention something needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Alarm {
-    /// None.
-    #[default]
-    None,
-    /// Something is waited for, or left.
-    Note,
-    /// Something goes wrong.
-    Bad,
-}
-
-/// One row.
-#[derive(Clone, Debug)]
-pub struct Thing {
-    /// Its section.
-    pub section: Section,
-    /// What it is called, fit for a terminal.
-    pub name: String,
-    /// Its row.
-    pub cells: Vec<String>,
-    /// By which the busiest is found.
-    pub activity: f64,
-    /// Bytes that it takes.
-    pub bytes: u64,
-    /// How it is shown.
-    pub alarm: Alarm,
-    /// All that is known about it.
-    pub about: Vec<(&'static str, String)>,
-}
 
 /// Everything, at a moment.
 #[derive(Clone, Debug)]
@@ -124,6 +55,14 @@ impl Scene {
         Ok(scene)
     }
 
+    /// Adds to what is known about a thing the deadlocks and orders of locks that it is part of.
+    pub fn add_tangles(&mut self, domain: &Domain, name: &str) {
+        let Some(thing) = self.things.iter_mut().find(|thing| thing.name == name) else { return };
+        let Ok(entry) = domain.entry(name) else { return };
+        // Damaged, they are the doctor's business.
+        thing.about.extend(info::tangles(domain, &entry).unwrap_or_default());
+    }
+
     /// Messages a second, and those lost, since the moment before.
     fn count(&mut self, entry: &Entry, before: Option<&Scene>) -> Rates {
         let (messages, lost) = match &entry.detail {
@@ -132,6 +71,7 @@ impl Scene {
                 usage.subscribers.iter().map(|one| one.lost).fold(0, u64::saturating_add),
             ),
             Detail::Queue { counters, .. } => (counters.received, 0),
+            Detail::State { version, .. } => (*version, 0),
             _ => return Rates::default(),
         };
         self.counters.push((entry.name.clone(), messages, lost));
@@ -182,12 +122,13 @@ fn summary(domain: &Domain, entries: &[Entry]) -> String {
 
 fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Option<Thing> {
     let name = entry.name.escape_debug().to_string();
-    let row = |section, cells: Vec<String>, activity, alarm| {
-        let cells = [name.clone()].into_iter().chain(cells).collect();
+    let row = |section, cells: Vec<Cell>, figures: &[(&'static str, f64)], activity, alarm| {
+        let cells = [Cell::from(name.clone())].into_iter().chain(cells).collect();
         Some(Thing {
             section,
             name: name.clone(),
             cells,
+            figures: figures.to_vec(),
             activity,
             bytes: entry.bytes,
             alarm,
@@ -199,26 +140,35 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
         // A file that is not Outlive's is not shown.
         (_, Err(Error::NotASegment { .. })) => None,
         (_, Err(error)) => {
-            let cells = vec![bytes(entry.bytes), error.to_string().escape_debug().to_string()];
-            row(Section::Others, cells, 0.0, Alarm::Bad)
+            let why = error.to_string().escape_debug().to_string();
+            let cells = vec![Cell::bytes(entry.bytes), why.into()];
+            row(Section::Others, cells, &[], 0.0, Alarm::Bad)
         }
         (Detail::Topic(usage), _) => {
             let living = || usage.subscribers.iter().filter(|one| one.who.alive);
             let lag = living().map(|one| one.lag).max().unwrap_or(0);
             let held: u64 = usage.subscribers.iter().map(|one| u64::from(one.held)).sum();
             let cells = vec![
-                rate(rates.messages),
-                list::living_publishers(usage).to_string(),
-                list::living_subscribers(usage).to_string(),
-                count(lag),
-                rate(rates.lost),
-                count(held),
-                bytes(usage.bytes),
-                laggards(usage),
+                Cell::rate(rates.messages),
+                Cell::count(list::living_publishers(usage) as u64),
+                Cell::count(list::living_subscribers(usage) as u64),
+                Cell::count(lag),
+                Cell::rate(rates.lost),
+                Cell::count(held),
+                Cell::bytes(usage.bytes),
+                laggards(usage).into(),
             ];
-            let alarm =
-                if rates.lost > 0.0 { Alarm::Bad } else { note(lag >= u64::from(usage.depth)) };
-            row(Section::Topics, cells, rates.messages, alarm)
+            let figures = [
+                ("messages a second", rates.messages),
+                ("lag", lag as f64),
+                ("lost a second", rates.lost),
+            ];
+            let is_held_up = stopping(usage).next().is_some();
+            let alarm = match rates.lost > 0.0 {
+                true => Alarm::Bad,
+                false => note(is_held_up || lag >= u64::from(usage.depth)),
+            };
+            row(Section::Topics, cells, &figures, rates.messages, alarm)
         }
         (Detail::Queue { counters, receiver: receiver_holder, senders, .. }, _) => {
             let receiver = match receiver_holder {
@@ -227,37 +177,45 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
             };
             let senders = senders.iter().filter(|sender| sender.alive).count();
             let cells = vec![
-                rate(rates.messages),
-                count(counters.pending),
-                senders.to_string(),
-                bytes(counters.bytes),
-                receiver,
+                Cell::rate(rates.messages),
+                Cell::count(counters.pending),
+                Cell::count(senders as u64),
+                Cell::bytes(counters.bytes),
+                receiver.into(),
             ];
+            let figures =
+                [("messages a second", rates.messages), ("waiting", counters.pending as f64)];
             let alarm = match receiver_holder {
                 Some(holder) if !holder.alive => Alarm::Bad,
                 _ => note(counters.pending > 0 && receiver_holder.is_none()),
             };
-            row(Section::Queues, cells, rates.messages, alarm)
+            row(Section::Queues, cells, &figures, rates.messages, alarm)
         }
         (Detail::Pool(usage), _) => {
             let sum = &usage.sum;
             let cells = vec![
-                count(sum.used),
-                count(sum.cached),
-                count(sum.free),
-                count(sum.failed),
-                bytes(usage.bytes),
+                Cell::count(sum.used),
+                Cell::count(sum.cached),
+                Cell::count(sum.free),
+                Cell::count(sum.failed),
+                Cell::bytes(usage.bytes),
             ];
-            row(Section::Pools, cells, sum.used as f64, note(sum.failed > 0))
+            let figures = [("objects in use", sum.used as f64)];
+            row(Section::Pools, cells, &figures, sum.used as f64, note(sum.failed > 0))
         }
         (Detail::Lock(_), _) | (Detail::Record { locks: 1.., .. }, _) => {
             let waited =
                 entry.waiters.iter().map(|waiter| waiter.held.unwrap_or(waiter.waited)).max();
-            let since = waited.map_or_else(String::new, info::span);
-            let cells = vec![count(entry.waiters.len() as u64), since, ls::state(entry)];
+            let since = match waited {
+                Some(waited) => Cell::new(info::span(waited), waited.as_secs_f64()),
+                None => String::new().into(),
+            };
+            let waiters = entry.waiters.len() as u64;
+            let cells = vec![Cell::count(waiters), since, ls::state(entry).into()];
+            let figures = [("waiting", waiters as f64)];
             let holders = match &entry.detail {
                 Detail::Lock(lock) if lock.not_recoverable => {
-                    return row(Section::Locks, cells, 0.0, Alarm::Bad);
+                    return row(Section::Locks, cells, &figures, 0.0, Alarm::Bad);
                 }
                 Detail::Lock(lock) => &lock.holders,
                 Detail::Record { holders, .. } => holders,
@@ -266,15 +224,29 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
             let dead = holders.iter().any(|holder| !holder.alive);
             let long = waited.is_some_and(|waited| waited > Duration::from_secs(5));
             let alarm = if dead { Alarm::Bad } else { note(long) };
-            row(Section::Locks, cells, (holders.len() + entry.waiters.len()) as f64, alarm)
+            let activity = holders.len() as f64 + waiters as f64;
+            row(Section::Locks, cells, &figures, activity, alarm)
         }
         (_, Ok(kind)) => {
             let state = ls::state(entry);
-            let cells =
-                vec![bytes(entry.bytes), if state.is_empty() { kind.to_string() } else { state }];
-            row(Section::Others, cells, 0.0, Alarm::None)
+            let state = if state.is_empty() { kind.to_string() } else { state };
+            // What a person asks of these: how much there is to do, or has been.
+            let (figures, activity) = others(&entry.detail, rates);
+            let cells = vec![Cell::bytes(entry.bytes), state.into()];
+            row(Section::Others, cells, &figures, activity, Alarm::None)
         }
     }
+}
+
+/// Returns what is drawn over time of things in the last section, and how busy they are.
+fn others(detail: &Detail, rates: Rates) -> (Vec<(&'static str, f64)>, f64) {
+    let figure = match detail {
+        Detail::State { .. } => ("values a second", rates.messages),
+        Detail::Service(overview) => ("requests waiting", overview.requests.pending as f64),
+        Detail::Jobs(usage) => ("jobs waiting", f64::from(usage.counts.waiting)),
+        _ => return (Vec::new(), 0.0),
+    };
+    (vec![figure], figure.1)
 }
 
 /// Returns the dead by process, each with what names it still.
@@ -336,7 +308,8 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
         Thing {
             section: Section::Dead,
             name: format!("{program} {pid}"),
-            cells: vec![program.clone(), pid.clone(), left.join(", ")],
+            cells: vec![program.clone().into(), pid.clone().into(), left.join(", ").into()],
+            figures: Vec::new(),
             activity: left.len() as f64,
             bytes: 0,
             alarm: Alarm::Note,
@@ -352,7 +325,12 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
         things.push(Thing {
             section: Section::Dead,
             name: "~".to_owned(),
-            cells: vec!["all together".to_owned(), String::new(), left.clone()],
+            cells: vec![
+                "all together".to_owned().into(),
+                String::new().into(),
+                left.clone().into(),
+            ],
+            figures: Vec::new(),
             activity: 0.0,
             bytes: 0,
             alarm: Alarm::None,
@@ -365,22 +343,25 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
     things
 }
 
-/// Returns the living reliable subscribers for which publishers wait, or have stopped waiting: the
-/// one that is farthest behind, and how many more there are.
+/// Returns the reliable subscribers for which publishers wait, or have stopped waiting, living ones and
+/// those whose place is kept: the one that is farthest behind, and how many more there are.
 fn laggards(usage: &TopicUsage) -> String {
     let depth = u64::from(usage.depth);
     let is_one = |one: &&SubscriberUsage| {
         one.who.alive && one.reliable && !one.leaving && (one.lagging || one.lag >= depth)
     };
-    let Some(farthest) = usage.subscribers.iter().filter(is_one).max_by_key(|one| one.lag) else {
-        return String::new();
-    };
-    let no_more = if farthest.lagging { " no more" } else { "" };
-    let more = match usage.subscribers.iter().filter(is_one).count() - 1 {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    format!("{}{no_more}{more}", info::who(&farthest.who))
+    let living = usage.subscribers.iter().filter(is_one).map(|one| {
+        let no_more = if one.lagging { " no more" } else { "" };
+        (one.lag, format!("{}{no_more}", info::who(&one.who)))
+    });
+    let kept = stopping(usage).map(|one| (one.lag, format!("'{}'", one.name.escape_debug())));
+    let mut all: Vec<_> = living.chain(kept).collect();
+    all.sort_by_key(|(lag, _)| std::cmp::Reverse(*lag));
+    match &*all {
+        [] => String::new(),
+        [(_, one)] => one.clone(),
+        [(_, farthest), more @ ..] => format!("{farthest}, and {} more", more.len()),
+    }
 }
 
 #[cfg(test)]
@@ -389,12 +370,14 @@ pub mod tests {
 
     /// Returns a row with these cells behind its name.
     pub fn thing(section: Section, name: &str, cells: &[&str]) -> Thing {
-        let cells = [name].iter().chain(cells).map(|cell| (*cell).to_owned()).collect();
+        let cell = |text: &&str| Cell { text: (*text).to_owned(), figure: text.parse().ok() };
+        let cells = [name].iter().chain(cells).map(cell).collect();
         let about = vec![("about", name.to_owned())];
         Thing {
             section,
             name: name.to_owned(),
             cells,
+            figures: Vec::new(),
             activity: 0.0,
             bytes: 0,
             alarm: Alarm::None,
@@ -434,7 +417,7 @@ pub mod tests {
         publisher.publish(b"one").expect("published");
         let scene = Scene::look(&domain, Some(&before)).expect("looked");
         let waits_for = |scene: &Scene| {
-            scene.things.iter().find(|one| one.name == "topic").map(|one| one.cells[8].clone())
+            scene.things.iter().find(|one| one.name == "topic").map(|one| one.cells[8].text.clone())
         };
         assert_eq!(waits_for(&before).as_deref(), Some(""), "there was room");
         let this = std::process::id().to_string();
@@ -452,9 +435,12 @@ pub mod tests {
             scene.things.iter().all(|thing| thing.cells.len() == thing.section.headings().len())
         );
         assert!(of("topic").activity > 0.0);
-        assert_eq!((of("topic").cells[2].as_str(), of("topic").cells[4].as_str()), ("1", "1"));
+        assert_eq!(
+            (of("topic").cells[2].figure, of("topic").cells[4].figure),
+            (Some(1.0), Some(1.0))
+        );
         assert_eq!(of("queue").alarm, Alarm::Note, "no process receives");
-        assert!(of("mutex").cells[3].contains(&std::process::id().to_string()));
+        assert!(of("mutex").cells[3].text.contains(&std::process::id().to_string()));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -25,6 +25,10 @@ use crate::verbs::measuring::rate;
 /// at the moment. Behind that stands what is unusual: how long a publisher waits for reliable
 /// subscribers, and how often it has stopped waiting; how long its messages count; which subscriber
 /// is lagging, so that publishers do not wait for it, and how often it was told so.
+///
+/// KEPT FOR lists subscribers with names, such as 'outlive record --as night'. When one of these is killed,
+/// publishers wait for the next one of its name, for its PATIENCE at most. The last column says how many
+/// publishers wait, since when, and for how much longer. 'outlive topic forget' gives the place up.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  \
     outlive topic info camera")]

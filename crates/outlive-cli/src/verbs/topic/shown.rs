@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use outlive::sync::Holder;
-use outlive::topic::{RingUsage, SubscriberUsage, TopicUsage};
+use outlive::topic::{KeptUsage, RingUsage, SubscriberUsage, TopicUsage};
 use serde::Serialize;
 
 use super::list::published;
 use crate::output::{self, bytes, count};
-use crate::verbs::info::who;
+use crate::verbs::info::{span, who};
 use crate::verbs::measuring::rate;
 
 /// A topic in words that JSON knows.
@@ -29,6 +29,7 @@ pub struct Shown {
     /// Messages of publishers that are gone, which late subscribers may have as history.
     left_over: u32,
     subscribers: Vec<Subscriber>,
+    kept: Vec<Kept>,
 }
 
 /// One that is there, or has died and was not cleared away.
@@ -74,6 +75,26 @@ struct Subscriber {
     notes: String,
 }
 
+/// A name for which a subscriber's place is kept.
+#[derive(Serialize)]
+struct Kept {
+    name: String,
+    /// `None`: its owner has died and was cleared away.
+    pid: Option<u32>,
+    program: Option<String>,
+    alive: bool,
+    reliable: bool,
+    lagging: bool,
+    lag: u64,
+    lost: u64,
+    in_the_way: u32,
+    patience_seconds: f64,
+    ownerless_seconds: Option<f64>,
+    patience_left_seconds: Option<f64>,
+    #[serde(skip)]
+    shown: [String; 2],
+}
+
 /// An earlier look, and how many seconds before.
 pub type Before<'a> = Option<(&'a TopicUsage, f64)>;
 
@@ -100,6 +121,7 @@ impl Shown {
             publishers: there.collect(),
             left_over: left_over.map(|ring| ring.kept).sum(),
             subscribers: now.subscribers.iter().map(|one| Subscriber::new(one, before)).collect(),
+            kept: now.kept.iter().map(Kept::new).collect(),
         }
     }
 
@@ -125,7 +147,8 @@ impl Shown {
         (self.left_over > 0).then(|| ("left over", format!("{left} of publishers that are gone")))
     }
 
-    /// Returns the publishers and the subscribers, each as a table, if there are any.
+    /// Returns the publishers, the subscribers and the places that are kept, each as a table, if there are
+    /// any.
     pub fn tables(&self) -> String {
         let mut text = String::new();
         if !self.publishers.is_empty() {
@@ -150,11 +173,17 @@ impl Shown {
             text.push('\n');
             text.push_str(&output::table(&headings, &[1, 2, 3, 4, 5], &rows));
         }
+        if !self.kept.is_empty() {
+            let headings = ["KEPT FOR", "PID", "LAG", "LOST", "PATIENCE", ""];
+            let rows: Vec<Vec<String>> = self.kept.iter().map(Kept::cells).collect();
+            text.push('\n');
+            text.push_str(&output::table(&headings, &[1, 2, 3, 4], &rows));
+        }
         text
     }
 }
 
-/// Returns the publishers and subscribers, a line each.
+/// Returns the publishers, subscribers and the places that are kept, a line each.
 pub fn ends(usage: &TopicUsage) -> Vec<(&'static str, String)> {
     let publishers = usage.rings.iter().filter_map(|ring| Some((ring, ring.publisher.as_ref()?)));
     let publishes = |(ring, one): (&RingUsage, &Holder)| {
@@ -174,7 +203,12 @@ pub fn ends(usage: &TopicUsage) -> Vec<(&'static str, String)> {
         let text = format!("{}, {} to take{held}{lost}", who(&one.who), count(one.lag));
         ("subscriber", with_notes(text, &of_subscriber(one)))
     };
-    publishers.map(publishes).chain(usage.subscribers.iter().map(subscribes)).collect()
+    let kept = |one: &KeptUsage| {
+        let text = format!("'{}', {} to take", one.name.escape_debug(), count(one.lag));
+        ("kept for", with_notes(text, &of_kept(one)))
+    };
+    let subscribers = usage.subscribers.iter().map(subscribes);
+    publishers.map(publishes).chain(subscribers).chain(usage.kept.iter().map(kept)).collect()
 }
 
 fn with_notes(text: String, notes: &str) -> String {
@@ -233,6 +267,40 @@ fn of_subscriber(one: &SubscriberUsage) -> String {
         Some(kind).filter(|kind| !kind.is_empty()).map(str::to_owned).into_iter().collect();
     if one.lagged > 0 {
         notes.push(format!("has lagged {}", times(u64::from(one.lagged))));
+    }
+    notes.join(", ")
+}
+
+/// Returns whether a living process has a place that is kept.
+pub fn is_owned(one: &KeptUsage) -> bool {
+    one.owner.as_ref().is_some_and(|owner| owner.alive)
+}
+
+/// Returns the names without a living subscriber for which publishers wait.
+pub fn stopping(usage: &TopicUsage) -> impl Iterator<Item = &KeptUsage> {
+    usage.kept.iter().filter(|one| one.in_the_way > 0 && !is_owned(one))
+}
+
+/// Returns which process has a place that is kept, and what it means for publishers.
+fn of_kept(one: &KeptUsage) -> String {
+    let mut notes = Vec::new();
+    match &one.owner {
+        Some(owner) if owner.alive => {}
+        Some(owner) => notes.push(who(owner)),
+        None => notes.push("no process has it".to_owned()),
+    }
+    if one.lagging {
+        notes.push("lagging: publishers do not wait".to_owned());
+    }
+    if one.in_the_way > 0 {
+        let (publishers, verb) = match one.in_the_way {
+            1 => ("1 publisher".to_owned(), "waits"),
+            many => (format!("{many} publishers"), "wait"),
+        };
+        notes.push(format!("{publishers} {verb} for it"));
+    }
+    if let (Some(since), Some(left)) = (one.ownerless, one.patience_left()) {
+        notes.push(format!("since {}, for {} more at most", span(since), span(left)));
     }
     notes.join(", ")
 }
@@ -316,6 +384,38 @@ impl Subscriber {
             rate(self.lost_per_second.unwrap_or(0.0)),
             count(u64::from(self.held)),
             self.notes.clone(),
+        ]
+    }
+}
+
+impl Kept {
+    fn new(one: &KeptUsage) -> Kept {
+        Kept {
+            name: one.name.clone(),
+            pid: one.owner.as_ref().map(|owner| owner.pid),
+            program: one.owner.as_ref().map(|owner| owner.program.clone()),
+            alive: is_owned(one),
+            reliable: one.reliable,
+            lagging: one.lagging,
+            lag: one.lag,
+            lost: one.lost,
+            in_the_way: one.in_the_way,
+            patience_seconds: one.patience.as_secs_f64(),
+            ownerless_seconds: one.ownerless.map(|since| since.as_secs_f64()),
+            patience_left_seconds: one.patience_left().map(|left| left.as_secs_f64()),
+            shown: [span(one.patience), of_kept(one)],
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let [patience, notes] = &self.shown;
+        vec![
+            self.name.escape_debug().to_string(),
+            self.pid.map_or_else(String::new, |pid| pid.to_string()),
+            count(self.lag),
+            count(self.lost),
+            patience.clone(),
+            notes.clone(),
         ]
     }
 }

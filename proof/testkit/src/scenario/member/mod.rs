@@ -18,6 +18,7 @@ mod presence;
 pub(super) mod queue;
 pub(super) mod reader;
 pub(super) mod realtime;
+pub(super) mod record;
 pub(super) mod rpc;
 pub(super) mod rw_lock;
 pub(super) mod semaphore;
@@ -56,6 +57,7 @@ pub struct Member {
     followers: presence::Followers,
     readers: reader::Readers,
     watches: watches::Watches,
+    recorders: record::Recorders,
 }
 
 impl Member {
@@ -83,6 +85,7 @@ impl Member {
             followers: presence::Followers::default(),
             readers: reader::Readers::default(),
             watches: watches::Watches::default(),
+            recorders: record::Recorders::default(),
         }
     }
 
@@ -123,6 +126,7 @@ impl Obeys for Member {
             ["reader", order @ ..] => self.readers.obey(&domain, order),
             ["watches", order @ ..] => self.watches.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
+            ["record", order @ ..] => self.recorders.obey(&domain, &self.folder, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
             _ => Err("unknown order".to_owned()),
         }

@@ -87,6 +87,20 @@ pub fn subscriber(topic: &Topic, reliable: bool, history: u32) -> Result<Subscri
     topic.subscriber_with(options).map_err(|error| error.to_string())
 }
 
+/// A subscriber of that name, whose place is kept, and which acknowledges.
+///
+/// # Errors
+/// What joining says.
+pub fn named_subscriber(topic: &Topic) -> Result<Subscriber, String> {
+    let options = Subscriber::options().reliable(true).acknowledging(true).kept(NAME, PATIENCE);
+    topic.subscriber_with(options).map_err(|error| error.to_string())
+}
+
+/// The name of that subscriber.
+pub const NAME: &str = "recorder";
+/// Longer than any round.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(3600);
+
 /// What a survivor has of one topic.
 struct Open {
     topic: Topic,
@@ -204,6 +218,14 @@ impl Topics {
             ("subscriber", [kind, history]) => {
                 open.subscriber =
                     Some(subscriber(&open.topic, *kind == "reliable", number(history)?)?);
+                Ok(String::new())
+            }
+            ("named-subscriber", []) => {
+                open.subscriber = Some(named_subscriber(&open.topic)?);
+                Ok(String::new())
+            }
+            ("acknowledge", []) => {
+                open.subscriber()?.acknowledge().map_err(|error| error.to_string())?;
                 Ok(String::new())
             }
             ("leave-subscriber", []) => {

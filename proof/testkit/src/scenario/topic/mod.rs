@@ -8,6 +8,7 @@
 
 mod full;
 mod give_up;
+mod kept;
 mod lifespan;
 mod liveliness;
 mod presence;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     let waiting = publish_waiting::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let receive = receive::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let subscribers = subscriber_slots::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    let kept = kept::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let rings = rings::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let full = full::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let presence = presence::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
@@ -39,6 +41,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         .chain(waiting)
         .chain(receive)
         .chain(subscribers)
+        .chain(kept)
         .chain(rings)
         .chain(full)
         .chain(presence)
@@ -54,7 +57,7 @@ fn log_of(name: &str) -> String {
 }
 
 /// Bytes of a message that lies in its slot, and of one that does not.
-const IN_SLOT: usize = 48;
+pub(super) const IN_SLOT: usize = 48;
 pub(super) const OBJECT: usize = 5000;
 
 /// Every process has opened the domain and has a token. A process that claims its token later may
@@ -74,7 +77,7 @@ pub(super) fn two_ends(world: &mut World, name: &str) -> Result<(), Failure> {
 }
 
 /// A survivor's list of stamps.
-fn stamps(answer: &str) -> Result<Vec<Stamp>, Failure> {
+pub(super) fn stamps(answer: &str) -> Result<Vec<Stamp>, Failure> {
     let stamp = |word: &str| {
         let (sender, number) = word.split_once(':')?;
         Some(Stamp { sender: sender.parse().ok()?, number: number.parse().ok()? })
@@ -104,7 +107,7 @@ fn drain_of_what_is_left(
 
 /// Checks that a subscriber that loses nothing finds exactly those messages, in any order of the
 /// senders; returns how many it finds of the doubtful message, which may have been published.
-fn finds(
+pub(super) fn finds(
     world: &mut World,
     who: &'static str,
     name: &str,
@@ -134,7 +137,7 @@ fn finds(
 }
 
 /// Publishes as that sender.
-fn publish(
+pub(super) fn publish(
     world: &mut World,
     who: &'static str,
     name: &str,
@@ -179,7 +182,7 @@ fn keeper_finds(world: &mut World, name: &str, doubtful: Stamp) -> Result<bool, 
 }
 
 /// Beside the stopped victim: another publishes, and the keeper takes it.
-fn others_go_on(
+pub(super) fn others_go_on(
     world: &mut World,
     name: &str,
     len: usize,

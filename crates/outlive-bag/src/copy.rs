@@ -1,0 +1,165 @@
+//! Messages from files into a file: channels and schemas get the numbers that they have there.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use outlive_mcap::{
+    Header, Item, Message, MessageHeader, POSITIONS, Positions, Reader, Schema, Writer,
+};
+use outlive_program::figures::counted;
+use serde_json::json;
+
+use crate::exit::{Code, Failure};
+use crate::output::Output;
+use crate::{Common, say};
+
+/// A group is written when it has as many bytes.
+pub const GROUP: u64 = 1 << 20;
+
+/// Opens a file and reads its header.
+pub fn open(path: &Path) -> Result<(Reader, Header), Failure> {
+    let mut reader = Reader::open(path)?;
+    match reader.next()? {
+        Some(Item::Header(header)) => Ok((reader, header)),
+        _ => {
+            let text = format!("{} has no header", path.display());
+            Err(Failure::new(Code::Damaged, text))
+        }
+    }
+}
+
+/// What of a file is wanted.
+pub struct Choice<'c> {
+    /// The topics.
+    pub topic: &'c dyn Fn(&str) -> bool,
+    /// The first log time.
+    pub start: u64,
+    /// The first log time that is wanted no more, if there is one.
+    pub end: Option<u64>,
+}
+
+impl Choice<'_> {
+    /// All of it.
+    pub const ALL: Choice<'static> = Choice { topic: &|_| true, start: 0, end: None };
+}
+
+/// A file that is read: its numbers, and those that they have in the other.
+#[derive(Default)]
+pub struct Source {
+    schemas: HashMap<u16, Arc<Schema>>,
+    channels: HashMap<u16, u16>,
+}
+
+/// The file that is written.
+pub struct Target {
+    writer: Writer,
+    group: u64,
+    /// Messages so far.
+    pub messages: u64,
+}
+
+impl Target {
+    /// Begins with a file's writer.
+    pub fn new(writer: Writer, group: u64) -> Target {
+        Target { writer, group, messages: 0 }
+    }
+
+    /// Takes over what a file holds, if it is chosen.
+    pub fn take(
+        &mut self,
+        from: &mut Source,
+        item: Item<'_>,
+        choice: &Choice<'_>,
+    ) -> Result<(), Failure> {
+        match item {
+            Item::Header(_) => {}
+            Item::Schema(schema) => {
+                from.schemas.insert(schema.header.id, Arc::clone(schema));
+            }
+            Item::Channel(channel) if (choice.topic)(&channel.topic) => {
+                let schema = match from.schemas.get(&channel.schema_id).map(Arc::as_ref) {
+                    Some(Schema { header, data }) => {
+                        self.writer.add_schema(&header.name, &header.encoding, data)?
+                    }
+                    None => 0,
+                };
+                let (topic, encoding) = (&channel.topic, &channel.message_encoding);
+                let id = self.writer.add_channel(schema, topic, encoding, &channel.metadata)?;
+                from.channels.insert(channel.id, id);
+            }
+            Item::Channel(_) => {}
+            Item::Message(Message { header, data, .. }) => {
+                let time = header.log_time;
+                if choice.start <= time && choice.end.is_none_or(|end| time < end) {
+                    self.put_from(from, header, data)?;
+                }
+            }
+            // Where the file's own recorder was; in another file it means nothing.
+            Item::Metadata(metadata) if metadata.name == POSITIONS => {}
+            Item::Metadata(metadata) => {
+                self.writer.put_metadata(&metadata.name, &metadata.metadata)?;
+                self.flush_if_full()?;
+            }
+            Item::Attachment(header, data) => {
+                self.writer.put_attachment(&header, data)?;
+                self.flush_if_full()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a message of a file, if its channel was taken over.
+    pub fn put_from(
+        &mut self,
+        from: &Source,
+        header: MessageHeader,
+        data: &[u8],
+    ) -> Result<(), Failure> {
+        match from.channels.get(&header.channel_id) {
+            Some(id) => self.put(MessageHeader { channel_id: *id, ..header }, data),
+            None => Ok(()),
+        }
+    }
+
+    fn put(&mut self, header: MessageHeader, data: &[u8]) -> Result<(), Failure> {
+        // A message that is larger than a group has one of its own.
+        if self.writer.open_messages() > 0
+            && self.writer.open_len() + data.len() as u64 > self.group
+        {
+            self.writer.flush(&Positions::new())?;
+        }
+        self.writer.put(&header, data)?;
+        self.messages += 1;
+        self.flush_if_full()
+    }
+
+    fn flush_if_full(&mut self) -> Result<(), Failure> {
+        if self.writer.open_len() >= self.group {
+            self.writer.flush(&Positions::new())?;
+        }
+        Ok(())
+    }
+
+    /// Writes the file's end.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        Ok(self.writer.finish(&Positions::new())?)
+    }
+
+    /// Writes the file's end, gives the file its name, and says how much is in it.
+    pub fn keep(self, output: Output, common: &Common) -> Result<(), Failure> {
+        let messages = self.messages;
+        self.finish()?;
+        output.keep()?;
+        say(common, json!({"messages": messages}), || counted(messages, "message"))
+    }
+}
+
+/// Takes over all of a reader's file that is chosen; the first fault ends it.
+pub fn all(reader: &mut Reader, target: &mut Target, choice: &Choice<'_>) -> Result<(), Failure> {
+    let mut source = Source::default();
+    while let Some(item) = reader.next()? {
+        target.take(&mut source, item, choice)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! How a run ends: the codes that all programs have, and texts.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+
+use outlive_mcap::Error;
+pub use outlive_program::exit::Code;
+use outlive_program::exit::code_of_io;
+
+/// Why a run ended before its work was done.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something to be told.
+    Told {
+        /// What the program exits with.
+        code: Code,
+        /// What happened, and what to do next.
+        message: String,
+    },
+    /// The reader of the output has enough: no failure.
+    BrokenPipe,
+}
+
+impl Failure {
+    /// Makes a failure.
+    pub fn new(code: Code, message: impl fmt::Display) -> Failure {
+        Failure::Told { code, message: message.to_string() }
+    }
+
+    /// Returns what the system said while something was done.
+    pub fn system(doing: impl fmt::Display, error: &io::Error) -> Failure {
+        if error.kind() == ErrorKind::BrokenPipe {
+            return Failure::BrokenPipe;
+        }
+        Failure::new(code_of_io(error), format!("could not {doing}: {error}"))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let code = match &error {
+            Error::Io { error, .. } => code_of_io(error),
+            Error::NoSpace { .. } => Code::NoSpace,
+            Error::Locked { .. } => Code::Busy,
+            Error::NotMcap { .. }
+            | Error::OtherVersion { .. }
+            | Error::NotResumable { .. }
+            | Error::UnknownCompression { .. } => Code::NotOurs,
+            Error::Damaged { .. } | Error::Cut { .. } => Code::Damaged,
+            _ => Code::System,
+        };
+        let hint = match code {
+            Code::Damaged => "; 'outlive bag recover' saves what is whole",
+            _ => "",
+        };
+        Failure::new(code, format!("{error}{hint}"))
+    }
+}

@@ -1,0 +1,90 @@
+//! `outlive bag cut`: a part of the time.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use outlive_mcap::{Compression, Index};
+use outlive_program::duration;
+
+use crate::Common;
+use crate::copy::{self, Choice, GROUP, Target};
+use crate::exit::{Code, Failure};
+use crate::output::{Output, OutputArgs};
+use crate::survey::Survey;
+
+/// Keep a part of a file's time, in another file
+///
+/// Times are log times: counted from the first message of the file, or, with '@' in front, in seconds since
+/// 1970. A message at '--start' is kept, and one at '--end' is not.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive bag cut drive.mcap --start 10s --end 1m -o part.mcap\n  \
+    outlive bag cut drive.mcap --start @1767225600.5 -o rest.mcap")]
+pub struct CutArgs {
+    /// The file
+    file: PathBuf,
+    /// Keep messages from this time on
+    #[arg(long, value_name = "WHEN", value_parser = parse, required_unless_present = "end")]
+    start: Option<When>,
+    /// Keep messages before this time
+    #[arg(long, value_name = "WHEN", value_parser = parse)]
+    end: Option<When>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+impl CutArgs {
+    /// Runs the verb.
+    pub fn run(&self, common: &Common) -> Result<(), Failure> {
+        let is_relative = |when: &Option<When>| matches!(when, Some(When::After(_)));
+        let first = match is_relative(&self.start) || is_relative(&self.end) {
+            true => first_time(&self.file)?,
+            false => 0,
+        };
+        let at = |when: When| match when {
+            When::After(time) => first.saturating_add(time),
+            When::At(time) => time,
+        };
+        let (start, end) = (self.start.map_or(0, at), self.end.map(at));
+        if end.is_some_and(|end| end <= start) {
+            let text = "--end is not after --start: nothing is between them";
+            return Err(Failure::new(Code::Usage, text));
+        }
+        let output = Output::new(&self.output.output, self.output.force)?;
+        let (mut reader, header) = copy::open(&self.file)?;
+        let writer = output.create(&header.profile, Compression::None)?;
+        let mut target = Target::new(writer, GROUP);
+        copy::all(&mut reader, &mut target, &Choice { start, end, ..Choice::ALL })?;
+        target.keep(output, common)
+    }
+}
+
+/// A time, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// After the first message.
+    After(u64),
+    /// Since 1970.
+    At(u64),
+}
+
+fn parse(text: &str) -> Result<When, String> {
+    let nanoseconds = |text: &str| {
+        u64::try_from(duration::seconds(text)?.as_nanos())
+            .map_err(|_| "a time within 500 years is needed".to_owned())
+    };
+    match text.strip_prefix('@') {
+        Some(text) => nanoseconds(text).map(When::At),
+        None => nanoseconds(text).map(When::After),
+    }
+}
+
+/// Returns the first log time, by the index where there is a sound one.
+fn first_time(path: &Path) -> Result<u64, Failure> {
+    if let Ok(Some(Index { statistics: Some(statistics), .. })) = Index::read(path)
+        && statistics.message_count > 0
+    {
+        return Ok(statistics.message_start_time);
+    }
+    Ok(Survey::read(path)?.times().map_or(0, |(first, _)| first))
+}

@@ -1,0 +1,384 @@
+//! The program, on files of ours and of others, whole and damaged.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use outlive_mcap::{Item, MessageHeader, Options, Positions, Reader, Writer};
+
+/// A folder of a test's own, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let name = format!("outlive-bag-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("a folder for the test");
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// Returns the files that are there.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("the folder");
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Each is looked at, whatever came of those before; the code is the greatest.
+#[test]
+fn info_and_check_take_several_files() {
+    let folder = Folder::new();
+    let (good, open, none) = (folder.file("a.mcap"), folder.file("b.mcap"), folder.file("c.mcap"));
+    write(&good, ["x", "y"], 1, true);
+    write(&open, ["x", "y"], 20, false);
+    let said = expect(1, &["check", &good, &open, &good]);
+    assert!(said.contains(&format!("{open}: the file is not finished")), "{said}");
+    assert!(said.contains("1 fault in") && said.contains("1 of 3 files"), "{said}");
+    assert_eq!(expect(0, &["check", &good, &good]), "");
+    let said = expect(1, &["check", "--json", &good, &open]);
+    let line: serde_json::Value =
+        serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
+    assert_eq!(line["file"], *open);
+    // One that is not there is no reason to leave the next one out.
+    let said = expect(6, &["info", &none, &good, &open]);
+    assert!(said.contains(&format!("{good}:\n")) && said.contains("20 messages"), "{said}");
+    assert!(said.contains("1 message in 0.000 s") && said.contains("  y: 0 messages"), "{said}");
+    assert!(said.contains("c.mcap") && said.contains("1 of 3 files"), "{said}");
+    fs::write(&none, "no recording").expect("room");
+    expect(8, &["check", &open, &none, &folder.file("d.mcap")]);
+}
+
+/// The latest time that there is, which other programs write where they know none.
+#[test]
+fn a_message_of_the_latest_time_is_copied() {
+    let folder = Folder::new();
+    let (from, to) = (folder.file("a.mcap"), folder.file("b.mcap"));
+    let mut writer: Writer = Writer::create(&from, Options::default()).expect("made");
+    let channel_id = writer.add_channel(0, "t", "", &BTreeMap::new()).expect("a channel");
+    for time in [0, u64::MAX] {
+        let header = MessageHeader { channel_id, sequence: 0, log_time: time, publish_time: time };
+        writer.put(&header, b"x").expect("put");
+    }
+    writer.finish(&Positions::new()).expect("finished");
+    for verb in
+        [&["convert"][..], &["recover"], &["filter", "--topics", "t"], &["cut", "--start", "0s"]]
+    {
+        let said = expect(0, &[verb, &["--force", &from, "-o", &to]].concat());
+        assert!(said.starts_with("2 messages"), "{verb:?}: {said}");
+    }
+}
+
+fn bag(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_outlive-bag")).args(words).output().expect("the program runs")
+}
+
+/// Runs the program, which ends with this code; returns what it printed.
+fn expect(code: i32, words: &[&str]) -> String {
+    let ran = bag(words);
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(code), "{words:?}: {told}");
+    assert_eq!(told.is_empty(), code == 0, "{words:?}: {told}");
+    String::from_utf8_lossy(&ran.stdout).into_owned() + &told
+}
+
+/// Writes a file of ours: two topics, a message each 100 ms, groups of ten; returns after which byte
+/// each group was whole.
+fn write(path: &str, topics: [&str; 2], messages: u32, finish: bool) -> Vec<u64> {
+    let mut writer: Writer = Writer::create(path, Options::default()).expect("a new file");
+    let schema = writer.add_schema("Drive", "jsonschema", b"{}").expect("a schema");
+    let ids = topics.map(|topic| {
+        writer.add_channel(schema, topic, "json", &BTreeMap::new()).expect("a channel")
+    });
+    let mut ends = Vec::new();
+    for sequence in 0..messages {
+        let time = 1_700_000_000_000_000_000 + u64::from(sequence) * 100_000_000;
+        let channel_id = ids[sequence as usize % 2];
+        let header = MessageHeader { channel_id, sequence, log_time: time, publish_time: time };
+        writer.put(&header, format!("{{\"n\":{sequence}}}").as_bytes()).expect("room");
+        if sequence % 10 == 9 {
+            writer.flush(&Positions::from([("n".into(), sequence.to_string())])).expect("room");
+            ends.push(writer.file_len());
+        }
+    }
+    if finish {
+        writer.finish(&writer.positions().clone()).expect("room");
+    }
+    ends
+}
+
+/// Returns each message's topic, time and payload.
+fn read(path: &str) -> Vec<(String, u64, String)> {
+    let mut reader = Reader::open(path).expect("a file");
+    let mut messages = Vec::new();
+    while let Some(item) = reader.next().expect("a whole file") {
+        if let Item::Message(message) = item {
+            let text = String::from_utf8_lossy(message.data).into_owned();
+            messages.push((message.channel.topic.clone(), message.header.log_time, text));
+        }
+    }
+    messages
+}
+
+#[test]
+fn info_says_what_is_there() {
+    let folder = Folder::new();
+    let file = folder.file("a.mcap");
+    write(&file, ["x", "y"], 40, true);
+    let text = expect(0, &["info", &file]);
+    assert!(text.contains("40 messages in 3.900 s, 0 lost") && text.contains("finished"), "{text}");
+    assert!(text.contains("x: 20 messages, 5.0 Hz"), "{text}");
+    let line: serde_json::Value =
+        serde_json::from_str(&expect(0, &["--json", "info", &file])).expect("JSON");
+    assert_eq!(line["messages"], 40);
+    assert_eq!(line["topics"][1]["topic"], "y");
+    assert_eq!(line["topics"][1]["schema"], "Drive");
+    assert_eq!(line["finished"], true);
+    assert_eq!(line["metadata"]["outlive.positions"], 5);
+    // As `outlive bag` starts it.
+    expect(0, &["--domain", "some", "--json", "info", &file]);
+}
+
+#[test]
+fn losses_and_deaths_are_counted_by_the_recorders_events() {
+    let folder = Folder::new();
+    let file = folder.file("a.mcap");
+    let mut writer: Writer = Writer::create(&file, Options::default()).expect("a new file");
+    let channel_id =
+        writer.add_channel(0, "outlive/events", "json", &BTreeMap::new()).expect("a channel");
+    for (sequence, event) in [
+        r#"{"event":"lost","topic":"x","count":7}"#,
+        r#"{"event":"publisher_died","topic":"x","session":1}"#,
+        r#"{"event":"lost","topic":"y","count":3}"#,
+        "no JSON",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let header =
+            MessageHeader { channel_id, sequence: sequence as u32, log_time: 1, publish_time: 1 };
+        writer.put(&header, event.as_bytes()).expect("room");
+    }
+    writer.finish(&Positions::new()).expect("room");
+    let line: serde_json::Value =
+        serde_json::from_str(&expect(0, &["info", "--json", &file])).expect("JSON");
+    assert_eq!((&line["lost"], &line["deaths"]), (&10.into(), &1.into()));
+}
+
+#[test]
+fn a_dead_writers_file_is_checked_and_recovered() {
+    let folder = Folder::new();
+    let (whole, file, out) =
+        (folder.file("whole.mcap"), folder.file("cut.mcap"), folder.file("out.mcap"));
+    let ends = write(&whole, ["x", "y"], 40, true);
+    expect(0, &["check", &whole]);
+    let bytes = fs::read(&whole).expect("the file");
+    // In the middle of the index.
+    fs::write(&file, &bytes[..bytes.len() - 50]).expect("room");
+    assert!(expect(1, &["check", &file]).contains("no index"));
+    assert!(expect(0, &["info", &file]).contains("not finished"));
+    expect(0, &["recover", "--in-place", &file]);
+    expect(0, &["check", &file]);
+    assert_eq!(read(&file).len(), 40);
+    // Exactly after a group: only the index is missing.
+    fs::write(&file, &bytes[..ends[2] as usize]).expect("room");
+    let told = expect(1, &["check", &file]);
+    assert!(told.contains("not finished"), "{told}");
+    expect(0, &["recover", &file, "-o", &out]);
+    expect(0, &["check", &out]);
+    assert_eq!(read(&out).len(), 30);
+    // It is never replaced unasked.
+    let told = expect(7, &["recover", &file, "-o", &out]);
+    assert!(told.contains("--force"), "{told}");
+    expect(0, &["recover", &file, "-o", &out, "--force"]);
+    expect(0, &["recover", &file, "--in-place"]);
+    expect(0, &["check", &file]);
+    assert_eq!(read(&file).len(), 30);
+    // In the middle of a group: messages of its chunk are whole.
+    let cut = ends[2] as usize + 250;
+    fs::write(&file, &bytes[..cut]).expect("room");
+    let told = expect(1, &["recover", &file, "-o", &out, "--force"]);
+    assert!(told.contains("a part of") && told.contains("ends in the middle"), "{told}");
+    expect(0, &["check", &out]);
+    let some = read(&out).len();
+    assert!((31..40).contains(&some), "{some} messages");
+    // In place, the file ends after the last whole group: there its recorder goes on.
+    let told = expect(1, &["recover", "--in-place", &file]);
+    assert!(told.contains(&format!("{} bytes", cut as u64 - ends[2])), "{told}");
+    assert_eq!(read(&file).len(), 30);
+    expect(0, &["check", &file]);
+    expect(0, &["recover", "--in-place", &file]);
+    assert_eq!(folder.names(), ["cut.mcap", "out.mcap", "whole.mcap"]);
+}
+
+#[test]
+fn a_file_of_others_is_recovered() {
+    let folder = Folder::new();
+    let (file, out) = (folder.file("theirs.mcap"), folder.file("out.mcap"));
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    let options = mcap::WriteOptions::new().compression(None).profile("ros2");
+    let mut writer = options.create(&mut bytes).expect("a writer");
+    let id = writer.add_channel(0, "c", "json", &BTreeMap::new()).expect("a channel");
+    for sequence in 0..50 {
+        let header = mcap::records::MessageHeader {
+            channel_id: id,
+            sequence,
+            log_time: u64::from(sequence),
+            publish_time: 5,
+        };
+        writer.write_to_known_channel(&header, b"{}").expect("room");
+    }
+    writer.finish().expect("room");
+    drop(writer);
+    let bytes = bytes.into_inner();
+    fs::write(&file, &bytes).expect("room");
+    expect(0, &["check", &file]);
+    // As its writer leaves it when it dies: in the open chunk, whose lengths are not there yet.
+    let chunk = bytes.iter().skip(30).position(|byte| *byte == 6).expect("a chunk") + 30;
+    let mut dead = bytes[..bytes.len() / 3].to_vec();
+    dead[chunk + 1..chunk + 9].fill(255);
+    fs::write(&file, &dead).expect("room");
+    let told = expect(1, &["recover", "--in-place", &file]);
+    assert!(told.contains("ends in the middle"), "{told}");
+    assert!(read(&file).len() > 5, "{}", read(&file).len());
+    expect(0, &["check", &file]);
+    // The profile stays.
+    expect(0, &["filter", &file, "-o", &out]);
+    assert!(expect(0, &["info", &out]).contains("profile 'ros2'"));
+}
+
+#[test]
+fn damage_is_found_and_passed_over() {
+    let folder = Folder::new();
+    let (file, out) = (folder.file("a.mcap"), folder.file("out.mcap"));
+    let ends = write(&file, ["x", "y"], 40, true);
+    let mut bytes = fs::read(&file).expect("the file");
+    // In the second group's chunk, which has a checksum.
+    bytes[ends[0] as usize + 100] ^= 1;
+    fs::write(&file, &bytes).expect("room");
+    let told = expect(1, &["check", &file]);
+    assert!(told.contains(&format!("damaged at byte {}: a chunk's checksum", ends[0])), "{told}");
+    let told = expect(11, &["filter", &file, "--topics", "x", "-o", &out]);
+    assert!(told.contains("recover"), "{told}");
+    assert_eq!(folder.names(), ["a.mcap"]);
+    expect(1, &["recover", &file, "-o", &out]);
+    assert_eq!(read(&out).len(), 30);
+    expect(0, &["check", &out]);
+    // The index, too, is compared.
+    let whole = fs::read(&out).expect("the file");
+    for at in [whole.len() - 12, whole.len() - 60] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&out, &bytes).expect("room");
+        expect(1, &["check", &out]);
+    }
+}
+
+#[test]
+fn a_part_of_the_topics_and_of_the_time() {
+    let folder = Folder::new();
+    let (file, out) = (folder.file("a.mcap"), folder.file("out.mcap"));
+    write(&file, ["camera/x", "y"], 40, true);
+    let out_args = ["-o", &out, "--force"];
+    let run = |words: &[&str]| {
+        expect(0, &[words, &out_args].concat());
+        expect(0, &["check", &out]);
+        read(&out)
+    };
+    assert!(run(&["filter", &file, "--topics", "y"]).iter().all(|(topic, ..)| topic == "y"));
+    assert_eq!(run(&["filter", &file, "--not", "y"]).len(), 20);
+    assert_eq!(run(&["filter", &file, "--regex", "^camera/"]).len(), 20);
+    assert_eq!(run(&["filter", &file, "--regex", ".", "--not", "y", "camera/x"]).len(), 0);
+    expect(2, &["filter", &file, "--regex", "(", "-o", &out]);
+    let told = expect(6, &["filter", &file, "--topics", "y", "yy", "-o", &folder.file("no.mcap")]);
+    assert!(told.contains("'yy'") && !folder.names().iter().any(|name| name.contains("no.mcap")));
+    let cut = run(&["cut", &file, "--start", "1s", "--end", "1500ms"]);
+    assert_eq!(cut.len(), 5);
+    assert_eq!(cut[0].2, "{\"n\":10}");
+    assert_eq!(run(&["cut", &file, "--start", "@1700000003.0"]).len(), 10);
+    assert_eq!(run(&["cut", &file, "--end", "0s"]).len(), 0);
+    expect(2, &["cut", &file, "--start", "soon", "-o", &out]);
+    expect(2, &["cut", &file, "-o", &out]);
+    expect(2, &["cut", &file, "--start", "2s", "--end", "1s", "-o", &out]);
+}
+
+#[test]
+fn files_are_merged_by_time_and_converted() {
+    let folder = Folder::new();
+    let (a, b) = (folder.file("a.mcap"), folder.file("b.mcap"));
+    let (out, packed) = (folder.file("out.mcap"), folder.file("packed.mcap"));
+    write(&a, ["x", "y"], 40, true);
+    write(&b, ["x", "z"], 20, false);
+    expect(0, &["merge", &a, &b, "-o", &out]);
+    expect(0, &["check", &out]);
+    let merged = read(&out);
+    assert_eq!(merged.len(), 60);
+    assert!(merged.is_sorted_by_key(|(_, time, _)| *time));
+    expect(2, &["merge", &a, "-o", &out]);
+    for compress in ["zstd", "lz4", "none"] {
+        let size = ["--chunk-size", "500", "--force"];
+        expect(0, &[&["convert", &out, "--compress", compress, "-o", &packed][..], &size].concat());
+        expect(0, &["check", &packed]);
+        assert_eq!(read(&packed), merged);
+    }
+    let lines = expect(0, &["convert", &packed, "--to", "jsonl"]);
+    assert_eq!(lines.lines().count(), 60);
+    let first: serde_json::Value =
+        serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
+    assert_eq!((&first["topic"], &first["data"]["n"]), (&"x".into(), &0.into()));
+    // Bytes that are text are told as text.
+    let plain = folder.file("plain.mcap");
+    let mut writer: Writer = Writer::create(&plain, Options::default()).expect("a new file");
+    let channel = writer.add_channel(0, "plain", "", &BTreeMap::new()).expect("room");
+    for payload in [&b"hello"[..], b"a\0b", &[0xff]] {
+        let header =
+            MessageHeader { channel_id: channel, sequence: 0, log_time: 0, publish_time: 0 };
+        writer.put(&header, payload).expect("room");
+    }
+    writer.finish(&Positions::new()).expect("written");
+    let lines = expect(0, &["convert", &plain, "--to", "jsonl"]);
+    let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+    let told: Vec<_> = lines.lines().map(line).collect();
+    assert_eq!((&told[0]["text"], told[0].get("hex")), (&"hello".into(), None));
+    assert_eq!((&told[1]["hex"], &told[2]["hex"]), (&"610062".into(), &"ff".into()));
+    let usage = expect(2, &["convert", &packed]);
+    assert!(usage.contains("Usage: outlive bag convert"), "{usage}");
+    expect(2, &["convert", &packed, "--to", "jsonl", "-o", &out]);
+}
+
+#[test]
+fn what_is_no_recording_is_told() {
+    let folder = Folder::new();
+    let file = folder.file("text.mcap");
+    fs::write(&file, "no recording, and long enough").expect("room");
+    for verb in ["info", "check"] {
+        expect(8, &[verb, &file]);
+        expect(6, &[verb, &folder.file("nothing.mcap")]);
+    }
+    expect(8, &["recover", "--in-place", &file]);
+    assert!(Path::new(&file).exists());
+    expect(2, &["recover", &file]);
+    // A living writer keeps its file.
+    let living = folder.file("living.mcap");
+    let writer: Writer = Writer::create(&living, Options::default()).expect("a new file");
+    expect(12, &["recover", "--in-place", &living]);
+    drop(writer);
+    expect(0, &["recover", "--in-place", &living]);
+}

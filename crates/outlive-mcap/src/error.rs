@@ -1,0 +1,173 @@
+//! Errors of writing and reading MCAP files.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::{error, fmt};
+
+/// Says why a file could not be written or read, and what to do next.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused.
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The file system, a quota or the limit on a file's size has no room. The file ends after its
+    /// last whole group; the group that did not fit is still open.
+    NoSpace {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Another process writes this file.
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file does not begin as an MCAP file.
+    NotMcap {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is an MCAP file of another version.
+    OtherVersion {
+        /// The file.
+        path: PathBuf,
+        /// The version's character; this library knows '0'.
+        version: u8,
+    },
+    /// The file was not written in groups that end with their positions, so that no writer can tell
+    /// where to go on.
+    NotResumable {
+        /// The file.
+        path: PathBuf,
+        /// What shows it.
+        why: &'static str,
+    },
+    /// Something is larger than a file of this library may hold.
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// Its length in bytes.
+        len: u64,
+        /// The longest that is allowed.
+        limit: u64,
+    },
+    /// The open group is full: flush it.
+    GroupFull,
+    /// No channel has this number.
+    UnknownChannel(u16),
+    /// No schema has this number.
+    UnknownSchema(u16),
+    /// A file holds at most 65535 channels and as many schemas.
+    TooMany(&'static str),
+    /// The owner of a payload gave other bytes at the flush than when the message was put.
+    OtherPayload,
+    /// The file is finished: nothing more can be written.
+    Finished,
+    /// Bytes of the file contradict the format.
+    Damaged {
+        /// Where the record with these bytes begins.
+        offset: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// The file ends in the middle of a record.
+    Cut {
+        /// Where that record begins.
+        offset: u64,
+    },
+    /// A chunk is compressed in a way that this library does not know.
+    UnknownCompression {
+        /// Where the chunk begins.
+        offset: u64,
+        /// The way's name.
+        name: String,
+    },
+}
+
+impl Error {
+    /// Makes the error of a system call; a full disk is told apart.
+    pub(crate) fn io(doing: &'static str, path: &Path, error: io::Error) -> Error {
+        let path = path.to_owned();
+        match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Error::NoSpace { path, error },
+            _ => Error::Io { doing, path, error },
+        }
+    }
+
+    pub(crate) fn damaged(offset: u64, why: impl fmt::Display) -> Error {
+        Error::Damaged { offset, why: why.to_string() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Io { doing, path, error } => {
+                write!(f, "could not {doing} {}: {error}", path.display())
+            }
+            Error::NoSpace { path, error } => write!(
+                f,
+                "no room for {}: {error}; the file is whole up to its last group: make room, or go on \
+                 elsewhere",
+                path.display()
+            ),
+            Error::Locked { path } => {
+                write!(f, "another process writes {}: wait until it has ended", path.display())
+            }
+            Error::NotMcap { path } => write!(f, "{} is not an MCAP file", path.display()),
+            Error::OtherVersion { path, version } => write!(
+                f,
+                "{} is an MCAP file of version '{}', and only version '0' is known",
+                path.display(),
+                version.escape_ascii()
+            ),
+            Error::NotResumable { path, why } => write!(
+                f,
+                "{} cannot be written on: {why}; record into another file",
+                path.display()
+            ),
+            Error::TooLarge { what, len, limit } => {
+                write!(f, "a {what} of {len} bytes is too large: at most {limit} fit")
+            }
+            Error::GroupFull => f.write_str("the open group is full: flush it first"),
+            Error::UnknownChannel(id) => write!(f, "no channel has the number {id}: add it first"),
+            Error::UnknownSchema(id) => write!(f, "no schema has the number {id}: add it first"),
+            Error::TooMany(what) => {
+                write!(f, "no more {what}: a file holds at most 65535; begin another file")
+            }
+            Error::OtherPayload => f.write_str(
+                "a payload's owner gave other bytes at the flush than before; the open group must be \
+                 discarded",
+            ),
+            Error::Finished => f.write_str("the file is finished: resume it to write on"),
+            Error::Damaged { offset, why } => write!(f, "damaged at byte {offset}: {why}"),
+            Error::Cut { offset } => {
+                write!(f, "the file ends in the middle of the record at byte {offset}")
+            }
+            Error::UnknownCompression { offset, name } => write!(
+                f,
+                "the chunk at byte {offset} is compressed by '{}', which is not known: zstd and lz4 are",
+                name.escape_debug()
+            ),
+        }
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Error::Io { error, .. } | Error::NoSpace { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use outlive_program::{duration, size};
+use outlive_record::snapshot::LEAST;
+use outlive_record::{Compression, Kinds, Options, Snapshot, Split, Sync};
+use regex::Regex;
+
+/// Record topics in an MCAP file
+///
+/// The file is readable by Foxglove, rerun, PlotJuggler and the mcap libraries. It holds each message of a
+/// reliable topic once. It ends with the last whole group if record is killed, and `outlive bag recover` gives
+/// it an index then. With --as, topics keep the place of a record that was killed: the next one of that
+/// name writes on in the file, without a gap. record goes on until it is interrupted (exit code 0).
+///
+/// With --snapshot record writes no file. It keeps the last seconds in shared memory, and writes them into a
+/// file when SIGUSR1, 'outlive record trigger' or a publisher's death asks for it. They are still there when
+/// record itself has been killed.
+///
+/// A topic that has the name of a command is named behind '--': 'outlive record -- trigger'.
+#[derive(Clone, Parser, Debug)]
+#[command(name = "outlive-record", bin_name = "outlive record", version)]
+#[command(subcommand_negates_reqs = true, disable_help_subcommand = true)]
+#[command(group = ArgGroup::new("which").required(true).args(["topics", "all", "regex"]))]
+#[command(after_long_help = "Examples:\n  \
+    outlive record --all -o drive.mcap\n  \
+    outlive record camera.front lidar --as night --split 1G\n  \
+    outlive record --regex '^camera' --compress zstd --max-rate 10\n  \
+    outlive record --all --queues --states --services -o everything.mcap\n  \
+    outlive record --all --as box --snapshot 30s --on-death\n  \
+    outlive record trigger --as box --reason 'it fell over'")]
+pub struct Args {
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+    /// The topics
+    #[arg(value_name = "TOPIC")]
+    topics: Vec<String>,
+    /// All topics, also those that come later
+    #[arg(long)]
+    all: bool,
+    /// Topics whose names match
+    #[arg(long, value_name = "REGEX")]
+    regex: Option<Regex>,
+    /// Queues, too, of those names: a copy of each message that is there when record looks; none is taken
+    #[arg(long)]
+    queues: bool,
+    /// States, too, of those names: each value that is there when record looks
+    #[arg(long)]
+    states: bool,
+    /// Services, too, of those names: which calls were made, how they ended and how long they took
+    #[arg(long)]
+    services: bool,
+    /// The file; with --split FILE_0.mcap, FILE_1.mcap and so on. Default: outlive.mcap, or NAME.mcap
+    #[arg(long, short = 'o', value_name = "FILE.mcap")]
+    output: Option<PathBuf>,
+    /// A name, under which the next record goes on if this one is killed
+    #[arg(long = "as", value_name = "NAME", value_parser = name)]
+    name: Option<String>,
+    /// How long publishers wait for the next record of that name
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::never_or_forever)]
+    patience: Duration,
+    /// Write on in the file if it is there. With --as a file that was not finished is written on without it
+    #[arg(long)]
+    resume: bool,
+    /// Lose messages rather than let publishers wait
+    #[arg(long)]
+    best_effort: bool,
+    /// Begin the next file at this size, or after this time
+    #[arg(long, value_name = "SIZE|TIME", value_parser = split)]
+    split: Vec<SplitAt>,
+    /// Keep so many files, and remove the oldest
+    #[arg(long, value_name = "N", requires = "split", value_parser = clap::value_parser!(u32).range(1..))]
+    max_files: Option<u32>,
+    /// Compress the file
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Compress::None)]
+    compress: Compress,
+    /// Keep the last seconds in shared memory, and write them into a file when asked: a snapshot. SIZE bounds
+    /// the memory; default: a quarter of what is free
+    #[arg(long, value_name = "TIME[,SIZE]", value_parser = snapshot, requires = "name")]
+    #[arg(conflicts_with_all = ["resume", "split", "max_files"])]
+    snapshot: Option<(Duration, Option<u64>)>,
+    /// Write a snapshot when a publisher dies, too
+    #[arg(long, requires = "snapshot")]
+    on_death: bool,
+    /// How much of the time after a publisher's death such a snapshot has
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::seconds)]
+    after: Duration,
+    /// Begin stopped: 'outlive record start' begins the recording
+    #[arg(long, requires = "name")]
+    pub paused: bool,
+    /// How long a message may wait before it is in the file, or in the shared memory of --snapshot
+    /// [default: 1s, 100ms]
+    #[arg(long, value_name = "TIME", value_parser = duration::more_than_none)]
+    flush: Option<Duration>,
+    /// Wait for the disk after each group: a power cut takes no more than the last one
+    #[arg(long)]
+    fsync: bool,
+    /// Of N messages of a topic record one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    every: u64,
+    /// The most messages of a topic in a second
+    #[arg(long, value_name = "HZ", value_parser = rate)]
+    max_rate: Option<f64>,
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = duration::more_than_none)]
+    pub duration: Option<Duration>,
+    /// The domain: a name, or a path, which has a '/' in it
+    #[arg(long, short = 'd', value_name = "DOMAIN", global = true)]
+    pub domain: Option<String>,
+    /// The domain's group of users
+    #[arg(long, value_name = "GROUP", global = true)]
+    pub group: Option<String>,
+    /// Tell what happens in lines of JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What a recorder is told.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Verb {
+    /// Write the last seconds of a recorder with --snapshot into a file, also if it has been killed
+    Trigger {
+        #[command(flatten)]
+        which: Which,
+        /// Why; it is written into the file
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// What the file is called, beside the recorder's other files [default: its name with the time]
+        #[arg(long, short = 'o', value_name = "NAME")]
+        output: Option<String>,
+    },
+    /// Begin the next file of a recorder that is stopped
+    Start(Which),
+    /// Finish a recorder's file; it then waits for 'start'. With --snapshot the last seconds are dropped, also
+    /// those of a recorder that was killed
+    Stop(Which),
+    /// Tell what a recorder does
+    Status(Which),
+    /// Begin the next file now
+    Split(Which),
+}
+
+/// Which recorder.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Which {
+    /// The recorder's name; it may be left out where there is one alone
+    #[arg(long = "as", value_name = "NAME", value_parser = name)]
+    pub name: Option<String>,
+    /// How long to wait for its answer
+    #[arg(long, short = 'w', value_name = "TIME", default_value = "1m", value_parser = duration::seconds)]
+    pub timeout: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SplitAt {
+    Bytes(u64),
+    Span(Duration),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Compress {
+    None,
+    Zstd,
+    Lz4,
+}
+
+impl Args {
+    /// The topics that are named.
+    pub fn topics(&self) -> &[String] {
+        &self.topics
+    }
+
+    /// The kinds of things that are recorded.
+    pub fn kinds(&self) -> Kinds {
+        let Args { queues, states, services, .. } = *self;
+        Kinds { topics: true, queues, states, services }
+    }
+
+    /// Whether topics are named, beside a verb.
+    pub fn is_recording_asked(&self) -> bool {
+        self.all || self.regex.is_some() || !self.topics.is_empty()
+    }
+
+    /// Whether the last seconds are kept, and no file is written.
+    pub fn is_window(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
+    /// Returns the recorder's options.
+    pub fn options(&self) -> Options {
+        let name = self.name.as_ref();
+        let own = || PathBuf::from(format!("{}.mcap", name.map_or("outlive", String::as_str)));
+        let mut split = Split { max_files: self.max_files, ..Split::default() };
+        for at in &self.split {
+            match *at {
+                SplitAt::Bytes(bytes) => split.bytes = Some(bytes),
+                SplitAt::Span(span) => split.span = Some(span),
+            }
+        }
+        let (all, topics, regex) = (self.all, self.topics.clone(), self.regex.clone());
+        Options {
+            wanted: Box::new(move |name| {
+                all || topics.iter().any(|topic| topic == name)
+                    || regex.as_ref().is_some_and(|regex| regex.is_match(name))
+            }),
+            kinds: self.kinds(),
+            name: self.name.clone(),
+            patience: self.patience,
+            reliable: !self.best_effort,
+            resume: self.resume,
+            split,
+            compression: match self.compress {
+                Compress::None => Compression::None,
+                Compress::Zstd => Compression::Zstd(3),
+                Compress::Lz4 => Compression::Lz4(1),
+            },
+            sync: if self.fsync { Sync::EachFlush } else { Sync::Never },
+            flush: self.flush.unwrap_or(Duration::from_millis(match self.snapshot {
+                Some(_) => 100,
+                None => 1000,
+            })),
+            snapshot: self.snapshot.map(|(span, bytes)| {
+                let on_death = self.on_death.then_some(self.after);
+                Snapshot { span, bytes, on_death }
+            }),
+            every: self.every,
+            max_rate: self.max_rate,
+            ..Options::new(self.output.clone().unwrap_or_else(own))
+        }
+    }
+}
+
+fn split(text: &str) -> Result<SplitAt, String> {
+    if let Ok(span) = duration::more_than_none(text)
+        && text.ends_with(['s', 'm', 'h', 'd', 'n'])
+    {
+        return Ok(SplitAt::Span(span));
+    }
+    match size::parse(text) {
+        Ok(0) => Err("more than 0 is needed".to_owned()),
+        Ok(bytes) => Ok(SplitAt::Bytes(bytes)),
+        Err(_) => Err("a size as in 500M or 2G, or a time as in 90s, 10m or 1h".to_owned()),
+    }
+}
+
+fn snapshot(text: &str) -> Result<(Duration, Option<u64>), String> {
+    let (span, bytes) = match text.split_once(',') {
+        Some((span, bytes)) => (span, Some(size::parse(bytes)?)),
+        None => (text, None),
+    };
+    match bytes {
+        Some(bytes) if bytes < LEAST => Err("at least 1M is needed".to_owned()),
+        bytes => Ok((duration::more_than_none(span)?, bytes)),
+    }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match (1..=outlive_record::NAME).contains(&text.len()) {
+        // It is a part of a service's name, and of a folder's.
+        true if text.contains(['/', '\0']) => Err("a name has no '/'".to_owned()),
+        true => Ok(text.to_owned()),
+        false => Err(format!("a name has 1 to {} bytes", outlive_record::NAME)),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
+        _ => Err("a rate is a number above 0, in messages a second".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_is_a_size_or_a_time() {
+        let bytes = |text| match split(text) {
+            Ok(SplitAt::Bytes(bytes)) => bytes,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!((bytes("1G"), bytes("500M"), bytes("4096")), (1 << 30, 500 << 20, 4096));
+        for (text, seconds) in [("90s", 90), ("10m", 600), ("1h", 3600), ("1m30s", 90)] {
+            let Ok(SplitAt::Span(span)) = split(text) else { panic!("{text}") };
+            assert_eq!(span.as_secs(), seconds);
+        }
+        assert!(["0", "0s", "x", "", "-1G"].iter().all(|text| split(text).is_err()));
+    }
+}

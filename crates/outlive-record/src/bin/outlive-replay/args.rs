@@ -1,0 +1,167 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use outlive_program::duration;
+use outlive_record::replay::{By, Options, Rate, When};
+
+/// Publish a recording again
+///
+/// Topics are made as they were if they are not there. Messages come in the order and the spacing in which they
+/// were recorded. Nothing waits for a subscriber unless '--reliable' is given: one that is slow loses messages,
+/// as it would have. At the rate 'max' subscribers that are reliable are waited for.
+///
+/// Keys in a terminal: space stops and goes on, s publishes one message, left and right go 5 s back and forward,
+/// + and - double and halve the rate, q ends.
+#[derive(Parser, Debug)]
+#[command(name = "outlive-replay", bin_name = "outlive replay", version)]
+#[command(after_long_help = "Examples:\n  \
+    outlive replay drive.mcap\n  \
+    outlive replay drive.mcap --rate 2 --start 10s --topics lidar\n  \
+    outlive replay drive_0.mcap drive_1.mcap --rename /camera/front=camera --wait 1")]
+pub struct Args {
+    /// The files, in any order; of a split recording its name is enough: drive.mcap for drive_0.mcap and so on
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// How many times as fast, or 'max': as fast as subscribers take
+    #[arg(long, value_name = "RATE", default_value = "1", value_parser = rate, allow_negative_numbers = true)]
+    rate: Rate,
+    /// Begin again at the end
+    #[arg(long = "loop")]
+    repeats: bool,
+    /// From this time on: after the first message, or, with '@' in front, in seconds since 1970
+    #[arg(long, value_name = "WHEN", value_parser = when)]
+    start: Option<When>,
+    /// Messages before this time
+    #[arg(long, value_name = "WHEN", value_parser = when)]
+    end: Option<When>,
+    /// End after this time by the clock on the wall
+    #[arg(long, value_name = "TIME", value_parser = duration::more_than_none)]
+    pub duration: Option<Duration>,
+    /// These topics alone, by their names in the file or here
+    #[arg(long, value_name = "TOPIC", num_args = 1..)]
+    topics: Vec<String>,
+    /// Publish a topic of the file under another name
+    #[arg(long, value_name = "FROM=TO", value_parser = renaming)]
+    rename: Vec<(String, String)>,
+    /// By which of a message's times
+    #[arg(long, value_name = "TIME", value_enum, default_value_t = Times::LogTime)]
+    by: Times,
+    /// Publish the time of the recording on the topic 'clock': nanoseconds as u64, 100 times a second
+    #[arg(long)]
+    clock: bool,
+    /// Begin when space is pressed
+    #[arg(long)]
+    pub paused: bool,
+    /// Wait for reliable subscribers, however long; topics that are made offer that
+    #[arg(long)]
+    reliable: bool,
+    /// Begin once the topics have so many subscribers together
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub wait: u64,
+    /// The messages' stamps: when they are published now, or when they were
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Stamps::Now)]
+    stamps: Stamps,
+    /// Run under SCHED_FIFO, where that is allowed
+    #[arg(long, value_name = "PRIORITY", num_args = 0..=1, require_equals = true, default_missing_value = "20",
+        value_parser = clap::value_parser!(i32).range(1..=99))]
+    pub fifo: Option<i32>,
+    /// The domain: a name, or a path, which has a '/' in it
+    #[arg(long, value_name = "DOMAIN")]
+    pub domain: Option<String>,
+    /// The domain's group of users
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+    /// Tell what happens in lines of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Times {
+    /// When it was recorded
+    LogTime,
+    /// When it was published
+    PublishTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Stamps {
+    Now,
+    Original,
+}
+
+impl Args {
+    /// Returns the player's options.
+    pub fn options(&self) -> Options {
+        let topics = self.topics.clone();
+        Options {
+            wanted: Box::new(move |name| topics.is_empty() || topics.iter().any(|one| one == name)),
+            rename: self.rename.iter().cloned().collect(),
+            rate: self.rate,
+            by: match self.by {
+                Times::LogTime => By::Log,
+                Times::PublishTime => By::Publish,
+            },
+            start: self.start,
+            end: self.end,
+            repeats: self.repeats,
+            is_paused: self.paused,
+            reliable: self.reliable,
+            clock: self.clock.then(|| "clock".to_owned()),
+            original_stamps: self.stamps == Stamps::Original,
+        }
+    }
+
+    /// Returns whether it is to go as fast as it can.
+    pub fn is_max(&self) -> bool {
+        self.rate == Rate::Max
+    }
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match text.parse::<f64>() {
+        _ if text == "max" => Ok(Rate::Max),
+        Ok(rate) if (1e-3..=1e3).contains(&rate) => Ok(Rate::Times(rate)),
+        _ => Err("a rate is a number from 0.001 to 1000, or 'max'".to_owned()),
+    }
+}
+
+fn when(text: &str) -> Result<When, String> {
+    let nanoseconds = |text: &str| -> Result<u64, String> {
+        u64::try_from(duration::seconds(text)?.as_nanos())
+            .map_err(|_| "a time within 500 years is needed".to_owned())
+    };
+    match text.strip_prefix('@') {
+        Some(text) => nanoseconds(text).map(When::At),
+        None => nanoseconds(text).map(When::After),
+    }
+}
+
+fn renaming(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((from, to)) if !from.is_empty() && !to.is_empty() => {
+            Ok((from.to_owned(), to.to_owned()))
+        }
+        _ => Err("two names are needed, as in /camera/front=camera".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_times_and_names_are_read() {
+        assert_eq!(rate("2"), Ok(Rate::Times(2.0)));
+        assert_eq!(rate("max"), Ok(Rate::Max));
+        assert!(["0", "-1", "nan", "inf", "x", ""].iter().all(|text| rate(text).is_err()));
+        assert_eq!(when("1m30s"), Ok(When::After(90_000_000_000)));
+        assert_eq!(when("@1767225600.5"), Ok(When::At(1_767_225_600_500_000_000)));
+        assert!(["@", "x", "-1s"].iter().all(|text| when(text).is_err()));
+        assert_eq!(renaming("/a=b=c"), Ok(("/a".to_owned(), "b=c".to_owned())));
+        assert!(["a", "=b", "a="].iter().all(|text| renaming(text).is_err()));
+    }
+}

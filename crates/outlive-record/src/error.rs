@@ -1,0 +1,182 @@
+//! Errors of recording and of playing.
+
+use std::path::PathBuf;
+use std::{error, fmt};
+
+/// Says why a recorder or a player could not begin, or has to end.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The domain, a topic or the system.
+    Outlive(outlive::Error),
+    /// A receive.
+    Receive {
+        /// The topic.
+        topic: String,
+        /// What it said.
+        error: outlive::RecvError,
+    },
+    /// A wait.
+    Wait(outlive::WaitError),
+    /// The file. After [`NoSpace`](outlive_mcap::Error::NoSpace) it is whole up to its last group.
+    File(outlive_mcap::Error),
+    /// The file is there, and was not to be written on.
+    Exists(PathBuf),
+    /// No file was named.
+    NoFile,
+    /// A file of a snapshot's name is there, or another snapshot will have the name.
+    NameTaken(PathBuf),
+    /// A snapshot cannot be called that.
+    NoName(String),
+    /// A recorder of this name has no window.
+    NoWindow(String),
+    /// Another process was writing this snapshot, and has not.
+    Elsewhere(PathBuf),
+    /// The recorder keeps no window.
+    NoSnapshots,
+    /// The recorder keeps a window, and has no file to be split.
+    NoSplit,
+    /// The recorder was told to stop.
+    Stopped,
+    /// What is wrong with a file that is played.
+    Fault {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        error: outlive_mcap::Error,
+    },
+    /// A topic of a file cannot be opened here, or made.
+    Topic {
+        /// Its name in the file.
+        topic: String,
+        /// Why.
+        error: outlive::Error,
+    },
+    /// Two topics of the files would have the same name here, or one has messages of two types.
+    TwoTopics {
+        /// One of them, as it is called in a file.
+        one: String,
+        /// The other one.
+        other: String,
+        /// The name here.
+        name: String,
+    },
+    /// A message could not be published.
+    Publish {
+        /// The topic.
+        topic: String,
+        /// Why.
+        error: outlive::SendError,
+    },
+    /// The system refused.
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What it said.
+        error: std::io::Error,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Outlive(error) => error.fmt(f),
+            Error::Receive { topic, error } => write!(f, "{}: {error}", topic.escape_debug()),
+            Error::Wait(error) => error.fmt(f),
+            Error::File(error) => error.fmt(f),
+            Error::Exists(path) => write!(
+                f,
+                "{} is there already: record into another file, or write on in it with --resume",
+                path.display()
+            ),
+            Error::NameTaken(path) => write!(
+                f,
+                "{} is there already: give the snapshot another name, or none",
+                path.display()
+            ),
+            Error::NoFile => f.write_str("no file was named"),
+            Error::NoName(name) => write!(
+                f,
+                "'{}' is no name for a snapshot: it goes into the folder of the recorder's file, so the \
+                 name has no '/', and does not begin with '.'",
+                name.escape_debug()
+            ),
+            Error::NoWindow(name) => write!(
+                f,
+                "no recorder '{}' runs with --snapshot, and no killed one has left its last seconds",
+                name.escape_debug()
+            ),
+            Error::Elsewhere(path) => write!(
+                f,
+                "another process began to write {}, and has not finished: try again",
+                path.display()
+            ),
+            Error::NoSplit => f.write_str(
+                "the recorder writes no file that could be split: it runs with --snapshot",
+            ),
+            Error::Stopped => f.write_str("the recorder is stopped: start it first"),
+            Error::NoSnapshots => {
+                f.write_str("the recorder keeps no last seconds: start it with --snapshot")
+            }
+            Error::Fault { path, error } => write!(f, "{}: {error}", path.display()),
+            Error::Topic { topic, error } => {
+                write!(f, "{}: {error}; --rename gives it another name", topic.escape_debug())
+            }
+            Error::TwoTopics { one, other, name } if one == other => write!(
+                f,
+                "{} has messages of two types in these files: play the files one by one",
+                name.escape_debug()
+            ),
+            Error::TwoTopics { one, other, name } => write!(
+                f,
+                "{} and {} would both be {} here: --rename gives one of them another name",
+                one.escape_debug(),
+                other.escape_debug(),
+                name.escape_debug()
+            ),
+            Error::Publish { topic, error } => write!(f, "{}: {error}", topic.escape_debug()),
+            Error::Io { doing, path, error } => {
+                write!(f, "could not {doing} {}: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Error::Outlive(error) => Some(error),
+            Error::Receive { error, .. } => Some(error),
+            Error::Wait(error) => Some(error),
+            Error::File(error) => Some(error),
+            Error::Io { error, .. } => Some(error),
+            Error::Fault { error, .. } => Some(error),
+            Error::Topic { error, .. } => Some(error),
+            Error::Publish { error, .. } => Some(error),
+            Error::Exists(_)
+            | Error::NameTaken(_)
+            | Error::NoFile
+            | Error::NoName(_)
+            | Error::NoWindow(_)
+            | Error::NoSnapshots
+            | Error::Elsewhere(_)
+            | Error::NoSplit
+            | Error::Stopped
+            | Error::TwoTopics { .. } => None,
+        }
+    }
+}
+
+impl From<outlive::Error> for Error {
+    fn from(error: outlive::Error) -> Error {
+        Error::Outlive(error)
+    }
+}
+
+impl From<outlive_mcap::Error> for Error {
+    fn from(error: outlive_mcap::Error) -> Error {
+        Error::File(error)
+    }
+}

@@ -1,0 +1,144 @@
+//! Segments, one after another, into one finished file.
+//!
+//! Segments are read as they are: of one that is still written, what is whole. Channels and schemas get new
+//! numbers, because each segment has its own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use outlive_mcap::{Item, MessageHeader, Options, POSITIONS, Positions, Reader, Schema, Writer};
+use serde_json::json;
+
+use crate::error::Error;
+use crate::recorder::{EVENTS, now};
+
+/// A group is written when it has as many bytes.
+const GROUP: u64 = 1 << 20;
+
+/// What went into a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Joined {
+    /// Messages, without the one that tells of the snapshot.
+    pub messages: u64,
+    /// Segments that were gone when their turn came, and parts of others that are damaged.
+    pub faults: u64,
+}
+
+/// Writes the segments into a file, with an event at its end. `copied` is told how many are in it.
+pub fn join(
+    segments: &[PathBuf],
+    path: &Path,
+    options: &Options,
+    reason: &str,
+    copied: &dyn Fn(usize),
+) -> Result<Joined, Error> {
+    let options =
+        Options { resumable: false, sync: outlive_mcap::Sync::OnFinish, ..options.clone() };
+    let mut out = Out { writer: Writer::create(path, options)?, joined: Joined::default() };
+    let mut is_begun = false;
+    for (at, segment) in segments.iter().enumerate() {
+        match Reader::open(segment) {
+            Ok(reader) => {
+                out.take_all(reader)?;
+                is_begun = true;
+            }
+            // Of one that was just begun there may be nothing.
+            Err(outlive_mcap::Error::Cut { .. }) => {}
+            // Another process's recorder goes on meanwhile: the oldest have left its window, and a last one
+            // in which nothing was written has been removed. Between these, there is a gap.
+            Err(outlive_mcap::Error::Io { error, .. })
+                if error.kind() == ErrorKind::NotFound
+                    && (!is_begun || at + 1 == segments.len()) => {}
+            Err(_) => out.joined.faults += 1,
+        }
+        copied(at + 1);
+    }
+    out.finish(reason)
+}
+
+struct Out {
+    writer: Writer,
+    joined: Joined,
+}
+
+impl Out {
+    fn take_all(&mut self, mut reader: Reader) -> Result<(), Error> {
+        let mut schemas = HashMap::<u16, Arc<Schema>>::new();
+        let mut channels = HashMap::<u16, u16>::new();
+        loop {
+            match reader.next() {
+                Ok(Some(item)) => self.take(&mut schemas, &mut channels, item)?,
+                Ok(None) => return Ok(()),
+                // The end of what its writer has written, or had when it died.
+                Err(outlive_mcap::Error::Cut { .. }) => {}
+                Err(error @ outlive_mcap::Error::Io { .. }) => return Err(error.into()),
+                Err(_) => self.joined.faults += 1,
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        schemas: &mut HashMap<u16, Arc<Schema>>,
+        channels: &mut HashMap<u16, u16>,
+        item: Item<'_>,
+    ) -> Result<(), Error> {
+        match item {
+            Item::Header(_) => {}
+            Item::Schema(schema) => {
+                schemas.insert(schema.header.id, Arc::clone(schema));
+            }
+            Item::Channel(channel) => {
+                let schema = match schemas.get(&channel.schema_id).map(Arc::as_ref) {
+                    Some(Schema { header, data }) => {
+                        self.writer.add_schema(&header.name, &header.encoding, data)?
+                    }
+                    None => 0,
+                };
+                let (topic, encoding) = (&channel.topic, &channel.message_encoding);
+                let id = self.writer.add_channel(schema, topic, encoding, &channel.metadata)?;
+                channels.insert(channel.id, id);
+            }
+            Item::Message(message) => {
+                // The reader has shown the channel before.
+                let Some(id) = channels.get(&message.header.channel_id) else { return Ok(()) };
+                let header = MessageHeader { channel_id: *id, ..message.header };
+                self.put(&header, message.data)?;
+                self.joined.messages += 1;
+            }
+            // How far the recorder was in the segment: nothing goes on in this file.
+            Item::Metadata(metadata) if metadata.name == POSITIONS => {}
+            Item::Metadata(metadata) => {
+                self.writer.put_metadata(&metadata.name, &metadata.metadata)?;
+            }
+            Item::Attachment(header, data) => {
+                self.writer.flush(&Positions::new())?;
+                self.writer.put_attachment(&header, data)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, header: &MessageHeader, data: &[u8]) -> Result<(), Error> {
+        let grown = self.writer.open_len() + data.len() as u64;
+        // A message that is larger than a group has one of its own.
+        if grown > GROUP && self.writer.open_len() > 0 {
+            self.writer.flush(&Positions::new())?;
+        }
+        Ok(self.writer.put(header, data)?)
+    }
+
+    fn finish(mut self, reason: &str) -> Result<Joined, Error> {
+        let Joined { messages, faults } = self.joined;
+        let channel_id = self.writer.add_channel(0, EVENTS, "json", &BTreeMap::new())?;
+        let time = now();
+        let header = MessageHeader { channel_id, sequence: 0, log_time: time, publish_time: time };
+        let event = json!({"event": "snapshot", "reason": reason, "messages": messages,
+            "faults": faults});
+        self.put(&header, event.to_string().as_bytes())?;
+        self.writer.finish(&Positions::new())?;
+        Ok(self.joined)
+    }
+}

@@ -1,0 +1,28 @@
+//! Records Outlive's topics in [MCAP](https://mcap.dev) files.
+//!
+//! A [`Recorder`] is a subscriber whose place is kept: one that is killed and started again goes on
+//! where it stopped, and the file has each message of a reliable topic once.
+//! doc/protocols/record.md has the argument. A [`replay::Player`] publishes what is in such files, or in
+//! those of other programs.
+
+pub mod control;
+mod error;
+mod join;
+mod notes;
+mod output;
+mod pace;
+mod positions;
+mod recorder;
+pub mod replay;
+pub mod snapshot;
+mod source;
+mod window;
+
+pub use control::Session;
+pub use error::Error;
+pub(crate) use outlive_described::{cdr, form};
+pub use outlive_mcap::{Compression, Sync};
+pub use output::Split;
+pub use recorder::{Counts, EVENTS, Options, Recorder};
+pub use snapshot::Snapshot;
+pub use source::{Kinds, NAME};

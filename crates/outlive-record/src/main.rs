@@ -1,0 +1,182 @@
+//! The program `outlive-record`, which `outlive record` becomes.
+
+mod args;
+mod telling;
+mod verbs;
+
+use std::fs::File;
+use std::io::Read;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use outlive::{Domain, Kind};
+use outlive_program::exit::{Code, Failure};
+use outlive_program::figures::counted;
+use outlive_program::{block_signals, open_domain};
+use outlive_record::{Error, Options, Session};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::{Value, json};
+
+use crate::args::Args;
+use crate::telling::{Telling, line, refused, say, say_json, tell_event, things};
+
+/// How soon a signal is noticed.
+const SLICE: Duration = Duration::from_millis(100);
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    // A limit on a file's size is an error of the write, as a full disk is.
+    // SAFETY: no handler is set, and no other thread runs yet.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let ran = match &args.verb {
+        Some(verb) => verbs::run(&args, verb),
+        None => run(&args),
+    };
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say(&format!("outlive record: {}", failure.message));
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Failure> {
+    let system =
+        |error| Failure::new(Code::System, format!("could not take over signals: {error}"));
+    let mut all = vec![libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+    // Elsewhere it ends the program, as it always has.
+    all.extend(args.is_window().then_some(libc::SIGUSR1));
+    let mut signals = File::from(block_signals(&all).map_err(system)?);
+    raise_limit();
+    let Some(domain) = wait_for_domain(args, &mut signals)? else { return Ok(()) };
+    check_names(args, &domain)?;
+    let (json, own) = (args.json, args.clone());
+    let options = Box::new(move || {
+        let told = Box::new(move |event: &Value| tell_event(event, json));
+        Options { told, ..own.options() }
+    });
+    let mut session = Session::begin(&domain, options, args.paused).map_err(failure)?;
+    let begun = Instant::now();
+    let end = args.duration.map(|span| begun + span);
+    let mut telling = Telling::new(args.json);
+    telling.begin(&session);
+    while end.is_none_or(|end| Instant::now() < end) {
+        match read_signal(&mut signals) {
+            Some(libc::SIGUSR1) => {
+                if let Err(error) = session.trigger("SIGUSR1") {
+                    say(&format!("outlive record: {error}"));
+                }
+            }
+            Some(_) => break,
+            None => {}
+        }
+        if let Err(error) = session.step(Instant::now() + SLICE) {
+            telling.end_line();
+            return Err(failure(error));
+        }
+        telling.tell(&session);
+    }
+    telling.end_line();
+    let is_window = args.is_window();
+    let (path, counts) = (session.file(), session.end().map_err(failure)?);
+    if args.json {
+        say_json(&line("ended", &counts, None));
+    } else {
+        let lost = if counts.lost == 0 { String::new() } else { format!(", {} lost", counts.lost) };
+        let refused = refused(&counts);
+        let place = match is_window {
+            true => String::new(),
+            false => format!(" in {}", path.display()),
+        };
+        let (messages, things) = (counted(counts.messages, "message"), things(&counts));
+        say(&format!("{messages} of {things}{place}{lost}{refused}"));
+    }
+    Ok(())
+}
+
+/// Returns the signal that has come, if one has.
+fn read_signal(signals: &mut File) -> Option<i32> {
+    let mut read = [0; 128];
+    signals.read_exact(&mut read).ok()?;
+    Some(i32::from_le_bytes([read[0], read[1], read[2], read[3]]))
+}
+
+/// Opens the domain, once it is there: its maker knows what it is to be. `None`: told to end before.
+fn wait_for_domain(args: &Args, signals: &mut File) -> Result<Option<Domain>, Failure> {
+    let mut is_told = false;
+    loop {
+        match open_domain(args.domain.as_deref(), args.group.as_deref(), false) {
+            Err(error @ outlive::Error::NotFound { .. }) => {
+                if !std::mem::replace(&mut is_told, true) {
+                    say(&format!("outlive record: waits, because {error}"));
+                }
+                // One that asks for a snapshot asks for nothing yet.
+                if read_signal(signals).is_some_and(|signal| signal != libc::SIGUSR1) {
+                    return Ok(None);
+                }
+                std::thread::sleep(SLICE);
+            }
+            other => return Ok(Some(other?)),
+        }
+    }
+}
+
+/// Refuses names that no topic can have, or that other things have; tells which topics are not there yet.
+fn check_names(args: &Args, domain: &Domain) -> Result<(), Failure> {
+    for name in args.topics() {
+        match domain.kind_of(name) {
+            Ok(kind) if args.kinds().has(kind) => {}
+            Ok(kind) => {
+                let option = match kind {
+                    Kind::Queue | Kind::State | Kind::Service => {
+                        format!(": --{kind}s records it, too")
+                    }
+                    _ => String::new(),
+                };
+                let text = format!("'{}' is a {kind} and no topic{option}", name.escape_debug());
+                return Err(Failure::new(Code::Mismatch, text));
+            }
+            Err(outlive::Error::NotFound { .. }) => {
+                tell_event(&json!({"event": "missing", "topic": name}), args.json);
+            }
+            // It is told as refused.
+            Err(error) if !matches!(error, outlive::Error::InvalidName { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Each topic takes open files. The soft limit is for programs that use select; if it cannot be raised,
+/// topics are refused, and that is told.
+fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+pub(crate) fn failure(error: Error) -> Failure {
+    match error {
+        Error::Outlive(error) => error.into(),
+        Error::Receive { error, .. } => error.into(),
+        error => {
+            let code = match &error {
+                Error::NoWindow(_) => Code::NotFound,
+                Error::NoName(_) => Code::BadName,
+                Error::Exists(_)
+                | Error::NameTaken(_)
+                | Error::File(outlive_mcap::Error::Locked { .. }) => Code::Busy,
+                Error::File(outlive_mcap::Error::NoSpace { .. }) => Code::NoSpace,
+                Error::File(
+                    outlive_mcap::Error::NotMcap { .. }
+                    | outlive_mcap::Error::NotResumable { .. }
+                    | outlive_mcap::Error::OtherVersion { .. }
+                    | outlive_mcap::Error::Damaged { .. },
+                ) => Code::BadInput,
+                _ => Code::System,
+            };
+            Failure::new(code, error)
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The files of a recording: one, or several one after another.
+//!
+//! The next file is made, with the positions that hold at its beginning, before the one before it is finished.
+//! So wherever a recorder is killed, the last file with a whole group says how far all sources are:
+//!
+//! | died | what is there | its successor |
+//! | --- | --- | --- |
+//! | in a group | a part of it | cuts it off |
+//! | after the next file was made, before its first group | a file that has nothing | removes it, and goes on in the one before |
+//! | after that group, before the one before is finished | two files, of which the former has no index | finishes the former |
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use outlive_mcap::{Options, Positions, Writer};
+
+use crate::error::Error;
+use crate::source::Payload;
+
+/// When the next file begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Split {
+    /// Once a file is so long.
+    pub bytes: Option<u64>,
+    /// Once it has been written for so long.
+    pub span: Option<Duration>,
+    /// How many files stay; the oldest are removed.
+    pub max_files: Option<u32>,
+}
+
+/// Whether to write on in a file that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    No,
+    /// If its recorder has not finished it.
+    Unfinished,
+    Yes,
+    /// If its recorder has not finished it; else the next file begins.
+    Next,
+}
+
+/// What the files are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Recording,
+    /// Segments in shared memory, which need no index.
+    Window,
+}
+
+impl Split {
+    fn is_any(&self) -> bool {
+        self.bytes.is_some() || self.span.is_some()
+    }
+}
+
+/// See the head of this file.
+pub struct Output {
+    path: PathBuf,
+    split: Split,
+    options: Options,
+    number: u32,
+    begun: Instant,
+    /// This process made the file, and nothing else.
+    is_new: bool,
+    pub writer: Writer<Payload>,
+}
+
+impl Output {
+    /// Makes the first file, or writes on in the last one. Returns the positions, and whether there were any.
+    pub fn open(
+        path: &Path,
+        split: Split,
+        options: Options,
+        resume: Resume,
+        purpose: Purpose,
+    ) -> Result<(Output, Positions, bool), Error> {
+        let last = last_number(path, split)?;
+        let output = |number, writer, is_new| Output {
+            path: path.to_owned(),
+            split,
+            options: options.clone(),
+            number,
+            begun: Instant::now(),
+            is_new,
+            writer,
+        };
+        let is_open = |number| Ok::<bool, Error>(!is_finished(&file(path, split, number))?);
+        let next = match (last, resume) {
+            (None, _) => Some(0),
+            (Some(last), Resume::Next) if !is_open(last)? => Some(free_number(path, split, last)?),
+            (Some(_), _) => None,
+        };
+        if let Some(next) = next {
+            let writer = Writer::create(file(path, split, next), options.clone())?;
+            return Ok((output(next, writer, true), Positions::new(), false));
+        }
+        let mut last = last.unwrap_or(0);
+        if resume == Resume::No || resume == Resume::Unfinished && !is_open(last)? {
+            return Err(Error::Exists(file(path, split, last)));
+        }
+        let (mut writer, mut tail) = Writer::resume(file(path, split, last), options.clone())?;
+        let is_empty = tail.positions.is_empty() && writer.contents().channels().next().is_none();
+        if is_empty && last > 0 && exists(&file(path, split, last - 1))? {
+            // Without positions of its own: those of the file before hold.
+            drop(writer);
+            let empty = file(path, split, last);
+            fs::remove_file(&empty).map_err(|error| Error::Io {
+                doing: "remove",
+                path: empty,
+                error,
+            })?;
+            last -= 1;
+            (writer, tail) = Writer::resume(file(path, split, last), options.clone())?;
+        } else if last > 0 && purpose == Purpose::Recording {
+            finish_former(&file(path, split, last - 1), &options)?;
+        }
+        let has_any = !tail.fresh;
+        Ok((output(last, writer, false), tail.positions, has_any))
+    }
+
+    /// The recording cannot begin: leaves no file behind that was not there.
+    pub fn give_up(&self) {
+        if self.is_new {
+            let _ = fs::remove_file(self.current());
+        }
+    }
+
+    /// Returns whether it is time for the next file.
+    pub fn is_full(&self) -> bool {
+        let is_long = self.split.bytes.is_some_and(|most| self.writer.file_len() >= most);
+        is_long || self.split.span.is_some_and(|most| self.begun.elapsed() >= most)
+    }
+
+    /// Begins the next file; the caller adds its channels, and flushes. Returns the one before, which is to be
+    /// finished then.
+    pub fn next(&mut self) -> Result<Writer<Payload>, Error> {
+        let number = free_number(&self.path, self.split, self.number)?;
+        let path = file(&self.path, self.split, number);
+        let next = Writer::create(&path, self.options.clone()).inspect_err(|error| {
+            // What was begun would be in the way of the next try.
+            if matches!(error, outlive_mcap::Error::NoSpace { .. }) {
+                let _ = fs::remove_file(&path);
+            }
+        })?;
+        self.number = number;
+        self.begun = Instant::now();
+        Ok(std::mem::replace(&mut self.writer, next))
+    }
+
+    /// Removes the oldest files.
+    pub fn remove_old(&self) -> Result<(), Error> {
+        let Some(most) = self.split.max_files.filter(|_| self.split.is_any()) else {
+            return Ok(());
+        };
+        let Some(last) = (self.number + 1).checked_sub(most.max(1)) else { return Ok(()) };
+        // A recorder that was killed may have left more.
+        for number in (0..last).rev() {
+            let old = file(&self.path, self.split, number);
+            match fs::remove_file(&old) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                Err(error) => return Err(Error::Io { doing: "remove", path: old, error }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the file that is written now.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns the file that is written now.
+    pub fn current(&self) -> PathBuf {
+        file(&self.path, self.split, self.number)
+    }
+}
+
+/// The writer of the file before died before it was finished, or not.
+fn finish_former(path: &Path, options: &Options) -> Result<(), Error> {
+    if !exists(path)? || is_finished(path)? {
+        return Ok(());
+    }
+    let (mut former, tail) = Writer::<Vec<u8>>::resume(path, options.clone())?;
+    Ok(former.finish(&tail.positions)?)
+}
+
+/// A file that cannot be looked at is not one that is not there.
+fn exists(path: &Path) -> Result<bool, Error> {
+    let failed = |error| Error::Io { doing: "look at", path: path.to_owned(), error };
+    path.try_exists().map_err(failed)
+}
+
+/// Returns whether a file ends as one with an index. One without ends with its positions.
+fn is_finished(path: &Path) -> Result<bool, Error> {
+    let failed = |error| Error::Io { doing: "read", path: path.to_owned(), error };
+    let read = fs::File::open(path).map_err(failed)?;
+    let Some(end) = read.metadata().map_err(failed)?.len().checked_sub(MAGIC.len() as u64) else {
+        return Ok(false);
+    };
+    let mut last = MAGIC;
+    read.read_exact_at(&mut last, end).map_err(failed)?;
+    Ok(last == MAGIC && end > 0)
+}
+
+/// What a file begins with, and ends with once it has an index.
+const MAGIC: [u8; 8] = *b"\x89MCAP0\r\n";
+
+/// Returns the path of a file: the name as it is, or with a number where there are several.
+pub fn file(path: &Path, split: Split, number: u32) -> PathBuf {
+    if !split.is_any() && number == 0 {
+        return path.to_owned();
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}_{number}.mcap"))
+}
+
+/// Returns the next number that no file has.
+fn free_number(path: &Path, split: Split, last: u32) -> Result<u32, Error> {
+    let mut number = last.saturating_add(1);
+    while number < u32::MAX && exists(&file(path, split, number))? {
+        number += 1;
+    }
+    Ok(number)
+}
+
+/// Returns the number of the last file that is there.
+fn last_number(path: &Path, split: Split) -> Result<Option<u32>, Error> {
+    if !split.is_any() {
+        // The next ones were begun because a request asked for that.
+        let mut count = 0;
+        while exists(&file(path, split, count))? {
+            count += 1;
+        }
+        return Ok(count.checked_sub(1));
+    }
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let failed = |error| Error::Io { doing: "list", path: folder.to_owned(), error };
+    let stem = format!("{}_", path.file_stem().unwrap_or_default().to_string_lossy());
+    let mut last = None;
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let number = name.to_string_lossy();
+        let number = number.strip_prefix(&stem).and_then(|rest| rest.strip_suffix(".mcap"));
+        last = last.max(number.and_then(|number| number.parse().ok()));
+    }
+    Ok(last)
+}

@@ -1,0 +1,87 @@
+//! Which positions of a file mean something: those of things that are still there.
+
+use std::collections::BTreeSet;
+
+use outlive::topic::Topic;
+use outlive::{Domain, Error, Kind};
+use outlive_mcap::Positions;
+
+/// Forgets the positions of topics that were removed while no recorder ran: no topic has their instance
+/// again. Where a topic cannot be read, all stay as they are.
+pub fn forget_gone(domain: &Domain, positions: &mut Positions) {
+    if positions.is_empty() {
+        return;
+    }
+    let Ok(present) = instances(domain) else { return };
+    positions.retain(|key, _| match key.split_once('.') {
+        Some((instance, of)) if is_instance(instance) && is_of_a_topic(of) => {
+            present.contains(instance)
+        }
+        _ => true,
+    });
+}
+
+fn is_instance(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns whether a topic has such a position: of a ring, or of how many losses have been told.
+fn is_of_a_topic(text: &str) -> bool {
+    text == "lost" || text.parse::<u32>().is_ok()
+}
+
+/// Returns the topics that there are, as the positions name them.
+fn instances(domain: &Domain) -> Result<BTreeSet<String>, Error> {
+    let mut found = BTreeSet::new();
+    for name in domain.contents()?.names {
+        let instance = match domain.kind_of(&name) {
+            Ok(Kind::Topic) => {
+                Topic::open_as_bytes(domain, &name).and_then(|topic| topic.instance())
+            }
+            Ok(_) => continue,
+            Err(error) => Err(error),
+        };
+        match instance {
+            Ok(instance) => found.insert(format!("{instance:016x}")),
+            // It has gone meanwhile, or is nothing of Outlive's.
+            Err(Error::NotFound { .. } | Error::NotASegment { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_that_is_gone_has_no_positions() {
+        let folder = std::env::temp_dir().join(format!("outlive-positions-{}", std::process::id()));
+        let domain = Domain::open_or_create_at(&folder).expect("opens");
+        let instance = |name| {
+            let topic = Topic::<[u8]>::open_or_create(&domain, name).expect("made");
+            topic.instance().expect("has one")
+        };
+        let (here, gone) = (instance("here"), instance("gone"));
+        domain.remove("gone").expect("removed");
+        let again = instance("gone");
+        let keys = |instances: &[u64]| {
+            let of = |instance| ["0", "17", "lost"].map(|of| format!("{instance:016x}.{of}"));
+            let others = ["0123456789abcdef.of another kind".to_owned(), "else".to_owned()];
+            let keys = instances.iter().flat_map(of).chain(others);
+            keys.map(|key| (key, "5".to_owned())).collect::<Positions>()
+        };
+        let mut positions = keys(&[here, gone, again]);
+        forget_gone(&domain, &mut positions);
+        assert_eq!(positions, keys(&[here, again]));
+        // Of one that cannot be read nothing is known: here one of another version.
+        let mut bytes = std::fs::read(folder.join("here")).expect("read");
+        bytes[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+        std::fs::write(folder.join("other"), bytes).expect("written");
+        let mut positions = keys(&[here, gone]);
+        forget_gone(&domain, &mut positions);
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(positions, keys(&[here, gone]));
+    }
+}

@@ -1,0 +1,211 @@
+//! The files of a recording, one after another, and where in them a time is.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use outlive_mcap::{Channel, Item, Long, Message, MessageHeader, Outline, Reader};
+
+use crate::error::Error;
+
+/// See the head of this file.
+pub struct Input {
+    files: Vec<(PathBuf, Outline)>,
+    /// The one that is read now.
+    at: usize,
+    reader: Reader,
+    /// Nothing is behind the time that was sought.
+    is_at_end: bool,
+}
+
+/// A message's bytes, where they are.
+pub enum Data<'a> {
+    Read(&'a [u8]),
+    /// In the file.
+    Long(Long<'a>),
+}
+
+impl Data<'_> {
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Data::Read(bytes) => bytes.len(),
+            Data::Long(long) => long.len(),
+        }
+    }
+
+    /// Copies them to where there is room for them.
+    #[inline]
+    pub fn copy_to(&self, out: &mut [u8]) -> Result<(), Error> {
+        match self {
+            Data::Read(bytes) => out.copy_from_slice(bytes),
+            Data::Long(long) => long.read(0, out)?,
+        }
+        Ok(())
+    }
+}
+
+/// What came next.
+pub enum Next<T> {
+    /// A message, and what the caller made of it.
+    Message(T),
+    /// A channel that was not met before, of the file with that number.
+    Channel(usize, Arc<Channel>),
+    /// A part of a file is damaged; what is behind it comes next.
+    Fault(Error),
+    End,
+}
+
+impl Input {
+    /// Opens the files. They are read in the order of their first messages.
+    ///
+    /// # Errors
+    /// Those of [`Outline::read`]; there is no file.
+    pub fn open(paths: &[PathBuf]) -> Result<Input, Error> {
+        let mut files = Vec::new();
+        for path in paths {
+            let outline = Outline::read(path)?;
+            let begin = outline.times.map(|times| times.0);
+            files.push((begin.or_else(|| first_time(path)), path.clone(), outline));
+        }
+        // One without messages comes last.
+        files.sort_by_key(|(begin, ..)| (begin.is_none(), *begin));
+        let files: Vec<_> = files.into_iter().map(|(_, path, outline)| (path, outline)).collect();
+        let Some((first, _)) = files.first() else { return Err(Error::NoFile) };
+        let reader = Reader::open(first)?;
+        Ok(Input { files, at: 0, reader, is_at_end: false })
+    }
+
+    /// Returns the first and the last log time.
+    pub fn times(&self) -> (u64, u64) {
+        let times = self.files.iter().filter_map(|(_, outline)| outline.times);
+        let both = times.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+        both.unwrap_or((0, 0))
+    }
+
+    /// Returns the outline of each file.
+    pub fn outlines(&self) -> impl Iterator<Item = &Outline> {
+        self.files.iter().map(|(_, outline)| outline)
+    }
+
+    /// Goes on where messages of that time, or later ones, begin. Among them are older ones.
+    pub fn seek(&mut self, time: u64) -> Result<(), Error> {
+        let begins = self.files.iter().map(|(_, outline)| outline.begin(time)).enumerate();
+        let first = begins.filter_map(|(at, offset)| Some((at, offset?))).next();
+        self.is_at_end = first.is_none();
+        if let Some((at, offset)) = first {
+            let (path, outline) = &self.files[at];
+            self.reader = Reader::open(path)?;
+            self.reader.seek(offset, outline);
+            self.at = at;
+        }
+        Ok(())
+    }
+
+    /// Goes to what is next. `take` is lent a message, and told the number of its file.
+    pub fn next<T>(
+        &mut self,
+        take: impl FnOnce(usize, &Arc<Channel>, &MessageHeader, Data<'_>) -> Result<T, Error>,
+    ) -> Result<Next<T>, Error> {
+        use outlive_mcap::Error as File;
+        use outlive_mcap::Next as Found;
+        let fault = |at: usize, error| {
+            let error = Error::Fault { path: self.files[at].0.clone(), error };
+            match &error {
+                Error::Fault { error: File::Cut { .. } | File::Damaged { .. }, .. } => {
+                    Ok(Next::Fault(error))
+                }
+                _ => Err(error),
+            }
+        };
+        loop {
+            if self.is_at_end {
+                return Ok(Next::End);
+            }
+            let taken = match self.reader.next_in_place() {
+                Ok(Some(Found::Item(Item::Message(Message { channel, header, data, .. })))) => {
+                    take(self.at, channel, &header, Data::Read(data))
+                }
+                Ok(Some(Found::Long(long))) => {
+                    let header = long.header;
+                    take(self.at, long.channel, &header, Data::Long(long))
+                }
+                Ok(Some(Found::Item(Item::Channel(channel)))) => {
+                    return Ok(Next::Channel(self.at, Arc::clone(channel)));
+                }
+                Ok(Some(Found::Item(_))) => continue,
+                Ok(None) if self.at + 1 == self.files.len() => return Ok(Next::End),
+                Ok(None) => {
+                    self.at += 1;
+                    self.reader = Reader::open(&self.files[self.at].0)?;
+                    continue;
+                }
+                Err(error) => return fault(self.at, error),
+            };
+            return match taken {
+                Ok(taken) => Ok(Next::Message(taken)),
+                // Of reading a long one.
+                Err(Error::File(error)) => fault(self.at, error),
+                Err(error) => Err(error),
+            };
+        }
+    }
+
+    /// Returns a schema of the file that is read now.
+    pub fn schema(&self, id: u16) -> Option<&outlive_mcap::Schema> {
+        self.reader.schema(id).map(|schema| &**schema)
+    }
+}
+
+/// Returns the time of the first message, where no head of a chunk says it.
+fn first_time(path: &Path) -> Option<u64> {
+    let mut reader = Reader::open(path).ok()?;
+    loop {
+        if let Item::Message(message) = reader.next().ok()?? {
+            return Some(message.header.log_time);
+        }
+    }
+}
+
+/// Returns the files that are meant: a name that is none stands for those of a recording that was split.
+///
+/// # Errors
+/// There is no such file, and none with a number.
+pub fn files_of(names: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    for name in names {
+        if name.exists() {
+            files.push(name.clone());
+            continue;
+        }
+        let parts = parts_of(name);
+        if parts.is_empty() {
+            let error = rustix::io::Errno::NOENT.into();
+            return Err(Error::Io { doing: "open", path: name.clone(), error });
+        }
+        files.extend(parts);
+    }
+    Ok(files)
+}
+
+/// Returns the files with a number behind that name.
+fn parts_of(name: &Path) -> Vec<PathBuf> {
+    let folder = match name.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let base = name.file_name().unwrap_or_default().to_string_lossy();
+    let base = format!("{}_", base.strip_suffix(".mcap").unwrap_or(&base));
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let number = |name: &str| {
+        let number = name.strip_prefix(&base)?.strip_suffix(".mcap")?;
+        number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse::<u64>().ok())?
+    };
+    let mut parts: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let file = entry.ok()?.file_name();
+            Some((number(&file.to_string_lossy())?, name.with_file_name(&file)))
+        })
+        .collect();
+    parts.sort();
+    parts.into_iter().map(|(_, path)| path).collect()
+}

@@ -1,0 +1,11 @@
+//! The player: publishes a recording's messages again, in their spacing.
+
+mod channel;
+mod input;
+mod player;
+mod sink;
+mod timetable;
+
+pub use input::{Input, files_of};
+pub use player::{By, Counts, Due, Options, Player, When};
+pub use timetable::Rate;

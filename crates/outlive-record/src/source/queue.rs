@@ -1,0 +1,168 @@
+//! One queue that is recorded, by a tap: its messages are copied while they lie there, and none is taken.
+//!
+//! The positions have the place of the first message that is not in the file, and how many were lost and not
+//! told. So a successor goes on there, and what was overwritten meanwhile is lost.
+
+use std::collections::BTreeMap;
+
+use outlive::queue::{OnReceiverDeath, Place, Tap, Tapped};
+use outlive::{Domain, Kind};
+use outlive_mcap::{Positions, Writer};
+
+use super::polled::{Copied, is_full, numbers};
+use super::{Found, Payload, Source};
+use crate::error::Error;
+use crate::recorder::Options;
+
+/// See the head of this file.
+pub struct Queue {
+    name: String,
+    queue: outlive::queue::Queue,
+    tap: Tap,
+    copied: Copied,
+    /// What is in the file, or in the open group, ends there.
+    done: Option<Place>,
+    /// What the tap has found last has no room in the open group.
+    is_pending: bool,
+    /// The tap could not go on.
+    is_over: bool,
+}
+
+impl Queue {
+    /// Opens a queue. `is_late`: it came while the recorder ran.
+    pub fn open(
+        domain: &Domain,
+        name: &str,
+        options: &Options,
+        positions: &Positions,
+        is_late: bool,
+    ) -> Result<Queue, Error> {
+        let queue = outlive::queue::Queue::open_as_bytes(domain, name)?;
+        let config = queue.config();
+        let value = |key: &str, value: String| (format!("outlive.{key}"), value);
+        let mut metadata = BTreeMap::from([
+            value("max_bytes", config.max_bytes.to_string()),
+            value("slots", config.slots.to_string()),
+            value("slot_bytes", config.slot_bytes.to_string()),
+            value("need_receiver", config.need_receiver.to_string()),
+            value(
+                "on_receiver_death",
+                match config.on_receiver_death {
+                    OnReceiverDeath::Fail => "fail".to_owned(),
+                    OnReceiverDeath::Keep => "keep".to_owned(),
+                },
+            ),
+        ]);
+        metadata.extend(config.max_messages.map(|most| value("max_messages", most.to_string())));
+        let (description, attributes) = (queue.description()?, queue.attributes()?);
+        let mut copied =
+            Copied::new(Kind::Queue, name, description, &attributes, metadata, options);
+        let position = numbers(positions.get(&key(queue.id())));
+        let from = match position {
+            Some([region, position, number, untold]) => {
+                copied.lose(untold);
+                let region = u32::try_from(region).unwrap_or(u32::MAX);
+                Some(Place { region, position, number })
+            }
+            None => is_late.then_some(Place::FIRST),
+        };
+        let tap = queue.tap(from);
+        let name = name.to_owned();
+        Ok(Queue { name, queue, done: tap.place(), tap, copied, is_pending: false, is_over: false })
+    }
+}
+
+fn key(id: u64) -> String {
+    format!("{id:016x}.queue")
+}
+
+impl Source for Queue {
+    fn kind(&self) -> Kind {
+        Kind::Queue
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn channel(&self) -> &str {
+        &self.copied.channel
+    }
+
+    fn is_removed(&self) -> bool {
+        self.queue.is_removed()
+    }
+
+    fn add_channel(&mut self, writer: &mut Writer<Payload>) -> Result<(), Error> {
+        self.copied.add_channel(writer)
+    }
+
+    fn lag(&self) -> u64 {
+        let number = self.done.map_or(0, |place| place.number);
+        self.queue.counters().map_or(0, |counters| counters.sent.saturating_sub(number))
+    }
+
+    fn take(&mut self, writer: &mut Writer<Payload>, now: u64) -> Result<Found, Error> {
+        if self.is_over {
+            return Ok(Found::Nothing);
+        }
+        if !std::mem::take(&mut self.is_pending) {
+            let found = match self.tap.next() {
+                Ok(None) => Found::Nothing,
+                Ok(Some(Tapped::Messages(_))) => Found::Full,
+                Ok(Some(Tapped::Lost(count))) => {
+                    self.copied.lose(count);
+                    Found::Message { bytes: 0, written: 0 }
+                }
+                Ok(Some(Tapped::Damaged)) => Found::PassedOver("a message is damaged".to_owned()),
+                Err(error) => {
+                    self.is_over = true;
+                    Found::PassedOver(format!("it is not recorded any more: {error}"))
+                }
+            };
+            if !matches!(found, Found::Full) {
+                self.done = self.tap.place();
+                return Ok(found);
+            }
+        }
+        let Some(messages) = self.tap.last() else { return Ok(Found::Nothing) };
+        if is_full(writer, messages.len()) {
+            self.is_pending = true;
+            return Ok(Found::Full);
+        }
+        let (mut bytes, mut written, mut refused) = (0, 0, None);
+        for (number, message) in (messages.first..).zip(messages.iter()) {
+            match self.copied.put(writer, message, number, now) {
+                Ok(false) => {}
+                Ok(true) => {
+                    bytes += message.len();
+                    written += 1;
+                }
+                Err(error @ outlive_mcap::Error::TooLarge { .. }) => {
+                    refused = Some(error.to_string());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.done = self.tap.place();
+        Ok(refused.map_or(Found::Message { bytes, written }, Found::PassedOver))
+    }
+
+    fn lost(&self) -> (u64, u64) {
+        self.copied.lost()
+    }
+
+    fn tell_lost(&mut self, count: u64) {
+        self.copied.tell_lost(count);
+    }
+
+    fn prefix(&self) -> String {
+        format!("{:016x}.", self.queue.id())
+    }
+
+    fn note_positions(&mut self, positions: &mut Positions) {
+        let Some(Place { region, position, number }) = self.done else { return };
+        let (_, untold) = self.copied.lost();
+        positions.insert(key(self.queue.id()), format!("{region} {position} {number} {untold}"));
+    }
+}

@@ -1,0 +1,355 @@
+//! One topic that is recorded, by a subscriber: what of it is in the file, and what has been taken since.
+//!
+//! A message is known by its ring and its number there, so what a predecessor has written is passed over.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outlive::topic::{Sample, Subscriber};
+use outlive::wait::{Key, WaitSet};
+use outlive::{Domain, Kind, RecvError};
+use outlive_described::array::{self, Array};
+use outlive_mcap::{MessageHeader, Positions, Writer};
+
+use super::polled::{Thinning, is_full};
+use super::{Found, Payload, Source};
+use crate::cdr::Encoded;
+use crate::error::Error;
+use crate::form::Form;
+use crate::recorder::Options;
+
+/// See the head of this file.
+pub struct Topic {
+    name: String,
+    topic: outlive::topic::Topic<[u8]>,
+    subscriber: Subscriber<[u8]>,
+    key: Option<Key>,
+    form: Form,
+    channel: u16,
+    /// The channels of arrays, which have one for each layout; those of the file that is written now.
+    arrays: Vec<(Array, u16)>,
+    /// How many of the lost ones are told in the file.
+    lost_told: u64,
+    /// Names the topic among those that have had its name.
+    instance: u64,
+    /// By ring: the first message that is not in the file, or in the open group.
+    next: BTreeMap<u32, u64>,
+    /// The rings whose `next` is not in the positions yet.
+    moved: Vec<u32>,
+    /// Messages found since the last question, and how many a ring holds.
+    found: u32,
+    depth: u32,
+    /// Messages taken since the last acknowledgement, and how many may be before publishers wait.
+    taken: u64,
+    most_taken: u64,
+    /// The bytes of these, and how many may be before publishers have no memory.
+    bytes: u64,
+    most_bytes: u64,
+    /// One that was taken and has no room in the open group.
+    pending: Option<Sample<[u8]>>,
+    /// Samples that the open group holds, and how many it may.
+    held: u32,
+    most_held: u32,
+    /// How many were damaged, one after the other.
+    bad: u32,
+    thinning: Thinning,
+    copy: Vec<u8>,
+}
+
+impl Topic {
+    /// Opens a topic and subscribes. `is_late`: it came while the recorder ran, so what is there already is
+    /// wanted, too.
+    pub fn open(
+        domain: &Domain,
+        name: &str,
+        options: &Options,
+        positions: &Positions,
+        is_late: bool,
+    ) -> Result<Topic, Error> {
+        let topic = outlive::topic::Topic::open_as_bytes(domain, name)?;
+        let config = topic.config();
+        let form = Form::of(&topic)?;
+        let instance = topic.instance()?;
+        let mut wanted = Subscriber::options()
+            .reliable(options.reliable && config.reliable)
+            .acknowledging(true)
+            .sessions(true)
+            .liveliness(NEVER);
+        if is_late {
+            wanted = wanted.history(u32::MAX).unvouched(true);
+        }
+        if let Some(name) = &options.name {
+            wanted = wanted.kept(&format!("{PREFIX}{name}"), options.patience);
+        }
+        let subscriber = topic.subscriber_with(wanted)?;
+        let prefix = format!("{instance:016x}.");
+        let next = positions
+            .range(prefix.clone()..)
+            .take_while(|(key, _)| key.starts_with(&prefix))
+            .filter_map(|(key, next)| Some((key[prefix.len()..].parse().ok()?, next.parse().ok()?)))
+            .collect();
+        // A predecessor's count is in its place, and what of it is told in the file.
+        let lost_told = positions.get(&format!("{prefix}lost")).and_then(|told| told.parse().ok());
+        let lost_told = lost_told.unwrap_or(0).min(subscriber.lost());
+        Ok(Topic {
+            name: name.to_owned(),
+            topic,
+            subscriber,
+            key: None,
+            form,
+            channel: 0,
+            arrays: Vec::new(),
+            depth: config.depth,
+            found: 0,
+            lost_told,
+            instance,
+            next,
+            moved: Vec::new(),
+            taken: 0,
+            most_taken: u64::from(config.depth / 2).max(1),
+            bytes: 0,
+            most_bytes: config.max_bytes / 4,
+            pending: None,
+            held: 0,
+            bad: 0,
+            most_held: (config.max_samples / 2).max(1),
+            thinning: Thinning::of(options),
+            copy: Vec::new(),
+        })
+    }
+
+    fn put(
+        &mut self,
+        writer: &mut Writer<Payload>,
+        sample: Sample<[u8]>,
+        now: u64,
+    ) -> Result<Found, Error> {
+        let bytes = sample.bytes().len();
+        if is_full(writer, bytes) {
+            self.pending = Some(sample);
+            return Ok(Found::Full);
+        }
+        let (ring, number) = (sample.ring(), sample.sequence());
+        let next = self.next.entry(ring).or_default();
+        if number < *next {
+            // A predecessor has written it, and died before it acknowledged.
+            return Ok(Found::Message { bytes: 0, written: 0 });
+        }
+        if !self.thinning.takes() {
+            self.move_to(ring, number + 1);
+            return Ok(Found::Message { bytes: 0, written: 0 });
+        }
+        let stamp = sample.header().stamp;
+        let (channel_id, len) = match self.form.is_described() {
+            true => (self.channel, bytes),
+            false => self.channel_of(&sample, writer)?,
+        };
+        let header = MessageHeader {
+            channel_id,
+            sequence: number as u32,
+            log_time: now,
+            publish_time: if stamp == 0 { now } else { stamp },
+        };
+        let is_kept = bytes > outlive_mcap::COPIED;
+        let put = match &self.form.cdr {
+            None => writer.put_owned(&header, Payload { sample, len }),
+            Some(cdr) => match cdr.encode(sample.bytes(), &mut self.copy) {
+                Some(Encoded::Direct { prefix, len }) => {
+                    writer.put_owned_behind(&header, prefix.bytes(), Payload { sample, len })
+                }
+                Some(Encoded::Copied) => writer.put(&header, &self.copy),
+                // No value of the type: of a program that opened the topic as bytes.
+                None => writer.put_owned(&header, Payload { sample, len: bytes }),
+            },
+        };
+        match put {
+            Ok(()) => {}
+            Err(error @ outlive_mcap::Error::TooLarge { .. }) => {
+                self.move_to(ring, number + 1);
+                return Ok(Found::PassedOver(error.to_string()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.held += u32::from(is_kept);
+        self.move_to(ring, number + 1);
+        Ok(Found::Message { bytes, written: 1 })
+    }
+
+    /// Returns the channel of a message whose topic does not say what it is, and how many of its bytes go into
+    /// the file.
+    fn channel_of(
+        &mut self,
+        sample: &Sample<[u8]>,
+        writer: &mut Writer<Payload>,
+    ) -> Result<(u16, usize), Error> {
+        let bytes = sample.bytes();
+        let Some(found) = array::find(&sample.header().own, bytes) else {
+            return Ok((self.channel, bytes.len()));
+        };
+        if let Some((_, channel)) = self.arrays.iter().find(|(array, _)| found.is(array)) {
+            return Ok((*channel, found.len));
+        }
+        if self.arrays.len() == MOST_LAYOUTS {
+            return Ok((self.channel, bytes.len()));
+        }
+        let array = found.array();
+        let channel = self.form.channel_of_arrays(&self.name, &array, writer)?;
+        self.arrays.push((array, channel));
+        Ok((channel, found.len))
+    }
+
+    fn move_to(&mut self, ring: u32, next: u64) {
+        self.next.insert(ring, next);
+        if !self.moved.contains(&ring) {
+            self.moved.push(ring);
+        }
+    }
+}
+
+impl Source for Topic {
+    fn kind(&self) -> Kind {
+        Kind::Topic
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn channel(&self) -> &str {
+        &self.name
+    }
+
+    fn is_removed(&self) -> bool {
+        self.topic.is_removed()
+    }
+
+    fn add_channel(&mut self, writer: &mut Writer<Payload>) -> Result<(), Error> {
+        self.channel = self.form.channel(&self.name, writer)?;
+        self.arrays.clear();
+        Ok(())
+    }
+
+    fn is_polled(&self) -> bool {
+        false
+    }
+
+    fn watch(&mut self, set: &mut WaitSet) -> Result<(), Error> {
+        self.key = Some(set.add(&self.subscriber)?);
+        Ok(())
+    }
+
+    fn unwatch(&mut self, set: &mut WaitSet) {
+        if let Some(key) = self.key.take() {
+            set.remove(key);
+        }
+    }
+
+    fn lag(&self) -> u64 {
+        self.subscriber.lag()
+    }
+
+    fn take(&mut self, writer: &mut Writer<Payload>, now: u64) -> Result<Found, Error> {
+        if let Some(sample) = self.pending.take() {
+            return self.put(writer, sample, now);
+        }
+        let is_much = self.taken >= self.most_taken || self.bytes >= self.most_bytes;
+        if is_much || self.held >= self.most_held {
+            return Ok(Found::Full);
+        }
+        let sample = match self.subscriber.try_recv() {
+            Ok(Some(sample)) => {
+                self.found = self.found.saturating_add(1);
+                sample
+            }
+            Ok(None) => return Ok(Found::Nothing),
+            Err(
+                told @ (RecvError::Lagged { .. }
+                | RecvError::NewSession { .. }
+                | RecvError::PublisherDied { .. }),
+            ) => return Ok(Found::News(told)),
+            // In the place of a message.
+            Err(told @ RecvError::Encoding(_)) => {
+                self.taken += 1;
+                return Ok(Found::News(told));
+            }
+            // The same, once; where there are many, the topic's own words may be damaged.
+            Err(told @ RecvError::Damaged(_)) if self.bad < MOST_BAD => {
+                self.taken += 1;
+                self.bad += 1;
+                return Ok(Found::News(told));
+            }
+            Err(RecvError::NotLively { .. } | RecvError::Lively { .. }) => {
+                return Ok(Found::Message { bytes: 0, written: 0 });
+            }
+            // Others hold samples of this subscriber's slot: those of the open group.
+            Err(RecvError::TooManyHeld) if self.held > 0 => return Ok(Found::Full),
+            Err(error) => return Ok(Found::Broken(error)),
+        };
+        self.bad = 0;
+        self.taken += 1;
+        self.bytes += sample.bytes().len() as u64;
+        self.put(writer, sample, now)
+    }
+
+    fn lost(&self) -> (u64, u64) {
+        let lost = self.subscriber.lost();
+        (lost, lost - self.lost_told)
+    }
+
+    fn tell_lost(&mut self, count: u64) {
+        self.lost_told += count;
+    }
+
+    fn prefix(&self) -> String {
+        format!("{:016x}.", self.instance)
+    }
+
+    fn note_positions(&mut self, positions: &mut Positions) {
+        for ring in self.moved.drain(..) {
+            let next = self.next.get(&ring).copied().unwrap_or(0);
+            positions.insert(format!("{:016x}.{ring}", self.instance), next.to_string());
+        }
+        if self.lost_told > 0 {
+            let told = self.lost_told.to_string();
+            positions.insert(format!("{:016x}.lost", self.instance), told);
+        }
+    }
+
+    /// All that was taken is in the file: publishers may overwrite it. All but one that waits for room.
+    fn acknowledge(&mut self) -> Result<(), Error> {
+        self.held = 0;
+        if self.pending.is_some() {
+            return Ok(());
+        }
+        // Also without a message: it may have passed over some.
+        let acknowledged = self.subscriber.acknowledge();
+        acknowledged.map_err(|error| Error::Receive { topic: self.name.clone(), error })?;
+        (self.taken, self.bytes) = (0, 0);
+        Ok(())
+    }
+
+    fn abandon(self: Box<Self>) {
+        let Topic { subscriber, pending, .. } = *self;
+        drop(pending);
+        subscriber.abandon();
+    }
+
+    fn has_found(&self) -> bool {
+        self.found > 0
+    }
+
+    fn part_found(&mut self) -> f64 {
+        f64::from(std::mem::take(&mut self.found)) / f64::from(self.depth.max(1))
+    }
+}
+
+/// What a recorder's name has in front in a topic.
+const PREFIX: &str = crate::control::PREFIX;
+/// The most bytes of a recorder's name: topics take 64.
+pub const NAME: usize = 64 - PREFIX.len();
+/// A topic with more that are damaged, one after the other, is set aside for a while.
+const MOST_BAD: u32 = 16;
+/// Channels that a topic's arrays have at most; those of further layouts are bytes in the file.
+const MOST_LAYOUTS: usize = 256;
+/// A lease that no publisher misses: only deaths are told.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);

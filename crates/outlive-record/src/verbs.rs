@@ -1,0 +1,192 @@
+//! `outlive record start|stop|status|trigger|split`: telling a recorder what to do.
+//!
+//! A trigger that finds no living recorder, or one that does not answer, writes the file itself.
+
+use std::time::{Duration, Instant};
+
+use outlive::rpc::CallError;
+use outlive::{Domain, Kind};
+use outlive_program::exit::{Code, Failure};
+use outlive_program::figures::{self, count, counted};
+use outlive_program::open_domain;
+use outlive_record::control::{PREFIX, ask, service_name};
+use outlive_record::snapshot;
+use serde_json::{Value, json};
+
+use crate::args::{Args, Verb, Which};
+use crate::failure;
+use crate::telling::{say_json, snapshot as told_snapshot};
+
+/// Carries a verb out.
+pub fn run(args: &Args, verb: &Verb) -> Result<(), Failure> {
+    if args.is_recording_asked() {
+        let text = "start, stop, status, trigger and split are commands; a topic of that name is named behind \
+                    '--': outlive record -- trigger";
+        return Err(Failure::new(Code::Usage, text));
+    }
+    let domain = open_domain(args.domain.as_deref(), args.group.as_deref(), false)?;
+    let (which, request) = match verb {
+        Verb::Trigger { which, reason, output } => {
+            return trigger(args, &domain, which, reason.as_deref(), output.as_deref());
+        }
+        Verb::Start(which) => (which, json!({"do": "start"})),
+        Verb::Stop(which) => (which, json!({"do": "stop"})),
+        Verb::Status(which) => (which, json!({"do": "status"})),
+        Verb::Split(which) => (which, json!({"do": "split"})),
+    };
+    let name = named(&domain, which)?;
+    match (asked(&domain, &name, &request, which.timeout)?, verb) {
+        (Ok(status), _) => say(args, &status, status_text(&status)),
+        (
+            Err(None | Some(CallError::NoServer | CallError::ServerDied { begun: false })),
+            Verb::Stop(_),
+        ) if snapshot::forget(&domain, &name).map_err(failure)? => {
+            let told = json!({"state": "removed"});
+            let text = format!(
+                "'{name}' had been killed: its last seconds are removed; topics keep its place for the next one of \
+                 its name until 'outlive topic forget TOPIC {}'",
+                service_name(&name)
+            );
+            say(args, &told, text);
+        }
+        (Err(None | Some(CallError::NoServer)), _) => return Err(no_recorder(&name)),
+        (Err(Some(CallError::ServerDied { begun: false })), _) => return Err(dead(&name)),
+        (Err(Some(error)), _) => return Err(refusal(&error)),
+    }
+    Ok(())
+}
+
+fn trigger(
+    args: &Args,
+    domain: &Domain,
+    which: &Which,
+    reason: Option<&str>,
+    output: Option<&str>,
+) -> Result<(), Failure> {
+    let name = named(domain, which)?;
+    let mut request = json!({"do": "trigger"});
+    for (key, value) in [("reason", reason), ("file", output)] {
+        if let Some(value) = value {
+            request[key] = value.into();
+        }
+    }
+    let end = Instant::now() + which.timeout;
+    let answer = loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match asked(domain, &name, &request, left)? {
+            // One that begins, perhaps in the place of a dead one, will serve.
+            Err(None | Some(CallError::NoServer | CallError::ServerDied { begun: false }))
+                if !left.is_zero() && snapshot::is_kept(domain, &name).map_err(failure)? =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            answer => break answer,
+        }
+    };
+    let events = match answer {
+        Ok(event) => vec![event],
+        // None lives, it died with the trigger, or it is stopped: what it has kept is there.
+        Err(
+            None
+            | Some(CallError::NoServer | CallError::ServerDied { .. } | CallError::TimedOut { .. }),
+        ) => {
+            let own = format!("asked for by outlive record trigger ({})", std::process::id());
+            let reason = reason.unwrap_or(&own);
+            snapshot::without_recorder(domain, &name, reason, output).map_err(failure)?
+        }
+        Err(Some(error)) => return Err(refusal(&error)),
+    };
+    for event in &events {
+        say(args, event, told_snapshot(event));
+    }
+    Ok(())
+}
+
+/// Returns the recorder that is meant.
+fn named(domain: &Domain, which: &Which) -> Result<String, Failure> {
+    if let Some(name) = &which.name {
+        return Ok(name.clone());
+    }
+    let names = domain.contents()?.names.into_iter();
+    let is_service = |name: &String| domain.kind_of(name).is_ok_and(|kind| kind == Kind::Service);
+    let recorders = names.filter(|name| name.starts_with(PREFIX)).filter(is_service);
+    let recorders = recorders.map(|name| name[PREFIX.len()..].to_owned()).collect::<Vec<_>>();
+    match &recorders[..] {
+        [one] => Ok(one.clone()),
+        [] => {
+            let text = "no recorder with a name runs here; one gets its name by --as";
+            Err(Failure::new(Code::NotFound, text))
+        }
+        several => {
+            let text = format!("which recorder? Name one of {} by --as", several.join(", "));
+            Err(Failure::new(Code::Usage, text))
+        }
+    }
+}
+
+/// Asks the recorder; `Err(None)`: there is no service.
+fn asked(
+    domain: &Domain,
+    name: &str,
+    request: &Value,
+    span: Duration,
+) -> Result<Result<Value, Option<CallError>>, Failure> {
+    match ask(domain, name, request, span) {
+        Ok(answer) => Ok(answer.map_err(Some)),
+        Err(outlive::Error::NotFound { .. }) => Ok(Err(None)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn no_recorder(name: &str) -> Failure {
+    Failure::new(Code::NotFound, format!("no recorder '{}' runs here", name.escape_debug()))
+}
+
+fn dead(name: &str) -> Failure {
+    let text = format!(
+        "the recorder '{}' has died; the next record of that name goes on, and 'trigger' writes the last seconds of \
+         one with --snapshot",
+        name.escape_debug()
+    );
+    Failure::new(Code::ReceiverDied, text)
+}
+
+fn refusal(error: &CallError) -> Failure {
+    let code = match error {
+        CallError::Failed(_) => Code::CheckFailed,
+        CallError::ServerDied { .. } => Code::ReceiverDied,
+        CallError::TimedOut { .. } => Code::TimedOut,
+        _ => Code::System,
+    };
+    Failure::new(code, error)
+}
+
+fn say(args: &Args, value: &Value, text: String) {
+    match args.json {
+        true => say_json(value),
+        // Its reader may have gone.
+        false => drop(std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{text}\n"))),
+    }
+}
+
+fn status_text(status: &Value) -> String {
+    let number = |key: &str| status[key].as_u64().unwrap_or(0);
+    let place = match (&status["window"], status["file"].as_str()) {
+        (Value::Object(window), _) => {
+            let bytes = |key: &str| figures::bytes(window[key].as_u64().unwrap_or(0));
+            let span = window["span_s"].as_f64().unwrap_or(0.0);
+            format!("the last {span} s, {} of {}", bytes("bytes"), bytes("max_bytes"))
+        }
+        (_, Some(file)) => file.to_owned(),
+        _ => String::new(),
+    };
+    let state = status["state"].as_str().unwrap_or_default();
+    let mut kinds = counted(number("topics"), "topic");
+    for (key, word) in [("queues", "queue"), ("states", "state"), ("services", "service")] {
+        if number(key) > 0 {
+            kinds += &format!(", {}", counted(number(key), word));
+        }
+    }
+    let (messages, lost) = (counted(number("messages"), "message"), count(number("lost")));
+    format!("{state}: {messages} of {kinds}, {lost} lost; {place}")
+}

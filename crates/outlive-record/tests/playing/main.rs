@@ -1,0 +1,6 @@
+//! The player, on files of every form, sought in, damaged, and made to do harm.
+
+mod forms;
+mod hostile;
+mod seeking;
+mod watched;

@@ -1,0 +1,17 @@
+//! The programs record what is published, go on where they were killed, and publish it again.
+
+mod arrays;
+mod contents;
+mod controls;
+mod costs;
+mod damaged;
+mod keys;
+mod kills;
+mod kinds;
+mod limits;
+mod promises;
+mod readers;
+mod replaying;
+mod snapshots;
+mod support;
+mod told;
