@@ -132,7 +132,8 @@ impl<M: Payload + ?Sized> State<M> {
     /// # Errors
     /// [`Error::Taken`] while another writer lives, [`Error::Ending`] when a thread of the dead one
     /// has not exited after two seconds, for which this waits, [`Error::NoToken`],
-    /// [`Error::NoSpace`].
+    /// [`Error::NoSpace`]; [`Error::NoAddressSpace`] when other processes have made more buffers than
+    /// this one could map.
     ///
     /// # If a process dies
     /// If this process dies while it takes over, the next process to call this function takes over.
