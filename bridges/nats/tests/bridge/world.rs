@@ -1,7 +1,6 @@
 //! A server, a domain and bridges of a test's own.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_nats::jetstream::{self, stream};
 use outlive::Domain;
+use outlive_testnet::free_port;
 
 pub const LONG: Duration = Duration::from_secs(60);
 
@@ -83,8 +83,7 @@ impl World {
         let folder = std::env::temp_dir()
             .join(format!("outlive-nats-{name}-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).expect("made");
-        let port =
-            TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+        let port = free_port();
         let text = format!(
             "host: 127.0.0.1\nport: {port}\njetstream {{ store_dir: \"{}\" }}\n{lines}\n",
             folder.join("js").display()
