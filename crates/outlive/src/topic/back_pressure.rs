@@ -23,10 +23,11 @@
 
 use core::cell::Cell;
 
+use super::claim::{Claim, Kept, State};
 use super::kept;
-use super::layout::{Claim, Kept, State, SubscriberWords};
 use super::mapping::Inner;
 use super::slot::MessageState;
+use super::subscriber_words::SubscriberWords;
 use crate::claim::Holder;
 use crate::liveness::Me;
 use crate::shim::{Ordering, fence};

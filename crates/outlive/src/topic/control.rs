@@ -23,9 +23,8 @@
 use core::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::layout::{
-    ANNOUNCING_AT, ControlHead, JOIN_AT, JoinWords, Plan, SPACE_BYTES, SPACES_AT, SubscriberWords,
-};
+use super::layout::{ANNOUNCING_AT, ControlHead, JOIN_AT, JoinWords, Plan, SPACE_BYTES, SPACES_AT};
+use super::subscriber_words::SubscriberWords;
 use crate::Error;
 use crate::segment::{Folder, Segment, Spec, View, Writer, control_file};
 use crate::shim::AtomicU64;

@@ -4,8 +4,8 @@
 //! This is private memory: if the publisher dies, the tags of all these objects say queued(ring)
 //! and no slot has them, and the ring's next owner finds them.
 
+use super::claim::Claim;
 use super::hazard;
-use super::layout::Claim;
 use super::mapping::Inner;
 use super::subscriber_slot;
 use crate::liveness::Me;

@@ -27,11 +27,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::claim::{Claim, Kept, State};
 use super::control::OwnSlot;
-use super::layout::{Claim, Kept, KeptWords, NAME, State, SubscriberWords};
 use super::mapping::Inner;
 use super::ring_owner;
 use super::subscriber_slot;
+use super::subscriber_words::{KeptWords, NAME, SubscriberWords};
 use super::topic::Topic;
 use crate::claim::Holder;
 use crate::liveness::{LONGEST_CARE, Me};

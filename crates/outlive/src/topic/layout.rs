@@ -14,13 +14,13 @@
 //! are first used. How many rings
 //! and subscribers' slots there are, and how many hazard pointers a slot has, the topic's maker says.
 
-use super::hazard::{HazardPointers, NEAR};
+use super::hazard::NEAR;
 use super::slot::SLOT;
+use crate::Error;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{BODY, MOST_RESERVED, Segment, SharedLayout};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::wake::{EventCount, RelayedEventCount};
-use crate::{Error, TokenId};
 
 /// The most that the maker of a topic may ask for.
 pub(super) const MOST: Capacity =
@@ -52,11 +52,6 @@ const ANY: u32 = 0;
 pub(super) const PAGE: u64 = 4096;
 const HEAD_AT: u64 = BODY;
 const RINGS_AT: u64 = HEAD_AT + PAGE;
-/// Where a subscriber's hazard pointers begin in its slot: the first [`NEAR`] lie in the same cache
-/// line as the claim. Most subscribers need no more, and a publisher that scans takes one cache line
-/// from them.
-const POINTERS_AT: u64 = size_of::<SubscriberSlot>() as u64;
-
 /// How many of each a topic has room for at a time; the maker's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
@@ -73,21 +68,6 @@ impl Capacity {
             && (1..=MOST.subscribers).contains(&self.subscribers)
             && (FEWEST_SAMPLES..=MOST.samples).contains(&self.samples)
             && u64::from(self.publishers) * u64::from(depth) <= MOST_SLOTS
-    }
-
-    /// Returns where the cursors begin in a subscriber's slot.
-    fn cursors_at(self) -> u64 {
-        (POINTERS_AT + u64::from(self.samples) * 4).next_multiple_of(8)
-    }
-
-    /// Returns where the words of a slot that is kept begin, behind the cursors.
-    fn kept_at(self) -> u64 {
-        self.cursors_at() + u64::from(self.publishers) * 8
-    }
-
-    /// Returns the bytes of a subscriber's slot: whole pages, since no other process writes there.
-    fn subscriber_slot_bytes(self) -> u64 {
-        (self.kept_at() + size_of::<KeptWords>() as u64).next_multiple_of(PAGE)
     }
 
     /// Returns where the heap's control table begins, behind the rings' words.
@@ -224,74 +204,6 @@ unsafe impl SharedLayout for ControlHead {}
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl SharedLayout for JoinWords {}
 
-/// The first words of a subscriber's slot. Behind them lie its hazard pointers and its cursors:
-/// [`SubscriberWords`].
-#[repr(C)]
-pub(super) struct SubscriberSlot {
-    /// See [`Claim`].
-    pub(super) claim: AtomicU64,
-    high: AtomicU32,
-    // Written by its owner.
-    /// How often it was told that publishers had stopped waiting for it.
-    pub(super) lagged: AtomicU32,
-    pub(super) taken: AtomicU64,
-    pub(super) lost: AtomicU64,
-}
-
-/// The most bytes of a subscriber's name.
-pub(super) const NAME: usize = 64;
-
-/// The last words of a subscriber's slot, of a subscriber that has a name: kept.rs.
-#[repr(C)]
-pub(super) struct KeptWords {
-    // Written by the slot's owner, before its claim says that it is kept.
-    /// Its bytes, then zeros.
-    pub(super) name: [AtomicU64; NAME / 8],
-    /// For how long publishers wait while it has no living owner: nanoseconds. A successor writes its own.
-    pub(super) patience: AtomicU64,
-    // Written by publishers; by the slot's owner before its claim says that it is kept.
-    /// Since when publishers wait for it without a living owner, and for which of its turns: kept.rs.
-    pub(super) ownerless: AtomicU64,
-}
-
-/// A subscriber's slot in this process's mapping.
-#[derive(Clone, Copy)]
-pub(super) struct SubscriberWords<'i> {
-    words: &'i SubscriberSlot,
-    pointers: &'i [AtomicU32],
-    /// By ring: the subscriber's next message.
-    pub(super) cursors: &'i [AtomicU64],
-    pub(super) kept: &'i KeptWords,
-}
-
-/// Where a subscriber's slot lies in this process's mapping.
-#[derive(Clone, Copy)]
-pub(super) struct SubscriberAddress {
-    words: *const SubscriberSlot,
-    pointers: *const [AtomicU32],
-    cursors: *const [AtomicU64],
-    kept: *const KeptWords,
-}
-
-impl SubscriberAddress {
-    /// Returns the slot.
-    ///
-    /// # Safety
-    /// The topic stays mapped for `'i`.
-    #[inline]
-    pub(super) unsafe fn get<'i>(self) -> SubscriberWords<'i> {
-        // SAFETY: they come from `SubscriberWords::address`; the caller keeps the mapping.
-        unsafe {
-            SubscriberWords {
-                words: &*self.words,
-                pointers: &*self.pointers,
-                cursors: &*self.cursors,
-                kept: &*self.kept,
-            }
-        }
-    }
-}
-
 const _: () = {
     assert!(core::mem::offset_of!(TopicHead, rings) == 64);
     assert!(size_of::<TopicHead>() == 128);
@@ -299,176 +211,12 @@ const _: () = {
     assert!(size_of::<RingWords>() == 128);
     assert!(core::mem::offset_of!(RingWords, published) == 64);
     assert!(core::mem::offset_of!(TopicHead, publishers) == 28);
-    assert!(size_of::<SubscriberSlot>() + NEAR * size_of::<AtomicU32>() == 64);
 };
 
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl SharedLayout for TopicHead {}
 // SAFETY: all its fields are atomics, for which every bit pattern is valid.
 unsafe impl SharedLayout for RingWords {}
-// SAFETY: all its fields are atomics, for which every bit pattern is valid.
-unsafe impl SharedLayout for SubscriberSlot {}
-
-impl<'i> SubscriberWords<'i> {
-    /// # Safety
-    /// At `base` lies a slot of that plan, aligned to a page, which stays mapped for `'i`.
-    pub(super) unsafe fn at(base: *const u8, plan: &Plan) -> SubscriberWords<'i> {
-        let Capacity { publishers, samples, .. } = plan.capacity;
-        // SAFETY: all of it lies in the slot, by `Capacity::subscriber_slot_bytes`; aligned, and
-        // all atomics.
-        unsafe {
-            let pointers = base.add(POINTERS_AT as usize).cast();
-            let cursors = base.add(plan.capacity.cursors_at() as usize).cast();
-            SubscriberWords {
-                words: &*base.cast(),
-                pointers: core::slice::from_raw_parts(pointers, samples as usize),
-                cursors: core::slice::from_raw_parts(cursors, publishers as usize),
-                kept: &*base.add(plan.capacity.kept_at() as usize).cast(),
-            }
-        }
-    }
-
-    pub(super) fn address(self) -> SubscriberAddress {
-        let SubscriberWords { words, pointers, cursors, kept } = self;
-        SubscriberAddress { words, pointers, cursors, kept }
-    }
-
-    #[inline]
-    pub(super) fn hazard_pointers(self) -> HazardPointers<'i> {
-        HazardPointers { pointers: self.pointers, high: &self.words.high }
-    }
-
-    #[inline]
-    pub(super) fn hazard_pointer(self, at: usize) -> &'i AtomicU32 {
-        &self.pointers[at]
-    }
-}
-
-impl core::ops::Deref for SubscriberWords<'_> {
-    type Target = SubscriberSlot;
-
-    #[inline]
-    fn deref(&self) -> &SubscriberSlot {
-        self.words
-    }
-}
-
-/// The process that has a subscriber's slot, and its state.
-///
-/// ```text
-///  63    52 51     36   35   34     32 31       0
-/// +--------+---------+------+---------+----------+
-/// |   0    |  turn   | kept |  state  | token id |
-/// +--------+---------+------+---------+----------+
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) process: TokenId,
-    pub(super) state: State,
-    /// Of one that has a name, whose slot stays if its process dies ([`Kept`]): which of the slot's
-    /// owners it is, modulo 2^16.
-    pub(super) turn: Option<u16>,
-}
-
-/// Bit of a claim: it has a turn.
-const KEPT: u64 = 1 << 35;
-/// Where the turn lies.
-const TURN_AT: u32 = 36;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// Its cursors are not written yet.
-    Joining,
-    /// It takes what is there; publishers do not wait for it.
-    Subscribed,
-    /// Publishers wait for it.
-    Reliable,
-    /// It asked to be reliable, and a publisher has stopped waiting for it: until it takes a message.
-    Lagging,
-    /// It takes nothing any more; samples of it are held.
-    Leaving,
-    /// Its owner was dead, and another process is clearing it.
-    Sweeping,
-}
-
-/// Returns the word of a claim.
-fn claim_word(token: u32, state: State, turn: Option<u16>) -> u64 {
-    let state = match state {
-        State::Joining => 1,
-        State::Subscribed => 2,
-        State::Reliable => 3,
-        State::Leaving => 4,
-        State::Sweeping => 5,
-        State::Lagging => 6,
-    };
-    let turn = turn.map_or(0, |turn| KEPT | u64::from(turn) << TURN_AT);
-    turn | state << 32 | u64::from(token)
-}
-
-/// Returns a claim's turn, and the number of its state; a larger one: the word is damaged.
-#[inline]
-fn turn_and_state(word: u64) -> (Option<u16>, u64) {
-    match word & KEPT {
-        0 => (None, word >> 32),
-        _ => (Some((word >> TURN_AT) as u16), (word & !KEPT & !(0xffff << TURN_AT)) >> 32),
-    }
-}
-
-impl Claim {
-    pub(super) fn word(self) -> u64 {
-        claim_word(self.process.as_u32(), self.state, self.turn)
-    }
-
-    /// Returns `None` when the slot is free, or the word is damaged.
-    #[inline]
-    pub(super) fn of(word: u64) -> Option<Claim> {
-        let process = TokenId::from_word(word as u32)?;
-        let (turn, state) = turn_and_state(word);
-        let state = match state {
-            1 => State::Joining,
-            2 => State::Subscribed,
-            3 => State::Reliable,
-            4 => State::Leaving,
-            6 => State::Lagging,
-            _ => State::Sweeping,
-        };
-        Some(Claim { process, state, turn })
-    }
-
-    /// Returns whether the subscriber receives messages.
-    pub(super) fn is_subscribed(self) -> bool {
-        matches!(self.state, State::Subscribed | State::Reliable | State::Lagging)
-    }
-}
-
-/// A slot that has a name, and whose subscriber has joined: as long as it has no living owner it is
-/// kept for a successor of that name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
-    /// `None`: the owner has exited, and a sweep has taken its token out.
-    pub(super) owner: Option<TokenId>,
-    pub(super) state: State,
-    /// See [`Claim::turn`].
-    pub(super) turn: u16,
-}
-
-impl Kept {
-    pub(super) fn word(self) -> u64 {
-        claim_word(self.owner.map_or(0, TokenId::as_u32), self.state, Some(self.turn))
-    }
-
-    #[inline]
-    pub(super) fn of(word: u64) -> Option<Kept> {
-        let (turn, state) = turn_and_state(word);
-        let (turn, state) = match (turn?, state) {
-            (turn, 2) => (turn, State::Subscribed),
-            (turn, 3) => (turn, State::Reliable),
-            (turn, 6) => (turn, State::Lagging),
-            _ => return None,
-        };
-        Some(Kept { owner: TokenId::from_word(word as u32), state, turn })
-    }
-}
 
 /// Where each part lies in the files.
 #[derive(Clone)]
@@ -627,38 +375,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_keep_what_they_are_given() {
-        for process in [TokenId::new(0, 0), TokenId::new(65_535, 8_191)] {
-            for state in [
-                State::Joining,
-                State::Subscribed,
-                State::Reliable,
-                State::Leaving,
-                State::Sweeping,
-                State::Lagging,
-            ] {
-                for turn in [None, Some(0), Some(u16::MAX)] {
-                    let claim = Claim { process, state, turn };
-                    assert_eq!(Claim::of(claim.word()), Some(claim));
-                    let kept = turn.filter(|_| claim.is_subscribed()).map(|turn| Kept {
-                        owner: Some(process),
-                        state,
-                        turn,
-                    });
-                    assert_eq!(Kept::of(claim.word()), kept);
-                    assert_eq!(kept.map_or(claim.word(), Kept::word), claim.word());
-                    let left = kept.map(|kept| Kept { owner: None, ..kept });
-                    assert_eq!(left.and_then(|left| Kept::of(left.word())), left);
-                    let damaged = claim.word() | 1 << 63;
-                    assert_eq!(Claim::of(damaged).map(|claim| claim.state), Some(State::Sweeping));
-                    assert_eq!(Kept::of(damaged), None);
-                }
-            }
-        }
-        assert_eq!((Claim::of(0), Kept::of(0)), (None, None));
-    }
-
-    #[test]
     fn plans_fit() {
         let few = Capacity { publishers: 1, subscribers: 1, samples: FEWEST_SAMPLES };
         for depth in [1, 16, 1 << 14, MOST_DEPTH] {
@@ -676,15 +392,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_usual_slot_is_a_page_and_the_largest_has_room_for_all() {
-        assert_eq!((USUAL.cursors_at(), USUAL.subscriber_slot_bytes()), (1056, PAGE));
-        assert_eq!(
-            MOST.subscriber_slot_bytes(),
-            (32 + (4 << 16) + 8192_u64).next_multiple_of(PAGE)
-        );
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::control::{Control, OwnSlot};
 use super::layout::{
-    ControlHead, LARGEST_PAYLOAD, PAGE, Plan, RELIABLE, RingWords, SubscriberWords, TopicHead,
-    ring_bytes,
+    ControlHead, LARGEST_PAYLOAD, PAGE, Plan, RELIABLE, RingWords, TopicHead, ring_bytes,
 };
 use super::slot::{SLOT, Slot};
+use super::subscriber_words::SubscriberWords;
 use crate::Error;
 use crate::liveness::{Ends, Registry};
 use crate::pool::{Heap, HeapHost, ObjectRef};

@@ -25,6 +25,7 @@
 //! doc/protocols/topic.md has the argument.
 
 mod back_pressure;
+mod claim;
 mod control;
 mod due;
 mod durability;
@@ -66,6 +67,7 @@ mod slot;
 mod subscriber;
 mod subscriber_options;
 mod subscriber_slot;
+mod subscriber_words;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod topic;
 mod usage;

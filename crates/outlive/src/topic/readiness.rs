@@ -4,12 +4,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::claim::Claim;
 use super::due::Expected;
-use super::layout::{Claim, SubscriberWords};
 use super::liveliness::Lives;
 use super::mapping::Inner;
 use super::slot::{MessageState, Slot};
 use super::subscriber::Subscriber;
+use super::subscriber_words::SubscriberWords;
 use super::wake_words::WakeWords;
 use super::watched::Watched as WatchedRings;
 use crate::liveness::{Me, Registry};

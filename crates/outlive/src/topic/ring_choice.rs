@@ -16,7 +16,7 @@
 //! | before the claim | nothing |
 //! | between claim and second look | a ring that is looked after: others choose among the rest; with none left they wait for it, two seconds at most |
 
-use super::layout::{Claim, Kept};
+use super::claim::{Claim, Kept};
 use super::mapping::Inner;
 use crate::shim::{Ordering, fence};
 

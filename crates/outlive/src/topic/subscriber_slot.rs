@@ -11,10 +11,11 @@
 
 use std::sync::Arc;
 
+use super::claim::{Claim, Kept, State};
 use super::control::OwnSlot;
 use super::hazard::HazardPointers;
-use super::layout::{Claim, Kept, State, SubscriberSlot, SubscriberWords};
 use super::mapping::Inner;
+use super::subscriber_words::{SubscriberSlot, SubscriberWords};
 use crate::claim::Holder;
 use crate::liveness::{ASK_AGAIN, Ends, LONGEST_CARE, Me};
 use crate::shim::{Ordering, fence};

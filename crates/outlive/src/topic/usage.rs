@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use super::claim::{Claim, State};
 use super::kept::{self, KeptUsage};
-use super::layout::{Claim, State};
 use super::mapping::Inner;
 use super::{ring, ring_owner, subscriber_slot};
 use crate::Error;
