@@ -1,41 +1,15 @@
 //! Files that were made to do harm, or that were damaged: errors that say what is wrong, in
 //! bounded memory, and never a panic.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use outlive_costs::{Watched, largest};
 use outlive_mcap::{
     Compression, Error, Item, MessageHeader, Options, Positions, Reader, Step, Writer,
 };
-
-/// The largest piece of memory that was asked for, by any test.
-static LARGEST: AtomicUsize = AtomicUsize::new(0);
-
-struct Watched;
-
-// SAFETY: all is left to the system's allocator.
-unsafe impl GlobalAlloc for Watched {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller of this function promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller of this function promises.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, len: usize) -> *mut u8 {
-        LARGEST.fetch_max(len, Ordering::Relaxed);
-        // SAFETY: as the caller of this function promises.
-        unsafe { System.realloc(at, layout, len) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
@@ -329,6 +303,6 @@ fn resume(path: &Path, bytes: &[u8]) {
 
 /// Twice what a chunk may have, for a buffer that grows, and once more.
 fn assert_bounded() {
-    let largest = LARGEST.load(Ordering::Relaxed);
+    let largest = largest();
     assert!(largest as u64 <= 3 * MAX, "{largest} bytes were asked for at once");
 }

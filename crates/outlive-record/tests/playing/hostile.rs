@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
@@ -13,7 +12,7 @@ use outlive_record::Error;
 use outlive_record::replay::{self, Due, Player, Rate, When};
 
 use crate::forms::{FORMS, Place, Random, plan, write};
-use crate::watched::LARGEST;
+use outlive_costs::largest;
 
 /// A file of `outlive record`'s kind: a described topic in CDR, one of bytes, one of ROS.
 fn described(path: &Path, compression: Compression) -> Vec<u8> {
@@ -151,7 +150,7 @@ fn mutated_files_are_played_without_harm() {
         }
     }
     assert!(refused > 4 && played > 200, "{refused} refused, {played} played");
-    let largest = LARGEST.load(Ordering::Relaxed);
+    let largest = largest();
     assert!(largest < 8 << 20, "{largest} bytes were asked for at once");
 }
 

@@ -3,4 +3,6 @@
 mod forms;
 mod hostile;
 mod seeking;
-mod watched;
+
+#[global_allocator]
+static ALLOCATOR: outlive_costs::Watched = outlive_costs::Watched;
