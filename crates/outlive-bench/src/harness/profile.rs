@@ -15,8 +15,8 @@ pub fn warn_if_not_published() {
     if PROFILE != PUBLISHED {
         SAID.call_once(|| {
             eprintln!(
-                "outlive bench: this program was built with the profile '{PROFILE}'; published figures are of \
-                 '{PUBLISHED}', with link-time optimization: cargo run --profile {PUBLISHED} -- bench …"
+                "outlive bench: this program was built with the profile '{PROFILE}', which costs more per call; \
+                 published figures are of '{PUBLISHED}': cargo run --profile {PUBLISHED} -- bench …"
             );
         });
     }
