@@ -70,7 +70,7 @@ fn check(is_fake: bool, out: &Path) -> ExitCode {
     ));
     let mut program = example("gpu_roads");
     if is_fake {
-        program.arg("--driver").arg(target().join("release/deps").join(FAKE));
+        program.arg("--driver").arg(target().join("dist/deps").join(FAKE));
     } else {
         let mut probe = example("gpu_roads");
         println!("\n== which GPU");
@@ -100,7 +100,7 @@ fn check(is_fake: bool, out: &Path) -> ExitCode {
 }
 
 fn example(name: &str) -> Command {
-    cargo(&["run", "--release", "--quiet", "-p", "outlive-gpu", "--example", name, "--"])
+    cargo(&["run", "--profile", "dist", "--quiet", "-p", "outlive-gpu", "--example", name, "--"])
 }
 
 /// A line of `cargo --message-format=json`, as far as it is asked for here.
@@ -122,8 +122,8 @@ fn pack(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let package = folder.join("outlive");
     fs::create_dir_all(&package)?;
-    let in_release = |arguments: &[&str]| {
-        let mut build = cargo(&["build", "--release"]);
+    let optimized = |arguments: &[&str]| {
+        let mut build = cargo(&["build", "--profile", "dist"]);
         build.args(arguments);
         build
     };
@@ -133,12 +133,12 @@ fn pack(folder: &Path) -> io::Result<()> {
     let builds = [
         (with_tests, "test", None),
         (
-            in_release(&["-p", "outlive-gpu", "--example", "gpu_roads", "--example", "gpu_frames"]),
+            optimized(&["-p", "outlive-gpu", "--example", "gpu_roads", "--example", "gpu_frames"]),
             "example",
             None,
         ),
-        (in_release(&["-p", "outlive-py", "--lib"]), "cdylib", Some("outlive/_outlive.abi3.so")),
-        (in_release(&["-p", "outlive-c", "--lib"]), "cdylib", Some(prefix::SONAME)),
+        (optimized(&["-p", "outlive-py", "--lib"]), "cdylib", Some("outlive/_outlive.abi3.so")),
+        (optimized(&["-p", "outlive-c", "--lib"]), "cdylib", Some(prefix::SONAME)),
     ];
     for (mut build, kind, name) in builds {
         for (target, file) in built(&mut build)? {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::count::Count;
 use crate::install::is_there;
-use crate::prefix::{Installation, Profile};
+use crate::prefix::{Installation, PROGRAMS, Profile};
 
 const PROGRAM: &str = "\
 #include <outlive.h>
@@ -111,11 +111,11 @@ fn consume(program: &Path, lib: &Path) -> Result<(), String> {
 }
 
 fn files(prefix: &Path, lib: &Path) -> Result<(), String> {
-    for file in [
+    let programs = PROGRAMS.map(|name| format!("bin/{name}"));
+    for file in programs.iter().map(String::as_str).chain([
         "include/outlive.h",
         "include/outlive.hpp",
         "include/outlive/domain.hpp",
-        "bin/outlive",
         "share/outlive/tsan.supp",
         "share/outlive/outlive-gdb.py",
         "share/man/man1/outlive.1",
@@ -124,7 +124,7 @@ fn files(prefix: &Path, lib: &Path) -> Result<(), String> {
         "share/bash-completion/completions/outlive",
         "share/zsh/site-functions/_outlive",
         "share/fish/vendor_completions.d/outlive.fish",
-    ] {
+    ]) {
         if !prefix.join(file).is_file() {
             return Err(format!("there is no {file}"));
         }
@@ -145,7 +145,16 @@ fn files(prefix: &Path, lib: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs the program, and the verbs that become other programs.
 fn program(prefix: &Path) -> Result<(), String> {
+    for verb in ["bag", "record", "replay"] {
+        // In the path there is nothing of another installation.
+        let mut help = Command::new(prefix.join("bin/outlive"));
+        let said = run(help.args([verb, "--", "--help"]).env("PATH", "/nonexistent"))?;
+        if !said.contains(&format!("Usage: outlive {verb}")) {
+            return Err(format!("outlive {verb} -- --help: {said}"));
+        }
+    }
     let said = run(Command::new(prefix.join("bin/outlive")).arg("--version"))?;
     let version = env!("CARGO_PKG_VERSION");
     if said.trim() == format!("outlive {version}") { Ok(()) } else { Err(said) }

@@ -9,6 +9,7 @@ mod c;
 mod conformance;
 mod count;
 mod crash;
+mod crates;
 mod errors;
 mod faults;
 mod fuzz;
@@ -55,6 +56,7 @@ usage: cargo xtask VERB [OPTIONS]
                           or is killed; at about 60 of the noted instructions of a scenario (--brief: 30), or at all of them, with both ends (--telling)
                           both: [--recheck on|off] in one mode only; [--part K/N] at each N-th point only, from the K-th on
   faults [--all] [NAME]   each system call of each operation fails, by each errno that it may give, one at a time
+  crates [--dry-run]      what each crate that is published must have; --dry-run: all of them packed in a clean clone, compiled, published but for the upload
   errors                  writes the table of errors in doc/errors.md anew: each with its code in C, its exception and its exit code
   conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
   book [--no-install]     the pages of doc/ as a book in target/book; installs mdBook into target/mdbook if it is missing
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "models" => models::run(rest),
         "crash" => crash::run(rest),
+        "crates" => crates::run(rest),
         "errors" => errors::run(),
         "faults" => faults::run(rest),
         "book" => book::run(rest),

@@ -15,6 +15,10 @@ use crate::test::cargo;
 /// too.
 pub(crate) const SONAME: &str = "liboutlive.so.0";
 
+/// The program `outlive`, and what its verbs `bag`, `record` and `replay` become.
+pub(crate) const PROGRAMS: [&str; 4] =
+    ["outlive", "outlive-bag", "outlive-record", "outlive-replay"];
+
 const USAGE: &str = "\
 usage: cargo xtask install --prefix DIR [--libdir DIR] [--no-strip] [--dev]
 
@@ -60,7 +64,7 @@ impl Installation {
         let mut installation = Installation {
             prefix: PathBuf::new(),
             libdir: PathBuf::from("lib"),
-            profile: Profile::Release,
+            profile: Profile::Dist,
             strips: true,
             has_program: true,
         };
@@ -85,7 +89,8 @@ impl Installation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
-    Release,
+    /// As packages are built, and all published figures.
+    Dist,
     /// For tests: quick to build.
     Dev,
 }
@@ -140,7 +145,7 @@ impl Installation {
     /// puts them there with all that goes with them.
     pub(crate) fn run(&self) -> io::Result<()> {
         self.build()?;
-        let folder = if self.profile == Profile::Release { "release" } else { "debug" };
+        let folder = if self.profile == Profile::Dist { "dist" } else { "debug" };
         let built = target().join(folder);
         self.install_library(&built)?;
         if self.has_program { self.install_program(&built) } else { Ok(()) }
@@ -150,10 +155,18 @@ impl Installation {
         if self.profile == Profile::Dev {
             return build_all();
         }
-        let mut words =
-            vec!["build", "--quiet", "--release", "-p", "outlive-c", "-p", "outlive-pthread"];
+        let mut words = vec![
+            "build",
+            "--quiet",
+            "--profile",
+            "dist",
+            "-p",
+            "outlive-c",
+            "-p",
+            "outlive-pthread",
+        ];
         if self.has_program {
-            words.extend(["-p", "outlive-cli"]);
+            words.extend(["-p", "outlive-cli", "-p", "outlive-bag", "-p", "outlive-record"]);
         }
         if cargo(&words).status()?.success() {
             Ok(())
@@ -220,7 +233,9 @@ impl Installation {
         let (bin, share) = (self.prefix.join("bin"), self.prefix.join("share"));
         fs::create_dir_all(&bin)?;
         let program = built.join("outlive");
-        self.put_binary(&program, &bin.join("outlive"), &bin.join(".debug"))?;
+        for name in PROGRAMS {
+            self.put_binary(&built.join(name), &bin.join(name), &bin.join(".debug"))?;
+        }
         let pages = share.join("man/man1");
         fs::create_dir_all(&pages)?;
         said(Command::new(&program).arg("man").arg(&pages))?;
@@ -343,7 +358,7 @@ mod tests {
     fn the_command_line_is_read() {
         let plain = of("--prefix /usr/local").expect("read");
         assert_eq!(plain.lib(), Path::new("/usr/local/lib"));
-        assert!(plain.strips && plain.has_program && plain.profile == Profile::Release);
+        assert!(plain.strips && plain.has_program && plain.profile == Profile::Dist);
         let other = of("--dev --libdir lib/x86_64-linux-gnu --prefix p --no-strip").expect("read");
         assert_eq!(other.lib(), Path::new("p/lib/x86_64-linux-gnu"));
         assert!(!other.strips && other.profile == Profile::Dev);

@@ -25,7 +25,7 @@ struct Stage {
     alone: bool,
 }
 
-const STAGES: [Stage; 12] = [
+const STAGES: [Stage; 13] = [
     Stage { name: "models", verb: &["models"], counts: Counts::ByLines, alone: false },
     Stage { name: "loom", verb: &["loom", "--all"], counts: Counts::ByLines, alone: false },
     Stage { name: "conformance", verb: &["conformance"], counts: Counts::ByLines, alone: false },
@@ -47,6 +47,7 @@ const STAGES: [Stage; 12] = [
         counts: Counts::ByLines,
         alone: false,
     },
+    Stage { name: "crates", verb: &["crates", "--dry-run"], counts: Counts::ByLines, alone: false },
     Stage { name: "loaded", verb: &["loaded"], counts: Counts::ByLines, alone: true },
 ];
 

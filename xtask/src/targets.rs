@@ -129,11 +129,11 @@ fn measure(bench: &str, quick: bool) -> Result<Report, String> {
     // own.
     let mut command = match bench.strip_prefix(BESIDE) {
         Some(_) => {
-            let mut command = cargo(&["run", "--release", "--quiet", "--manifest-path"]);
+            let mut command = cargo(&["run", "--profile", "dist", "--quiet", "--manifest-path"]);
             command.arg(paths::at(paths::PEERS)).arg("--");
             command
         }
-        None => cargo(&["run", "--release", "--quiet", "-p", "outlive-cli", "--", "bench"]),
+        None => cargo(&["run", "--profile", "dist", "--quiet", "-p", "outlive-cli", "--", "bench"]),
     };
     command
         .args(bench.strip_prefix(BESIDE).unwrap_or(bench).split_ascii_whitespace())

@@ -83,6 +83,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let mut others: Vec<Stage> = rest.into_iter().map(TestProgram::stage).collect();
     others.push(Stage::new("Rust documentation's examples", documented, Counts::ByLines));
     others.push(Stage::new("loom models", loom(), Counts::ByLines));
+    others.push(Stage::new("the crates' packages", this(&["crates"]), Counts::ByLines));
     let longest = longest.into_iter().map(TestProgram::stage).collect();
     total.add(stage::run_beside(vec![longest, others, computing]));
     // Not beside the Rust tests: these stages put the libraries that those load there anew.

@@ -1,5 +1,5 @@
 //! Runs the classics that [`outlive_bench::classics`] shows, each built on `outlive::futex`: `cargo
-//! run --release -p outlive-bench --example futex`.
+//! run --profile dist -p outlive-bench --example futex`.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;

@@ -1,5 +1,5 @@
 //! Sends messages through queues that are made of a lock ([`outlive_bench::lock_queues`]): `cargo run
-//! --release -p outlive-bench --example mq`.
+//! --profile dist -p outlive-bench --example mq`.
 
 use std::error::Error;
 use std::path::Path;

@@ -18,6 +18,8 @@ mod output;
 mod payload;
 mod process;
 mod progress;
+#[cfg(test)]
+mod repository;
 #[cfg(any(feature = "image", feature = "plot", feature = "top"))]
 mod screen;
 mod signals;

@@ -1,6 +1,6 @@
 //! How fast files are written: beside `dd` with large blocks, and beside the mcap crate's writer.
 //!
-//! `cargo run --release -p outlive-mcap --example mcap_speed -- FOLDER [ROUNDS]`: the contenders write
+//! `cargo run --profile dist -p outlive-mcap --example mcap_speed -- FOLDER [ROUNDS]`: the contenders write
 //! into the folder, one after the other, round after round; the medians with minimum and maximum.
 
 use std::collections::BTreeMap;

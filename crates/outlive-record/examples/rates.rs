@@ -1,7 +1,7 @@
 //! How fast `outlive record` records, and what that costs: one publisher, which waits for the recorder.
 //!
-//! `cargo run --release -p outlive-record --example rates -- FOLDER [ROUNDS]` writes into FOLDER, beside
-//! `dd` with large blocks, in turn. `cargo build --release -p outlive-record` comes first.
+//! `cargo run --profile dist -p outlive-record --example rates -- FOLDER [ROUNDS]` writes into FOLDER, beside
+//! `dd` with large blocks, in turn. `cargo build --profile dist -p outlive-record` comes first.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -80,6 +80,15 @@
 //! is dead. What does *not* hold is in doc/guarantees.md, and what hostile processes can do in
 //! doc/threat-model.md.
 //!
+//! # Features
+//! | feature | on by default | |
+//! | --- | --- | --- |
+//! | `config` | yes | the module `config`: the default domain, and profiles for topics, from a file; brings toml and strsim |
+//! | `derive` | yes | `#[derive(Payload)]`: the description of a struct; brings syn, quote and proc-macro2 |
+//! | `msgpack` | no | `Msgpack`: messages of any serde type; brings serde and rmp-serde |
+//! | `shared-library` | no | for crates that become a shared library: a thread's own data is found without a call of `__tls_get_addr` |
+//! | `testing` | no | hooks that only the project's own tests call; they may change in any release |
+//!
 //! # Needs
 //! Linux on x86-64 or aarch64, glibc or musl; best from 5.16 on (`futex_waitv`); on older kernels
 //! waiters poll every 10 ms instead of being woken by a death.
@@ -170,7 +179,13 @@ pub mod abilities {
     }
 }
 
-/// The examples of the project's first page.
+/// The example of this package's own page.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 mod readme {}
+
+/// The examples of the project's first page, which is not in a package. Only the project's own tests
+/// have the feature.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../../README.md")]
+mod first_page {}

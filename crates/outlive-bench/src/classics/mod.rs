@@ -1,5 +1,5 @@
 //! What one learns a futex by, each built on [`outlive::futex`] in a file of its own; `cargo run
-//! --release -p outlive-bench --example futex` runs them all.
+//! --profile dist -p outlive-bench --example futex` runs them all.
 //!
 //! Read them in this order: [`Mutex2`], [`Mutex3`], [`Mutex4`], [`Thread`], [`Barrier`]. None of
 //! them survives the death of a process that uses it; what is in [`outlive::sync`] does.

@@ -1,10 +1,11 @@
 //! What the figures were taken on.
 
+use super::profile::PROFILE;
 use super::statistics::Summary;
 use serde::Serialize;
 use std::fs;
 
-/// The machine, as far as it matters to the figures.
+/// The machine and the program, as far as they matter to the figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// The processor's name.
@@ -13,6 +14,8 @@ pub struct Machine {
     pub cores: usize,
     /// The kernel's release.
     pub kernel: String,
+    /// The profile by which cargo built the program.
+    pub profile: &'static str,
     /// How long a cache line took between the two cores, one way; null with one core.
     pub crossing_ns: Option<Crossing>,
 }
@@ -39,6 +42,7 @@ impl Machine {
             cpu: cpu_name(),
             cores,
             kernel: read("/proc/sys/kernel/osrelease"),
+            profile: PROFILE,
             crossing_ns: None,
         }
     }

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `round` | contenders, interleaved turn by turn |
 //! | `crossing` | how far apart the cores are at the moment, and which rounds may be compared |
-//! | `statistics`, `report`, `lines`, `chart`, `machine` | what is told of it |
+//! | `statistics`, `report`, `lines`, `chart`, `machine`, `profile` | what is told of it |
 //! | `crew`, `shared`, `asleep`, `scratch`, `interrupt`, `clock`, `error`, `compiled` | processes, memory, files, C++ |
 //! | `realtime` | scheduling for locks that are made for it |
 
@@ -18,6 +18,7 @@ pub mod error;
 pub mod interrupt;
 pub mod lines;
 pub mod machine;
+pub mod profile;
 pub mod realtime;
 pub mod report;
 pub mod round;
@@ -223,6 +224,7 @@ pub fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
         ));
     }
     retain_wanted(&mut groups, &common.only, &absent)?;
+    profile::warn_if_not_published();
     if common.nice.is_none() && machine::load_average().is_some_and(|load| load > 0.7) {
         eprintln!(
             "outlive bench: this machine is busy with something else, which shows in what two processes do"

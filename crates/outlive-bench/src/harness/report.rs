@@ -277,9 +277,10 @@ impl Report {
         } else {
             String::new()
         };
-        let Machine { cpu, cores, kernel, .. } = &self.machine;
+        let Machine { cpu, cores, kernel, profile, .. } = &self.machine;
+        let crossing = self.machine.crossing();
         let second =
-            format!("{cpu}, {cores} cores, Linux {kernel}; {}{counted}", self.machine.crossing());
+            format!("{cpu}, {cores} cores, Linux {kernel}; profile {profile}; {crossing}{counted}");
         [first, second]
     }
 
@@ -457,8 +458,13 @@ mod tests {
             ours: &["quick"],
             rate_of: None,
         };
-        let machine =
-            Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
+        let machine = Machine {
+            cpu: "cpu".into(),
+            cores: 2,
+            kernel: "6".into(),
+            profile: "dist",
+            crossing_ns: None,
+        };
         let crossings = vec![25.0, 25.0, 25.0, 25.0, 250.0, 250.0];
         let run = Run { groups, crossings, failed: Vec::new() };
         Report::new(title, machine, &run, vec![Absent { name: "gone", why: "no".into() }])
@@ -479,6 +485,7 @@ mod tests {
         assert_eq!(json["machine"]["cpu"], "cpu");
         assert_eq!(json["machine"]["cores"], 2);
         assert_eq!(json["machine"]["kernel"], "6");
+        assert_eq!(json["machine"]["profile"], "dist");
         assert_eq!(json["machine"]["crossing_ns"]["min"], 25.0);
         assert_eq!(json["machine"]["crossing_ns"]["max"], 250.0);
         assert_eq!(json["rounds"]["kind"], "near");

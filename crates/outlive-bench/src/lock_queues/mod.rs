@@ -1,4 +1,4 @@
-//! A message queue that is made of a lock, in two usual ways; `cargo run --release -p outlive-bench
+//! A message queue that is made of a lock, in two usual ways; `cargo run --profile dist -p outlive-bench
 //! --example mq` runs both.
 //!
 //! [`MuCv`] is made of a mutex and condition variables, [`MuSm`] of a mutex and semaphores. Their

@@ -25,10 +25,10 @@ pub(super) fn write(entries: &[Entry], quick: bool) -> Result<String, Error> {
     if let Some(machine) =
         entries.iter().find_map(|entry| Some(entry.outcome.as_ref().ok()?.machine()))
     {
-        let Machine { cpu, cores, kernel, .. } = machine;
+        let Machine { cpu, cores, kernel, profile, .. } = machine;
         let _ = writeln!(
             page,
-            "<p>{}, {cores} cores, Linux {}; outlive {}.</p>",
+            "<p>{}, {cores} cores, Linux {}; outlive {}, built with the profile {profile}.</p>",
             Text(cpu),
             Text(kernel),
             env!("CARGO_PKG_VERSION")

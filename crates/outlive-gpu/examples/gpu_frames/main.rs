@@ -6,7 +6,7 @@
 //! camera ── frames ──► filter ── edges ──► viewer ──► frame-0010.png …, film.png
 //!              └───────────────────────────►┘
 //! ```
-//! `cargo run --release -p outlive-gpu --example gpu_frames`; with `--driver LIBRARY` by another
+//! `cargo run --profile dist -p outlive-gpu --example gpu_frames`; with `--driver LIBRARY` by another
 //! driver than the machine's own.
 
 mod film;

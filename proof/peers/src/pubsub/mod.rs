@@ -305,7 +305,7 @@ fn prepare(args: &PubsubArgs) -> Result<Prepared, Error> {
     }
     #[cfg(not(feature = "zenoh"))]
     if field.wanted("zenoh") {
-        let why = "left out of this build: cargo run --release --features zenoh".into();
+        let why = "left out of this build: cargo run --profile dist --features zenoh".into();
         field.absent.push(Absent { name: "zenoh", why });
     }
     if args.common.svg.is_some() && field.groups.len() > 1 {

@@ -23,6 +23,7 @@ use crate::harness::crew;
 use crate::harness::error::Error;
 use crate::harness::interrupt;
 use crate::harness::machine::Machine;
+use crate::harness::profile;
 use crate::harness::report::{figure, ratio};
 use crate::harness::scratch::Scratch;
 use crate::harness::statistics::{Summary, paired_ratio};
@@ -154,6 +155,7 @@ pub(super) fn measure(args: &InversionArgs) -> Result<Report, Error> {
         None => *allowed.first().ok_or_else(|| Error::Refused("no core is allowed".into()))?,
     };
     processes::require_real_time()?;
+    profile::warn_if_not_published();
     let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 15 });
     let row = args.seconds.unwrap_or(Duration::from_secs(if args.quick { 2 } else { 1 }));
     let periods = row.as_nanos() as u64 / PERIOD_NS;
@@ -222,7 +224,10 @@ impl Report {
     fn heading(&self) -> [String; 2] {
         [
             format!("inversion, {}: {}", self.mode, self.meaning),
-            format!("{}, Linux {}; rounds: {}", self.machine.cpu, self.machine.kernel, self.rounds),
+            format!(
+                "{}, Linux {}; profile {}; rounds: {}",
+                self.machine.cpu, self.machine.kernel, self.machine.profile, self.rounds
+            ),
         ]
     }
 
@@ -280,8 +285,13 @@ mod tests {
     }
 
     fn report_with(plain: f64, hiccups: [(usize, f64); 4]) -> Report {
-        let machine =
-            Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
+        let machine = Machine {
+            cpu: "cpu".into(),
+            cores: 2,
+            kernel: "6".into(),
+            profile: "dist",
+            crossing_ns: None,
+        };
         let mut worst = [7e6, plain, 8e6, 7.5e6].map(|worst| vec![Some(worst); 5]);
         for (row, (round, interval)) in worst.iter_mut().zip(hiccups) {
             row[round] = Some(interval);

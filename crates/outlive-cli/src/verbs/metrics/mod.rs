@@ -26,7 +26,7 @@ use page::{Format, Page};
 use server::Server;
 
 /// A Grafana dashboard that shows these metrics.
-const DASHBOARD: &str = include_str!("../../../../../doc/grafana/outlive.json");
+const DASHBOARD: &str = include_str!("../../../dashboard/outlive.json");
 
 /// Where the program listens unless it is told otherwise: the port that OpenTelemetry keeps for this.
 const ADDRESS: &str = "127.0.0.1:9464";

@@ -400,6 +400,8 @@ mod tests {
         assert!(of("frames:tga", "others").is_err());
     }
 
+    /// The document is not in a package, and only the project's own tests have the feature.
+    #[cfg(feature = "testing")]
     #[test]
     fn the_documents_table_is_this_one() {
         let document = include_str!("../../../../../doc/protocols/pool-modes.md");
