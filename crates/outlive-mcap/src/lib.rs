@@ -56,4 +56,5 @@ pub use read::{Item, Message, Reader};
 pub use record::MAX_CHUNK;
 pub use resume::Tail;
 pub use scan::{Place, Scan, Step};
+pub use resume::read_positions;
 pub use write::{Compression, Options, POSITIONS, Positions, Sync, Writer};
