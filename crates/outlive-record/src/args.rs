@@ -303,9 +303,8 @@ mod tests {
 
     #[test]
     fn a_command_with_a_typing_error_is_found() {
-        let meant = |names: &[&str]| {
-            Args::parse_from([&["record", "--"], names].concat()).mistyped_verb()
-        };
+        let meant =
+            |names: &[&str]| Args::parse_from([&["record", "--"], names].concat()).mistyped_verb();
         for (name, verb) in [("satus", "status"), ("triger", "trigger"), ("spilt", "split")] {
             assert_eq!(meant(&[name]), Some(verb));
         }

@@ -364,7 +364,8 @@ impl Snapshots {
         let thread = std::thread::Builder::new().name("snapshot".to_owned()).spawn(work);
         match thread {
             Ok(thread) => {
-                self.running = Some(Running { wanted, is_of_death, answer, numbers, copied, thread });
+                self.running =
+                    Some(Running { wanted, is_of_death, answer, numbers, copied, thread });
                 None
             }
             Err(error) => {

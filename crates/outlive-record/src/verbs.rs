@@ -9,9 +9,9 @@ use outlive::{Domain, Kind};
 use outlive_program::exit::{Code, Failure};
 use outlive_program::figures::{self, count, counted};
 use outlive_program::open_domain;
+use outlive_record::Error;
 use outlive_record::control::{PREFIX, ask};
 use outlive_record::left::{self, Released};
-use outlive_record::Error;
 use serde_json::{Value, json};
 
 use crate::args::{Args, Verb, Which};

@@ -109,7 +109,9 @@ impl Recorder {
     pub(super) fn tell_missing(&mut self, at: usize) -> Result<(), Error> {
         let lost = self.sources[at].account().untold_lost();
         if lost > 0 {
-            self.tell(&json!({"event": "lost", "topic": self.sources[at].channel(), "count": lost}))?;
+            self.tell(
+                &json!({"event": "lost", "topic": self.sources[at].channel(), "count": lost}),
+            )?;
             // Behind it: the positions say so in the event's group.
             self.sources[at].account_mut().tell_lost(lost);
         }

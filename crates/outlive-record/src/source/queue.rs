@@ -58,8 +58,7 @@ impl Queue {
         ]);
         metadata.extend(config.max_messages.map(|most| value("max_messages", most.to_string())));
         let (description, attributes) = (queue.description()?, queue.attributes()?);
-        let copied =
-            Copied::new(Kind::Queue, name, description, &attributes, metadata, options);
+        let copied = Copied::new(Kind::Queue, name, description, &attributes, metadata, options);
         let mut account = Account::default();
         let from = match numbers(positions.get(&key(queue.id()))) {
             Some([region, position, number, lost, skipped]) => {

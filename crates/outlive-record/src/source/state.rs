@@ -50,8 +50,7 @@ impl State {
             ("outlive.fixed_size".to_owned(), config.is_fixed_size.to_string()),
         ]);
         let (description, attributes) = (state.description()?, state.attributes()?);
-        let copied =
-            Copied::new(Kind::State, name, description, &attributes, metadata, options);
+        let copied = Copied::new(Kind::State, name, description, &attributes, metadata, options);
         // A random number, by which a successor knows the state again. Gateways give states one, too.
         let instance = state.instance(RandomState::new().hash_one(std::process::id()).max(1));
         let (version, mut account) = (state.version(), Account::default());

@@ -230,7 +230,8 @@ fn a_dead_one_that_is_told_to_stop_gives_up_all_its_places() {
     let other = ["c", "--as", "other", "--patience", "1h", "-o", "other.mcap"];
     let other = place.record(&other, 1);
     for more in [&["--snapshot", "1h,16M"][..], &[]] {
-        let args = [&["a", "b", "--as", "rec", "--patience", "1h", "-o", "out.mcap"], more].concat();
+        let args =
+            [&["a", "b", "--as", "rec", "--patience", "1h", "-o", "out.mcap"], more].concat();
         let mut recording = place.record(&args, 2);
         assert!(eventually(|| place.tell(&["status", "--as", "rec"]).is_ok()));
         recording.kill();

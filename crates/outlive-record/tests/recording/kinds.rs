@@ -17,10 +17,10 @@ const ROLE: &str = "OUTLIVE_TEST_ROLE";
 const FOLDER: &str = "OUTLIVE_TEST_FOLDER";
 
 /// A process of a test: killed when it is dropped.
-struct Other(Child);
+pub struct Other(Child);
 
 impl Other {
-    fn start(place: &Place, role: &str) -> Other {
+    pub fn start(place: &Place, role: &str) -> Other {
         let mut command = Command::new(std::env::current_exe().expect("itself"));
         command.args(["kinds::role", "--exact", "--ignored", "--nocapture"]);
         command.env(ROLE, role).env(FOLDER, place.domain.path());

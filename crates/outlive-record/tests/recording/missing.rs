@@ -11,6 +11,7 @@ use outlive::topic::{Publisher, Topic};
 use outlive_record::{Kinds, Options, Recorder};
 use serde_json::json;
 
+use crate::kinds::Other;
 use crate::support::{Contents, Place, Recording, eventually, message, number, signal};
 
 fn topic(place: &Place, name: &str) -> Topic<[u8]> {
@@ -133,7 +134,8 @@ fn losses_are_counted_once_through_kills() {
     let args = ["--all", "-o", "out.mcap", "--as", "rec", "--best-effort", "--flush", "2ms"];
     let mut recording = place.begin(&args, "out.mcap");
     let topic = Topic::<[u8]>::options().depth(4).open_or_create(&place.domain, "t");
-    let (topic, ends, published) = (topic.expect("made"), AtomicBool::new(false), AtomicU64::new(0));
+    let (topic, ends, published) =
+        (topic.expect("made"), AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let publisher = topic.publisher().expect("a ring");
@@ -210,8 +212,14 @@ fn what_is_sent_between_stop_and_start_is_skipped_and_counted() {
     }
     let values = |contents: &Contents| contents.messages("state/s").len() as u64;
     assert_eq!(told(&second, "skipped", "state/s"), 9);
-    assert_eq!(values(&first) + values(&second) + told(&first, "lost", "state/s")
-        + told(&second, "lost", "state/s") + 9, state.version());
+    assert_eq!(
+        values(&first)
+            + values(&second)
+            + told(&first, "lost", "state/s")
+            + told(&second, "lost", "state/s")
+            + 9,
+        state.version()
+    );
     assert_eq!(told(&second, "lost", "t") + told(&second, "lost", "queue/q"), 0);
 }
 
@@ -279,14 +287,13 @@ fn a_recorder_begins_when_it_has_begun() {
             receiver.recv().expect("there");
         }
     };
+    // Their server is not the recorder's process, whose own service is not recorded.
     let service = Service::<[u8], [u8]>::options().create_new(&place.domain, "c").expect("made");
-    let (client, mut server) = (service.client().expect("one"), service.server().expect("one"));
-    let mut call = |count: usize| {
-        for _ in 0..count {
-            let call = client.begin(b"please").expect("begun");
-            server.next().expect("there").reply(b"done").expect("waits");
-            call.wait().expect("answered");
-        }
+    let _server = Other::start(&place, "serve");
+    assert!(eventually(|| service.current_server().is_some()));
+    let client = service.client().expect("one");
+    let call = |count: usize| {
+        (0..count).for_each(|_| drop(client.call(b"please").expect("answered")));
     };
     pass(0..10);
     call(5);
@@ -319,8 +326,17 @@ fn positions_that_are_damaged_end_no_recording() {
     let state = State::<u64>::open_or_create(&place.domain, "s").expect("made");
     let mut writer = state.writer().expect("none");
     Service::<[u8], [u8]>::options().create_new(&place.domain, "c").expect("made");
-    let args =
-        ["--all", "--queues", "--states", "--services", "--as", "rec", "-o", "out.mcap", "--resume"];
+    let args = [
+        "--all",
+        "--queues",
+        "--states",
+        "--services",
+        "--as",
+        "rec",
+        "-o",
+        "out.mcap",
+        "--resume",
+    ];
     place.begin(&args, "out.mcap").kill();
     for round in 0..3_u64 {
         let (mut file, mut tail) = outlive_mcap::Writer::<Vec<u8>>::resume(
@@ -330,7 +346,8 @@ fn positions_that_are_damaged_end_no_recording() {
         .expect("resumed");
         for (key, value) in tail.positions.iter_mut().filter(|(key, _)| key.contains('.')) {
             let words = value.split(' ').count().max(1);
-            let word = if round == 1 && !key.ends_with(".queue") { "7" } else { "18446744073709551615" };
+            let word =
+                if round == 1 && !key.ends_with(".queue") { "7" } else { "18446744073709551615" };
             *value = vec![word; words].join(" ");
         }
         file.flush(&tail.positions).expect("written");

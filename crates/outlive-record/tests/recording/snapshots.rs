@@ -263,7 +263,8 @@ fn kills_while_snapshots_are_written_take_nothing() {
     // Notes of asks that were killed are carried out before it ends.
     recording.end();
     let files = place.files("out_");
-    assert!(files.len() > 20, "{}", files.len());
+    // One at least in each round in which the asks were not killed.
+    assert!(files.len() >= 16, "{}", files.len());
     for file in files {
         let found = numbers(&file);
         assert_eq!(found.first().copied().unwrap_or(0), 0, "{}", file.display());
@@ -405,7 +406,8 @@ fn one_snapshot_is_written_at_a_time() {
     assert!((1..8).contains(&written), "{written}");
     assert_eq!(place.files("out_").len(), written);
     // The command asks again until it has its snapshot.
-    let asks: Vec<_> = (0..4).map(|_| place.command(&["trigger"]).spawn().expect("starts")).collect();
+    let asks: Vec<_> =
+        (0..4).map(|_| place.command(&["trigger"]).spawn().expect("starts")).collect();
     for ask in asks {
         assert!(Recording(ask).wait().success());
     }
@@ -446,7 +448,8 @@ fn full_memory_shortens_the_window_and_takes_no_snapshot() {
     let topic = Topic::<[u8]>::options().depth(16).reliable(true).max_bytes(1 << 20);
     let topic = topic.open_or_create(&place.domain, "t").expect("made");
     let publisher = topic.publisher().expect("a ring");
-    let args = ["--all", "--as", "box", "--snapshot", "1h,4M", "--patience", "1h", "--flush", "1ms"];
+    let args =
+        ["--all", "--as", "box", "--snapshot", "1h,4M", "--patience", "1h", "--flush", "1ms"];
     let args = [&args[..], &["-o", "out.mcap"]].concat();
     let mut recording = place.record(&args, 1);
     publish(&publisher, 0..400, 4000);

@@ -111,7 +111,9 @@ fn a_command_with_a_typing_error_is_told_and_waited_for_as_a_topic() {
     let (recording, said) = first_line(&["satus", "triger", "-o", "two.mcap"]);
     assert!(said.contains("'triger' is not there yet"), "{said}");
     recording.end();
-    let mut early = place.command(&["triger", "-o", "three.mcap", "--domain", "/nowhere/at/all"]);
+    let mut early = Command::new(env!("CARGO_BIN_EXE_outlive-record"));
+    early.args(["triger", "-o", "three.mcap", "--domain"]).arg(place.file("later"));
+    early.current_dir(&place.folder).stdin(Stdio::null());
     let mut child = early.stderr(Stdio::piped()).spawn().expect("starts");
     let mut said = String::new();
     let mut err = child.stderr.take().expect("piped");
