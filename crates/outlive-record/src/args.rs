@@ -135,8 +135,8 @@ pub enum Verb {
     },
     /// Begin the next file of a recorder that is stopped
     Start(Which),
-    /// Finish a recorder's file; it then waits for 'start'. With --snapshot the last seconds are dropped, also
-    /// those of a recorder that was killed
+    /// Finish a recorder's file; it then waits for 'start'. With --snapshot the last seconds are dropped. Of a
+    /// recorder that was killed all that it has left is given up: its places in topics, its last seconds
     Stop(Which),
     /// Tell what a recorder does
     Status(Which),
@@ -317,7 +317,8 @@ mod tests {
         let command = <Args as clap::CommandFactory>::command();
         let mut names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
         let mut known = VERBS.to_vec();
-        (names.sort_unstable(), known.sort_unstable());
+        names.sort_unstable();
+        known.sort_unstable();
         assert_eq!(names, known);
     }
 

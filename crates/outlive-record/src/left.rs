@@ -132,7 +132,7 @@ pub fn release(domain: &Domain, recorder: &str) -> Result<Option<Released>, Erro
 }
 
 /// Serves in the place of a dead recorder, if its service is there.
-fn serve_for(domain: &Domain, service: &str) -> Result<Option<Server<[u8], [u8]>>, outlive::Error> {
+fn serve_for(domain: &Domain, service: &str) -> Result<Option<Server>, outlive::Error> {
     match Service::open_as_bytes(domain, service) {
         Ok(service) => service.server().map(Some),
         Err(outlive::Error::NotFound { .. }) => Ok(None),

@@ -78,6 +78,16 @@ mod tests {
         let (here, gone) = (instance("here"), instance("gone"));
         domain.remove("gone").expect("removed");
         let again = instance("gone");
+        // Things of other kinds have one position each.
+        let queue = |name| {
+            let queue = Queue::<[u8]>::options().open_or_create(&domain, name).expect("made");
+            format!("{:016x}.queue", queue.id())
+        };
+        let (there, was_there) = (queue("q"), queue("was"));
+        domain.remove("was").expect("removed");
+        let mut positions = Positions::from([(there.clone(), "5".into()), (was_there, "5".into())]);
+        forget_gone(&domain, &mut positions);
+        assert_eq!(positions.into_keys().collect::<Vec<_>>(), [there]);
         let keys = |instances: &[u64]| {
             let of = |instance| ["0", "17", MISSING].map(|of| format!("{instance:016x}.{of}"));
             let others = ["0123456789abcdef.of another kind".to_owned(), "else".to_owned()];

@@ -274,7 +274,8 @@ impl Snapshots {
     /// Asks for a snapshot, and returns its file. `name`: what it is called in the folder of the others.
     ///
     /// # Errors
-    /// [`Error::Busy`]: another one was asked for, and is not written yet. [`Error::NameTaken`]; [`Error::NoName`]; the note could not be written.
+    /// [`Error::Busy`]: another one was asked for, and is not written yet. [`Error::NameTaken`];
+    /// [`Error::NoName`]; the note could not be written.
     pub fn trigger(
         &mut self,
         reason: &str,

@@ -1,5 +1,6 @@
 //! What is not in the file is counted, once: as lost where a recorder was to record it, else as skipped.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -176,7 +177,12 @@ fn what_is_sent_between_stop_and_start_is_skipped_and_counted() {
     let sender = queue.expect("made").sender().expect("one");
     let state = State::<u64>::open_or_create(&place.domain, "s").expect("made");
     let mut writer = state.writer().expect("none");
-    let args = ["--all", "--queues", "--states", "--as", "rec", "--flush", "5ms", "-o", "out.mcap"];
+    let service = Service::<[u8], [u8]>::options().create_new(&place.domain, "c").expect("made");
+    let _server = Other::start(&place, "serve");
+    assert!(eventually(|| service.current_server().is_some()));
+    let client = service.client().expect("one");
+    let all = ["--all", "--queues", "--states", "--services"];
+    let args = [&all[..], &["--as", "rec", "--flush", "5ms", "-o", "out.mcap"]].concat();
     let mut recording = place.record(&args, 1);
     assert!(eventually(|| place.tell(&["status"]).is_ok()));
     let mut send = |numbers: Range<u64>| {
@@ -184,6 +190,7 @@ fn what_is_sent_between_stop_and_start_is_skipped_and_counted() {
             publish(&publisher, at..at + 1);
             sender.send(&message(at, 64)).expect("room");
             writer.set(&at).expect("set");
+            client.call(b"please").map(drop).expect("answered");
         }
     };
     send(0..10);
@@ -192,9 +199,9 @@ fn what_is_sent_between_stop_and_start_is_skipped_and_counted() {
     place.tell(&["stop"]).expect("stopped");
     send(10..20);
     place.tell(&["start"]).expect("started");
-    // Of each of the topic and the queue all; of the state all but the value that holds then.
+    // Of the topic, the queue and the service all; of the state all but the value that holds then.
     let status = place.tell(&["status"]).expect("told");
-    assert_eq!((&status["skipped"], &status["lost"]), (&json!(29), &json!(0)));
+    assert_eq!(status["skipped"], json!(39));
     send(20..25);
     has(&place, "out_1.mcap", "queue/q", 24);
     has(&place, "out_1.mcap", "t", 24);
@@ -220,6 +227,14 @@ fn what_is_sent_between_stop_and_start_is_skipped_and_counted() {
             + 9,
         state.version()
     );
+    let calls = |contents: &Contents| {
+        let lines = contents.messages("service/c").iter();
+        let lines = lines.map(|line| serde_json::from_slice::<serde_json::Value>(&line.bytes));
+        let calls = lines.map(|line| line.expect("JSON")["call"].to_string());
+        calls.collect::<BTreeSet<_>>().len() as u64 + told(contents, "lost", "service/c")
+    };
+    assert_eq!(told(&second, "skipped", "service/c"), 10);
+    assert_eq!(calls(&first) + calls(&second) + 10, service.calls_made());
     assert_eq!(told(&second, "lost", "t") + told(&second, "lost", "queue/q"), 0);
 }
 
