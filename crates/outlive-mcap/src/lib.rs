@@ -55,5 +55,6 @@ pub use outline::{Outline, Span};
 pub use read::{Item, Message, Reader};
 pub use record::MAX_CHUNK;
 pub use resume::Tail;
+pub use resume::read_positions;
 pub use scan::{Place, Scan, Step};
 pub use write::{Compression, Options, POSITIONS, Positions, Sync, Writer};

@@ -90,6 +90,20 @@ impl<O: AsRef<[u8]>> Writer<O> {
     }
 }
 
+/// Returns how far each source is in a file that a [`Writer`] has written, whether or not it is finished; `None`: it
+/// has no whole group. The file is only read, and another process may be writing it.
+///
+/// # Errors
+/// Those of [`Writer::resume`], but for [`Error::Locked`].
+///
+/// # If a process dies
+/// Nothing was changed.
+pub fn read_positions(path: impl AsRef<Path>) -> Result<Option<Positions>, Error> {
+    let path: Arc<Path> = path.as_ref().into();
+    let file = File::open(&path).map_err(|error| Error::io("open", &path, error))?;
+    Ok(find_end(&Arc::new(file), &path)?.map(|found| found.positions))
+}
+
 /// Finds the end of the last whole group; `None` if not even the beginning is whole.
 fn find_end(file: &Arc<File>, path: &Arc<Path>) -> Result<Option<Found>, Error> {
     let mut scan = match Scan::new(file, path) {

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -134,14 +135,17 @@ pub enum Verb {
     },
     /// Begin the next file of a recorder that is stopped
     Start(Which),
-    /// Finish a recorder's file; it then waits for 'start'. With --snapshot the last seconds are dropped, also
-    /// those of a recorder that was killed
+    /// Finish a recorder's file; it then waits for 'start'. With --snapshot the last seconds are dropped. Of a
+    /// recorder that was killed all that it has left is given up: its places in topics, its last seconds
     Stop(Which),
     /// Tell what a recorder does
     Status(Which),
     /// Begin the next file now
     Split(Which),
 }
+
+/// The commands.
+const VERBS: [&str; 5] = ["start", "stop", "status", "split", "trigger"];
 
 /// Which recorder.
 #[derive(clap::Args, Clone, Debug)]
@@ -173,10 +177,29 @@ impl Args {
         &self.topics
     }
 
+    /// Returns the command that may be meant, if one name alone is given and looks like it.
+    pub fn mistyped_verb(&self) -> Option<&'static str> {
+        let [name] = &self.topics[..] else { return None };
+        let near = |verb: &&str| strsim::osa_distance(name, verb) <= 2;
+        VERBS.into_iter().filter(near).min_by_key(|verb| strsim::osa_distance(name, verb))
+    }
+
     /// The kinds of things that are recorded.
     pub fn kinds(&self) -> Kinds {
         let Args { queues, states, services, .. } = *self;
         Kinds { topics: true, queues, states, services }
+    }
+
+    /// Returns what is chosen, as a short text.
+    fn selection(&self) -> String {
+        let Kinds { topics, queues, states, services } = self.kinds();
+        let mut names = self.topics.clone();
+        names.sort();
+        names.dedup();
+        let mut hasher = DefaultHasher::new();
+        let regex = self.regex.as_ref().map(Regex::as_str);
+        ([topics, queues, states, services], self.all, regex, names).hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
     }
 
     /// Whether topics are named, beside a verb.
@@ -207,6 +230,7 @@ impl Args {
                     || regex.as_ref().is_some_and(|regex| regex.is_match(name))
             }),
             kinds: self.kinds(),
+            selection: self.selection(),
             name: self.name.clone(),
             patience: self.patience,
             reliable: !self.best_effort,
@@ -276,6 +300,27 @@ fn rate(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_with_a_typing_error_is_found() {
+        let meant =
+            |names: &[&str]| Args::parse_from([&["record", "--"], names].concat()).mistyped_verb();
+        for (name, verb) in [("satus", "status"), ("triger", "trigger"), ("spilt", "split")] {
+            assert_eq!(meant(&[name]), Some(verb));
+        }
+        assert_eq!((meant(&["lidar"]), meant(&["satus", "lidar"])), (None, None));
+    }
+
+    /// A command that is not in the list would never be proposed.
+    #[test]
+    fn all_commands_are_known() {
+        let command = <Args as clap::CommandFactory>::command();
+        let mut names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+        let mut known = VERBS.to_vec();
+        names.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(names, known);
+    }
 
     #[test]
     fn a_split_is_a_size_or_a_time() {

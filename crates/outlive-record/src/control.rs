@@ -18,11 +18,12 @@ use std::time::{Duration, Instant};
 use outlive::describe::{Description, Encoding};
 use outlive::rpc::{Request, Server, Service};
 use outlive::{Deadline, Domain};
+use outlive_mcap::Positions;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::recorder::{Counts, Options, Recorder};
+use crate::recorder::{Counts, Options, Past, Recorder};
 
 /// What a recorder's service has before the recorder's name.
 pub const PREFIX: &str = "record:";
@@ -65,6 +66,8 @@ pub struct Session {
     recorder: Option<Recorder>,
     /// What was recorded before the last `start`.
     before: Counts,
+    /// How far the last recorder was that was stopped.
+    stopped: Option<Positions>,
     /// The last file.
     file: PathBuf,
 }
@@ -106,9 +109,13 @@ impl Session {
         // First: another recorder of this name, of other topics, finds nothing of this one.
         let control =
             wanted.name.as_deref().map(|name| Control::begin(domain, name)).transpose()?;
+        let is_heir = control.as_ref().is_some_and(|control| !control.is_new);
         let start = || match is_paused {
             true => Ok(None),
-            false => Recorder::start(domain, wanted).map(Some),
+            false => {
+                let past = Past { is_heir, ..Past::default() };
+                Recorder::start_after(domain, wanted, past).map(Some)
+            }
         };
         let mut recorder = start().inspect_err(|_| {
             if let Some(control) = control.as_ref().filter(|control| control.is_new) {
@@ -120,7 +127,7 @@ impl Session {
             recorder.also_wait_for(&control.server)?;
         }
         let (domain, before) = (domain.clone(), Counts::default());
-        Ok(Session { domain, options, control, recorder, before, file })
+        Ok(Session { domain, options, control, recorder, before, stopped: None, file })
     }
 
     /// Records and answers requests, until that moment at most.
@@ -155,7 +162,7 @@ impl Session {
     pub fn counts(&self) -> Counts {
         match &self.recorder {
             Some(recorder) => self.before.and(recorder.counts()),
-            None => Counts { topics: 0, refused: 0, ..self.before },
+            None => self.before.stopped(),
         }
     }
 
@@ -178,8 +185,8 @@ impl Session {
     /// # Errors
     /// Those of [`Recorder::finish`].
     pub fn end(mut self) -> Result<Counts, Error> {
-        let topics = self.counts();
-        self.stop()?;
+        let now = self.counts();
+        self.stop(false)?;
         if let Some(control) = &self.control {
             // While it serves: a successor's service is another one.
             match self.domain.remove(&control.name) {
@@ -187,22 +194,29 @@ impl Session {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Counts { topics: topics.topics, refused: topics.refused, ..self.before })
+        let Counts { topics, queues, states, services, refused, .. } = now;
+        Ok(Counts { topics, queues, states, services, refused, ..self.before })
     }
 
-    fn stop(&mut self) -> Result<(), Error> {
+    /// `is_told`: by a request; the recorder may be told to start again.
+    fn stop(&mut self, is_told: bool) -> Result<(), Error> {
         if let Some(recorder) = self.recorder.take() {
             self.file = recorder.current_file();
-            self.before = self.before.and(recorder.finish()?);
+            let (counts, positions) = recorder.end(is_told)?;
+            self.before = self.before.and(counts);
+            self.stopped = Some(positions);
         }
         Ok(())
     }
 
     fn start(&mut self) -> Result<(), Error> {
-        let mut recorder = Recorder::start(
-            &self.domain,
-            Options { next: true, resume: false, ..(self.options)() },
-        )?;
+        let past = Past {
+            is_told_to_start: true,
+            // Where this start fails, the next one needs them.
+            stopped: self.stopped.clone(),
+            is_heir: self.control.as_ref().is_some_and(|control| !control.is_new),
+        };
+        let mut recorder = Recorder::start_after(&self.domain, (self.options)(), past)?;
         if let Some(control) = &self.control {
             recorder.also_wait_for(&control.server)?;
         }
@@ -228,7 +242,7 @@ impl Session {
             (Command::Start {}, Some(_)) => refuse(request, "the recorder is recording already"),
             (Command::Stop {}, None) => refuse(request, "the recorder is stopped already"),
             (_, None) => refuse(request, &Error::Stopped.to_string()),
-            (Command::Stop {}, Some(_)) => match self.stop() {
+            (Command::Stop {}, Some(_)) => match self.stop(true) {
                 Ok(()) => answer(request, &self.status()),
                 Err(error) => {
                     refuse(request, &error.to_string());
@@ -269,12 +283,13 @@ impl Session {
     }
 
     fn status(&self) -> Value {
-        let Counts { messages, bytes, lost, topics, queues, states, services, refused, deaths } =
-            self.counts();
+        let counts = self.counts();
+        let Counts { messages, bytes, lost, skipped, refused, deaths, .. } = counts;
+        let Counts { topics, queues, states, services, .. } = counts;
         let mut status = json!({
             "state": if self.recorder.is_some() { "recording" } else { "stopped" },
             "pid": std::process::id(), "messages": messages, "bytes": bytes, "lost": lost,
-            "topics": topics, "queues": queues,
+            "skipped": skipped, "topics": topics, "queues": queues,
             "states": states, "services": services, "refused": refused, "deaths": deaths,
         });
         match self.recorder.as_ref().and_then(Recorder::window) {

@@ -1,5 +1,6 @@
 //! Errors of recording and of playing.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::{error, fmt};
 
@@ -26,6 +27,8 @@ pub enum Error {
     NoFile,
     /// A file of a snapshot's name is there, or another snapshot will have the name.
     NameTaken(PathBuf),
+    /// A snapshot was asked for, and another one that was asked for is not written yet.
+    Busy,
     /// A snapshot cannot be called that.
     NoName(String),
     /// A recorder of this name has no window.
@@ -79,6 +82,20 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Returns whether there was no room: on the disk, by a quota, or by a limit of a file's size.
+    pub(crate) fn is_no_room(&self) -> bool {
+        match self {
+            Error::File(outlive_mcap::Error::NoSpace { .. }) => true,
+            Error::Io { error, .. } => matches!(
+                error.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+            ),
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,6 +113,7 @@ impl fmt::Display for Error {
                 "{} is there already: give the snapshot another name, or none",
                 path.display()
             ),
+            Error::Busy => f.write_str("busy: another snapshot is being written; ask again"),
             Error::NoFile => f.write_str("no file was named"),
             Error::NoName(name) => write!(
                 f,
@@ -157,6 +175,7 @@ impl error::Error for Error {
             Error::Publish { error, .. } => Some(error),
             Error::Exists(_)
             | Error::NameTaken(_)
+            | Error::Busy
             | Error::NoFile
             | Error::NoName(_)
             | Error::NoWindow(_)

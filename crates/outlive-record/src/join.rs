@@ -20,7 +20,7 @@ const GROUP: u64 = 1 << 20;
 /// What went into a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
-    /// Messages, without the one that tells of the snapshot.
+    /// All messages in the file: also events, of which the last one tells of the snapshot.
     pub messages: u64,
     /// Segments that were gone when their turn came, and parts of others that are damaged.
     pub faults: u64,
@@ -131,6 +131,7 @@ impl Out {
     }
 
     fn finish(mut self, reason: &str) -> Result<Joined, Error> {
+        self.joined.messages += 1;
         let Joined { messages, faults } = self.joined;
         let channel_id = self.writer.add_channel(0, EVENTS, "json", &BTreeMap::new())?;
         let time = now();

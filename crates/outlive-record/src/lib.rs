@@ -8,6 +8,7 @@
 pub mod control;
 mod error;
 mod join;
+pub mod left;
 mod notes;
 mod output;
 mod pace;

@@ -19,7 +19,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::args::Args;
-use crate::telling::{Telling, line, refused, say, say_json, tell_event, things};
+use crate::telling::{
+    Telling, line, missing, mistyped, refused, say, say_json, tell_event, things,
+};
 
 /// How soon a signal is noticed.
 const SLICE: Duration = Duration::from_millis(100);
@@ -59,18 +61,26 @@ fn run(args: &Args) -> Result<(), Failure> {
     });
     let mut session = Session::begin(&domain, options, args.paused).map_err(failure)?;
     let begun = Instant::now();
-    let end = args.duration.map(|span| begun + span);
+    // One that the clock cannot name does not come.
+    let end = args.duration.and_then(|span| begun.checked_add(span));
     let mut telling = Telling::new(args.json);
     telling.begin(&session);
+    let mut is_snapshot_asked = false;
     while end.is_none_or(|end| Instant::now() < end) {
         match read_signal(&mut signals) {
-            Some(libc::SIGUSR1) => {
-                if let Err(error) = session.trigger("SIGUSR1") {
-                    say(&format!("outlive record: {error}"));
-                }
-            }
+            Some(libc::SIGUSR1) => is_snapshot_asked = true,
             Some(_) => break,
             None => {}
+        }
+        if is_snapshot_asked {
+            match session.trigger("SIGUSR1") {
+                // When the one before is written.
+                Err(Error::Busy) => {}
+                told => {
+                    is_snapshot_asked = false;
+                    told.unwrap_or_else(|error| say(&format!("outlive record: {error}")));
+                }
+            }
         }
         if let Err(error) = session.step(Instant::now() + SLICE) {
             telling.end_line();
@@ -84,7 +94,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         say_json(&line("ended", &counts, None));
     } else {
-        let lost = if counts.lost == 0 { String::new() } else { format!(", {} lost", counts.lost) };
+        let lost = missing(&counts);
         let refused = refused(&counts);
         let place = match is_window {
             true => String::new(),
@@ -111,6 +121,9 @@ fn wait_for_domain(args: &Args, signals: &mut File) -> Result<Option<Domain>, Fa
             Err(error @ outlive::Error::NotFound { .. }) => {
                 if !std::mem::replace(&mut is_told, true) {
                     say(&format!("outlive record: waits, because {error}"));
+                    if let ([name], Some(verb)) = (args.topics(), args.mistyped_verb()) {
+                        say(&mistyped(&name.escape_debug().to_string(), verb));
+                    }
                 }
                 // One that asks for a snapshot asks for nothing yet.
                 if read_signal(signals).is_some_and(|signal| signal != libc::SIGUSR1) {
@@ -139,7 +152,11 @@ fn check_names(args: &Args, domain: &Domain) -> Result<(), Failure> {
                 return Err(Failure::new(Code::Mismatch, text));
             }
             Err(outlive::Error::NotFound { .. }) => {
-                tell_event(&json!({"event": "missing", "topic": name}), args.json);
+                let mut event = json!({"event": "missing", "topic": name});
+                if let Some(verb) = args.mistyped_verb() {
+                    event["did_you_mean"] = verb.into();
+                }
+                tell_event(&event, args.json);
             }
             // It is told as refused.
             Err(error) if !matches!(error, outlive::Error::InvalidName { .. }) => {}

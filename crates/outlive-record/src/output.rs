@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use outlive_mcap::{Options, Positions, Writer};
 
 use crate::error::Error;
+use crate::positions::STOPPED;
 use crate::source::Payload;
 
 /// When the next file begins.
@@ -39,6 +40,25 @@ pub enum Resume {
     Yes,
     /// If its recorder has not finished it; else the next file begins.
     Next,
+}
+
+/// What was before a recorder, by its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Predecessor {
+    None,
+    /// Its file was not finished.
+    Killed,
+    /// It has finished its file.
+    Ended,
+    /// It was told to stop, and has finished the file before.
+    Stopped,
+}
+
+/// A file that is open, how far the sources are in the recording, and what was before.
+pub struct Opened {
+    pub output: Output,
+    pub positions: Positions,
+    pub predecessor: Predecessor,
 }
 
 /// What the files are for.
@@ -68,14 +88,16 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the first file, or writes on in the last one. Returns the positions, and whether there were any.
+    /// Makes the first file, or writes on in the last one. `heir`: the name of a recorder that has died. If it had
+    /// been told to stop, the next file begins.
     pub fn open(
         path: &Path,
         split: Split,
         options: Options,
         resume: Resume,
         purpose: Purpose,
-    ) -> Result<(Output, Positions, bool), Error> {
+        heir: Option<&str>,
+    ) -> Result<Opened, Error> {
         let last = last_number(path, split)?;
         let output = |number, writer, is_new| Output {
             path: path.to_owned(),
@@ -87,14 +109,26 @@ impl Output {
             writer,
         };
         let is_open = |number| Ok::<bool, Error>(!is_finished(&file(path, split, number))?);
+        let mut stopped = None;
+        if let (Some(last), Some(name), Resume::Next | Resume::Unfinished) = (last, heir, resume)
+            && !is_open(last)?
+        {
+            stopped = stopped_positions(&file(path, split, last), name)?;
+        }
         let next = match (last, resume) {
             (None, _) => Some(0),
+            (Some(last), _) if stopped.is_some() => Some(free_number(path, split, last)?),
             (Some(last), Resume::Next) if !is_open(last)? => Some(free_number(path, split, last)?),
             (Some(_), _) => None,
         };
         if let Some(next) = next {
             let writer = Writer::create(file(path, split, next), options.clone())?;
-            return Ok((output(next, writer, true), Positions::new(), false));
+            let predecessor = match &stopped {
+                Some(_) => Predecessor::Stopped,
+                None => Predecessor::None,
+            };
+            let (output, positions) = (output(next, writer, true), stopped.unwrap_or_default());
+            return Ok(Opened { output, positions, predecessor });
         }
         let mut last = last.unwrap_or(0);
         if resume == Resume::No || resume == Resume::Unfinished && !is_open(last)? {
@@ -116,8 +150,12 @@ impl Output {
         } else if last > 0 && purpose == Purpose::Recording {
             finish_former(&file(path, split, last - 1), &options)?;
         }
-        let has_any = !tail.fresh;
-        Ok((output(last, writer, false), tail.positions, has_any))
+        let predecessor = match (tail.fresh, tail.finished) {
+            (true, _) => Predecessor::None,
+            (false, true) => Predecessor::Ended,
+            (false, false) => Predecessor::Killed,
+        };
+        Ok(Opened { output: output(last, writer, false), positions: tail.positions, predecessor })
     }
 
     /// The recording cannot begin: leaves no file behind that was not there.
@@ -154,7 +192,8 @@ impl Output {
         let Some(most) = self.split.max_files.filter(|_| self.split.is_any()) else {
             return Ok(());
         };
-        let Some(last) = (self.number + 1).checked_sub(most.max(1)) else { return Ok(()) };
+        let last = self.number.saturating_add(1).checked_sub(most.max(1));
+        let Some(last) = last else { return Ok(()) };
         // A recorder that was killed may have left more.
         for number in (0..last).rev() {
             let old = file(&self.path, self.split, number);
@@ -185,6 +224,21 @@ fn finish_former(path: &Path, options: &Options) -> Result<(), Error> {
     }
     let (mut former, tail) = Writer::<Vec<u8>>::resume(path, options.clone())?;
     Ok(former.finish(&tail.positions)?)
+}
+
+/// Returns the positions of a finished file, if a recorder of that name has finished it when it was told to stop.
+fn stopped_positions(path: &Path, name: &str) -> Result<Option<Positions>, Error> {
+    match outlive_mcap::read_positions(path) {
+        Ok(found) => Ok(found.filter(|found| found.get(STOPPED).is_some_and(|own| own == name))),
+        // Of another program, or damaged: no recorder's.
+        Err(
+            outlive_mcap::Error::NotMcap { .. }
+            | outlive_mcap::Error::NotResumable { .. }
+            | outlive_mcap::Error::OtherVersion { .. }
+            | outlive_mcap::Error::Damaged { .. },
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A file that cannot be looked at is not one that is not there.

@@ -2,21 +2,29 @@
 
 use std::collections::BTreeSet;
 
+use outlive::queue::Queue;
+use outlive::rpc::Service;
+use outlive::state::State;
 use outlive::topic::Topic;
 use outlive::{Domain, Error, Kind};
 use outlive_mcap::Positions;
 
-/// Forgets the positions of topics that were removed while no recorder ran: no topic has their instance
-/// again. Where a topic cannot be read, all stay as they are.
+use crate::source::MISSING;
+
+/// The name of the recorder that was told to stop, in the positions of the file that it has finished then.
+pub const STOPPED: &str = "stopped";
+/// What a recorder was to record, as a number: a successor with another one knows less of what it finds.
+pub const SELECTION: &str = "selection";
+
+/// Forgets the positions of things that were removed while no recorder ran: nothing has their numbers again. Where
+/// something cannot be read, all stay as they are.
 pub fn forget_gone(domain: &Domain, positions: &mut Positions) {
     if positions.is_empty() {
         return;
     }
     let Ok(present) = instances(domain) else { return };
     positions.retain(|key, _| match key.split_once('.') {
-        Some((instance, of)) if is_instance(instance) && is_of_a_topic(of) => {
-            present.contains(instance)
-        }
+        Some((instance, of)) if is_instance(instance) && is_known(of) => present.contains(instance),
         _ => true,
     });
 }
@@ -25,12 +33,12 @@ fn is_instance(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns whether a topic has such a position: of a ring, or of how many losses have been told.
-fn is_of_a_topic(text: &str) -> bool {
-    text == "lost" || text.parse::<u32>().is_ok()
+/// Returns whether a topic has such a position, by the number of a ring, or another thing has.
+fn is_known(text: &str) -> bool {
+    [MISSING, "queue", "state", "service"].contains(&text) || text.parse::<u32>().is_ok()
 }
 
-/// Returns the topics that there are, as the positions name them.
+/// Returns the things that there are, as the positions name them.
 fn instances(domain: &Domain) -> Result<BTreeSet<String>, Error> {
     let mut found = BTreeSet::new();
     for name in domain.contents()?.names {
@@ -38,6 +46,10 @@ fn instances(domain: &Domain) -> Result<BTreeSet<String>, Error> {
             Ok(Kind::Topic) => {
                 Topic::open_as_bytes(domain, &name).and_then(|topic| topic.instance())
             }
+            Ok(Kind::Queue) => Queue::open_as_bytes(domain, &name).map(|queue| queue.id()),
+            // One that has no number yet has no position either.
+            Ok(Kind::State) => State::open_as_bytes(domain, &name).map(|state| state.instance(0)),
+            Ok(Kind::Service) => Service::open_as_bytes(domain, &name).map(|service| service.id()),
             Ok(_) => continue,
             Err(error) => Err(error),
         };
@@ -66,8 +78,18 @@ mod tests {
         let (here, gone) = (instance("here"), instance("gone"));
         domain.remove("gone").expect("removed");
         let again = instance("gone");
+        // Things of other kinds have one position each.
+        let queue = |name| {
+            let queue = Queue::<[u8]>::options().open_or_create(&domain, name).expect("made");
+            format!("{:016x}.queue", queue.id())
+        };
+        let (there, was_there) = (queue("q"), queue("was"));
+        domain.remove("was").expect("removed");
+        let mut positions = Positions::from([(there.clone(), "5".into()), (was_there, "5".into())]);
+        forget_gone(&domain, &mut positions);
+        assert_eq!(positions.into_keys().collect::<Vec<_>>(), [there]);
         let keys = |instances: &[u64]| {
-            let of = |instance| ["0", "17", "lost"].map(|of| format!("{instance:016x}.{of}"));
+            let of = |instance| ["0", "17", MISSING].map(|of| format!("{instance:016x}.{of}"));
             let others = ["0123456789abcdef.of another kind".to_owned(), "else".to_owned()];
             let keys = instances.iter().flat_map(of).chain(others);
             keys.map(|key| (key, "5".to_owned())).collect::<Positions>()

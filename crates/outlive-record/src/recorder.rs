@@ -12,122 +12,27 @@
 //! A recorder with a name that fails, as where the disk is full, leaves its places as a killed one does.
 
 mod flight;
+mod options;
+mod sources;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use outlive::node::DomainWatch;
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain, Kind, RecvError, WaitError, WaitStrategy};
-use outlive_mcap::{Compression, MessageHeader, Positions, Sync, Writer};
+use outlive::{Deadline, Domain, Kind, RecvError, WaitError};
+use outlive_mcap::{MessageHeader, Positions, Writer};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::output::{Output, Purpose, Resume, Split};
+use crate::output::{Opened, Output, Predecessor, Purpose, Resume};
 use crate::pace::Pace;
-use crate::positions::forget_gone;
-use crate::snapshot::{Snapshot, Snapshots};
-use crate::source::{self, Found, Kinds, Payload, Source};
+use crate::positions::{SELECTION, STOPPED, forget_gone};
+use crate::snapshot::{FAR, Snapshots};
+use crate::source::{Account, Beginning, Found, Payload, Source};
 
-/// How a recorder works.
-pub struct Options {
-    /// The file, or the beginning of the files' names.
-    pub output: PathBuf,
-    /// Which topics and other things, by name.
-    pub wanted: Box<dyn Fn(&str) -> bool>,
-    /// Of which kinds.
-    pub kinds: Kinds,
-    /// The recorder's name, under which a successor goes on.
-    pub name: Option<String>,
-    /// For how long publishers wait for a successor.
-    pub patience: Duration,
-    /// Publishers of topics that offer it wait for the recorder.
-    pub reliable: bool,
-    /// Continue the file if it is there. A recorder with a name continues an unfinished file in any case.
-    pub resume: bool,
-    /// Begin the next file if it is there.
-    pub next: bool,
-    /// When the next file begins.
-    pub split: Split,
-    /// Keep the last seconds in shared memory, and write them when told. The recorder needs a name.
-    pub snapshot: Option<Snapshot>,
-    /// How chunks are compressed.
-    pub compression: Compression,
-    /// When the disk has to have what was written.
-    pub sync: Sync,
-    /// How many bytes a group gathers.
-    pub group_bytes: u64,
-    /// For how long a message may wait in the open group.
-    pub flush: Duration,
-    /// One of so many messages of a topic is recorded.
-    pub every: u64,
-    /// The most messages of a topic in a second.
-    pub max_rate: Option<f64>,
-    /// Gets each event that the recorder writes into the file.
-    pub told: Box<dyn Fn(&Value)>,
-}
-
-impl Options {
-    /// Returns the options of a recording of all topics into that file.
-    pub fn new(output: impl Into<PathBuf>) -> Options {
-        Options {
-            output: output.into(),
-            wanted: Box::new(|_| true),
-            kinds: Kinds::TOPICS,
-            name: None,
-            patience: Duration::from_secs(10),
-            reliable: true,
-            resume: false,
-            next: false,
-            snapshot: None,
-            split: Split::default(),
-            compression: Compression::None,
-            sync: Sync::Never,
-            group_bytes: 1 << 20,
-            flush: Duration::from_secs(1),
-            every: 1,
-            max_rate: None,
-            told: Box::new(|_| {}),
-        }
-    }
-}
-
-/// What a recorder has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Messages that are in the file, or in the open group.
-    pub messages: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Messages that were overwritten before they were taken.
-    pub lost: u64,
-    /// Topics.
-    pub topics: usize,
-    /// Queues.
-    pub queues: usize,
-    /// States.
-    pub states: usize,
-    /// Services.
-    pub services: usize,
-    /// Topics and other things that could not be opened.
-    pub refused: usize,
-    /// Publishers that died.
-    pub deaths: u64,
-}
-
-impl Counts {
-    /// Adds what was done after a stop; topics are those of now.
-    pub(crate) fn and(self, later: Counts) -> Counts {
-        Counts {
-            messages: self.messages + later.messages,
-            bytes: self.bytes + later.bytes,
-            lost: self.lost + later.lost,
-            deaths: self.deaths + later.deaths,
-            ..later
-        }
-    }
-}
+pub use options::{Counts, Options};
 
 /// See the head of this file.
 pub struct Recorder {
@@ -150,13 +55,25 @@ pub struct Recorder {
     flush_at: Option<Instant>,
     /// The channel on which the recorder tells what is no message.
     events: u16,
+    /// Of what is missing: that of things that are gone.
     counts: Counts,
-    /// Messages lost in topics that are gone.
-    lost_before: u64,
+    /// Things that were there when it began, and could not be looked at.
+    unknown: BTreeSet<String>,
     /// Whether there was something at the last look.
     is_busy: bool,
     /// When polling last found a message.
     polled: Option<Instant>,
+}
+
+/// What was before a recorder that is told what to do.
+#[derive(Default)]
+pub(crate) struct Past {
+    /// A request begins the recording: in the next file, if the one that is there is finished.
+    pub is_told_to_start: bool,
+    /// A request had stopped the recording, in this process: how far it was.
+    pub stopped: Option<Positions>,
+    /// A recorder of the name has died.
+    pub is_heir: bool,
 }
 
 /// So many messages of a topic are taken before the next one has its turn.
@@ -179,6 +96,15 @@ impl Recorder {
     /// # If a process dies
     /// The next one of this name goes on where this one was.
     pub fn start(domain: &Domain, options: Options) -> Result<Recorder, Error> {
+        Recorder::start_after(domain, options, Past::default())
+    }
+
+    /// The same, of a recorder that is told what to do.
+    pub(crate) fn start_after(
+        domain: &Domain,
+        options: Options,
+        past: Past,
+    ) -> Result<Recorder, Error> {
         let file = outlive_mcap::Options {
             // rosbags reads no file without it.
             profile: "ros2".to_owned(),
@@ -187,32 +113,36 @@ impl Recorder {
             sync: options.sync,
             ..outlive_mcap::Options::default()
         };
-        let resume = match (options.resume, options.next, &options.name) {
+        let resume = match (options.resume, past.is_told_to_start, &options.name) {
+            (_, true, _) => Resume::Next,
             (true, ..) => Resume::Yes,
-            (false, true, _) => Resume::Next,
             // Its predecessor has died.
             (false, false, Some(_)) => Resume::Unfinished,
             (false, false, None) => Resume::No,
         };
         let mut options = options;
+        options.flush = options.flush.min(FAR);
         let mut dropped = None;
-        let (output, positions, is_successor, snapshots) = match (options.snapshot, &options.name) {
+        let (opened, snapshots) = match (options.snapshot, &options.name) {
             (Some(wanted), Some(name)) => {
                 let mut snapshots =
                     Snapshots::open(domain, name, wanted, &options.output, file.clone())?;
                 options.group_bytes = options.group_bytes.min(snapshots.group_bytes());
-                let opened = snapshots.open_segment(file)?;
-                dropped = opened.dropped;
-                (opened.output, opened.positions, opened.is_successor, Some(snapshots))
+                let (opened, why) = snapshots.open_segment(file)?;
+                dropped = why;
+                (opened, Some(snapshots))
             }
             (Some(_), None) => return Err(Error::NoSnapshots),
             (None, _) => {
                 let (path, split) = (&options.output, options.split);
-                let (output, positions, is_successor) =
-                    Output::open(path, split, file, resume, Purpose::Recording)?;
-                (output, positions, is_successor, None)
+                let heir = options.name.as_deref().filter(|_| past.is_heir);
+                (Output::open(path, split, file, resume, Purpose::Recording, heir)?, None)
             }
         };
+        let Opened { output, mut positions, mut predecessor } = opened;
+        if let (Some(stopped), Predecessor::None) = (past.stopped, predecessor) {
+            (positions, predecessor) = (stopped, Predecessor::Stopped);
+        }
         let watch = domain.watch();
         let mut set = WaitSet::new(domain);
         set.add(&watch)?;
@@ -232,30 +162,51 @@ impl Recorder {
             flush_at: None,
             events: 0,
             counts: Counts::default(),
-            lost_before: 0,
+            unknown: BTreeSet::new(),
             is_busy: true,
             polled: None,
         };
-        if let Err(error) = recorder.begin(is_successor, dropped) {
+        if let Err(error) = recorder.begin(predecessor, dropped) {
             recorder.output.give_up();
             return Err(error);
         }
         Ok(recorder)
     }
 
-    fn begin(&mut self, is_successor: bool, dropped: Option<String>) -> Result<(), Error> {
+    fn begin(&mut self, predecessor: Predecessor, dropped: Option<String>) -> Result<(), Error> {
+        let beginning = self.beginning(predecessor);
         forget_gone(&self.domain, &mut self.positions);
         self.events = events_channel(&mut self.output.writer)?;
-        // What a successor's topics have is its own already; those in which it has no place have come
-        // since.
-        self.look_for_topics(is_successor && self.options.name.is_some())?;
-        let resumed =
-            json!({"event": "started", "resumed": is_successor, "pid": std::process::id()});
-        self.tell(&resumed)?;
+        self.look_for_topics(beginning)?;
+        let is_resumed = matches!(predecessor, Predecessor::Killed | Predecessor::Ended);
+        self.tell(&json!({"event": "started", "resumed": is_resumed, "pid": std::process::id()}))?;
+        for at in 0..self.sources.len() {
+            self.tell_missing(at)?;
+        }
         if let Some(why) = dropped {
             self.tell(&json!({"event": "window_dropped", "why": why}))?;
         }
         self.flush()
+    }
+
+    /// Returns where the things begin that are there, by what was before.
+    fn beginning(&mut self, predecessor: Predecessor) -> Beginning {
+        // A writer may die after its last positions, and before its file is finished.
+        let was_stopped = self.positions.remove(STOPPED).is_some();
+        let has_ended = matches!(predecessor, Predecessor::Ended | Predecessor::Stopped);
+        let selection = Some(&self.options.selection).filter(|text| !text.is_empty());
+        let is_same = self.positions.get(SELECTION) == selection;
+        match selection {
+            Some(selection) => self.positions.insert(SELECTION.to_owned(), selection.clone()),
+            None => self.positions.remove(SELECTION),
+        };
+        let is_resumed = matches!(predecessor, Predecessor::Killed | Predecessor::Ended);
+        Beginning {
+            // What a successor's topics have is its own already; those in which it has no place have come since.
+            is_all_wanted: is_resumed && self.options.name.is_some(),
+            is_new: predecessor != Predecessor::None && is_same,
+            is_skipped: has_ended || was_stopped,
+        }
     }
 
     /// Records what comes, until that moment at most; returns sooner.
@@ -272,13 +223,14 @@ impl Recorder {
             || self.look_at.is_some_and(|moment| Instant::now() >= moment)
             || self.sources.iter().any(|source| source.is_removed())
         {
-            self.look_for_topics(true)?;
+            let came = Beginning { is_all_wanted: true, is_new: true, is_skipped: false };
+            self.look_for_topics(came)?;
         }
         self.is_busy = false;
         let now = now();
         for at in 0..self.sources.len() {
             self.take_some(at, now, TURN)?;
-            self.tell_lost(at)?;
+            self.tell_missing(at)?;
         }
         self.set_broken_aside()?;
         let has_found = self.sources.iter().any(|source| source.has_found());
@@ -362,9 +314,9 @@ impl Recorder {
     /// Takes what is there by now, and not what comes meanwhile: publishers may go on for ever.
     fn take_rest(&mut self, at: usize) -> Result<(), Error> {
         // News and full groups take turns, too.
-        let most = 2 * self.sources[at].lag() + TURN;
+        let most = self.sources[at].lag().saturating_mul(2).saturating_add(TURN);
         self.take_some(at, now(), most)?;
-        self.tell_lost(at)
+        self.tell_missing(at)
     }
 
     /// Writes the open group, and tells publishers; begins the next file if it is time.
@@ -401,7 +353,12 @@ impl Recorder {
     ///
     /// # Errors
     /// Those of the file.
-    pub fn finish(mut self) -> Result<Counts, Error> {
+    pub fn finish(self) -> Result<Counts, Error> {
+        self.end(false).map(|(counts, _)| counts)
+    }
+
+    /// The same. `is_stopped`: a request says so, and another one may begin the next file. Returns how far it is, too.
+    pub(crate) fn end(mut self, is_stopped: bool) -> Result<(Counts, Positions), Error> {
         for at in 0..self.sources.len() {
             self.take_rest(at)?;
         }
@@ -412,23 +369,31 @@ impl Recorder {
             snapshots.closed(self.output.number(), self.file_len());
             self.sources.clear();
             snapshots.end(&*self.options.told)?;
-            return Ok(counts);
+            return Ok((counts, std::mem::take(&mut self.positions)));
         }
         // First: a finished file with places in topics would be one that no successor goes on in.
         self.sources.clear();
-        self.output.writer.finish(&self.positions)?;
-        Ok(counts)
+        let mut last = self.positions.clone();
+        if let Some(name) = self.options.name.as_ref().filter(|_| is_stopped) {
+            last.insert(STOPPED.to_owned(), name.clone());
+        }
+        self.output.writer.finish(&last)?;
+        Ok((counts, std::mem::take(&mut self.positions)))
     }
 
     /// Returns what has been done.
     pub fn counts(&self) -> Counts {
-        let lost =
-            self.lost_before + self.sources.iter().map(|source| source.lost().0).sum::<u64>();
+        let sum = |before, of: fn(&Account) -> u64| {
+            let all = self.sources.iter().map(|source| of(source.account()));
+            all.fold(before, u64::saturating_add)
+        };
+        let lost = sum(self.counts.lost, Account::lost);
+        let skipped = sum(self.counts.skipped, Account::skipped);
         let of = |kind| self.sources.iter().filter(|source| source.kind() == kind).count();
         let (topics, queues) = (of(Kind::Topic), of(Kind::Queue));
         let (states, services) = (of(Kind::State), of(Kind::Service));
         let refused = self.refused.len();
-        Counts { lost, topics, queues, states, services, refused, ..self.counts }
+        Counts { lost, skipped, topics, queues, states, services, refused, ..self.counts }
     }
 
     /// Returns the file that is written now.
@@ -439,109 +404,6 @@ impl Recorder {
     /// Returns how long it is.
     pub fn file_len(&self) -> u64 {
         self.output.writer.file_len()
-    }
-
-    /// Opens topics that have come, and lets go of those that have been removed.
-    fn look_for_topics(&mut self, is_late: bool) -> Result<(), Error> {
-        let mut gone = Vec::new();
-        for (at, source) in self.sources.iter().enumerate() {
-            if source.is_removed() {
-                gone.push(at);
-            }
-        }
-        for at in gone.into_iter().rev() {
-            self.take_rest(at)?;
-            self.flush()?;
-            let mut source = self.sources.remove(at);
-            // They mean nothing any more.
-            let prefix = source.prefix();
-            self.positions.retain(|key, _| !key.starts_with(&prefix));
-            self.lost_before += source.lost().0;
-            source.unwatch(&mut self.set);
-            self.tell(&json!({"event": "removed", "topic": source.channel()}))?;
-        }
-        let mut refused = std::mem::take(&mut self.refused);
-        for name in self.domain.contents()?.names {
-            let is_known = self.sources.iter().any(|source| source.name() == name);
-            if is_known || !(self.options.wanted)(&name) {
-                continue;
-            }
-            let before = refused.remove(&name);
-            // If its kind cannot be told, opening it says why.
-            let kind = self.domain.kind_of(&name).unwrap_or(Kind::Topic);
-            if !self.options.kinds.has(kind) {
-                continue;
-            }
-            let (options, positions) = (&self.options, &self.positions);
-            let opened = source::open(kind, &self.domain, &name, options, positions, is_late);
-            let mut source = match opened {
-                Ok(Some(source)) => source,
-                Ok(None) => continue,
-                Err(Error::Outlive(outlive::Error::NotFound { .. })) => continue,
-                Err(
-                    error @ Error::Outlive(
-                        outlive::Error::Taken { .. } | outlive::Error::InvalidOption { .. },
-                    ),
-                ) => return Err(error),
-                Err(error) => {
-                    let why = error.to_string();
-                    if before.as_ref() != Some(&why) {
-                        self.tell(&json!({"event": "refused", "topic": name, "why": why}))?;
-                    }
-                    self.refused.insert(name, why);
-                    continue;
-                }
-            };
-            source.add_channel(&mut self.output.writer)?;
-            source.watch(&mut self.set)?;
-            self.is_busy = true;
-            self.sources.push(source);
-        }
-        self.look_at = (!self.refused.is_empty()).then(|| Instant::now() + AGAIN);
-        // Where it looks from time to time anyway, it does not spin before each sleep.
-        self.set.set_wait_strategy(match self.is_polling() {
-            true => WaitStrategy::Block,
-            false => WaitStrategy::Adaptive,
-        });
-        Ok(())
-    }
-
-    /// A topic whose shared bytes are damaged, or that the system refuses: the others go on, and it is tried again
-    /// after a while. A recorder with a name keeps its place there meanwhile.
-    #[cold]
-    fn set_broken_aside(&mut self) -> Result<(), Error> {
-        for (name, why) in std::mem::take(&mut self.broken) {
-            let Some(at) = self.sources.iter().position(|source| source.name() == name) else {
-                continue;
-            };
-            // What was taken is in the file, and acknowledged.
-            self.flush()?;
-            let mut source = self.sources.remove(at);
-            // In a place that is kept the count is, too.
-            if self.options.name.is_none() {
-                self.lost_before += source.lost().0;
-            }
-            source.unwatch(&mut self.set);
-            source.abandon();
-            self.tell(&json!({"event": "error", "topic": name, "why": why}))?;
-            self.refused.insert(name, why);
-            self.look_at = Some(Instant::now() + AGAIN);
-        }
-        Ok(())
-    }
-
-    /// Messages that were overwritten before they were taken, also by one that died before.
-    fn tell_lost(&mut self, at: usize) -> Result<(), Error> {
-        let source = &self.sources[at];
-        let (_, lost) = source.lost();
-        if lost == 0 {
-            return Ok(());
-        }
-        let event = json!({"event": "lost", "topic": source.channel(), "count": lost});
-        self.tell(&event)?;
-        // Behind it: the positions say so in the event's group.
-        self.sources[at].tell_lost(lost);
-        Ok(())
     }
 
     fn tell_news(&mut self, at: usize, told: RecvError) -> Result<(), Error> {

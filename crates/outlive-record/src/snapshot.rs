@@ -28,12 +28,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
-use outlive_mcap::{Options, Positions};
+use outlive_mcap::Options;
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::notes::{LOOK, Note, Outcome, Wanted, choose, remove, write_whole};
-use crate::output::{Output, Purpose, Resume, Split};
+use crate::output::{Opened, Output, Predecessor, Purpose, Resume, Split};
 use crate::recorder::now;
 use crate::window::{Folder, MADE, Made, free, without_gap};
 
@@ -51,6 +51,8 @@ pub struct Snapshot {
 
 /// The least room of a window.
 pub const LEAST: u64 = 1 << 20;
+/// No time is longer: moments are still in the clock's range.
+pub(crate) const FAR: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// A segment is one of so many parts of the window.
 const PARTS: u32 = 8;
 /// Is told what became of a snapshot.
@@ -73,6 +75,7 @@ struct Waiting {
 
 struct Running {
     wanted: Wanted,
+    is_of_death: bool,
     answer: Option<Answer>,
     /// What it copies, and how many of these are copied.
     numbers: Vec<u32>,
@@ -85,15 +88,6 @@ impl Running {
         let copied = self.copied.load(Ordering::Acquire).min(self.numbers.len());
         self.numbers[copied..].binary_search(&number).is_ok()
     }
-}
-
-/// The segment with which a recorder begins.
-pub(crate) struct Opened {
-    pub output: Output,
-    pub positions: Positions,
-    pub is_successor: bool,
-    /// Why the predecessor's window was dropped, if it was.
-    pub dropped: Option<String>,
 }
 
 /// See the head of this file.
@@ -137,26 +131,38 @@ impl Snapshots {
             error,
         })?;
         let (profile, library) = (options.profile.clone(), options.library.clone());
-        write_whole(&folder.path.join(MADE), &Made { output: output.clone(), profile, library })?;
+        let made = Made { output: output.clone(), profile, library };
+        // The file is as short as the predecessor's, and needs room beside that.
+        while let Err(error) = write_whole(&folder.path.join(MADE), &made) {
+            let segments = folder.segments()?;
+            // The last one has the positions.
+            match &segments[..] {
+                [(oldest, _), _, ..] if error.is_no_room() => remove(&folder.segment(*oldest))?,
+                _ => return Err(error),
+            }
+        }
         let bytes = match wanted.bytes {
             Some(bytes) => bytes,
             None => free(&folder.path)? / 4,
         };
+        let (span, on_death) = (wanted.span.min(FAR), wanted.on_death.map(|after| after.min(FAR)));
         let notes = Note::all(&folder.path)?;
         let waiting = notes.into_iter().map(|note| {
             // The clock may have been set since: no note waits for longer than any can.
             let left = note.wanted.due.saturating_sub(now());
-            let most = wanted.on_death.map_or(Duration::ZERO, |after| after + wanted.span);
-            let due = Instant::now() + Duration::from_nanos(left).min(most);
-            Waiting { note, due, is_of_death: false, answer: None }
+            let most = on_death.map_or(Duration::ZERO, |after| after + span);
+            let left = Duration::from_nanos(left).min(most);
+            // What was asked for was due at once.
+            let is_of_death = !left.is_zero();
+            Waiting { note, due: Instant::now() + left, is_of_death, answer: None }
         });
         Ok(Snapshots {
             waiting: waiting.collect(),
             _lock: lock,
             folder,
-            span: wanted.span,
+            span,
             bytes: bytes.max(LEAST),
-            on_death: wanted.on_death,
+            on_death,
             output,
             options,
             closed: VecDeque::new(),
@@ -186,12 +192,13 @@ impl Snapshots {
         self.part() / 4
     }
 
-    /// Begins a segment, behind what a predecessor has left.
-    pub fn open_segment(&mut self, options: Options) -> Result<Opened, Error> {
+    /// Begins a segment, behind what a predecessor has left. Returns why that was dropped, if it was.
+    pub fn open_segment(&mut self, options: Options) -> Result<(Opened, Option<String>), Error> {
         let (path, split) = self.segments();
-        let open = || Output::open(&path, split, options.clone(), Resume::Yes, Purpose::Window);
+        let open =
+            || Output::open(&path, split, options.clone(), Resume::Yes, Purpose::Window, None);
         let mut dropped = None;
-        let (mut output, positions, is_successor) = match open() {
+        let mut opened = match open() {
             // It is not known how far the window is. The notes stay.
             Err(Error::File(error)) if is_damage(&error) => {
                 for (number, _) in self.folder.segments()? {
@@ -202,20 +209,19 @@ impl Snapshots {
             }
             opened => opened?,
         };
-        if is_successor {
+        if opened.predecessor != Predecessor::None {
             let at = Instant::now();
             let before = self.folder.segments()?.into_iter();
             self.closed = before.map(|(number, bytes)| Closed { number, bytes, at }).collect();
             // Others may be reading the predecessor's last one.
-            while let Err(error) = output.next() {
-                let is_full = matches!(error, Error::File(outlive_mcap::Error::NoSpace { .. }));
+            while let Err(error) = opened.output.next() {
                 // The last one has the positions.
-                if !is_full || self.closed.len() < 2 || !self.make_room()? {
+                if !error.is_no_room() || self.closed.len() < 2 || !self.make_room()? {
                     return Err(error);
                 }
             }
         }
-        Ok(Opened { output, positions, is_successor, dropped })
+        Ok((opened, dropped))
     }
 
     /// A segment is written no more.
@@ -226,7 +232,7 @@ impl Snapshots {
     /// Removes what is too old or too much; the segment that is written has so many bytes.
     pub fn keep_bounds(&mut self, current: u64) -> Result<(), Error> {
         // What is being copied was no more than this when the copying began.
-        let most = self.window_bytes().saturating_sub(current + self.part());
+        let most = self.window_bytes().saturating_sub(current.saturating_add(self.part()));
         while self.free_bytes() > most {
             if !self.make_room()? {
                 break;
@@ -244,7 +250,8 @@ impl Snapshots {
     fn free_bytes(&self) -> u64 {
         let is_free =
             |one: &&Closed| self.running.as_ref().is_none_or(|running| !running.needs(one.number));
-        self.closed.iter().filter(is_free).map(|one| one.bytes).sum()
+        let bytes = self.closed.iter().filter(is_free).map(|one| one.bytes);
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Removes the oldest segment that is not being copied. Returns whether there was one.
@@ -267,13 +274,19 @@ impl Snapshots {
     /// Asks for a snapshot, and returns its file. `name`: what it is called in the folder of the others.
     ///
     /// # Errors
-    /// [`Error::NameTaken`]; [`Error::NoName`]; the note could not be written.
+    /// [`Error::Busy`]: another one was asked for, and is not written yet. [`Error::NameTaken`];
+    /// [`Error::NoName`]; the note could not be written.
     pub fn trigger(
         &mut self,
         reason: &str,
         name: Option<&str>,
         answer: Option<Answer>,
     ) -> Result<PathBuf, Error> {
+        let is_asked = self.waiting.iter().any(|one| !one.is_of_death)
+            || self.running.as_ref().is_some_and(|running| !running.is_of_death);
+        if is_asked {
+            return Err(Error::Busy);
+        }
         let waiting = self.note(reason, name, Instant::now(), answer)?;
         let file = waiting.note.wanted.file.clone();
         self.waiting.push(waiting);
@@ -295,9 +308,9 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Chooses a file, and makes a note.
+    /// Chooses a file, and makes a note. Where there is no room for it, the window gets shorter.
     fn note(
-        &self,
+        &mut self,
         reason: &str,
         name: Option<&str>,
         due: Instant,
@@ -310,7 +323,12 @@ impl Snapshots {
         let left = due.saturating_duration_since(Instant::now()).as_nanos();
         let due_at = now().saturating_add(u64::try_from(left).unwrap_or(u64::MAX));
         let wanted = Wanted { file, reason: reason.to_owned(), due: due_at };
-        let note = Note::write(&self.folder.path, wanted)?;
+        let note = loop {
+            match Note::write(&self.folder.path, wanted.clone()) {
+                Err(error) if error.is_no_room() && self.make_room()? => {}
+                written => break written?,
+            }
+        };
         Ok(Waiting { note, due, is_of_death: false, answer })
     }
 
@@ -333,7 +351,7 @@ impl Snapshots {
     pub fn launch(&mut self) -> Option<Value> {
         let first = (0..self.waiting.len()).min_by_key(|at| self.waiting[*at].due);
         let first = first?;
-        let Waiting { note, answer, .. } = self.waiting.remove(first);
+        let Waiting { note, answer, is_of_death, .. } = self.waiting.remove(first);
         let all = self.closed.iter().map(|one| one.number).collect::<Vec<_>>();
         let numbers = without_gap(&all).to_vec();
         let paths = numbers.iter().map(|number| self.folder.segment(*number)).collect::<Vec<_>>();
@@ -347,7 +365,8 @@ impl Snapshots {
         let thread = std::thread::Builder::new().name("snapshot".to_owned()).spawn(work);
         match thread {
             Ok(thread) => {
-                self.running = Some(Running { wanted, answer, numbers, copied, thread });
+                self.running =
+                    Some(Running { wanted, is_of_death, answer, numbers, copied, thread });
                 None
             }
             Err(error) => {
@@ -382,7 +401,7 @@ impl Snapshots {
 
     /// Describes the window, for `status`.
     pub fn status(&self, current: u64) -> Value {
-        let bytes = current + self.closed.iter().map(|one| one.bytes).sum::<u64>();
+        let bytes = self.closed.iter().map(|one| one.bytes).fold(current, u64::saturating_add);
         json!({"span_s": self.span.as_secs_f64(), "bytes": bytes, "max_bytes": self.bytes,
             "segments": self.closed.len() + 1,
             "pending": self.waiting.len() + usize::from(self.running.is_some())})
@@ -411,7 +430,7 @@ fn tell(wanted: &Wanted, outcome: &Result<Outcome, Error>, answer: Option<Answer
     event
 }
 
-fn event(wanted: &Wanted, outcome: &Result<Outcome, Error>) -> Value {
+pub(crate) fn event(wanted: &Wanted, outcome: &Result<Outcome, Error>) -> Value {
     let (file, reason) = (wanted.file.to_string_lossy(), &wanted.reason);
     match outcome {
         Ok(Outcome::Written(joined)) => json!({"event": "snapshot", "file": file, "reason": reason,
@@ -430,81 +449,4 @@ fn event(wanted: &Wanted, outcome: &Result<Outcome, Error>) -> Value {
             json!({"event": "snapshot_failed", "file": file, "reason": reason, "why": why})
         }
     }
-}
-
-/// Returns whether a living recorder of that name keeps a window, even if it does not serve yet.
-///
-/// # Errors
-/// The folder is another user's; the system's.
-pub fn is_kept(domain: &Domain, recorder: &str) -> Result<bool, Error> {
-    let folder = Folder::of(domain, recorder);
-    Ok(folder.is_there()? && folder.try_lock()?.is_none())
-}
-
-/// Writes a snapshot from the window of a recorder that does not live, or does not answer. Snapshots that
-/// were asked for and not written are written instead. Returns what was written.
-///
-/// # Errors
-/// [`Error::NoWindow`]; that of a snapshot that could not be written.
-///
-/// # If a process dies
-/// The next one that does this, or the recorder's successor, writes the snapshot.
-pub fn without_recorder(
-    domain: &Domain,
-    recorder: &str,
-    reason: &str,
-    name: Option<&str>,
-) -> Result<Vec<Value>, Error> {
-    let folder = Folder::of(domain, recorder);
-    let no_window = || Error::NoWindow(recorder.to_owned());
-    if !folder.is_there()? {
-        return Err(no_window());
-    }
-    let made = fs::read(folder.path.join(MADE)).map_err(|_| no_window())?;
-    let made: Made = serde_json::from_slice(&made)
-        .map_err(|error| folder.failed("read what made", error.into()))?;
-    let numbers = folder.segments()?.into_iter().map(|(number, _)| number).collect::<Vec<_>>();
-    let segments = without_gap(&numbers).iter().map(|number| folder.segment(*number));
-    let segments = segments.collect::<Vec<_>>();
-    let Made { output, profile, library } = made;
-    let options = Options { profile, library, ..Options::default() };
-    let mut notes = match name {
-        // The file of that name is wanted, and no other.
-        Some(_) => Vec::new(),
-        None => Note::all(&folder.path)?,
-    };
-    if notes.is_empty() {
-        // Another process may do the same at the same moment.
-        let own = format!("_{}", std::process::id());
-        let file = choose(&output, name, &own, &[])?;
-        let wanted = Wanted { file, reason: reason.to_owned(), due: 0 };
-        notes.push(Note::write(&folder.path, wanted)?);
-    }
-    let mut written = Vec::new();
-    for note in notes {
-        let outcome = note.carry_out(&segments, &options, &|_| {});
-        let told = event(&note.wanted, &outcome);
-        outcome?;
-        written.push(told);
-    }
-    Ok(written)
-}
-
-/// Removes the window and the service of a recorder that does not live. Returns whether there was one.
-///
-/// # Errors
-/// It is another user's; the system's.
-pub fn forget(domain: &Domain, recorder: &str) -> Result<bool, Error> {
-    let folder = Folder::of(domain, recorder);
-    let is_there = folder.is_there()?;
-    if is_there {
-        let _lock = folder.lock()?;
-        folder.remove()?;
-        // It has no server any more.
-        match domain.remove(&crate::control::service_name(recorder)) {
-            Ok(()) | Err(outlive::Error::NotFound { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(is_there)
 }

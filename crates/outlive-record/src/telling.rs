@@ -22,7 +22,10 @@ pub fn tell_event(event: &Value, json: bool) {
     let text = |key: &str| event[key].as_str().unwrap_or_default();
     let why = text("why");
     match kind {
-        "missing" => say(&format!("'{topic}' is not there yet: waits for it")),
+        "missing" => match event["did_you_mean"].as_str() {
+            Some(verb) => say(&mistyped(topic.to_string().as_str(), verb)),
+            None => say(&format!("'{topic}' is not there yet: waits for it")),
+        },
         "refused" => say(&format!("'{topic}' is not recorded: {why}")),
         "snapshot" => say(&snapshot(event)),
         "snapshot_failed" => {
@@ -31,6 +34,18 @@ pub fn tell_event(event: &Value, json: bool) {
         "window_dropped" => say(&format!("the last seconds are lost, because {why}")),
         _ => {}
     }
+}
+
+/// Says that a topic's name may be a command's.
+pub fn mistyped(topic: &str, verb: &str) -> String {
+    format!("no topic {topic} yet; did you mean `outlive record {verb}`? Waits for the topic")
+}
+
+/// What is missing, behind a comma.
+pub fn missing(counts: &Counts) -> String {
+    let all = [(counts.lost, "lost"), (counts.skipped, "skipped")];
+    let some = all.iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, how)| format!(", {count} {how}")).collect()
 }
 
 /// Says which snapshot was written.
@@ -76,10 +91,10 @@ pub fn things(counts: &Counts) -> String {
 }
 
 pub fn line(event: &str, counts: &Counts, more: Option<(u64, Option<u64>)>) -> serde_json::Value {
-    let Counts { messages, bytes, lost, topics, queues, states, services, refused, deaths, .. } =
-        counts;
+    let Counts { messages, bytes, lost, skipped, refused, deaths, .. } = counts;
+    let Counts { topics, queues, states, services, .. } = counts;
     let mut line = json!({
-        "event": event, "messages": messages, "bytes": bytes, "lost": lost, "topics": topics,
+        "event": event, "messages": messages, "bytes": bytes, "lost": lost, "skipped": skipped, "topics": topics,
         "queues": queues, "states": states, "services": services, "refused": refused, "deaths": deaths,
     });
     if let (Some((file, left)), Some(object)) = (more, line.as_object_mut()) {

@@ -9,8 +9,9 @@ use outlive::{Domain, Kind};
 use outlive_program::exit::{Code, Failure};
 use outlive_program::figures::{self, count, counted};
 use outlive_program::open_domain;
-use outlive_record::control::{PREFIX, ask, service_name};
-use outlive_record::snapshot;
+use outlive_record::Error;
+use outlive_record::control::{PREFIX, ask};
+use outlive_record::left::{self, Released};
 use serde_json::{Value, json};
 
 use crate::args::{Args, Verb, Which};
@@ -40,15 +41,19 @@ pub fn run(args: &Args, verb: &Verb) -> Result<(), Failure> {
         (
             Err(None | Some(CallError::NoServer | CallError::ServerDied { begun: false })),
             Verb::Stop(_),
-        ) if snapshot::forget(&domain, &name).map_err(failure)? => {
-            let told = json!({"state": "removed"});
-            let text = format!(
-                "'{name}' had been killed: its last seconds are removed; topics keep its place for the next one of \
-                 its name until 'outlive topic forget TOPIC {}'",
-                service_name(&name)
-            );
-            say(args, &told, text);
-        }
+        ) => match left::release(&domain, &name).map_err(failure)? {
+            Some(Released { topics, window }) => {
+                let told = json!({"state": "removed", "topics": topics, "window": window});
+                let seconds = if window { "its last seconds are removed, and " } else { "" };
+                let text = format!(
+                    "'{}' had been killed: {seconds}{} kept its place and no longer wait for the next one of its name",
+                    name.escape_debug(),
+                    counted(topics, "topic"),
+                );
+                say(args, &told, text);
+            }
+            None => return Err(no_recorder(&name)),
+        },
         (Err(None | Some(CallError::NoServer)), _) => return Err(no_recorder(&name)),
         (Err(Some(CallError::ServerDied { begun: false })), _) => return Err(dead(&name)),
         (Err(Some(error)), _) => return Err(refusal(&error)),
@@ -70,15 +75,21 @@ fn trigger(
             request[key] = value.into();
         }
     }
-    let end = Instant::now() + which.timeout;
+    // A time that is too long for a clock is longer than any recorder lives.
+    let end = Instant::now() + which.timeout.min(LONGEST);
+    let busy = Error::Busy.to_string();
     let answer = loop {
-        let left = end.saturating_duration_since(Instant::now());
-        match asked(domain, &name, &request, left)? {
+        let rest = end.saturating_duration_since(Instant::now());
+        match asked(domain, &name, &request, rest)? {
             // One that begins, perhaps in the place of a dead one, will serve.
             Err(None | Some(CallError::NoServer | CallError::ServerDied { begun: false }))
-                if !left.is_zero() && snapshot::is_kept(domain, &name).map_err(failure)? =>
+                if !rest.is_zero() && left::is_kept(domain, &name).map_err(failure)? =>
             {
-                std::thread::sleep(Duration::from_millis(10));
+                std::thread::sleep(AGAIN);
+            }
+            // It writes one that was asked for before.
+            Err(Some(CallError::Failed(why))) if !rest.is_zero() && why == busy => {
+                std::thread::sleep(AGAIN);
             }
             answer => break answer,
         }
@@ -92,7 +103,7 @@ fn trigger(
         ) => {
             let own = format!("asked for by outlive record trigger ({})", std::process::id());
             let reason = reason.unwrap_or(&own);
-            snapshot::without_recorder(domain, &name, reason, output).map_err(failure)?
+            left::without_recorder(domain, &name, reason, output).map_err(failure)?
         }
         Err(Some(error)) => return Err(refusal(&error)),
     };
@@ -101,6 +112,11 @@ fn trigger(
     }
     Ok(())
 }
+
+/// How soon a trigger asks again.
+const AGAIN: Duration = Duration::from_millis(10);
+/// The longest wait for an answer.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Returns the recorder that is meant.
 fn named(domain: &Domain, which: &Which) -> Result<String, Failure> {
@@ -188,5 +204,9 @@ fn status_text(status: &Value) -> String {
         }
     }
     let (messages, lost) = (counted(number("messages"), "message"), count(number("lost")));
-    format!("{state}: {messages} of {kinds}, {lost} lost; {place}")
+    let skipped = match number("skipped") {
+        0 => String::new(),
+        skipped => format!(", {} skipped", count(skipped)),
+    };
+    format!("{state}: {messages} of {kinds}, {lost} lost{skipped}; {place}")
 }

@@ -82,7 +82,7 @@ impl Recorder {
     /// Removes a segment if a file of the window found no room; else returns the error.
     #[cold]
     pub(super) fn make_room(&mut self, error: Error) -> Result<(), Error> {
-        let is_full = matches!(error, Error::File(outlive_mcap::Error::NoSpace { .. }));
+        let is_full = error.is_no_room();
         match &mut self.snapshots {
             Some(snapshots) if is_full => match snapshots.make_room()? {
                 true => Ok(()),

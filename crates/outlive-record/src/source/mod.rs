@@ -7,6 +7,7 @@
 //! | state | a tap on its buffers | the same |
 //! | service | its call slots' words | the same |
 
+mod account;
 mod polled;
 mod queue;
 mod service;
@@ -21,7 +22,8 @@ use outlive_mcap::{Positions, Writer};
 use crate::error::Error;
 use crate::recorder::Options;
 
-pub use topic::NAME;
+pub use account::Account;
+pub use topic::{MISSING, NAME, note_present};
 
 /// Which kinds of things are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,10 +118,9 @@ pub trait Source {
     fn lag(&self) -> u64;
     /// Takes one message, and puts it into the open group unless the file has it.
     fn take(&mut self, writer: &mut Writer<Payload>, now: u64) -> Result<Found, Error>;
-    /// Returns how many messages were lost, and how many of these are not told in the file.
-    fn lost(&self) -> (u64, u64);
-    /// So many more are told in the open group.
-    fn tell_lost(&mut self, count: u64);
+    /// Returns how many messages are not in the file.
+    fn account(&self) -> &Account;
+    fn account_mut(&mut self) -> &mut Account;
     /// Returns what its positions' keys begin with.
     fn prefix(&self) -> String;
     /// Writes down how far it is.
@@ -132,23 +133,35 @@ pub trait Source {
     fn abandon(self: Box<Self>) {}
 }
 
-/// Opens a source. `is_late`: it came while the recorder ran, so what is there already is wanted, too.
-/// `None`: it is the recorder's own.
+/// Where a source begins, and what became of the messages between its position and that place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beginning {
+    /// What is there already is wanted; else what comes from now on.
+    pub is_all_wanted: bool,
+    /// A source without a position has come since the positions were written: all of it counts. Else nothing is
+    /// known of what it had before.
+    pub is_new: bool,
+    /// What was sent since the positions, and is not recorded, was sent while no recorder was to record: it was
+    /// skipped. Else it is lost.
+    pub is_skipped: bool,
+}
+
+/// Opens a source. `None`: it is the recorder's own.
 pub fn open(
     kind: Kind,
     domain: &Domain,
     name: &str,
     options: &Options,
     positions: &Positions,
-    is_late: bool,
+    beginning: Beginning,
 ) -> Result<Option<Box<dyn Source>>, Error> {
     Ok(Some(match kind {
-        Kind::Queue => Box::new(queue::Queue::open(domain, name, options, positions, is_late)?),
-        Kind::State => Box::new(state::State::open(domain, name, options, positions, is_late)?),
-        Kind::Service => match service::Service::open(domain, name, positions, is_late)? {
+        Kind::Queue => Box::new(queue::Queue::open(domain, name, options, positions, beginning)?),
+        Kind::State => Box::new(state::State::open(domain, name, options, positions, beginning)?),
+        Kind::Service => match service::Service::open(domain, name, positions, beginning)? {
             Some(service) => Box::new(service),
             None => return Ok(None),
         },
-        _ => Box::new(topic::Topic::open(domain, name, options, positions, is_late)?),
+        _ => Box::new(topic::Topic::open(domain, name, options, positions, beginning)?),
     }))
 }

@@ -52,7 +52,7 @@ impl Thinning {
 /// Returns whether the open group has no room for so many bytes more.
 pub fn is_full(writer: &Writer<Payload>, bytes: usize) -> bool {
     // In CDR it may be longer, never twice as long.
-    let grown = writer.open_len().saturating_add(2 * bytes as u64 + 1024);
+    let grown = (bytes as u64).saturating_mul(2).saturating_add(writer.open_len() + 1024);
     let is_full = grown > outlive_mcap::MAX_CHUNK || writer.open_messages() >= MOST_MESSAGES;
     is_full && writer.open_messages() > 0
 }
@@ -65,9 +65,6 @@ pub struct Copied {
     id: u16,
     thinning: Thinning,
     copy: Vec<u8>,
-    /// Lost messages; those before the recorder began that a predecessor had not told are among them.
-    lost: u64,
-    told: u64,
 }
 
 impl Copied {
@@ -87,8 +84,6 @@ impl Copied {
             id: 0,
             thinning: Thinning::of(options),
             copy: Vec::new(),
-            lost: 0,
-            told: 0,
         }
     }
 
@@ -127,19 +122,6 @@ impl Copied {
             None => writer.put(&header, bytes)?,
         }
         Ok(true)
-    }
-
-    pub fn lose(&mut self, count: u64) {
-        self.lost = self.lost.saturating_add(count);
-    }
-
-    /// Returns how many were lost, and how many of these are not told.
-    pub fn lost(&self) -> (u64, u64) {
-        (self.lost, self.lost - self.told)
-    }
-
-    pub fn tell_lost(&mut self, count: u64) {
-        self.told = self.told.saturating_add(count).min(self.lost);
     }
 }
 

@@ -1,7 +1,7 @@
 //! One queue that is recorded, by a tap: its messages are copied while they lie there, and none is taken.
 //!
-//! The positions have the place of the first message that is not in the file, and how many were lost and not
-//! told. So a successor goes on there, and what was overwritten meanwhile is lost.
+//! The positions have the place of the first message that is not in the file, and how many were lost or skipped
+//! and not told. So a successor goes on there, and what was overwritten meanwhile is lost.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use outlive::{Domain, Kind};
 use outlive_mcap::{Positions, Writer};
 
 use super::polled::{Copied, is_full, numbers};
-use super::{Found, Payload, Source};
+use super::{Account, Beginning, Found, Payload, Source};
 use crate::error::Error;
 use crate::recorder::Options;
 
@@ -20,6 +20,9 @@ pub struct Queue {
     queue: outlive::queue::Queue,
     tap: Tap,
     copied: Copied,
+    account: Account,
+    /// Messages before that number were sent while no recorder was to record.
+    skipped_to: u64,
     /// What is in the file, or in the open group, ends there.
     done: Option<Place>,
     /// What the tap has found last has no room in the open group.
@@ -29,13 +32,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens a queue. `is_late`: it came while the recorder ran.
+    /// Opens a queue.
     pub fn open(
         domain: &Domain,
         name: &str,
         options: &Options,
         positions: &Positions,
-        is_late: bool,
+        beginning: Beginning,
     ) -> Result<Queue, Error> {
         let queue = outlive::queue::Queue::open_as_bytes(domain, name)?;
         let config = queue.config();
@@ -55,21 +58,50 @@ impl Queue {
         ]);
         metadata.extend(config.max_messages.map(|most| value("max_messages", most.to_string())));
         let (description, attributes) = (queue.description()?, queue.attributes()?);
-        let mut copied =
-            Copied::new(Kind::Queue, name, description, &attributes, metadata, options);
-        let position = numbers(positions.get(&key(queue.id())));
-        let from = match position {
-            Some([region, position, number, untold]) => {
-                copied.lose(untold);
+        let copied = Copied::new(Kind::Queue, name, description, &attributes, metadata, options);
+        let mut account = Account::default();
+        let from = match numbers(positions.get(&key(queue.id()))) {
+            Some([region, position, number, lost, skipped]) => {
+                account = Account::of_predecessor(lost, skipped);
                 let region = u32::try_from(region).unwrap_or(u32::MAX);
                 Some(Place { region, position, number })
             }
-            None => is_late.then_some(Place::FIRST),
+            None => beginning.is_new.then_some(Place::FIRST),
         };
-        let tap = queue.tap(from);
-        let name = name.to_owned();
-        Ok(Queue { name, queue, done: tap.place(), tap, copied, is_pending: false, is_over: false })
+        let mut tap = queue.tap(from);
+        // From here on each message is found, or counted as lost, also one that is received before the first look.
+        tap.begin()?;
+        let skipped_to = if beginning.is_skipped { queue.counters()?.sent } else { 0 };
+        if from.is_some() && beginning.is_skipped && !beginning.is_all_wanted {
+            account.skip(pass_over(&mut tap, skipped_to)?);
+        }
+        Ok(Queue {
+            name: name.to_owned(),
+            queue,
+            done: tap.place(),
+            tap,
+            copied,
+            account,
+            skipped_to,
+            is_pending: false,
+            is_over: false,
+        })
     }
+}
+
+/// Passes over the messages before that number, and returns how many these were.
+fn pass_over(tap: &mut Tap, to: u64) -> Result<u64, outlive::Error> {
+    let mut passed = 0_u64;
+    while tap.place().is_some_and(|place| place.number < to) {
+        passed = passed.saturating_add(match tap.next()? {
+            // One that is being sent is recorded when it is there.
+            None => break,
+            Some(Tapped::Messages(messages)) => messages.iter().count() as u64,
+            Some(Tapped::Lost(count)) => count,
+            Some(Tapped::Damaged) => 0,
+        });
+    }
+    Ok(passed)
 }
 
 fn key(id: u64) -> String {
@@ -111,7 +143,8 @@ impl Source for Queue {
                 Ok(None) => Found::Nothing,
                 Ok(Some(Tapped::Messages(_))) => Found::Full,
                 Ok(Some(Tapped::Lost(count))) => {
-                    self.copied.lose(count);
+                    let from = self.done.map_or(0, |place| place.number);
+                    self.account.miss(count, self.skipped_to.saturating_sub(from));
                     Found::Message { bytes: 0, written: 0 }
                 }
                 Ok(Some(Tapped::Damaged)) => Found::PassedOver("a message is damaged".to_owned()),
@@ -131,7 +164,8 @@ impl Source for Queue {
             return Ok(Found::Full);
         }
         let (mut bytes, mut written, mut refused) = (0, 0, None);
-        for (number, message) in (messages.first..).zip(messages.iter()) {
+        for (offset, message) in (0..).zip(messages.iter()) {
+            let number = messages.first.saturating_add(offset);
             match self.copied.put(writer, message, number, now) {
                 Ok(false) => {}
                 Ok(true) => {
@@ -148,12 +182,12 @@ impl Source for Queue {
         Ok(refused.map_or(Found::Message { bytes, written }, Found::PassedOver))
     }
 
-    fn lost(&self) -> (u64, u64) {
-        self.copied.lost()
+    fn account(&self) -> &Account {
+        &self.account
     }
 
-    fn tell_lost(&mut self, count: u64) {
-        self.copied.tell_lost(count);
+    fn account_mut(&mut self) -> &mut Account {
+        &mut self.account
     }
 
     fn prefix(&self) -> String {
@@ -162,7 +196,8 @@ impl Source for Queue {
 
     fn note_positions(&mut self, positions: &mut Positions) {
         let Some(Place { region, position, number }) = self.done else { return };
-        let (_, untold) = self.copied.lost();
-        positions.insert(key(self.queue.id()), format!("{region} {position} {number} {untold}"));
+        let (lost, skipped) = (self.account.untold_lost(), self.account.untold_skipped());
+        let position = format!("{region} {position} {number} {lost} {skipped}");
+        positions.insert(key(self.queue.id()), position);
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! A call is told twice: when it is seen first, and when it is over. Calls are looked at from time to time, so
 //! most that take less time are seen when they are over, and of several in one slot the last one alone; the
-//! others are counted as lost. The positions have how many calls are accounted for, and which of them are not
-//! over, for a successor.
+//! others are counted as lost. The positions have how many calls are accounted for, how many of these were lost or
+//! skipped and are not told, and which of them are not over, for a successor.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use outlive::{Domain, Kind};
 use outlive_mcap::{MessageHeader, Positions, Writer};
 use serde_json::json;
 
-use super::{Found, Payload, Source};
+use super::{Account, Beginning, Found, Payload, Source};
 use crate::error::Error;
 use crate::form::KIND;
 
@@ -51,10 +51,9 @@ pub struct Service {
     made: u64,
     /// Of these, those that had been made at the look before: they have been asked by now, so each is seen, or gone.
     settled: u64,
-    /// Lost calls that a predecessor has not told; all lost calls, those among them; and those that are told.
-    untold: u64,
+    /// Calls since `base` that were lost.
     lost: u64,
-    told: u64,
+    account: Account,
     /// It has not looked yet. With a predecessor: its positions are `base` and `calls`.
     is_new: bool,
     has_predecessor: bool,
@@ -62,12 +61,12 @@ pub struct Service {
 }
 
 impl Service {
-    /// Opens a service. `is_late`: it came while the recorder ran. `None`: it is a recorder's own.
+    /// Opens a service. `None`: it is a recorder's own.
     pub fn open(
         domain: &Domain,
         name: &str,
         positions: &Positions,
-        is_late: bool,
+        beginning: Beginning,
     ) -> Result<Option<Service>, Error> {
         // Of any recorder: what is asked of it is in its own file's events.
         if name.starts_with(crate::control::PREFIX) {
@@ -96,20 +95,22 @@ impl Service {
             seen: 0,
             made: 0,
             settled: 0,
-            untold: 0,
             lost: 0,
-            told: 0,
-            is_new: !is_late,
+            account: Account::default(),
+            is_new: !beginning.is_new || beginning.is_skipped,
             has_predecessor: false,
             is_over: false,
             service,
         };
-        if let Some(position) = positions.get(&own.key()) {
+        let position = positions.get(&own.key());
+        let is_skipping = beginning.is_skipped && (beginning.is_new || position.is_some());
+        if let Some(position) = position {
             let mut words = position.split(' ');
             let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
-            (own.base, own.untold) = (number(), number());
-            own.lost = own.untold;
-            (own.is_new, own.has_predecessor) = (true, true);
+            own.base = number();
+            own.account = Account::of_predecessor(number(), number());
+            // What was skipped is as what was before a first recorder, but for its number.
+            (own.is_new, own.has_predecessor) = (true, !beginning.is_skipped);
             for call in words {
                 let Some((slot, number)) = call.split_once(':') else { continue };
                 if let (Ok(slot), Ok(number)) = (slot.parse(), number.parse()) {
@@ -117,7 +118,13 @@ impl Service {
                 }
             }
         }
-        (own.made, own.settled) = (own.base, own.base);
+        let accounted = own.base;
+        (own.made, own.settled) = (accounted, accounted);
+        // Now: calls that are over at the first turn count, too.
+        own.look()?;
+        if is_skipping {
+            own.account.skip(own.base.saturating_sub(accounted));
+        }
         Ok(Some(own))
     }
 
@@ -156,8 +163,9 @@ impl Service {
 
     /// All that a look has found is told.
     fn settle(&mut self) {
-        let lost = self.settled.saturating_sub(self.base + self.seen);
-        self.lost = self.lost.max(self.untold + lost);
+        let lost = self.settled.saturating_sub(self.base.saturating_add(self.seen));
+        self.account.lose(lost.saturating_sub(self.lost));
+        self.lost = self.lost.max(lost);
     }
 }
 
@@ -230,12 +238,12 @@ impl Source for Service {
         Ok(Found::Message { bytes: line.len(), written: 1 })
     }
 
-    fn lost(&self) -> (u64, u64) {
-        (self.lost, self.lost - self.told)
+    fn account(&self) -> &Account {
+        &self.account
     }
 
-    fn tell_lost(&mut self, count: u64) {
-        self.told = self.told.saturating_add(count).min(self.lost);
+    fn account_mut(&mut self) -> &mut Account {
+        &mut self.account
     }
 
     fn prefix(&self) -> String {
@@ -243,8 +251,9 @@ impl Source for Service {
     }
 
     fn note_positions(&mut self, positions: &mut Positions) {
-        let accounted = self.base + self.seen + (self.lost - self.untold);
-        let mut position = format!("{accounted} {}", self.lost - self.told);
+        let accounted = self.base.saturating_add(self.seen).saturating_add(self.lost);
+        let (lost, skipped) = (self.account.untold_lost(), self.account.untold_skipped());
+        let mut position = format!("{accounted} {lost} {skipped}");
         for (slot, known) in self.calls.iter().filter(|(_, known)| !known.is_over).take(MOST) {
             position.push_str(&format!(" {slot}:{}", known.number));
         }

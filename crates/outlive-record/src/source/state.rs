@@ -1,7 +1,8 @@
 //! One state that is recorded, by a tap: each value that its buffers still have.
 //!
-//! The positions have the version of the first value that is not in the file, and how many were lost and not
-//! told. A recorder that is the first one begins with the value that holds then.
+//! The positions have the version of the first value that is not in the file, and how many were lost or skipped
+//! and not told. A recorder that is the first one, or was told to stop and to start again, begins with the value that
+//! holds then.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +12,7 @@ use outlive::{Domain, Kind};
 use outlive_mcap::{Positions, Writer};
 
 use super::polled::{Copied, is_full, numbers};
-use super::{Found, Payload, Source};
+use super::{Account, Beginning, Found, Payload, Source};
 use crate::error::Error;
 use crate::recorder::Options;
 
@@ -22,6 +23,9 @@ pub struct State {
     instance: u64,
     tap: Tap,
     copied: Copied,
+    account: Account,
+    /// Values of versions before that one were set while no recorder was to record.
+    skipped_to: u64,
     /// The version of the first value that is not in the file, nor in the open group.
     next: u64,
     value: Vec<u8>,
@@ -31,13 +35,13 @@ pub struct State {
 }
 
 impl State {
-    /// Opens a state. `is_late`: it came while the recorder ran.
+    /// Opens a state.
     pub fn open(
         domain: &Domain,
         name: &str,
         options: &Options,
         positions: &Positions,
-        is_late: bool,
+        beginning: Beginning,
     ) -> Result<State, Error> {
         let state = outlive::state::State::open_as_bytes(domain, name)?;
         let config = state.config();
@@ -46,21 +50,39 @@ impl State {
             ("outlive.fixed_size".to_owned(), config.is_fixed_size.to_string()),
         ]);
         let (description, attributes) = (state.description()?, state.attributes()?);
-        let mut copied =
-            Copied::new(Kind::State, name, description, &attributes, metadata, options);
+        let copied = Copied::new(Kind::State, name, description, &attributes, metadata, options);
         // A random number, by which a successor knows the state again. Gateways give states one, too.
         let instance = state.instance(RandomState::new().hash_one(std::process::id()).max(1));
+        let (version, mut account) = (state.version(), Account::default());
         let next = match numbers(positions.get(&key(instance))) {
-            Some([next, untold]) => {
-                copied.lose(untold);
+            Some([next, lost, skipped]) => {
+                account = Account::of_predecessor(lost, skipped);
                 next
             }
-            None if is_late => 1,
-            None => state.version(),
+            None if beginning.is_new => 1,
+            None => version,
         };
-        let (name, value) = (name.to_owned(), Vec::new());
-        let tap = state.tap(next);
-        Ok(State { name, state, instance, tap, copied, next, value, pending: None, is_over: false })
+        let (next, skipped_to) = match (beginning.is_skipped, beginning.is_all_wanted) {
+            (true, true) => (next, version.saturating_add(1)),
+            (true, false) => {
+                account.skip(version.saturating_sub(next));
+                (version, 0)
+            }
+            (false, _) => (next, 0),
+        };
+        Ok(State {
+            name: name.to_owned(),
+            tap: state.tap(next),
+            state,
+            instance,
+            copied,
+            account,
+            skipped_to,
+            next,
+            value: Vec::new(),
+            pending: None,
+            is_over: false,
+        })
     }
 }
 
@@ -105,7 +127,8 @@ impl Source for State {
             None => match self.tap.next(&mut self.value) {
                 Ok(None) => return Ok(Found::Nothing),
                 Ok(Some(tapped)) => {
-                    self.copied.lose(tapped.lost);
+                    let first = tapped.version.saturating_sub(tapped.lost);
+                    self.account.miss(tapped.lost, self.skipped_to.saturating_sub(first));
                     // Those before it are accounted for; if it has no room yet, it is not.
                     self.next = tapped.version;
                     tapped.version
@@ -120,7 +143,7 @@ impl Source for State {
             self.pending = Some(version);
             return Ok(Found::Full);
         }
-        self.next = version + 1;
+        self.next = version.saturating_add(1);
         match self.copied.put(writer, &self.value, version, now) {
             Ok(true) => Ok(Found::Message { bytes: self.value.len(), written: 1 }),
             Ok(false) => Ok(Found::Message { bytes: 0, written: 0 }),
@@ -131,12 +154,12 @@ impl Source for State {
         }
     }
 
-    fn lost(&self) -> (u64, u64) {
-        self.copied.lost()
+    fn account(&self) -> &Account {
+        &self.account
     }
 
-    fn tell_lost(&mut self, count: u64) {
-        self.copied.tell_lost(count);
+    fn account_mut(&mut self) -> &mut Account {
+        &mut self.account
     }
 
     fn prefix(&self) -> String {
@@ -144,7 +167,7 @@ impl Source for State {
     }
 
     fn note_positions(&mut self, positions: &mut Positions) {
-        let (_, untold) = self.copied.lost();
-        positions.insert(key(self.instance), format!("{} {untold}", self.next));
+        let (lost, skipped) = (self.account.untold_lost(), self.account.untold_skipped());
+        positions.insert(key(self.instance), format!("{} {lost} {skipped}", self.next));
     }
 }

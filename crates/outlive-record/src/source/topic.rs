@@ -1,18 +1,19 @@
 //! One topic that is recorded, by a subscriber: what of it is in the file, and what has been taken since.
 //!
-//! A message is known by its ring and its number there, so what a predecessor has written is passed over.
+//! A message is known by its ring and its number there. The positions have the number of each ring's first message
+//! that is not accounted for: in the file, counted as lost, or refused. A successor begins there. If its place in the
+//! ring is further on, as with a topic that came while none recorded, the messages in between are missing.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outlive::topic::{Sample, Subscriber};
 use outlive::wait::{Key, WaitSet};
-use outlive::{Domain, Kind, RecvError};
+use outlive::{Detail, Domain, Kind, RecvError};
 use outlive_described::array::{self, Array};
 use outlive_mcap::{MessageHeader, Positions, Writer};
 
-use super::polled::{Thinning, is_full};
-use super::{Found, Payload, Source};
+use super::polled::{Thinning, is_full, numbers};
+use super::{Account, Beginning, Found, Payload, Source};
 use crate::cdr::Encoded;
 use crate::error::Error;
 use crate::form::Form;
@@ -28,14 +29,13 @@ pub struct Topic {
     channel: u16,
     /// The channels of arrays, which have one for each layout; those of the file that is written now.
     arrays: Vec<(Array, u16)>,
-    /// How many of the lost ones are told in the file.
-    lost_told: u64,
+    account: Account,
+    /// What the subscriber had counted as lost when it was asked last.
+    lost: u64,
     /// Names the topic among those that have had its name.
     instance: u64,
-    /// By ring: the first message that is not in the file, or in the open group.
-    next: BTreeMap<u32, u64>,
-    /// The rings whose `next` is not in the positions yet.
-    moved: Vec<u32>,
+    /// By ring: what the positions say.
+    noted: Vec<u64>,
     /// Messages found since the last question, and how many a ring holds.
     found: u32,
     depth: u32,
@@ -57,14 +57,13 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// Opens a topic and subscribes. `is_late`: it came while the recorder ran, so what is there already is
-    /// wanted, too.
+    /// Opens a topic and subscribes.
     pub fn open(
         domain: &Domain,
         name: &str,
         options: &Options,
         positions: &Positions,
-        is_late: bool,
+        beginning: Beginning,
     ) -> Result<Topic, Error> {
         let topic = outlive::topic::Topic::open_as_bytes(domain, name)?;
         let config = topic.config();
@@ -75,25 +74,19 @@ impl Topic {
             .acknowledging(true)
             .sessions(true)
             .liveliness(NEVER);
-        if is_late {
+        if beginning.is_all_wanted {
             wanted = wanted.history(u32::MAX).unvouched(true);
         }
         if let Some(name) = &options.name {
             wanted = wanted.kept(&format!("{PREFIX}{name}"), options.patience);
         }
-        let subscriber = topic.subscriber_with(wanted)?;
-        let prefix = format!("{instance:016x}.");
-        let next = positions
-            .range(prefix.clone()..)
-            .take_while(|(key, _)| key.starts_with(&prefix))
-            .filter_map(|(key, next)| Some((key[prefix.len()..].parse().ok()?, next.parse().ok()?)))
-            .collect();
-        // A predecessor's count is in its place, and what of it is told in the file.
-        let lost_told = positions.get(&format!("{prefix}lost")).and_then(|told| told.parse().ok());
-        let lost_told = lost_told.unwrap_or(0).min(subscriber.lost());
+        let mut subscriber = topic.subscriber_with(wanted)?;
+        let account = begin(&mut subscriber, instance, positions, beginning);
         Ok(Topic {
             name: name.to_owned(),
             topic,
+            // A predecessor's losses are in its place, and accounted for.
+            lost: subscriber.lost(),
             subscriber,
             key: None,
             form,
@@ -101,10 +94,9 @@ impl Topic {
             arrays: Vec::new(),
             depth: config.depth,
             found: 0,
-            lost_told,
+            account,
             instance,
-            next,
-            moved: Vec::new(),
+            noted: Vec::new(),
             taken: 0,
             most_taken: u64::from(config.depth / 2).max(1),
             bytes: 0,
@@ -129,14 +121,7 @@ impl Topic {
             self.pending = Some(sample);
             return Ok(Found::Full);
         }
-        let (ring, number) = (sample.ring(), sample.sequence());
-        let next = self.next.entry(ring).or_default();
-        if number < *next {
-            // A predecessor has written it, and died before it acknowledged.
-            return Ok(Found::Message { bytes: 0, written: 0 });
-        }
         if !self.thinning.takes() {
-            self.move_to(ring, number + 1);
             return Ok(Found::Message { bytes: 0, written: 0 });
         }
         let stamp = sample.header().stamp;
@@ -146,7 +131,7 @@ impl Topic {
         };
         let header = MessageHeader {
             channel_id,
-            sequence: number as u32,
+            sequence: sample.sequence() as u32,
             log_time: now,
             publish_time: if stamp == 0 { now } else { stamp },
         };
@@ -165,13 +150,11 @@ impl Topic {
         match put {
             Ok(()) => {}
             Err(error @ outlive_mcap::Error::TooLarge { .. }) => {
-                self.move_to(ring, number + 1);
                 return Ok(Found::PassedOver(error.to_string()));
             }
             Err(error) => return Err(error.into()),
         }
         self.held += u32::from(is_kept);
-        self.move_to(ring, number + 1);
         Ok(Found::Message { bytes, written: 1 })
     }
 
@@ -198,12 +181,61 @@ impl Topic {
         Ok((channel, found.len))
     }
 
-    fn move_to(&mut self, ring: u32, next: u64) {
-        self.next.insert(ring, next);
-        if !self.moved.contains(&ring) {
-            self.moved.push(ring);
-        }
+    /// Counts what the subscriber has missed since the last look.
+    fn count_lost(&mut self) {
+        let lost = self.subscriber.lost();
+        self.account.lose(lost.saturating_sub(self.lost));
+        self.lost = lost;
     }
+}
+
+/// Passes over what a predecessor has accounted for, and returns what is missing between that and the place in which
+/// the subscriber begins.
+fn begin(
+    subscriber: &mut Subscriber<[u8]>,
+    instance: u64,
+    positions: &Positions,
+    beginning: Beginning,
+) -> Account {
+    let prefix = format!("{instance:016x}.");
+    let own = positions.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
+    let is_known = own.count() > 0;
+    let position = |ring: u32| positions.get(&format!("{prefix}{ring}"))?.parse().ok();
+    let mut account = match numbers(positions.get(&format!("{prefix}{MISSING}"))) {
+        Some([lost, skipped]) => Account::of_predecessor(lost, skipped),
+        None => Account::default(),
+    };
+    let rings = subscriber.next_numbers().len() as u32;
+    for ring in 0..rings {
+        let next = |subscriber: &Subscriber<[u8]>| subscriber.next_numbers()[ring as usize];
+        let accounted = match position(ring) {
+            Some(number) => number,
+            // A ring that has come since, or that of a topic that has.
+            None if is_known || beginning.is_new => 0,
+            None => next(subscriber),
+        };
+        subscriber.pass_over(ring, accounted);
+        let missing = next(subscriber).saturating_sub(accounted);
+        account.miss(missing, if beginning.is_skipped { missing } else { 0 });
+    }
+    account
+}
+
+/// Notes how far a topic's rings are that cannot be recorded yet, unless a predecessor has: what comes from now on
+/// counts.
+pub fn note_present(domain: &Domain, name: &str, positions: &mut Positions) -> Result<(), Error> {
+    let instance = outlive::topic::Topic::open_as_bytes(domain, name)?.instance()?;
+    let missing = format!("{instance:016x}.{MISSING}");
+    if positions.contains_key(&missing) {
+        return Ok(());
+    }
+    if let Detail::Topic(usage) = domain.entry(name)?.detail {
+        for (ring, usage) in usage.rings.iter().enumerate() {
+            positions.insert(format!("{instance:016x}.{ring}"), usage.published.to_string());
+        }
+        positions.insert(missing, "0 0".to_owned());
+    }
+    Ok(())
 }
 
 impl Source for Topic {
@@ -256,7 +288,9 @@ impl Source for Topic {
         if is_much || self.held >= self.most_held {
             return Ok(Found::Full);
         }
-        let sample = match self.subscriber.try_recv() {
+        let received = self.subscriber.try_recv();
+        self.count_lost();
+        let sample = match received {
             Ok(Some(sample)) => {
                 self.found = self.found.saturating_add(1);
                 sample
@@ -291,13 +325,12 @@ impl Source for Topic {
         self.put(writer, sample, now)
     }
 
-    fn lost(&self) -> (u64, u64) {
-        let lost = self.subscriber.lost();
-        (lost, lost - self.lost_told)
+    fn account(&self) -> &Account {
+        &self.account
     }
 
-    fn tell_lost(&mut self, count: u64) {
-        self.lost_told += count;
+    fn account_mut(&mut self) -> &mut Account {
+        &mut self.account
     }
 
     fn prefix(&self) -> String {
@@ -305,14 +338,23 @@ impl Source for Topic {
     }
 
     fn note_positions(&mut self, positions: &mut Positions) {
-        for ring in self.moved.drain(..) {
-            let next = self.next.get(&ring).copied().unwrap_or(0);
-            positions.insert(format!("{:016x}.{ring}", self.instance), next.to_string());
+        // What was taken is in the open group, but for one that has no room there.
+        let pending = self.pending.as_ref().map(|sample| (sample.ring(), sample.sequence()));
+        let numbers = self.subscriber.next_numbers();
+        self.noted.resize(numbers.len(), 0);
+        for ((ring, &taken), noted) in (0_u32..).zip(numbers).zip(&mut self.noted) {
+            let next = match pending {
+                Some((own, number)) if own == ring => number,
+                _ => taken,
+            };
+            if *noted != next {
+                *noted = next;
+                positions.insert(format!("{:016x}.{ring}", self.instance), next.to_string());
+            }
         }
-        if self.lost_told > 0 {
-            let told = self.lost_told.to_string();
-            positions.insert(format!("{:016x}.lost", self.instance), told);
-        }
+        let (lost, skipped) = (self.account.untold_lost(), self.account.untold_skipped());
+        let missing = format!("{lost} {skipped}");
+        positions.insert(format!("{:016x}.{MISSING}", self.instance), missing);
     }
 
     /// All that was taken is in the file: publishers may overwrite it. All but one that waits for room.
@@ -343,6 +385,8 @@ impl Source for Topic {
     }
 }
 
+/// The position that says how many messages are missing, and not told.
+pub const MISSING: &str = "missing";
 /// What a recorder's name has in front in a topic.
 const PREFIX: &str = crate::control::PREFIX;
 /// The most bytes of a recorder's name: topics take 64.
@@ -352,4 +396,4 @@ const MOST_BAD: u32 = 16;
 /// Channels that a topic's arrays have at most; those of further layouts are bytes in the file.
 const MOST_LAYOUTS: usize = 256;
 /// A lease that no publisher misses: only deaths are told.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+const NEVER: Duration = crate::snapshot::FAR;

@@ -219,6 +219,43 @@ fn a_client_that_is_killed_in_its_call_stops_nothing() {
     }
 }
 
+/// Its places are given up in all topics, and publishers go on.
+#[test]
+fn a_dead_one_that_is_told_to_stop_gives_up_all_its_places() {
+    let place = Place::new("deadstop");
+    let topics = ["a", "b", "c"].map(|name| {
+        let topic = Topic::<[u8]>::options().depth(4).reliable(true);
+        topic.open_or_create(&place.domain, name).expect("made")
+    });
+    let other = ["c", "--as", "other", "--patience", "1h", "-o", "other.mcap"];
+    let other = place.record(&other, 1);
+    for more in [&["--snapshot", "1h,16M"][..], &[]] {
+        let args =
+            [&["a", "b", "--as", "rec", "--patience", "1h", "-o", "out.mcap"], more].concat();
+        let mut recording = place.record(&args, 2);
+        assert!(eventually(|| place.tell(&["status", "--as", "rec"]).is_ok()));
+        recording.kill();
+        assert_eq!(topics.each_ref().map(|topic| topic.kept().len()), [1, 1, 1]);
+        let told = place.tell(&["stop", "--as", "rec"]).expect("given up");
+        let is_window = !more.is_empty();
+        assert_eq!(told, json!({"state": "removed", "topics": 2, "window": is_window}));
+        assert_eq!(topics.each_ref().map(|topic| topic.kept().len()), [0, 0, 1]);
+        assert_eq!(place.tell(&["stop", "--as", "rec"]), Err(6));
+        assert!(!place.domain.path().join("record:rec").exists());
+        for topic in &topics[..2] {
+            publish(&topic.publisher().expect("a ring"), 0..20);
+        }
+    }
+    // Without its service, and one that has had a place alone.
+    let args = ["a", "--as", "rec", "--patience", "1h", "-o", "third.mcap"];
+    place.record(&args, 1).kill();
+    place.domain.remove("record:rec").expect("removed");
+    assert_eq!(place.tell(&["stop", "--as", "rec"]).expect("given up")["topics"], 1);
+    // A living one is asked, and gives its topics up.
+    place.tell(&["stop", "--as", "other"]).expect("stopped");
+    other.end();
+}
+
 #[test]
 fn a_topic_that_is_called_as_a_verb_is_recorded_behind_two_dashes() {
     let place = Place::new("verbs");

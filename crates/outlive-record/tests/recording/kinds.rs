@@ -17,10 +17,10 @@ const ROLE: &str = "OUTLIVE_TEST_ROLE";
 const FOLDER: &str = "OUTLIVE_TEST_FOLDER";
 
 /// A process of a test: killed when it is dropped.
-struct Other(Child);
+pub struct Other(Child);
 
 impl Other {
-    fn start(place: &Place, role: &str) -> Other {
+    pub fn start(place: &Place, role: &str) -> Other {
         let mut command = Command::new(std::env::current_exe().expect("itself"));
         command.args(["kinds::role", "--exact", "--ignored", "--nocapture"]);
         command.env(ROLE, role).env(FOLDER, place.domain.path());
@@ -353,18 +353,23 @@ fn damaged_queues_do_not_end_a_recording() {
     let (sender, state) = (queue.sender().expect("one"), state.expect("made"));
     let topic = Topic::<[u8]>::options().reliable(true).open_or_create(&place.domain, "t");
     let publisher = topic.expect("made").publisher().expect("a ring");
-    let args = ["--all", "--queues", "--states", "-o", "out.mcap", "--flush", "10ms"];
+    let service = Service::<[u8], [u8]>::options().create_new(&place.domain, "c").expect("made");
+    let client = service.client().expect("one");
+    let args = ["--all", "--queues", "--states", "--services", "-o", "out.mcap", "--flush", "10ms"];
     let recording = place.record(&args, 1);
     let mut seed = 7_u64;
     for round in 0..200_u64 {
         let _ = sender.try_send(&message(round, 50));
-        for name in ["q", "s"] {
+        drop(client.begin(b"please"));
+        // The highest number is the one with which sums overflow.
+        let word = |seed: u64| if round % 2 == 0 { u64::MAX } else { seed };
+        for name in ["q", "s", "c"] {
             let file = std::fs::OpenOptions::new().write(true).open(place.domain.path().join(name));
             let file = file.expect("a file of the domain");
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round);
             // Behind the header, which tells what the file is.
             let at = 3 * 4096 + (seed >> 33) % 5000 / 8 * 8;
-            file.write_at(&seed.to_le_bytes(), at).expect("written");
+            file.write_at(&word(seed).to_le_bytes(), at).expect("written");
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -372,5 +377,5 @@ fn damaged_queues_do_not_end_a_recording() {
     recording.end();
     let contents = Contents::of(&place.file("out.mcap"));
     assert!(contents.is_whole && contents.messages("t").len() == 1);
-    std::mem::forget((sender, state));
+    std::mem::forget((sender, state, client));
 }

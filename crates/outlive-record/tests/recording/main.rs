@@ -9,6 +9,7 @@ mod keys;
 mod kills;
 mod kinds;
 mod limits;
+mod missing;
 mod promises;
 mod readers;
 mod replaying;

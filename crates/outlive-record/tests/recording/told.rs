@@ -85,6 +85,47 @@ fn names_that_cannot_be_recorded_are_refused_and_missing_ones_told() {
     recording.end();
 }
 
+/// It is a topic's name all the same, and the topic may come.
+#[test]
+fn a_command_with_a_typing_error_is_told_and_waited_for_as_a_topic() {
+    let place = Place::new("mistyped");
+    let first_line = |args: &[&str]| {
+        let mut command = place.command(args);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("starts");
+        let mut err = child.stderr.take().expect("piped");
+        let recording = Recording(child);
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            let mut byte = [0];
+            err.read_exact(&mut byte).expect("a line");
+            line.push(byte[0]);
+        }
+        (recording, String::from_utf8(line).expect("text"))
+    };
+    let (recording, said) = first_line(&["satus", "-o", "out.mcap"]);
+    assert!(said.contains("no topic satus yet; did you mean `outlive record status`?"), "{said}");
+    let topic = Topic::<[u8]>::options().depth(64).open_or_create(&place.domain, "satus");
+    let topic = topic.expect("made");
+    assert!(eventually(|| topic.subscribers().len() == 1));
+    recording.end();
+    let (recording, said) = first_line(&["satus", "triger", "-o", "two.mcap"]);
+    assert!(said.contains("'triger' is not there yet"), "{said}");
+    recording.end();
+    let mut early = Command::new(env!("CARGO_BIN_EXE_outlive-record"));
+    early.args(["triger", "-o", "three.mcap", "--domain"]).arg(place.file("later"));
+    early.current_dir(&place.folder).stdin(Stdio::null());
+    let mut child = early.stderr(Stdio::piped()).spawn().expect("starts");
+    let mut said = String::new();
+    let mut err = child.stderr.take().expect("piped");
+    let recording = Recording(child);
+    while !said.contains("did you mean `outlive record trigger`") {
+        let mut byte = [0];
+        err.read_exact(&mut byte).expect("it says so");
+        said.push(char::from(byte[0]));
+    }
+    drop(recording);
+}
+
 #[test]
 fn a_replay_goes_on_when_no_process_reads_its_lines() {
     let place = Place::new("unread-replay");

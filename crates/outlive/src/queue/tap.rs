@@ -154,6 +154,18 @@ impl Queue<[u8]> {
 }
 
 impl Tap {
+    /// Begins where the receiver is, unless it has begun: each message that is sent from now on is found, or
+    /// counted as lost. Returns whether it has begun; else the receiver moved during each of many looks.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], and errors of the system.
+    pub fn begin(&mut self) -> Result<bool, Error> {
+        if self.place.is_none() {
+            self.place = self.near_head(None)?;
+        }
+        Ok(self.place.is_some())
+    }
+
     /// Returns where the next message will lie; `None`: it has not looked yet.
     #[must_use]
     pub fn place(&self) -> Option<Place> {

@@ -327,6 +327,25 @@ impl<M: Payload + ?Sized> Subscriber<M> {
         self.is_abandoned = self.options.kept.is_some();
     }
 
+    /// Returns, by ring, the number of the next message: all before it were received, refused, or counted as
+    /// lost. Rings that have come since the last look are not among them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn next_numbers(&self) -> &[u64] {
+        &self.cursors
+    }
+
+    /// Passes over the messages of a ring before that number, as if they had been received. Does nothing where
+    /// it is further on, or has not met the ring; what is not published yet is not passed over.
+    #[doc(hidden)]
+    pub fn pass_over(&mut self, ring: u32, number: u64) {
+        if self.cursors.get(ring as usize).is_some_and(|&next| next < number) {
+            // Counted by the publisher's successor, or by this look.
+            let number = number.min(self.inner.all_published(ring));
+            self.advance(ring as usize, number.max(self.cursors[ring as usize]));
+        }
+    }
+
     /// Returns how many messages of a ring are done.
     #[doc(hidden)]
     #[must_use]
