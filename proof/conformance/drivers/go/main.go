@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -159,6 +160,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
+	// A collection would let the thread sleep that the runner looks at.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(512 << 20)
 	input = bufio.NewReader(os.Stdin)
 	done := make(chan struct{})
 	go func() {
