@@ -116,7 +116,9 @@ mod tests {
 
     #[test]
     fn answers_fit_or_do_not() {
-        let words = Words::parse("# x\nempty Empty|None EAGAIN again None ErrWouldBlock WOULD_BLOCK\n").expect("well formed");
+        let words =
+            Words::parse("# x\nempty Empty|None EAGAIN again None ErrWouldBlock WOULD_BLOCK\n")
+                .expect("well formed");
         let fits = |expected: &str, answer: &str| {
             let one = |one: &str| one.split(' ').map(str::to_owned).collect();
             let mut names = HashMap::from([("a".to_owned(), "7".to_owned())]);

@@ -8,6 +8,14 @@ import outlive.Wait;
 
 /** The words of a line, and how messages are said. */
 final class Line {
+    private static final byte[] PERIOD = new byte[251];
+
+    static {
+        for (int at = 0; at < PERIOD.length; at++) {
+            PERIOD[at] = (byte) at;
+        }
+    }
+
     private Line() {}
 
     static long number(String word) {
@@ -52,9 +60,14 @@ final class Line {
     }
 
     static byte[] pattern(int size, long seed) {
+        // As a copy: this is most of what a flood does, in code that is interpreted at first.
         byte[] data = new byte[size];
-        for (int at = 0; at < size; at++) {
-            data[at] = (byte) ((seed + at) % 251);
+        int first = (int) (seed % 251);
+        for (int at = 0; at < size; ) {
+            int count = Math.min(251 - first, size - at);
+            System.arraycopy(PERIOD, first, data, at, count);
+            at += count;
+            first = 0;
         }
         return data;
     }

@@ -1,3 +1,4 @@
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import outlive.Opening;
@@ -24,8 +25,9 @@ final class States {
     private static Object watch(String[] w) throws Exception {
         State state = STATES.get(w[0]);
         long version = 1;
+        long end = System.nanoTime() + Line.milliseconds(w[2]).toNanos();
         for (long count = Line.number(w[1]); count > 0; count--) {
-            state.waitChanged(version, Line.until(w[2]));
+            state.waitChanged(version, Wait.upTo(Duration.ofNanos(Math.max(end - System.nanoTime(), 0))));
             State.Value value = state.get();
             version = value.version();
             if (!Line.isPattern(value.data(), version - 1)) {
