@@ -79,6 +79,9 @@ func turnOf(turn *C.outlive_turn_t) Turn {
 //
 // Errors: [ErrBroken]: a participant died, or the barrier was aborted or reset; [ErrTimedOut].
 func (s *Seat) Wait(ctx context.Context) (Turn, error) {
+	if s.left.Load() {
+		return Turn{}, &Error{Code: ErrNotOwner, Message: "this seat was given back"}
+	}
 	var turn C.outlive_turn_t
 	wait := func(until C.outlive_deadline_t) C.int {
 		return C.outlive_barrier_wait(s.barrier.c, until, &turn)
@@ -94,6 +97,9 @@ func (s *Seat) Wait(ctx context.Context) (Turn, error) {
 
 // AbortWait breaks the phase in which this seat has arrived, unless all have arrived meanwhile.
 func (s *Seat) AbortWait() (Turn, error) {
+	if s.left.Load() {
+		return Turn{}, &Error{Code: ErrNotOwner, Message: "this seat was given back"}
+	}
 	var turn C.outlive_turn_t
 	err := do(func() C.int { return C.outlive_barrier_abort_wait(s.barrier.c, &turn) })
 	return turnOf(&turn), err

@@ -43,6 +43,20 @@ func (h *handle) stay(users int) {
 	h.mu.Unlock()
 }
 
+// stays calls the function if the handle is open, or what was taken in it keeps it: a lock is given back
+// also when its handle was closed.
+func (h *handle) stays(act func() error) error {
+	h.mu.Lock()
+	if h.closed && h.users == 0 {
+		h.mu.Unlock()
+		return ErrClosed
+	}
+	h.users++
+	h.mu.Unlock()
+	defer h.leave()
+	return act()
+}
+
 func (h *handle) isClosed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -315,6 +315,37 @@ func TestAKilledProcessGivesItsPermitsBack(t *testing.T) {
 	check(t, <-taken)
 }
 
+func TestWhatWasTakenIsGivenBackAfterAClose(t *testing.T) {
+	d := domainOf(t)
+	semaphore, err := d.OpenSemaphore("s", outlive.SemaphoreOptions{Permits: 2})
+	check(t, err)
+	other, err := d.OpenSemaphore("s", outlive.SemaphoreOptions{How: outlive.Open})
+	check(t, err)
+	check(t, semaphore.Acquire(outlive.NoWait, 2))
+	check(t, semaphore.Close())
+	expect(t, semaphore.Acquire(outlive.NoWait, 1), outlive.ErrClosed)
+	check(t, semaphore.Release(1))
+	check(t, semaphore.Release(1))
+	expect(t, semaphore.Release(1), outlive.ErrClosed)
+	if free := other.Available(); free != 2 {
+		t.Fatal(free)
+	}
+	barrier, err := d.OpenBarrier("b", outlive.OpenOrCreate, 1, outlive.DeathAny)
+	check(t, err)
+	seat, err := barrier.Join()
+	check(t, err)
+	check(t, barrier.Close())
+	turn, err := seat.Wait(outlive.NoWait)
+	check(t, err)
+	if turn.Index != 0 || !turn.Leader {
+		t.Fatalf("%+v", turn)
+	}
+	check(t, seat.Leave())
+	check(t, seat.Leave())
+	_, err = seat.Wait(outlive.NoWait)
+	expect(t, err, outlive.ErrNotOwner)
+}
+
 func TestAKilledServerHadBegun(t *testing.T) {
 	d := domainOf(t)
 	client, err := d.OpenClient("service", outlive.ServiceOptions{})

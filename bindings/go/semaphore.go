@@ -72,13 +72,14 @@ func (s *Semaphore) Release(permits int) error {
 	if permits < 1 {
 		return &Error{Code: ErrInvalid, Message: "permits are given back by ones"}
 	}
-	err := do(func() C.int { return C.outlive_semaphore_release_many(s.c, C.uint32_t(permits)) })
-	if err != nil {
+	return s.stays(func() error {
+		err := do(func() C.int { return C.outlive_semaphore_release_many(s.c, C.uint32_t(permits)) })
+		if err == nil {
+			unpinMany(permits)
+			s.leaveMany(permits)
+		}
 		return err
-	}
-	unpinMany(permits)
-	s.leaveMany(permits)
-	return nil
+	})
 }
 
 // Add adds a permit, which no goroutine had, up to the semaphore's most: else [ErrOverflow].

@@ -222,6 +222,18 @@ final class OutliveTest {
         mutex.lock(Wait.NOT).close();
     }
 
+    static void permitsAreGivenBackAfterAClose(Domain domain) throws Exception {
+        Semaphore semaphore = Semaphore.open(domain, "s", Opening.OPEN_OR_CREATE, 2, 0);
+        Semaphore other = Semaphore.open(domain, "s", Opening.OPEN, 0, 0);
+        semaphore.acquire(2, Wait.NOT);
+        semaphore.close();
+        expect(IllegalStateException.class, () -> semaphore.acquire(1, Wait.NOT));
+        semaphore.release(1);
+        semaphore.release(1);
+        expect(IllegalStateException.class, () -> semaphore.release(1));
+        check(other.available() == 2, "both are free");
+    }
+
     static void unlockingInAnotherThreadIsRefused(Domain domain) throws Exception {
         Guard guard = mutex(domain).lock(A_MINUTE);
         Code[] refused = {null};

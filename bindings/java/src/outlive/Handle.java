@@ -41,10 +41,27 @@ public abstract class Handle implements AutoCloseable {
         users++;
     }
 
+    /** Counts further users, of a handle that one is inside of. */
+    synchronized void stay(int more) {
+        users += more;
+    }
+
+    /** Enters a handle that is open, or that what was taken in it keeps. */
+    synchronized void enterKept() {
+        if (closed && users == 0) {
+            throw new IllegalStateException("the handle was closed");
+        }
+        users++;
+    }
+
     void leave() {
+        leave(1);
+    }
+
+    void leave(int fewer) {
         boolean last;
         synchronized (this) {
-            users--;
+            users -= fewer;
             last = closed && users == 0;
         }
         if (last) {

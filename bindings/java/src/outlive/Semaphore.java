@@ -57,6 +57,8 @@ public final class Semaphore extends Handle {
         Guard.checkThread();
         inside(wait, () -> {
             await(wait, until -> (int) ACQUIRE.invokeExact(c, permits, until, MemorySegment.NULL));
+            // Permits keep the handle, so that they can be given back when it was closed.
+            stay(permits);
             return null;
         });
     }
@@ -68,7 +70,13 @@ public final class Semaphore extends Handle {
      * @throws OutliveException {@link Code#NOT_OWNER}: this thread has fewer, and keeps them
      */
     public void release(int permits) {
-        checked(() -> (int) RELEASE.invokeExact(c, permits));
+        enterKept();
+        try {
+            Native.check(() -> (int) RELEASE.invokeExact(c, permits));
+            leave(permits);
+        } finally {
+            leave();
+        }
     }
 
     /** Adds a permit, which no thread had, up to the semaphore's most: else {@link Code#OVERFLOW}. */
