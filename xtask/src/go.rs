@@ -88,7 +88,7 @@ fn tests(installed: &Path, flags: &[&str]) -> io::Result<Count> {
     let output = test.args(["test", "-count=1", "-v", "-timeout=10m"]).args(flags).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let count = counted(&said);
-    println!("go test {}: {count}", flags.join(" "));
+    println!("go {}: {count}", [&["test"], flags].concat().join(" "));
     let is_well = output.status.success() && count.failed == 0;
     if !is_well {
         println!("{said}{}", String::from_utf8_lossy(&output.stderr));
