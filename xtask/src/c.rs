@@ -109,7 +109,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         total.add(installed::tests(&here));
     }
     if only.is_none_or(|name| name == "pages") {
-        let tools = Tools { installed: Some(installed), python: None };
+        let tools = Tools { installed: Some(installed), ..Tools::default() };
         let mut languages = vec![Language::C];
         if is_there("c++") {
             languages.push(Language::Cpp);

@@ -11,7 +11,9 @@ use std::process::{Command, ExitCode};
 
 use crate::c::can_sanitize;
 use crate::count::Count;
+use crate::go;
 use crate::install::is_there;
+use crate::java::Java;
 use crate::paths;
 use crate::prefix::{self, Profile};
 use crate::python;
@@ -103,6 +105,24 @@ fn play(may_install: bool, one_pair: bool, only: &[String]) -> io::Result<bool> 
         }
         Err(why) => {
             println!("Python: skipped, {why}");
+            skipped.add(Count::SKIPPED);
+        }
+    }
+    match go::lacking() {
+        None => {
+            runner.arg("--go").arg(go::driver()?);
+        }
+        Some(why) => {
+            println!("Go: skipped, {why}");
+            skipped.add(Count::SKIPPED);
+        }
+    }
+    match Java::find() {
+        Ok(java) => {
+            runner.arg("--java").arg(java.driver()?);
+        }
+        Err(why) => {
+            println!("Java: skipped, {why}");
             skipped.add(Count::SKIPPED);
         }
     }

@@ -13,9 +13,11 @@ mod crates;
 mod errors;
 mod faults;
 mod fuzz;
+mod go;
 mod gpu;
 mod install;
 mod installed;
+mod java;
 #[cfg(test)]
 mod links;
 mod loaded;
@@ -67,6 +69,7 @@ usage: cargo xtask VERB [OPTIONS]
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
   gpu [--fake] [--out FILE] | --pack FOLDER  all checks and benchmarks that need a GPU, their figures in target/gpu.md; --fake: a driver without one; --pack: a folder for a machine without Rust
   python [--maturin] [--no-install]  builds the Python package into target/python and runs its tests
+  go, java                the Go and the Java package against the installed C library: format, warnings, tests, examples, pages
   pages [--no-install]    runs the programs in Rust and in the shell that the pages show, and plays the tutorial, kills included
   race --minutes N        16 threads take and give back objects of 2 MiB, flush and gc at any time
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
@@ -102,6 +105,8 @@ fn main() -> ExitCode {
         "pages" => programs::run(rest),
         "proof" => proof::run(rest),
         "python" => python::run(rest),
+        "go" => go::run(rest),
+        "java" => java::run(rest),
         "race" => race::run(rest),
         "suites" => suites::run(rest),
         "targets" => targets::run(rest),

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 pub(crate) const C: &str = "crates/outlive-c";
 /// The Python package.
 pub(crate) const PYTHON: &str = "crates/outlive-py";
+/// The Go package.
+pub(crate) const GO: &str = "bindings/go";
+/// The Java package.
+pub(crate) const JAVA: &str = "bindings/java";
 /// The program that one script is played through in each language.
 pub(crate) const CONFORMANCE_DRIVERS: &str = "proof/conformance/drivers";
 /// The Promela models, the list of their runs and the record of those seen.

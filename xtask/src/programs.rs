@@ -1,7 +1,7 @@
 //! The programs on the project's pages: each is taken from its page, compiled as a user would
 //! compile it, and run.
 //!
-//! A block of Rust, C, C++ or Python on a page is a whole program, unless its fence says `fragment`
+//! A block of Rust, C, C++, Python, Go or Java on a page is a whole program, unless its fence says `fragment`
 //! (`` ```cpp fragment ``). A block of a shell is run if its fence says `run`. A block that begins
 //! with a comment of a file's name (`// sensor.rs`) belongs to several that run together:
 //! `tutorial` plays those. `cargo xtask c` runs the programs in C and C++, `cargo xtask python`
@@ -14,7 +14,9 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::count::Count;
-use crate::paths::root;
+use crate::go;
+use crate::java::Java;
+use crate::paths::{self, root};
 use crate::prefix;
 use crate::python;
 use crate::stage::kill_with_descendants;
@@ -34,6 +36,8 @@ pub(crate) enum Language {
     C,
     Cpp,
     Python,
+    Go,
+    Java,
     Shell,
 }
 
@@ -56,11 +60,12 @@ impl Program {
 }
 
 /// What compiles and runs programs: where the C library is installed, and the interpreter that has
-/// the package.
+/// the package; and Java.
 #[derive(Default)]
 pub(crate) struct Tools {
     pub(crate) installed: Option<PathBuf>,
     pub(crate) python: Option<PathBuf>,
+    pub(crate) java: Option<Java>,
 }
 
 /// Runs `cargo xtask pages [--no-install]`.
@@ -183,6 +188,8 @@ fn begun(page: &str, line: usize, fence: &str) -> Option<Program> {
         "c" => Language::C,
         "cpp" => Language::Cpp,
         "python" => Language::Python,
+        "go" => Language::Go,
+        "java" => Language::Java,
         "sh" => Language::Shell,
         _ => return None,
     };
@@ -277,6 +284,8 @@ pub(crate) fn compiled(program: &Program, tools: &Tools, here: &Path) -> Result<
         Language::C => "c",
         Language::Cpp => "cpp",
         Language::Python => "py",
+        Language::Go => "go",
+        Language::Java => "java",
         Language::Shell => "sh",
     };
     let stem = match &program.file {
@@ -300,6 +309,31 @@ pub(crate) fn compiled(program: &Program, tools: &Tools, here: &Path) -> Result<
             run.args(["-eu"])
                 .arg(source)
                 .env("PATH", std::env::join_paths(path).unwrap_or_default());
+            return Ok(run);
+        }
+        Language::Go => {
+            let installed = tools.installed.as_deref().ok_or("the C library is not installed")?;
+            let module = format!(
+                "module page\n\ngo 1.24\n\nrequire outlive v0.0.0\n\nreplace outlive => {}\n",
+                paths::at(paths::GO).display()
+            );
+            fs::write(here.join("go.mod"), module).map_err(|error| error.to_string())?;
+            let mut build = go::go(installed, here);
+            build.args(["build", "-o"]).arg(&built).arg(&source);
+            let (ended, said) =
+                limited(&mut build, here, 5 * LONGEST).map_err(|error| format!("go: {error}"))?;
+            return if ended.is_some_and(|status| status.success()) {
+                Ok(Command::new(built))
+            } else {
+                Err(format!("does not compile\n{said}"))
+            };
+        }
+        Language::Java => {
+            // Java compiles a source that it is to run.
+            let java = tools.java.as_ref().ok_or("there is no Java")?;
+            let classes = java.package().map_err(|error| error.to_string())?;
+            let mut run = java.launcher(&[&classes]);
+            run.arg(&source);
             return Ok(run);
         }
         Language::Rust => {

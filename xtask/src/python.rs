@@ -54,7 +54,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     };
     let tests = in_package(&environment(), "python").args(["-m", "pytest"]).status();
     let pages =
-        programs::all_in(&[Language::Python], &Tools { installed: None, python: Some(python) });
+        programs::all_in(&[Language::Python], &Tools { python: Some(python), ..Tools::default() });
     println!("{pages}");
     if tests.is_ok_and(|status| status.success()) && pages.failed == 0 {
         ExitCode::SUCCESS

@@ -99,6 +99,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         languages.push(Stage::new("C", c, Counts::ByLines));
     }
     // Behind C: the same folder has what is installed for both.
+    languages.push(Stage::new("Go", this(&["go"]), Counts::ByLines));
+    languages.push(Stage::new("Java", this(&["java"]), Counts::ByLines));
     languages.push(Stage::new("conformance of the languages", conformance, Counts::ByLines));
     languages.push(Stage::new("programs on the pages, and the tutorial", pages, Counts::ByLines));
     // Without the recheck nothing wakes a sleeper whose wake-up was lost: the harder half, and

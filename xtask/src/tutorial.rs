@@ -23,7 +23,7 @@ pub(crate) fn play(python: Option<&Path>) -> Count {
     if python.is_some() {
         ways.extend([(Language::Python, Language::Python), (Language::Rust, Language::Python)]);
     }
-    let tools = Tools { installed: None, python: python.map(Path::to_path_buf) };
+    let tools = Tools { python: python.map(Path::to_path_buf), ..Tools::default() };
     let mut count = Count::default();
     for (sensor, controller) in ways {
         let played = Stage::new(sensor, controller, &tools).and_then(|stage| stage.play());

@@ -100,8 +100,10 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 ];
 
 /// Endings of the files that are read.
-const ENDINGS: &[&str] =
-    &["rs", "c", "h", "hpp", "cpp", "cu", "py", "pyi", "java", "pml", "md", "txt", "toml", "css"];
+const ENDINGS: &[&str] = &[
+    "rs", "c", "h", "hpp", "cpp", "cu", "py", "pyi", "go", "java", "pml", "md", "txt", "toml",
+    "css",
+];
 
 /// Returns whether `text` has the word at its beginning, and how many bytes it takes there.
 fn begins(text: &str, word: &str) -> Option<usize> {

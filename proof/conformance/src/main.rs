@@ -20,7 +20,7 @@ use process::Program;
 use scenario::{Act, Scenario};
 use words::{Language, Words};
 
-const USAGE: &str = "usage: conformance [--one-pair] [--rust|--c|--cpp|--python 'PROGRAM ARGS']... [NAME]
+const USAGE: &str = "usage: conformance [--one-pair] [--rust|--c|--cpp|--python|--go|--java 'PROGRAM ARGS']... [NAME]
 Plays all scenarios, or those whose name contains NAME, in each of these languages and in every pair of them;
 with --one-pair each scenario in one pair only, the next one in the next.";
 
@@ -103,6 +103,8 @@ fn arguments() -> Result<Asked, String> {
             "--c" => Language::C,
             "--cpp" => Language::Cpp,
             "--python" => Language::Python,
+            "--go" => Language::Go,
+            "--java" => Language::Java,
             "--one-pair" => {
                 one_pair = true;
                 continue;
@@ -119,7 +121,7 @@ fn arguments() -> Result<Asked, String> {
     if programs.is_empty() { Err(USAGE.to_owned()) } else { Ok(Asked { programs, only, one_pair }) }
 }
 
-/// A misspelt kind of error is no reason to fail in sixteen runs.
+/// A misspelt kind of error is no reason to fail in all runs.
 fn check_words(scenarios: &[Scenario], words: &Words) -> Result<(), String> {
     for step in scenarios.iter().flat_map(|scenario| &scenario.steps) {
         if let Act::Do(_, expected) | Act::Answers(expected) = &step.act

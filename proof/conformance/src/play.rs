@@ -148,7 +148,7 @@ fn perform(
         let Some(Some(process)) = stage.processes.get_mut(role) else { continue };
         let pid = process.pid().to_string();
         match process.answer(PATIENCE) {
-            Ok(line) if line == "ready" => {}
+            Ok(line) if process.is_ready(&line) => {}
             Ok(other) | Err(other) => {
                 return Outcome::Failed(stage.failure(None, role, "ready", &other));
             }

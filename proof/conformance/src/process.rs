@@ -26,6 +26,8 @@ pub(crate) struct Process {
     errors: PathBuf,
     /// Lines that were read and not handed out yet.
     early: Option<String>,
+    /// The thread that does what it is told.
+    tid: u32,
 }
 
 impl Process {
@@ -52,11 +54,24 @@ impl Process {
                 }
             }
         });
-        Ok(Process { input: child.stdin.take(), child, answers, errors, early: None })
+        let tid = child.id();
+        Ok(Process { input: child.stdin.take(), child, answers, errors, early: None, tid })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Returns whether its first line says that it has begun: `ready`, and the thread that does what it
+    /// is told, where that is not its first.
+    pub(crate) fn is_ready(&mut self, line: &str) -> bool {
+        let tid = match line.strip_prefix("ready") {
+            Some("") => Some(self.tid),
+            Some(tid) => tid.trim().parse().ok(),
+            None => None,
+        };
+        self.tid = tid.unwrap_or(self.tid);
+        tid.is_some()
     }
 
     pub(crate) fn tell(&mut self, line: &str) -> Result<(), String> {
@@ -105,14 +120,15 @@ impl Process {
 
     fn is_asleep(&self) -> bool {
         let of = |file: &str| {
-            fs::read_to_string(format!("/proc/{}/{file}", self.pid())).unwrap_or_default()
+            fs::read_to_string(format!("/proc/{}/task/{}/{file}", self.pid(), self.tid))
+                .unwrap_or_default()
         };
         let stat = of("stat");
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         // `0 0x0 …`: it reads, on every architecture whose numbers begin so; aarch64's read is 63.
         let call = of("syscall");
         let reads = if cfg!(target_arch = "aarch64") { "63 0x0 " } else { "0 0x0 " };
-        state == Some('S') && !call.starts_with(reads)
+        state == Some('S') && !call.starts_with(reads) && !is_parked(&call)
     }
 
     pub(crate) fn signal(&mut self, signal: Signal) -> Result<(), String> {
@@ -151,10 +167,40 @@ impl Process {
     }
 }
 
+/// Returns whether that is a wait for a thread of the same process: a runtime's own, as when Go takes a
+/// goroutine's processor away. A wait for another process is no private futex's.
+fn is_parked(call: &str) -> bool {
+    const PRIVATE: u32 = 0x80;
+    let mut words = call.split(' ');
+    let futex = if cfg!(target_arch = "aarch64") { "98" } else { "202" };
+    words.next() == Some(futex)
+        && words
+            .nth(1)
+            .and_then(|operation| operation.strip_prefix("0x"))
+            .and_then(|operation| u32::from_str_radix(operation, 16).ok())
+            .is_some_and(|operation| operation & PRIVATE != 0)
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         // Gone already: no error.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_parked;
+
+    #[test]
+    #[cfg(not(target_arch = "aarch64"))]
+    fn a_wait_for_a_thread_is_no_wait_for_a_process() {
+        assert!(is_parked("202 0x1c9148 0x80 0x0 0x0 0x0 0x0 0x7ffd 0x47"));
+        assert!(is_parked("202 0x1c9148 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd 0x47"));
+        assert!(!is_parked("202 0x1c9148 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x47"));
+        assert!(!is_parked("449 0x1c9148 0x80 0x0 0x0 0x0 0x0 0x7ffd 0x47"));
+        assert!(!is_parked("running"));
+        assert!(!is_parked(""));
     }
 }

@@ -11,21 +11,26 @@ pub(crate) enum Language {
     C,
     Cpp,
     Python,
+    Go,
+    Java,
 }
+
+/// How many languages there are.
+const LANGUAGES: usize = 6;
 
 impl Language {
     pub(crate) fn name(self) -> &'static str {
-        ["Rust", "C", "C++", "Python"][self as usize]
+        ["Rust", "C", "C++", "Python", "Go", "Java"][self as usize]
     }
 
     /// In the table's head.
     pub(crate) fn letter(self) -> char {
-        ['r', 'c', '+', 'p'][self as usize]
+        ['r', 'c', '+', 'p', 'g', 'j'][self as usize]
     }
 }
 
 /// By word: what each language says.
-pub(crate) struct Words(HashMap<String, [Vec<String>; 4]>);
+pub(crate) struct Words(HashMap<String, [Vec<String>; LANGUAGES]>);
 
 impl Words {
     pub(crate) fn parse(text: &str) -> Result<Words, String> {
@@ -33,13 +38,13 @@ impl Words {
         for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
             let columns: Vec<&str> = line.split_ascii_whitespace().collect();
             let [word, names @ ..] = columns.as_slice() else { continue };
-            let names: [Vec<String>; 4] = std::array::from_fn(|at| {
+            let names: [Vec<String>; LANGUAGES] = std::array::from_fn(|at| {
                 names
                     .get(at)
                     .map(|names| names.split('|').map(str::to_owned).collect())
                     .unwrap_or_default()
             });
-            if columns.len() != 5 || words.insert((*word).to_owned(), names).is_some() {
+            if columns.len() != LANGUAGES + 1 || words.insert((*word).to_owned(), names).is_some() {
                 return Err(format!("errors.txt: {line}"));
             }
         }
@@ -111,7 +116,9 @@ mod tests {
 
     #[test]
     fn answers_fit_or_do_not() {
-        let words = Words::parse("# x\nempty Empty|None EAGAIN again None\n").expect("well formed");
+        let words =
+            Words::parse("# x\nempty Empty|None EAGAIN again None ErrWouldBlock WOULD_BLOCK\n")
+                .expect("well formed");
         let fits = |expected: &str, answer: &str| {
             let one = |one: &str| one.split(' ').map(str::to_owned).collect();
             let mut names = HashMap::from([("a".to_owned(), "7".to_owned())]);

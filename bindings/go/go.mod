@@ -1,0 +1,3 @@
+module outlive
+
+go 1.24
