@@ -150,7 +150,7 @@ impl Reader {
     /// Goes on at the chunk that begins there, also back, and reads that chunk alone: behind it
     /// [`next`](Reader::next) returns `None`. Schemas and channels are known as behind [`seek`](Reader::seek).
     ///
-    /// Whoever reads all chunks of an outline by this gets no message twice, also if the file's index lies.
+    /// A caller that reads all chunks of an outline by this gets no message twice, also if the file's index lies.
     ///
     /// # Errors
     /// The system's. [`Error::Damaged`] if no chunk begins there, or if it reaches into the outline's next one, as
