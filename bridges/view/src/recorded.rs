@@ -211,7 +211,7 @@ impl Recorded {
         while !messages.is_next_known() {
             if messages.open.is_none() {
                 let Some(part) = messages.parts.pop_front() else { return Ok(None) };
-                self.go_to(&mut messages.readers[part.file], part);
+                self.go_to(&mut messages.readers[part.file], part)?;
                 messages.open = Some(part);
             }
             let Some(part) = messages.open else { continue };
@@ -224,11 +224,33 @@ impl Recorded {
         Ok(messages.take())
     }
 
-    fn go_to(&self, reader: &mut Reader, part: Part) {
-        reader.seek(part.offset, &self.files[part.file].1);
-        if part.is_chunk {
-            reader.stop_at(part.offset + 1);
+    fn go_to(&mut self, reader: &mut Reader, part: Part) -> Result<(), String> {
+        let outline = &self.files[part.file].1;
+        match part.is_chunk {
+            true => match reader.seek_chunk(part.offset, outline) {
+                Err(error) => self.fault(part.file, error),
+                Ok(()) => Ok(()),
+            },
+            false => {
+                reader.seek(part.offset, outline);
+                Ok(())
+            }
         }
+    }
+
+    /// Tells what is damaged, once.
+    ///
+    /// # Errors
+    /// It is no damage, but an error of the system.
+    fn fault(&mut self, file: usize, error: Error) -> Result<(), String> {
+        if matches!(error, Error::Io { .. }) {
+            return Err(error.to_string());
+        }
+        let why = format!("{}: {error}", self.files[file].0.display());
+        if self.told.len() < MOST_FAULTS && self.told.insert(why.clone()) {
+            self.faults.push(why);
+        }
+        Ok(())
     }
 
     /// Reads one thing: a message, or something that is none; `None` at the end of the part.
@@ -259,13 +281,7 @@ impl Recorded {
                 self.meet((file, channel.id), &channel, schema);
             }
             Ok(Some(_)) => {}
-            Err(error @ Error::Io { .. }) => return Err(error.to_string()),
-            Err(error) => {
-                let why = format!("{}: {error}", self.files[file].0.display());
-                if self.told.len() < MOST_FAULTS && self.told.insert(why.clone()) {
-                    self.faults.push(why);
-                }
-            }
+            Err(error) => self.fault(file, error)?,
         }
         Ok(Some(None))
     }
@@ -323,7 +339,7 @@ impl Recorded {
             if ids.iter().all(is_settled) || (seen > MOST_BACK && part.is_chunk) {
                 break;
             }
-            self.go_to(&mut reader, part);
+            self.go_to(&mut reader, part)?;
             while let Some(read) = self.read(&mut reader, file)? {
                 let Some(message) = read else { continue };
                 if !part.is_chunk && message.time > time.saturating_add(DISORDER) {

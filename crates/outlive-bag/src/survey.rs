@@ -1,9 +1,11 @@
 //! What a file holds, by reading all of it: counts, times, and each fault.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
-use outlive_mcap::{Error, Header, Item, Message, Reader};
+use outlive_mcap::{Channel, Error, Header, Item, Message, Reader, Scan, Step};
 use serde_json::Value;
 
 use crate::exit::Failure;
@@ -12,17 +14,33 @@ use crate::exit::Failure;
 const EVENTS: &str = "outlive/events";
 /// More faults than these are counted and not kept.
 const MOST_FAULTS: usize = 1000;
+/// The opcode of a chunk.
+const CHUNK: u8 = 6;
+/// The most ways of compression that are told apart.
+const MOST_WAYS: usize = 16;
 
 /// A channel.
 #[derive(Clone, Debug, Default)]
 pub struct Topic {
     pub name: String,
     pub schema: String,
+    pub schema_encoding: String,
     pub encoding: String,
+    /// Of arrays that Python published, their type and extents; `None`: it has none.
+    pub array: Option<String>,
     pub messages: u64,
     pub bytes: u64,
     /// The first and the last log time, if there are messages.
     pub times: Option<(u64, u64)>,
+}
+
+/// Chunks that are compressed in the same way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packed {
+    pub chunks: u64,
+    /// In the file.
+    pub bytes: u64,
+    pub unpacked: u64,
 }
 
 /// A file.
@@ -32,6 +50,8 @@ pub struct Survey {
     pub bytes: u64,
     /// By the channels' numbers.
     pub topics: BTreeMap<u16, Topic>,
+    /// By the way of compression; not compressed: `""`.
+    pub chunks: BTreeMap<String, Packed>,
     /// Names, and how many of each.
     pub metadata: BTreeMap<String, u64>,
     pub attachments: u64,
@@ -47,7 +67,8 @@ impl Survey {
     /// Reads a file. Faults in it are no failures.
     pub fn read(path: &Path) -> Result<Survey, Failure> {
         let mut reader = Reader::open(path)?;
-        let mut survey = Survey { bytes: reader.file_len(), ..Survey::default() };
+        let (bytes, chunks) = (reader.file_len(), chunks(path)?);
+        let mut survey = Survey { bytes, chunks, ..Survey::default() };
         let mut schemas = BTreeMap::new();
         loop {
             match reader.next() {
@@ -62,17 +83,22 @@ impl Survey {
         Ok(survey)
     }
 
-    fn take(&mut self, item: Item<'_>, schemas: &mut BTreeMap<u16, String>) {
+    fn take(&mut self, item: Item<'_>, schemas: &mut BTreeMap<u16, [String; 2]>) {
         match item {
             Item::Header(header) => self.header = Some(header),
             Item::Schema(schema) => {
-                schemas.insert(schema.header.id, schema.header.name.clone());
+                let names = [schema.header.name.clone(), schema.header.encoding.clone()];
+                schemas.insert(schema.header.id, names);
             }
             Item::Channel(channel) => {
+                let names = schemas.get(&channel.schema_id).cloned().unwrap_or_default();
+                let [schema, schema_encoding] = names;
                 let topic = Topic {
                     name: channel.topic.clone(),
-                    schema: schemas.get(&channel.schema_id).cloned().unwrap_or_default(),
+                    schema,
+                    schema_encoding,
                     encoding: channel.message_encoding.clone(),
+                    array: array_of(channel),
                     ..Topic::default()
                 };
                 self.topics.insert(channel.id, topic);
@@ -108,11 +134,17 @@ impl Survey {
             let same = |known: &&mut Topic| {
                 known.name == one.name
                     && known.schema == one.schema
+                    && known.schema_encoding == one.schema_encoding
                     && known.encoding == one.encoding
             };
             match all.iter_mut().find(same) {
                 None => all.push(one.clone()),
                 Some(known) => {
+                    if one.messages > 0 {
+                        let is_first = known.messages == 0 || known.array == one.array;
+                        let several = || Some("arrays of several types".to_owned());
+                        known.array = if is_first { one.array.clone() } else { several() };
+                    }
                     known.messages += one.messages;
                     known.bytes += one.bytes;
                     let times = [known.times, one.times].into_iter().flatten();
@@ -133,4 +165,38 @@ impl Survey {
         let all = self.topics.values().filter_map(|topic| topic.times);
         all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
+}
+
+/// Counts the chunks by their heads, which say how they are compressed.
+fn chunks(path: &Path) -> Result<BTreeMap<String, Packed>, Failure> {
+    let path: Arc<Path> = path.into();
+    let open = File::open(&path);
+    let file =
+        open.map_err(|error| Failure::system(format_args!("open {}", path.display()), &error))?;
+    let mut scan = Scan::new(&Arc::new(file), &path)?;
+    let mut ways: BTreeMap<String, Packed> = BTreeMap::new();
+    // What is damaged or cut off is told by reading it.
+    while let Ok(Step::Record(place)) = scan.step() {
+        if place.op != CHUNK {
+            continue;
+        }
+        let Ok((header, _)) = scan.chunk(&place) else { continue };
+        let is_known = ways.contains_key(&header.compression);
+        let way = match is_known || ways.len() < MOST_WAYS {
+            true => header.compression,
+            false => "others".to_owned(),
+        };
+        let way = ways.entry(way).or_default();
+        way.chunks += 1;
+        way.bytes = way.bytes.saturating_add(header.compressed_size);
+        way.unpacked = way.unpacked.saturating_add(header.uncompressed_size);
+    }
+    Ok(ways)
+}
+
+/// Returns what a channel says of arrays (crates/outlive-described/src/array.rs has the keys).
+fn array_of(channel: &Channel) -> Option<String> {
+    let dtype = channel.metadata.get("outlive.dtype")?;
+    let shape = channel.metadata.get("outlive.shape").map_or("", String::as_str);
+    Some(format!("array {dtype} [{shape}]"))
 }

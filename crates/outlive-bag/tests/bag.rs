@@ -59,8 +59,11 @@ fn info_and_check_take_several_files() {
     assert_eq!(line["file"], *open);
     // One that is not there is no reason to leave the next one out.
     let said = expect(6, &["info", &none, &good, &open]);
-    assert!(said.contains(&format!("{good}:\n")) && said.contains("20 messages"), "{said}");
-    assert!(said.contains("1 message in 0.000 s") && said.contains("  y: 0 messages"), "{said}");
+    assert!(said.contains(&format!("file:         {good}\n")), "{said}");
+    assert!(said.contains("messages:     20, 0 lost"), "{said}");
+    assert!(said.contains("messages:     1, 0 lost\nduration:     0.000s\n"), "{said}");
+    assert!(said.contains("  x   1 message  7 B  Drive [jsonschema] (json)\n"), "{said}");
+    assert!(said.contains("  y  0 messages  0 B  Drive"), "{said}");
     assert!(said.contains("c.mcap") && said.contains("1 of 3 files"), "{said}");
     fs::write(&none, "no recording").expect("room");
     expect(8, &["check", &open, &none, &folder.file("d.mcap")]);
@@ -143,8 +146,26 @@ fn info_says_what_is_there() {
     let file = folder.file("a.mcap");
     write(&file, ["x", "y"], 40, true);
     let text = expect(0, &["info", &file]);
-    assert!(text.contains("40 messages in 3.900 s, 0 lost") && text.contains("finished"), "{text}");
-    assert!(text.contains("x: 20 messages, 5.0 Hz"), "{text}");
+    let seconds = ["(1700000000.000000000)", "(1700000003.900000000)"];
+    for told in [
+        "library:      outlive-mcap",
+        "profile:      not said",
+        "state:        finished",
+        "messages:     40, 0 lost",
+        "duration:     3.900s",
+        "start:        2023-11-1",
+        "end:          2023-11-1",
+        seconds[0],
+        seconds[1],
+        "chunks:       4; not compressed, ",
+        "metadata:     5 outlive.positions",
+        "topics:       2",
+        "  x  20 messages  5.0 Hz  ",
+        "Drive [jsonschema] (json)",
+    ] {
+        assert!(text.contains(told), "'{told}' is not in {text}");
+    }
+    assert!(!text.contains("deaths") && !text.contains("attachments"), "{text}");
     let line: serde_json::Value =
         serde_json::from_str(&expect(0, &["--json", "info", &file])).expect("JSON");
     assert_eq!(line["messages"], 40);
@@ -152,6 +173,13 @@ fn info_says_what_is_there() {
     assert_eq!(line["topics"][1]["schema"], "Drive");
     assert_eq!(line["finished"], true);
     assert_eq!(line["metadata"]["outlive.positions"], 5);
+    assert_eq!((&line["chunks"], &line["compression"]["none"]["chunks"]), (&4.into(), &4.into()));
+    assert!(line["start"].as_str().is_some_and(|date| date.starts_with("2023-11-1")), "{line}");
+    // Packed, a half and more is saved.
+    let packed = folder.file("b.mcap");
+    expect(0, &["convert", &file, "--compress", "zstd", "-o", &packed]);
+    let text = expect(0, &["info", &packed]);
+    assert!(text.contains("chunks:       1; zstd, ") && text.contains(" %)"), "{text}");
     // As `outlive bag` starts it.
     expect(0, &["--domain", "some", "--json", "info", &file]);
 }
@@ -261,7 +289,7 @@ fn a_file_of_others_is_recovered() {
     expect(0, &["check", &file]);
     // The profile stays.
     expect(0, &["filter", &file, "-o", &out]);
-    assert!(expect(0, &["info", &out]).contains("profile 'ros2'"));
+    assert!(expect(0, &["info", &out]).contains("profile:      ros2\n"));
 }
 
 #[test]
@@ -308,7 +336,11 @@ fn a_part_of_the_topics_and_of_the_time() {
     assert_eq!(run(&["filter", &file, "--regex", ".", "--not", "y", "camera/x"]).len(), 0);
     expect(2, &["filter", &file, "--regex", "(", "-o", &out]);
     let told = expect(6, &["filter", &file, "--topics", "y", "yy", "-o", &folder.file("no.mcap")]);
-    assert!(told.contains("'yy'") && !folder.names().iter().any(|name| name.contains("no.mcap")));
+    assert!(
+        told.contains("no topic 'yy' (is 'y' meant?)") && told.contains("there are '"),
+        "{told}"
+    );
+    assert!(!folder.names().iter().any(|name| name.contains("no.mcap")));
     let cut = run(&["cut", &file, "--start", "1s", "--end", "1500ms"]);
     assert_eq!(cut.len(), 5);
     assert_eq!(cut[0].2, "{\"n\":10}");

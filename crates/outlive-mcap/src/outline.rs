@@ -117,6 +117,11 @@ impl Outline {
         self.channels.values()
     }
 
+    /// Returns whether it has a channel of that topic.
+    pub fn has_topic(&self, topic: &str) -> bool {
+        self.channels.values().any(|channel| channel.topic == topic)
+    }
+
     /// Returns a schema.
     pub fn schema(&self, id: u16) -> Option<&Schema> {
         self.schemas.get(&id)

@@ -136,7 +136,7 @@ impl Reader {
 
     /// Goes on at a chunk or a message that begins there, also back; if none does, because an index lies, at the
     /// file's beginning. Schemas and channels that were met stay known, and those of the outline are known from
-    /// here on.
+    /// here on. To read one chunk and no more: [`seek_chunk`](Reader::seek_chunk).
     pub fn seek(&mut self, offset: u64, outline: &Outline) {
         self.scan.go_to(offset);
         let begins = match self.scan.step() {
@@ -144,7 +144,35 @@ impl Reader {
             Ok(Step::Torn(_)) => true,
             Ok(Step::End) | Err(_) => false,
         };
-        self.scan.go_to(if begins { offset } else { mcap::MAGIC.len() as u64 });
+        self.go_on_at(if begins { offset } else { mcap::MAGIC.len() as u64 }, outline);
+    }
+
+    /// Goes on at the chunk that begins there, also back, and reads that chunk alone: behind it
+    /// [`next`](Reader::next) returns `None`. Schemas and channels are known as behind [`seek`](Reader::seek).
+    ///
+    /// A caller that reads all chunks of an outline by this gets no message twice, also if the file's index lies.
+    ///
+    /// # Errors
+    /// The system's. [`Error::Damaged`] if no chunk begins there, or if it reaches into the outline's next one, as
+    /// where an index lies. Then nothing is next.
+    pub fn seek_chunk(&mut self, offset: u64, outline: &Outline) -> Result<(), Error> {
+        self.go_on_at(offset, outline);
+        self.ended = true;
+        let place = match self.scan.step()? {
+            Step::Record(place) if place.op == op::CHUNK => place,
+            _ => return Err(Error::damaged(offset, "the index says that a chunk begins here")),
+        };
+        let next = outline.chunks.partition_point(|chunk| chunk.offset <= offset);
+        if outline.chunks.get(next).is_some_and(|next| place.end() > next.offset) {
+            return Err(Error::damaged(offset, "a chunk reaches into the next one of the index"));
+        }
+        self.scan.go_to(offset);
+        (self.until, self.ended) = (offset + 1, false);
+        Ok(())
+    }
+
+    fn go_on_at(&mut self, offset: u64, outline: &Outline) {
+        self.scan.go_to(offset);
         (self.chunk, self.part, self.ended, self.whole) = (None, None, false, false);
         self.until = u64::MAX;
         for (id, schema) in &outline.schemas {

@@ -133,6 +133,7 @@ class BagMessages:
 @final
 class BagFile:
     def __new__(cls, path: str | PathLike[str], max_chunk: int) -> BagFile: ...
+    def require(self, topic: str) -> None: ...
     def messages(
         self,
         topics: list[str] | None,

@@ -39,7 +39,6 @@ from ._outlive import BagMessage as Message
 from ._outlive import BagMessages as Messages
 from ._outlive import BagWriter as _BagWriter
 from ._outlive import Topic as _Topic
-from .errors import NotFound as _NotFound
 from .errors import WrongKind as _WrongKind
 
 if _TYPE_CHECKING:
@@ -156,7 +155,8 @@ class Reader:
         reverse: bool = False,
         damaged: _Literal["raise", "skip"] = "raise",
     ) -> Messages:
-        """Returns the messages of these topics, of all without a name, in the order of the file.
+        """Returns the messages of these topics, of all without a name, in the order of the file. Raises
+        ``NotFound`` for a topic that the file does not have.
 
         ``start``, ``end``: log times; ``end`` itself is excluded. With them, and in a finished file with
         topics, too, only the chunks that may have such messages are read. ``reverse``: from the last message
@@ -165,8 +165,10 @@ class Reader:
         A damaged part raises ``Damaged``, and the next message is the first one behind it; with
         ``damaged="skip"`` it is passed over. Chunks are read without the interpreter.
         """
-        skip = _is_skip(damaged)
-        return self._open().messages(list(topics) or None, _time_of(start), _time_of(end), reverse, skip)
+        skip, file = _is_skip(damaged), self._open()
+        for topic in topics:
+            file.require(topic)
+        return file.messages(list(topics) or None, _time_of(start), _time_of(end), reverse, skip)
 
     def __iter__(self) -> _Iterator[Message]:
         return self.messages()
@@ -207,15 +209,15 @@ class Reader:
     def _columns(self, topic: str, start: _Time, end: _Time, damaged: str, values: bool) -> tuple[_Any, ...]:
         file = self._open()
         found = file.columns(topic, _time_of(start), _time_of(end), _is_skip(damaged), values)
-        if len(found[0]) == 0 and topic not in self:
-            raise _NotFound(2, f"{self._path} has no topic '{topic}'")
+        if len(found[0]) == 0:
+            file.require(topic)
         return found
 
     def events(self) -> list[dict[str, _Any]]:
         """Returns what happened to the recording, in the order of the file: losses, deaths, sessions, with the
         members that ``outlive record`` gives them (``event``, ``topic`` …) and their ``log_time``."""
         events = []
-        for message in self.messages(EVENTS, damaged="skip"):
+        for message in self._open().messages([EVENTS], None, None, False, True):
             try:
                 event = _json.loads(bytes(message))
             except ValueError:

@@ -1,7 +1,7 @@
 //! A recording that is read: what is in it, its messages, its columns. `outlive/bag.py` has the class that
 //! users see.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use crate::bag_channel::BagChannel;
 use crate::bag_columns;
 use crate::bag_walk::{BagMessages, Source, Wanted};
-use crate::errors::Raised;
+use crate::errors::{Raised, raise_errno};
 use crate::waiting::detached;
 
 /// What is read of a recording; users have ``outlive.bag.Reader``.
@@ -173,8 +173,7 @@ fn times_of(
                 Some(there) => there,
                 None => {
                     let mut times = HashMap::new();
-                    reader.seek(chunk.offset, outline);
-                    reader.stop_at(chunk.offset + 1);
+                    reader.seek_chunk(chunk.offset, outline)?;
                     while let Some(item) = reader.next()? {
                         if let Item::Message(message) = item {
                             let mut one = times.get(&message.header.channel_id).copied();
@@ -192,6 +191,43 @@ fn times_of(
         }
     }
     Ok(found)
+}
+
+/// Reads on for a while, or until there is a channel of that topic; false at the end of the file.
+fn read_topics(
+    reader: &mut Reader,
+    names: &mut BTreeSet<String>,
+    topic: &str,
+) -> Result<bool, Error> {
+    let mut seen = 0;
+    while seen < LONG && !names.contains(topic) {
+        match reader.next() {
+            Ok(None) => return Ok(false),
+            Ok(Some(Item::Message(message))) => seen += message.data.len() + 64,
+            Ok(Some(Item::Channel(channel))) => {
+                names.insert(channel.topic.clone());
+            }
+            Ok(Some(Item::Attachment(_, data))) => seen += data.len(),
+            Ok(Some(_)) => {}
+            Err(error @ Error::Io { .. }) => return Err(error),
+            // Reading the messages tells of it.
+            Err(_) => seen += LONG / 1024,
+        }
+    }
+    Ok(true)
+}
+
+/// Returns names for a person, of many the first ones.
+fn listed(names: BTreeSet<String>) -> String {
+    const SHOWN: usize = 12;
+    if names.is_empty() {
+        return "none at all".to_owned();
+    }
+    let more = names.len().saturating_sub(SHOWN);
+    let shown: Vec<String> =
+        names.iter().take(SHOWN).map(|name| format!("'{}'", name.escape_debug())).collect();
+    let behind = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{behind}", shown.join(", "))
 }
 
 fn wanted(
@@ -213,6 +249,34 @@ impl BagFile {
         let source = Source::new(path, max_chunk);
         detached(py, || source.open()).raised(py)?;
         Ok(BagFile { source: Arc::new(source) })
+    }
+
+    /// Raises ``NotFound`` if the file has no topic of that name. Where neither an index nor the heads of its
+    /// records say which topics it has, it is read until it comes to that one.
+    fn require(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
+        let source = &self.source;
+        if detached(py, || source.outline()).raised(py)?.has_topic(topic) {
+            return Ok(());
+        }
+        // The file may have grown since.
+        let (outline, mut reader) =
+            detached(py, || Ok::<_, Error>((Outline::read(&source.path)?, source.open()?)))
+                .raised(py)?;
+        let mut names: BTreeSet<String> =
+            outline.channels().map(|channel| channel.topic.clone()).collect();
+        if outline.statistics.is_none() || !outline.has_all_channels() {
+            while !names.contains(topic)
+                && detached(py, || read_topics(&mut reader, &mut names, topic)).raised(py)?
+            {
+                py.check_signals()?;
+            }
+        }
+        if names.contains(topic) {
+            return Ok(());
+        }
+        let path = source.path.display();
+        let why = format!("{path} has no topic '{topic}', but {}", listed(names));
+        Err(raise_errno(py, "NotFound", 2, why))
     }
 
     /// Returns the messages that are wanted.

@@ -266,11 +266,18 @@ impl Walk {
             return true;
         }
         match chunks.pop_front() {
-            Some(offset) => {
-                self.reader.seek(offset, outline);
-                self.reader.stop_at(offset + 1);
-                false
-            }
+            Some(offset) => match self.reader.seek_chunk(offset, outline) {
+                Ok(()) => false,
+                Err(error @ Error::Io { .. }) => {
+                    (self.is_over, self.failed) = (true, Some(error));
+                    true
+                }
+                Err(_) if self.wanted.skip_damaged => false,
+                Err(error) => {
+                    self.failed = Some(error);
+                    true
+                }
+            },
             None => {
                 self.is_over = true;
                 true

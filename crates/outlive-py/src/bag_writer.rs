@@ -12,12 +12,12 @@ use outlive_described::array::{self, Array};
 use outlive_described::cdr::Encoded;
 use outlive_described::form::Form;
 use outlive_mcap::{Compression, Error, MessageHeader, Options, Positions, Sync, Writer};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::bytes::Given;
 use crate::described::{self, Described};
-use crate::errors::{Raised, raise};
+use crate::errors::{Raised, raise, raise_errno};
 use crate::handle_mutex::{HandleGuard, HandleMutex, process};
 use crate::layout::Layout;
 use crate::sample::Function;
@@ -208,7 +208,24 @@ impl BagWriter {
                 other => other.map(|(writer, tail)| (writer, Some(tail))),
             },
         };
-        let (writer, tail) = detached(py, open).raised(py)?;
+        let (writer, tail) = match detached(py, open) {
+            Err(Error::Io { error, .. }) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                let why = format!(
+                    "{} is there already: resume=True continues the file of such a writer; another file \
+                     needs another name",
+                    path.display()
+                );
+                return Err(raise_errno(py, "AlreadyExists", 17, why));
+            }
+            Err(Error::NotResumable { path, why }) => {
+                let why = format!(
+                    "{} cannot be continued (resume=True): {why}; write another file",
+                    path.display()
+                );
+                return Err(raise(py, "WrongKind", why));
+            }
+            opened => opened.raised(py)?,
+        };
         let tail = tail.unwrap_or_default();
         let file = File {
             writer,
@@ -290,7 +307,15 @@ impl BagWriter {
             true => DUMPS.get(py)?.call1((value,))?.call_method0("encode")?,
             false => described.message(value)?,
         };
-        let given = Given::array_of(&value)?;
+        let given = Given::array_of(&value).map_err(|error| {
+            if described.encoding().is_some() || !error.is_instance_of::<PyTypeError>(py) {
+                return error;
+            }
+            let why = error.value(py);
+            PyTypeError::new_err(format!(
+                "{why}: topic('{topic}', payload) says first what its values are, as payload='json' does of objects"
+            ))
+        })?;
         let is_described = described.encoding().is_some();
         let layout = if is_described { None } else { given.layout()? };
         described.check(given.len())?;

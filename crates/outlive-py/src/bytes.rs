@@ -23,6 +23,11 @@ pub(crate) enum Given<'py> {
     Tensor(Box<Taken<'py>>),
 }
 
+/// Returns the name of its class, for a message.
+fn class_of(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string())
+}
+
 impl<'py> Given<'py> {
     /// Returns the bytes of `object`: bytes, or an object that has the buffer protocol.
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
@@ -31,10 +36,7 @@ impl<'py> Given<'py> {
         }
         View::get(object).map(Given::Buffer).map_err(|error| {
             if error.is_instance_of::<PyTypeError>(object.py()) {
-                let class = object
-                    .get_type()
-                    .name()
-                    .map_or_else(|_| "?".to_owned(), |name| name.to_string());
+                let class = class_of(object);
                 return PyTypeError::new_err(format!(
                     "a bytes-like object is required, not '{class}'"
                 ));
@@ -50,8 +52,8 @@ impl<'py> Given<'py> {
                 match dlpack::take(object)? {
                     Some(tensor) => Ok(Given::Tensor(Box::new(tensor))),
                     None => Err(PyTypeError::new_err(format!(
-                        "{}, an array or a tensor",
-                        error.value(object.py())
+                        "bytes, an array or a tensor are required, not '{}'",
+                        class_of(object)
                     ))),
                 }
             }

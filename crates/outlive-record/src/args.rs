@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+use outlive_program::names::nearest;
 use outlive_program::{duration, size};
 use outlive_record::snapshot::LEAST;
 use outlive_record::{Compression, Kinds, Options, Snapshot, Split, Sync};
@@ -180,8 +181,8 @@ impl Args {
     /// Returns the command that may be meant, if one name alone is given and looks like it.
     pub fn mistyped_verb(&self) -> Option<&'static str> {
         let [name] = &self.topics[..] else { return None };
-        let near = |verb: &&str| strsim::osa_distance(name, verb) <= 2;
-        VERBS.into_iter().filter(near).min_by_key(|verb| strsim::osa_distance(name, verb))
+        let nearest = nearest(name, VERBS.into_iter().map(str::to_owned))?;
+        VERBS.into_iter().find(|verb| *verb == nearest)
     }
 
     /// The kinds of things that are recorded.

@@ -4,6 +4,10 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::{error, fmt};
 
+use outlive_program::names::{nearest, shown, those};
+
+use crate::replay::name_of;
+
 /// Says why a recorder or a player could not begin, or has to end.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -63,6 +67,20 @@ pub enum Error {
         other: String,
         /// The name here.
         name: String,
+    },
+    /// No file that is played has a topic of that name.
+    NoTopic {
+        /// The name that was asked for.
+        name: String,
+        /// The topics that the files have.
+        there: Vec<String>,
+    },
+    /// No topic of the files that are played has that pattern in its name.
+    NoneLike {
+        /// The pattern.
+        regex: String,
+        /// The topics that the files have.
+        there: Vec<String>,
     },
     /// A message could not be published.
     Publish {
@@ -140,19 +158,41 @@ impl fmt::Display for Error {
             }
             Error::Fault { path, error } => write!(f, "{}: {error}", path.display()),
             Error::Topic { topic, error } => {
-                write!(f, "{}: {error}; --rename gives it another name", topic.escape_debug())
+                write!(f, "{}: {error}; --rename gives it another name", shown(topic))
             }
             Error::TwoTopics { one, other, name } if one == other => write!(
                 f,
-                "{} has messages of two types in these files: play the files one by one",
-                name.escape_debug()
+                "{} has messages of two types in these files: play the files one by one, or leave it out by --topics",
+                shown(name)
             ),
             Error::TwoTopics { one, other, name } => write!(
                 f,
                 "{} and {} would both be {} here: --rename gives one of them another name",
-                one.escape_debug(),
-                other.escape_debug(),
-                name.escape_debug()
+                shown(one),
+                shown(other),
+                shown(name)
+            ),
+            Error::NoTopic { name, there } => {
+                // As a file has it, or as it is called here.
+                let of_file = nearest(name, there.iter().cloned());
+                let here = || nearest(name, there.iter().map(|topic| name_of(topic)));
+                let near = of_file.or_else(|| {
+                    let here = here()?;
+                    there.iter().find(|topic| name_of(topic) == here).cloned()
+                });
+                let meant = near.map(|near| format!(" (is '{}' meant?)", shown(&near)));
+                let (name, meant) = (shown(name), meant.unwrap_or_default());
+                write!(
+                    f,
+                    "there is no topic '{name}'{meant} in what is played; {}",
+                    those(there.iter().map(String::as_str))
+                )
+            }
+            Error::NoneLike { regex, there } => write!(
+                f,
+                "there is no topic with the pattern '{}' in what is played; {}",
+                shown(regex),
+                those(there.iter().map(String::as_str))
             ),
             Error::Publish { topic, error } => write!(f, "{}: {error}", topic.escape_debug()),
             Error::Io { doing, path, error } => {
@@ -183,7 +223,9 @@ impl error::Error for Error {
             | Error::Elsewhere(_)
             | Error::NoSplit
             | Error::Stopped
-            | Error::TwoTopics { .. } => None,
+            | Error::TwoTopics { .. }
+            | Error::NoTopic { .. }
+            | Error::NoneLike { .. } => None,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! `outlive bag filter`: a part of the topics.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
 use outlive_mcap::Compression;
+use outlive_program::names::{nearest, shown, those};
 use regex::Regex;
 
 use crate::Common;
@@ -43,9 +45,9 @@ impl FilterArgs {
         let regex =
             regex.map_err(|error| Failure::new(Code::Usage, format!("--regex: {error}")))?;
         let all = self.topics.is_empty() && regex.is_none();
-        let missing: RefCell<Vec<&String>> = RefCell::new(self.topics.iter().collect());
+        let there: RefCell<BTreeSet<String>> = RefCell::default();
         let is_kept = |topic: &str| {
-            missing.borrow_mut().retain(|name| *name != topic);
+            there.borrow_mut().insert(topic.to_owned());
             let is_in = |names: &[String]| names.iter().any(|name| name == topic);
             let found = regex.as_ref().is_some_and(|regex| regex.is_match(topic));
             (all || found || is_in(&self.topics)) && !is_in(&self.not)
@@ -55,9 +57,13 @@ impl FilterArgs {
         let writer = output.create(&header.profile, Compression::None)?;
         let mut target = Target::new(writer, GROUP);
         copy::all(&mut reader, &mut target, &Choice { topic: &is_kept, ..Choice::ALL })?;
-        if let Some(name) = missing.into_inner().first() {
-            let file = self.file.display();
-            let text = format!("there is no topic '{}' in {file}", name.escape_debug());
+        let there = there.into_inner();
+        if let Some(name) = self.topics.iter().find(|name| !there.contains(*name)) {
+            let near = nearest(name, there.iter().cloned());
+            let meant = near.map(|near| format!(" (is '{}' meant?)", shown(&near)));
+            let (name, meant, file) = (shown(name), meant.unwrap_or_default(), self.file.display());
+            let all = those(there.iter().map(String::as_str));
+            let text = format!("there is no topic '{name}'{meant} in {file}; {all}");
             return Err(Failure::new(Code::NotFound, text));
         }
         target.keep(output, common)

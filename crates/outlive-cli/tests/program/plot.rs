@@ -160,7 +160,11 @@ fn what_cannot_be_drawn_is_told_at_once() {
     plot("pose.x").expect(5).says("no number has come");
     plot("later.x").expect(5).says("no number has come");
     stage.run(&["lock", "door", "true"]).expect(0);
-    plot("door").expect(7);
+    plot("door").expect(7).says("'door' is a rwlock: plot draws topics and states");
+    stage.feed(&["send", "steps"], b"1\n").expect(0);
+    for source in ["steps", "steps.x", "steps@rate"] {
+        plot(source).expect(7).says("'steps' is a queue: plot draws topics and states");
+    }
     stage.run(&["plot", "pose.x", "--window", "1ns", "--svg", "a.svg"]).expect(2).says("100ms");
     let missing = ["plot", "pose.x", "--for", "50ms", "--png", "no/such/folder.png"];
     stage.run(&missing).expect(6).says("no/such/folder.png");

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use outlive_mcap::{Compression, Item, MessageHeader, Outline, Positions, Reader, Writer};
+use outlive_mcap::{Compression, Error, Item, MessageHeader, Outline, Positions, Reader, Writer};
 
 use crate::drive::{Folder, options};
 
 /// Writes ten chunks of ten messages, each with its number.
 fn write(folder: &Folder, compression: Compression) -> std::path::PathBuf {
     let path = folder.file(&format!("{}.mcap", compression.name()));
+    let _ = std::fs::remove_file(&path);
     let mut writer: Writer = Writer::create(&path, options(compression)).expect("a new file");
     let channel_id = writer.add_channel(0, "a", "", &Default::default()).expect("added");
     for number in 0..100_u64 {
@@ -87,8 +88,7 @@ fn one_chunk_is_read_alone() {
     for (at, chunk) in outline.chunks.iter().enumerate().rev() {
         assert!(outline.may_have(chunk, &channels));
         assert!(!outline.may_have(chunk, &[7]));
-        reader.seek(chunk.offset, &outline);
-        reader.stop_at(chunk.offset + 1);
+        reader.seek_chunk(chunk.offset, &outline).expect("a chunk begins there");
         let mut numbers = Vec::new();
         while let Some((number, _)) = next(&mut reader) {
             numbers.push(number);
@@ -103,4 +103,69 @@ fn one_chunk_is_read_alone() {
     assert!(next(&mut reader).is_none());
     reader.seek(chunk.offset, &outline);
     assert_eq!(next(&mut reader).map(|(number, _)| number), Some(90));
+}
+
+/// Moves the place of the chunk with that number in the file's index, and takes the index's checksum away.
+fn let_the_index_lie(path: &std::path::Path, outline: &Outline, at: usize, to: u64) {
+    let mut bytes = std::fs::read(path).expect("there");
+    let old = outline.chunks[at].offset.to_le_bytes();
+    // Of a chunk's record in the index: opcode, length, two times, and the place.
+    let is_index = |part: &[u8]| part[0] == 8 && part[25..33] == old;
+    let found = bytes.windows(33).rposition(is_index).expect("the index has it");
+    bytes[found + 25..found + 33].copy_from_slice(&to.to_le_bytes());
+    // The footer's last field, before the magic.
+    let end = bytes.len() - 8;
+    bytes[end - 4..end].fill(0);
+    std::fs::write(path, bytes).expect("room");
+}
+
+#[test]
+fn no_message_comes_twice_if_the_index_lies() {
+    let folder = Folder::new();
+    for compression in [Compression::None, Compression::Zstd(1)] {
+        let path = write(&folder, compression);
+        let good = Outline::read(&path).expect("a file");
+        let end = std::fs::metadata(&path).expect("there").len();
+        for lie in [0, 9, good.chunks[5].offset + 1, good.chunks[6].offset - 1, end, u64::MAX] {
+            let_the_index_lie(&write(&folder, compression), &good, 5, lie);
+            let outline = Outline::read(&path).expect("a file");
+            let mut reader = Reader::open(&path).expect("a file");
+            let (mut numbers, mut faults) = (Vec::new(), 0);
+            for chunk in &outline.chunks {
+                match reader.seek_chunk(chunk.offset, &outline) {
+                    Ok(()) => {}
+                    Err(Error::Damaged { offset, .. }) => {
+                        assert_eq!(offset, chunk.offset);
+                        faults += 1;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+                while let Some((number, _)) = next(&mut reader) {
+                    numbers.push(number);
+                }
+            }
+            numbers.sort_unstable();
+            let others: Vec<u64> = (0..100).filter(|number| number / 10 != 5).collect();
+            assert_eq!((numbers, faults), (others, 1), "{lie}");
+        }
+    }
+}
+
+/// A chunk that is as long as two, the second of which the index has as well.
+#[test]
+fn a_chunk_that_reaches_into_the_next_one_is_not_read() {
+    let folder = Folder::new();
+    let path = write(&folder, Compression::None);
+    let good = Outline::read(&path).expect("a file");
+    let mut bytes = std::fs::read(&path).expect("there");
+    let (begin, end) = (good.chunks[3].offset as usize, good.chunks[5].offset as usize);
+    bytes[begin + 1..begin + 9].copy_from_slice(&((end - begin - 9) as u64).to_le_bytes());
+    std::fs::write(&path, bytes).expect("room");
+    let outline = Outline::read(&path).expect("a file");
+    let mut reader = Reader::open(&path).expect("a file");
+    let sought = reader.seek_chunk(begin as u64, &outline);
+    assert!(matches!(sought, Err(Error::Damaged { .. })), "{sought:?}");
+    assert!(next(&mut reader).is_none());
+    reader.seek_chunk(good.chunks[4].offset, &outline).expect("a chunk begins there");
+    assert_eq!(next(&mut reader).map(|(number, _)| number), Some(40));
 }

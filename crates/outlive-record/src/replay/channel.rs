@@ -71,32 +71,46 @@ impl Made {
         self.description == other.description
     }
 
-    /// Opens the topic of that name, which must be of the same type, or makes it as it was.
-    pub fn open(&self, domain: &Domain, name: &str, reliable: bool) -> Result<Topic<[u8]>, Error> {
+    /// Opens the topic of that name, which must be of the same type, or makes it as it was, but for a depth that
+    /// is asked for.
+    pub fn open(
+        &self,
+        domain: &Domain,
+        name: &str,
+        reliable: bool,
+        depth: Option<u32>,
+    ) -> Result<Topic<[u8]>, Error> {
         // What is there is taken as it is, attributes, too.
         match self.options().as_is().open(domain, name) {
             Err(Error::NotFound { .. }) => {}
             other => return other,
         }
-        let mut options = self.options().reliable(self.reliable || reliable);
-        if let Some(depth) = self.depth {
-            options = options.depth(depth);
-        }
-        if let Some(bytes) = self.max_bytes {
-            options = options.max_bytes(bytes);
-        }
-        if let Some(durability) = self.durability {
-            options = options.durability(durability);
-        }
-        let attributes = self.attributes.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        // Another process may make it meanwhile.
-        let options = options.as_is();
-        match options.clone().open_or_create(&domain.with_attributes(attributes), name) {
-            // Those of a file may be longer than those of a topic.
-            Err(Error::InvalidOption { what, .. }) if what.contains("attribute") => {
-                options.open_or_create(domain, name)
+        let (mut has_attributes, mut has_sizes) = (true, true);
+        loop {
+            let mut options = self.options().reliable(self.reliable || reliable);
+            if let Some(depth) = depth.or(self.depth.filter(|_| has_sizes)) {
+                options = options.depth(depth);
             }
-            other => other,
+            if let (Some(bytes), true) = (self.max_bytes, has_sizes) {
+                options = options.max_bytes(bytes);
+            }
+            if let Some(durability) = self.durability {
+                options = options.durability(durability);
+            }
+            let attributes = self.attributes.iter().filter(|_| has_attributes);
+            let attributes = attributes.map(|(key, value)| (key.as_str(), value.as_str()));
+            // Another process may make it meanwhile.
+            let options = options.as_is();
+            match options.open_or_create(&domain.with_attributes(attributes), name) {
+                // Those of a file may be longer than those of a topic, and sizes may lie.
+                Err(Error::InvalidOption { what, .. })
+                    if has_attributes && what.contains("attribute") =>
+                {
+                    has_attributes = false;
+                }
+                Err(Error::InvalidOption { .. }) if has_sizes => has_sizes = false,
+                other => return other,
+            }
         }
     }
 

@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use outlive::Domain;
 use outlive::topic::{Publisher, Topic};
-use outlive_mcap::{Channel, MessageHeader};
+use outlive_mcap::{Channel, MessageHeader, Outline};
 use outlive_program::figures::counted;
 
 use super::input::{Data, Input, Next};
 use super::sink::{Payload, Prepared, Sinks};
 use super::timetable::{Rate, Timetable};
+use super::wanted::{Asked, Wanted};
 use crate::error::Error;
 
 /// Which of a message's times counts.
@@ -45,9 +46,9 @@ pub enum When {
 
 /// How a recording is played.
 pub struct Options {
-    /// Which topics, by their names in the files or here.
-    pub wanted: Box<dyn Fn(&str) -> bool>,
-    /// Names here, by those in the files.
+    /// Which topics. A name or pattern that matches none of the files is [`Error::NoTopic`] or [`Error::NoneLike`].
+    pub wanted: Wanted,
+    /// Names here, by those in the files, all of which are there.
     pub rename: HashMap<String, String>,
     /// How fast.
     pub rate: Rate,
@@ -67,12 +68,14 @@ pub struct Options {
     pub clock: Option<String>,
     /// Whether messages have the stamps that they had.
     pub original_stamps: bool,
+    /// How many messages the rings of topics hold that are made; `None`: as many as they did.
+    pub depth: Option<u32>,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
-            wanted: Box::new(|_| true),
+            wanted: Wanted::default(),
             rename: HashMap::new(),
             rate: Rate::Times(1.0),
             by: By::Log,
@@ -83,6 +86,7 @@ impl Default for Options {
             reliable: false,
             clock: None,
             original_stamps: false,
+            depth: None,
         }
     }
 }
@@ -149,6 +153,7 @@ pub struct Player {
     is_anchored: bool,
     /// Whether this round has had a message.
     had_any: bool,
+    has_repeated: bool,
     is_over: bool,
     counts: Counts,
     late: Histogram<u64>,
@@ -171,7 +176,8 @@ impl Player {
     /// Opens the files, and opens or makes their topics.
     ///
     /// # Errors
-    /// What opening a file or a topic says; two topics would have the same name.
+    /// What opening a file or a topic says; two topics would have the same name; a name was asked for that no file
+    /// has. Files that do not say beforehand which topics they have tell of it at their end: [`Player::unmet`].
     ///
     /// # If a process dies
     /// Topics that were made stay, as those of any publisher.
@@ -184,10 +190,20 @@ impl Player {
         };
         let (from, to) = (options.start.map_or(0, at), options.end.map(at));
         let reliable = options.reliable || options.rate == Rate::Max;
-        let wanted = std::mem::replace(&mut options.wanted, Box::new(|_| true));
         let clock = options.clock.clone();
-        let rename = std::mem::take(&mut options.rename);
-        let mut sinks = Sinks::new(domain, wanted, rename, clock.clone(), reliable);
+        let (wanted, rename) =
+            (std::mem::take(&mut options.wanted), std::mem::take(&mut options.rename));
+        let mut asked = Asked::new(wanted, rename);
+        for channel in input.outlines().flat_map(Outline::channels) {
+            asked.meet(channel);
+        }
+        let are_all_known =
+            input.outlines().all(|one| one.statistics.is_some() && one.has_all_channels());
+        if let (true, Some(error)) = (are_all_known, asked.unmet()) {
+            // Before any topic is made.
+            return Err(error);
+        }
+        let mut sinks = Sinks::new(domain, asked, clock.clone(), reliable, options.depth);
         for (file, outline) in input.outlines().enumerate() {
             for channel in outline.channels() {
                 sinks.add(file, channel, outline.schema(channel.schema_id))?;
@@ -208,6 +224,7 @@ impl Player {
             clock,
             is_anchored: false,
             had_any: false,
+            has_repeated: false,
             is_over: false,
             counts: Counts::default(),
             // An hour at most, with three digits.
@@ -416,6 +433,10 @@ impl Player {
             }
             Next::Message(Taken::Behind) | Next::End => {
                 if self.options.repeats && self.had_any {
+                    // It has no end at which that could be told.
+                    if !std::mem::replace(&mut self.has_repeated, true) {
+                        self.sinks.notices.extend(self.sinks.unmet().map(|why| why.to_string()));
+                    }
                     self.input.seek(self.from)?;
                     (self.passed, self.is_anchored, self.had_any) = (self.from, false, false);
                 } else {
@@ -496,6 +517,12 @@ impl Player {
         let late = &self.late;
         (!late.is_empty())
             .then(|| [late.value_at_quantile(0.5), late.value_at_quantile(0.99), late.max()])
+    }
+
+    /// Returns what was asked for by a name or a pattern, and was met in no file so far. At the end of files that
+    /// do not say beforehand which topics they have, it was mistyped.
+    pub fn unmet(&self) -> Option<Error> {
+        self.sinks.unmet()
     }
 
     /// Returns how many subscribers its topics have together.

@@ -1,6 +1,5 @@
 //! The topics into which the messages of a recording go.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +7,14 @@ use outlive::topic::{Header, Loan, Publisher, Topic};
 use outlive::{Deadline, Domain, SendError};
 use outlive_described::array::Array;
 use outlive_mcap::{Channel, Schema};
+use outlive_program::names::shown;
 
-use super::channel::{Made, name_of};
+use super::channel::Made;
 use super::input::Data;
+use super::wanted::Asked;
 use crate::cdr::SOME;
 use crate::error::Error;
 use crate::form::KIND;
-use crate::recorder::EVENTS;
 
 /// One topic.
 pub struct Sink {
@@ -74,11 +74,12 @@ impl Prepared {
 /// Which topics there are, and how they are opened.
 pub struct Sinks {
     domain: Domain,
-    wanted: Box<dyn Fn(&str) -> bool>,
-    rename: HashMap<String, String>,
+    asked: Asked,
     /// The topic that the player itself has.
     clock: Option<String>,
     reliable: bool,
+    /// Of the topics that are made; `None`: what they had.
+    depth: Option<u32>,
     all: Vec<Sink>,
     /// By file and channel.
     by_channel: Vec<Vec<Place>>,
@@ -89,18 +90,18 @@ pub struct Sinks {
 impl Sinks {
     pub fn new(
         domain: &Domain,
-        wanted: Box<dyn Fn(&str) -> bool>,
-        rename: HashMap<String, String>,
+        asked: Asked,
         clock: Option<String>,
         reliable: bool,
+        depth: Option<u32>,
     ) -> Sinks {
         let (all, by_channel) = (Vec::new(), Vec::new());
         Sinks {
             domain: domain.clone(),
-            wanted,
-            rename,
+            asked,
             clock,
             reliable,
+            depth,
             all,
             by_channel,
             notices: Vec::new(),
@@ -109,6 +110,11 @@ impl Sinks {
 
     pub fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// Returns what was asked for and not met so far.
+    pub fn unmet(&self) -> Option<Error> {
+        self.asked.unmet()
     }
 
     /// Returns how many subscribers there are, of all topics together.
@@ -152,16 +158,15 @@ impl Sinks {
             return Ok(());
         }
         let topic = channel.topic.as_str();
-        let renamed = self.rename.get(topic);
-        let name = renamed.cloned().unwrap_or_else(|| name_of(topic));
-        let is_other = topic == EVENTS || Some(&name) == self.clock.as_ref();
-        if is_other || !((self.wanted)(topic) || (self.wanted)(&name)) {
+        let met = self.asked.meet(channel);
+        let Some((name, is_renamed)) = met.filter(|(name, _)| Some(name) != self.clock.as_ref())
+        else {
             *self.place(file, id) = Place::Nowhere;
             return Ok(());
-        }
+        };
         if let Some(kind) = channel.metadata.get(KIND) {
             // A queue's messages were for its receiver, and a state has a writer.
-            let notice = format!("{} is a {kind} and no topic: passed over", topic.escape_debug());
+            let notice = format!("{} is a {} and no topic: passed over", shown(topic), shown(kind));
             self.notices.push(notice);
             *self.place(file, id) = Place::Nowhere;
             return Ok(());
@@ -177,10 +182,10 @@ impl Sinks {
             return Ok(());
         }
         let failed = |error| Error::Topic { topic: topic.to_owned(), error };
-        let opened = made.open(&self.domain, &name, self.reliable).map_err(failed)?;
+        let opened = made.open(&self.domain, &name, self.reliable, self.depth).map_err(failed)?;
         let publisher = publisher_of(&opened, self.reliable).map_err(failed)?;
-        if renamed.is_none() && name != topic {
-            self.notices.push(format!("{} is {name} here", topic.escape_debug()));
+        if !is_renamed && name != topic {
+            self.notices.push(format!("{} is {} here", shown(topic), shown(&name)));
         }
         let waits = self.reliable && opened.config().reliable;
         *self.place(file, id) = Place::Sink(self.all.len() as u32);
@@ -341,7 +346,9 @@ impl Sink {
 
     fn refused(&mut self, why: &str) -> Prepared {
         let is_told = std::mem::replace(&mut self.is_told, true);
-        Prepared::Refused((!is_told).then(|| format!("{}: {why}; it is passed over", self.name)))
+        Prepared::Refused(
+            (!is_told).then(|| format!("{}: {why}; it is passed over", shown(&self.name))),
+        )
     }
 
     fn failed(&self, error: SendError) -> Error {

@@ -26,7 +26,9 @@ pub struct Topic {
     subscriber: Subscriber<[u8]>,
     key: Option<Key>,
     form: Form,
-    channel: u16,
+    /// In the file that is written now. Of a topic that does not say what its messages are it comes with the first
+    /// one that is no array, so that a topic of arrays has theirs alone.
+    channel: Option<u16>,
     /// The channels of arrays, which have one for each layout; those of the file that is written now.
     arrays: Vec<(Array, u16)>,
     account: Account,
@@ -90,7 +92,7 @@ impl Topic {
             subscriber,
             key: None,
             form,
-            channel: 0,
+            channel: None,
             arrays: Vec::new(),
             depth: config.depth,
             found: 0,
@@ -126,7 +128,7 @@ impl Topic {
         }
         let stamp = sample.header().stamp;
         let (channel_id, len) = match self.form.is_described() {
-            true => (self.channel, bytes),
+            true => (self.own_channel(writer)?, bytes),
             false => self.channel_of(&sample, writer)?,
         };
         let header = MessageHeader {
@@ -167,18 +169,30 @@ impl Topic {
     ) -> Result<(u16, usize), Error> {
         let bytes = sample.bytes();
         let Some(found) = array::find(&sample.header().own, bytes) else {
-            return Ok((self.channel, bytes.len()));
+            return Ok((self.own_channel(writer)?, bytes.len()));
         };
         if let Some((_, channel)) = self.arrays.iter().find(|(array, _)| found.is(array)) {
             return Ok((*channel, found.len));
         }
         if self.arrays.len() == MOST_LAYOUTS {
-            return Ok((self.channel, bytes.len()));
+            return Ok((self.own_channel(writer)?, bytes.len()));
         }
         let array = found.array();
         let channel = self.form.channel_of_arrays(&self.name, &array, writer)?;
         self.arrays.push((array, channel));
         Ok((channel, found.len))
+    }
+
+    /// Returns the channel of all that is no array of Python's, which it adds to the file if it is not there.
+    #[inline]
+    fn own_channel(&mut self, writer: &mut Writer<Payload>) -> Result<u16, Error> {
+        match self.channel {
+            Some(channel) => Ok(channel),
+            None => {
+                let channel = self.form.channel(&self.name, writer)?;
+                Ok(*self.channel.insert(channel))
+            }
+        }
     }
 
     /// Counts what the subscriber has missed since the last look.
@@ -256,8 +270,12 @@ impl Source for Topic {
     }
 
     fn add_channel(&mut self, writer: &mut Writer<Payload>) -> Result<(), Error> {
-        self.channel = self.form.channel(&self.name, writer)?;
+        self.channel = None;
         self.arrays.clear();
+        // One that says what its messages are is in the file also if none comes.
+        if self.form.is_described() {
+            self.own_channel(writer)?;
+        }
         Ok(())
     }
 

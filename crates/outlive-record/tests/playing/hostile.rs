@@ -233,3 +233,64 @@ fn times_that_lie_hold_nothing_up() {
         }
     }
 }
+
+/// Writes a file with an empty message of each of these channels.
+fn of_channels(path: &Path, channels: &[(&str, BTreeMap<String, String>)]) {
+    let _ = fs::remove_file(path);
+    let mut writer: Writer = Writer::create(path, Options::default()).expect("made");
+    for (at, (topic, metadata)) in channels.iter().enumerate() {
+        let channel_id = writer.add_channel(0, topic, "cdr", metadata).expect("added");
+        let time = 1 + at as u64;
+        let header = MessageHeader { channel_id, sequence: 0, log_time: time, publish_time: time };
+        writer.put(&header, &[0, 1, 0, 0, 0, 0, 0, 0]).expect("put");
+    }
+    writer.finish(&Positions::new()).expect("finished");
+}
+
+/// They are told in a line that a terminal can take, and what the user leaves out keeps nothing from being played.
+#[test]
+fn names_that_no_topic_can_have_and_two_types_of_one_are_told() {
+    let of = |description: Description| {
+        let bytes = description.to_bytes();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        BTreeMap::from([("outlive.description".to_owned(), hex)])
+    };
+    let none = BTreeMap::new();
+    let long = "x".repeat(1 << 20);
+    let escapes = "\x1b[2J\u{202e}a\nb";
+    let cases = [
+        (
+            vec![(escapes, of(Description::of::<u32>())), (escapes, none.clone())],
+            "a\\nb has messages of two types",
+        ),
+        (vec![(long.as_str(), none.clone())], "xxx…"),
+        (vec![("", none.clone())], "''"),
+        (vec![("///", none.clone())], "///"),
+        (
+            vec![("t", of(Description::of::<u32>())), ("t", of(Description::of::<u64>()))],
+            "t has messages of two types",
+        ),
+        (vec![("t", of(Description::of::<u32>())), ("t", none.clone())], "two types"),
+        (vec![("/t", none.clone()), ("t", none.clone())], "both be t"),
+    ];
+    for (at, (channels, says)) in cases.into_iter().enumerate() {
+        let place = Place::new(&format!("names-{at}"));
+        let file = place.file("in.mcap");
+        let good = [("good", none.clone())];
+        of_channels(&file, &[&channels[..], &good].concat());
+        let files = std::slice::from_ref(&file);
+        let open = |wanted| {
+            let options = replay::Options { wanted, rate: Rate::Max, ..Default::default() };
+            Player::open(&place.domain, files, options)
+        };
+        let told = open(replay::Wanted::default()).err().expect("told").to_string();
+        assert!(told.contains(says) && told.len() < 2_000, "{told}");
+        assert!(told.chars().all(|letter| !letter.is_control()), "{told:?}");
+        let wanted = replay::Wanted { topics: vec!["good".to_owned()], regex: None };
+        let mut player = open(wanted).expect("opens");
+        while player.due().expect("no fault") != Due::End {
+            player.publish_some(10).expect("published");
+        }
+        assert_eq!(player.counts().messages, 1);
+    }
+}

@@ -111,3 +111,26 @@ fn arrays_are_arrays_in_the_file_and_after_it() {
     }
     assert!(player.wait().success());
 }
+
+/// Programs that list a file's channels, as rosbags does, name the topic once.
+#[test]
+fn a_topic_of_arrays_has_their_channel_alone() {
+    let place = Place::new("arrays-alone");
+    let topic = Topic::<[u8]>::options().depth(64).reliable(true);
+    let topics =
+        ["a", "b"].map(|name| topic.clone().open_or_create(&place.domain, name).expect("made"));
+    let recording = place.record(&["--all", "-o", "out.mcap", "--flush", "1ms"], 2);
+    let mut publisher = topics[0].publisher().expect("a ring");
+    let arrays = &messages()[..4];
+    arrays.iter().for_each(|message| publish(&mut publisher, message));
+    let publisher = topics[1].publisher().expect("a ring");
+    publisher.publish(b"bytes").expect("sent");
+    recording.end();
+    let outline = outlive_mcap::Outline::read(place.file("out.mcap")).expect("a file");
+    let of = |topic: &str| {
+        let all = outline.channels().filter(|channel| channel.topic == topic);
+        all.map(|channel| channel.metadata.get("outlive.dtype").cloned()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("a"), [Some("<f4".to_owned())]);
+    assert_eq!(of("b"), [None]);
+}

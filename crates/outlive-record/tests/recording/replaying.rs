@@ -205,9 +205,15 @@ fn a_part_of_the_time_of_the_topics_and_of_the_files() {
     assert_eq!(play(&["in.mcap", "--start", "@1.095", "--end", "98ms"]).1, all[95..98]);
     assert_eq!(play(&["in.mcap", "--topics", "/camera/front"]).0, 110);
     assert_eq!(play(&["in.mcap", "--topics", "camera.front"]).0, 110);
-    assert_eq!(play(&["in.mcap", "--topics", "other"]).0, 0);
+    assert_eq!(play(&["in.mcap", "--regex", "^camera"]).0, 110);
     assert_eq!(play(&["in.mcap", "--rename", "/camera/front=b"]), (110, Vec::new()));
-    assert!(Topic::open_as_bytes(&place.domain, "b").is_ok());
+    let as_it_was = Topic::open_as_bytes(&place.domain, "b").expect("made").config().depth;
+    // A topic that is there stays as it is, and one that is made is as deep as it should be.
+    for (name, depth) in [("b", as_it_was), ("c", 512)] {
+        let rename = format!("/camera/front={name}");
+        assert_eq!(play(&["in.mcap", "--depth", "512", "--rename", &rename]), (110, Vec::new()));
+        assert_eq!(Topic::open_as_bytes(&place.domain, name).expect("made").config().depth, depth);
+    }
 }
 
 #[test]
@@ -314,6 +320,13 @@ fn what_cannot_be_played_is_told() {
         (&["in.mcap", "--paused"], 2, "terminal"),
         (&["in.mcap", "--rate", "max", "--fifo"], 2, "--fifo"),
         (&["in.mcap", "--rename", "t=a/b"], 13, "'a.b' can"),
+        (&["in.mcap", "--topics", "other"], 6, "no topic 'other' in what is played; there is 't'"),
+        (&["in.mcap", "--topics", "t", "tt"], 6, "no topic 'tt' (is 't' meant?)"),
+        (&["in.mcap", "--rename", "x=y"], 6, "no topic 'x'"),
+        (&["in.mcap", "--regex", "^x"], 6, "no topic with the pattern '^x'"),
+        (&["in.mcap", "--regex", "("], 2, "--regex"),
+        (&["in.mcap", "--depth", "0"], 2, "--depth"),
+        (&["in.mcap", "--depth", "4294967295"], 2, "depth"),
     ] {
         let (found, told) = ask(args);
         assert_eq!(found, Some(code), "{args:?}: {told}");
@@ -324,6 +337,10 @@ fn what_cannot_be_played_is_told() {
     let (code, told) = ask(&["in.mcap", "--rename", "t=other"]);
     assert_eq!(code, Some(7), "{told}");
     assert!(told.contains("u64") && told.contains("--rename"), "{told}");
+    assert!(matches!(
+        Topic::open_as_bytes(&place.domain, "t"),
+        Err(outlive::Error::NotFound { .. })
+    ));
     // What is whole is played. Nothing was made by those before.
     let mut subscriber = open(&place, "t").subscriber().expect("joins");
     let (code, told) = ask(&["cut.mcap", "--rate", "max"]);
@@ -331,6 +348,11 @@ fn what_cannot_be_played_is_told() {
     assert!(told.contains("ends in the middle"), "{told}");
     let found = numbers(&mut subscriber);
     assert!(found.len() > 30 && found.iter().enumerate().all(|(at, one)| at as u64 == *one));
+    // One without an index may have other topics further on: it tells at its end.
+    let (code, told) = ask(&["cut.mcap", "--rate", "max", "--topics", "t", "other"]);
+    assert_eq!(code, Some(6), "{told}");
+    assert!(told.contains("no topic 'other'"), "{told}");
+    assert_eq!(numbers(&mut subscriber), found);
     let (code, told) = ask(&["damaged.mcap", "--rate", "max"]);
     assert_eq!(code, Some(11), "{told}");
     assert_eq!(numbers(&mut subscriber).len(), 90, "{told}");
@@ -353,6 +375,8 @@ fn files_of_other_programs_become_topics_that_say_what_they_have() {
     let long = writer.add_schema("long/msg/Long", "ros2msg", &[b'#'; 100_000]).expect("added");
     let lies = [("outlive.description", "zz"), ("outlive.depth", "-1"), ("attribute.a", "b")];
     let lies = lies.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let huge = [("outlive.depth", "4294967295"), ("outlive.max_bytes", "18446744073709551615")];
+    let huge = huge.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let none = Default::default();
     let described = padded().to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let described = [("outlive.description".to_owned(), described)].into();
@@ -362,6 +386,7 @@ fn files_of_other_programs_become_topics_that_say_what_they_have() {
         (long, "long", "cdr", &none),
         (0, "plan", "json", &none),
         (0, "lies", "", &lies),
+        (0, "huge", "", &huge),
         (0, "value", "cdr", &described),
     ];
     for (sequence, (schema, topic, encoding, metadata)) in channels.into_iter().enumerate() {
@@ -376,7 +401,7 @@ fn files_of_other_programs_become_topics_that_say_what_they_have() {
     drop(writer);
     let told = place.replay(&["in.mcap", "--rate", "max"]);
     // The last one is no value of the type that it claims.
-    assert_eq!((told["messages"].as_u64(), told["refused"].as_u64()), (Some(5), Some(1)));
+    assert_eq!((told["messages"].as_u64(), told["refused"].as_u64()), (Some(6), Some(1)));
     for (name, type_name, encoding, attributes) in [
         ("robot.pose", "geometry_msgs/msg/Pose", Encoding::Cdr, ["ros2.type", "ros2.definition"]),
         ("scan", "sensor_msgs/LaserScan", Encoding::Bytes, ["ros1.type", "ros1.definition"]),
@@ -398,4 +423,7 @@ fn files_of_other_programs_become_topics_that_say_what_they_have() {
     let lies = Topic::open_as_bytes(&place.domain, "lies").expect("made");
     assert!(lies.description().expect("readable").is_none());
     assert_eq!(lies.attributes().expect("readable").get("a"), Some("b"));
+    // What no topic can have is as it usually is.
+    let huge = Topic::open_as_bytes(&place.domain, "huge").expect("made");
+    assert_eq!(huge.config().depth, lies.config().depth);
 }

@@ -138,12 +138,33 @@ enum Here {
     State(State<[u8]>),
 }
 
+/// Why nothing is open.
+enum Unopened {
+    Failed(Error),
+    /// What has that name is neither a topic nor a state.
+    OtherKind(String),
+}
+
+impl From<Error> for Unopened {
+    fn from(error: Error) -> Unopened {
+        Unopened::Failed(error)
+    }
+}
+
 impl Here {
-    fn open(domain: &DomainArgs, name: &str) -> Result<Here, Error> {
+    fn open(domain: &DomainArgs, name: &str) -> Result<Here, Unopened> {
         let domain: Domain = domain.open_existing()?;
         match Topic::open_as_bytes(&domain, name) {
-            Err(Error::OtherKind { .. }) => State::open_as_bytes(&domain, name).map(Here::State),
-            topic => topic.map(Here::Topic),
+            Err(Error::OtherKind { .. }) => {}
+            topic => return Ok(topic.map(Here::Topic)?),
+        }
+        match State::open_as_bytes(&domain, name) {
+            Err(Error::OtherKind { found, .. }) => {
+                let name = name.escape_debug();
+                let text = format!("'{name}' is a {found}: plot draws topics and states");
+                Err(Unopened::OtherKind(text))
+            }
+            state => Ok(state.map(Here::State)?),
         }
     }
 
@@ -158,8 +179,10 @@ impl Here {
 /// Returns why a source cannot be drawn of what has that name now; nothing if it is not there.
 pub fn flaw(source: &Source, domain: &DomainArgs) -> Result<Option<String>, Error> {
     let here = match Here::open(domain, &source.name) {
-        Err(Error::NotFound { .. }) => return Ok(None),
-        here => here?,
+        Ok(here) => here,
+        Err(Unopened::Failed(Error::NotFound { .. })) => return Ok(None),
+        Err(Unopened::Failed(error)) => return Err(error),
+        Err(Unopened::OtherKind(why)) => return Ok(Some(why)),
     };
     Ok(pick(source, here.description()?.as_ref()).err())
 }
@@ -179,8 +202,9 @@ impl Follower {
         while !self.is_over() {
             let wrong = match Here::open(&self.domain, &self.name) {
                 Ok(here) => self.follow(&here).err(),
-                Err(Error::NotFound { .. }) => None,
-                Err(error) => Some(error.to_string()),
+                Err(Unopened::Failed(Error::NotFound { .. })) => None,
+                Err(Unopened::Failed(error)) => Some(error.to_string()),
+                Err(Unopened::OtherKind(why)) => Some(why),
             };
             let mut shared = locked(&self.shared);
             shared.trouble = Some(wrong.map_or(Trouble::Absent, Trouble::Wrong));
@@ -287,7 +311,7 @@ impl Follower {
                     let version = state.get_into(&mut value)?;
                     if version != last {
                         // Those between the two were never seen, and were values all the same.
-                        count.messages += if last == 0 { 1 } else { version - last };
+                        count.messages += if last == 0 { 1 } else { version.saturating_sub(last) };
                         last = version;
                         self.push(picks, value.len(), || None, |_, pick| pick.number(&value));
                     }

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use outlive_program::duration;
-use outlive_record::replay::{By, Options, Rate, When};
+use outlive_record::replay::{By, Options, Rate, Wanted, When};
+use regex::Regex;
 
 /// Publish a recording again
 ///
 /// Topics are made as they were if they are not there. Messages come in the order and the spacing in which they
 /// were recorded. Nothing waits for a subscriber unless '--reliable' is given: one that is slow loses messages,
-/// as it would have. At the rate 'max' subscribers that are reliable are waited for.
+/// as it would have. At the rate 'max' subscribers that are reliable are waited for. The exit code is 6 if no
+/// file has a topic that is named.
 ///
 /// Keys in a terminal: space stops and goes on, s publishes one message, left and right go 5 s back and forward,
 /// + and - double and halve the rate, q ends.
@@ -43,6 +45,9 @@ pub struct Args {
     /// These topics alone, by their names in the file or here
     #[arg(long, value_name = "TOPIC", num_args = 1..)]
     topics: Vec<String>,
+    /// The topics in whose name this pattern is found, besides those of '--topics'
+    #[arg(long, value_name = "PATTERN")]
+    regex: Option<Regex>,
     /// Publish a topic of the file under another name
     #[arg(long, value_name = "FROM=TO", value_parser = renaming)]
     rename: Vec<(String, String)>,
@@ -64,6 +69,10 @@ pub struct Args {
     /// The messages' stamps: when they are published now, or when they were
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Stamps::Now)]
     stamps: Stamps,
+    /// Make topics that hold so many messages, instead of as many as they did: at '--rate max' with short messages
+    /// a deeper one is faster on a busy machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
     /// Run under SCHED_FIFO, where that is allowed
     #[arg(long, value_name = "PRIORITY", num_args = 0..=1, require_equals = true, default_missing_value = "20",
         value_parser = clap::value_parser!(i32).range(1..=99))]
@@ -96,9 +105,8 @@ enum Stamps {
 impl Args {
     /// Returns the player's options.
     pub fn options(&self) -> Options {
-        let topics = self.topics.clone();
         Options {
-            wanted: Box::new(move |name| topics.is_empty() || topics.iter().any(|one| one == name)),
+            wanted: Wanted { topics: self.topics.clone(), regex: self.regex.clone() },
             rename: self.rename.iter().cloned().collect(),
             rate: self.rate,
             by: match self.by {
@@ -112,6 +120,7 @@ impl Args {
             reliable: self.reliable,
             clock: self.clock.then(|| "clock".to_owned()),
             original_stamps: self.stamps == Stamps::Original,
+            depth: self.depth,
         }
     }
 

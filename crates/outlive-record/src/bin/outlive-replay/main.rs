@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use outlive_program::exit::{Code, Failure};
 use outlive_program::figures::{count, counted};
+use outlive_program::names;
 use outlive_program::{block_ending_signals, open_domain};
 use outlive_record::Error;
 use outlive_record::replay::{Due, Player, Rate, files_of};
@@ -57,8 +58,9 @@ fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::new(Code::Usage, text));
     }
     let player = Player::open(&domain, &files, args.options()).map_err(failure)?;
+    let telling = Telling::new(args.json);
     let mut replay =
-        Replay { player, signals, keys, telling: Telling::new(args.json), must_end: false };
+        Replay { player, signals, keys, telling, must_end: false, is_cut_short: false };
     replay.telling.begin(&mut replay.player);
     be_punctual(args.fifo, &mut replay.telling);
     let done = replay.wait_for_subscribers(args.wait).and_then(|()| {
@@ -70,6 +72,13 @@ fn run(args: &Args) -> Result<(), Failure> {
     replay.telling.end_line();
     done?;
     replay.telling.end(&replay.player);
+    // All of it was read.
+    if !replay.must_end
+        && !replay.is_cut_short
+        && let Some(error) = replay.player.unmet()
+    {
+        return Err(failure(error));
+    }
     match replay.player.counts().faults {
         0 => Ok(()),
         faults => {
@@ -98,6 +107,8 @@ struct Replay {
     keys: Option<Keys>,
     telling: Telling,
     must_end: bool,
+    /// Its time was over before the recording's end.
+    is_cut_short: bool,
 }
 
 impl Replay {
@@ -151,6 +162,7 @@ impl Replay {
                 self.telling.tell(&mut self.player);
             }
         }
+        self.is_cut_short = true;
         Ok(())
     }
 
@@ -216,7 +228,7 @@ fn failure(error: Error) -> Failure {
         Error::Outlive(error) => error.into(),
         Error::Publish { topic, error } => {
             let failure = Failure::from(error);
-            Failure::new(failure.code, format!("{topic}: {}", failure.message))
+            Failure::new(failure.code, format!("{}: {}", names::shown(&topic), failure.message))
         }
         Error::Topic { topic, error } => {
             let text = Error::Topic { topic, error: error.clone() }.to_string();
@@ -228,6 +240,7 @@ fn failure(error: Error) -> Failure {
                     Code::NotFound
                 }
                 Error::TwoTopics { .. } => Code::Mismatch,
+                Error::NoTopic { .. } | Error::NoneLike { .. } => Code::NotFound,
                 Error::File(inside) | Error::Fault { error: inside, .. } => match inside {
                     File::NotMcap { .. }
                     | File::OtherVersion { .. }

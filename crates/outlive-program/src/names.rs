@@ -1,0 +1,68 @@
+//! Names that were mistyped, and lists of those that are there.
+
+/// Returns the name that is most like the one that was wanted, if one is much like it.
+pub fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
+    // A third of its letters may be wrong, and at least one: of a name of one letter, none.
+    let length = wanted.chars().count();
+    let most = (length / 3).max(1).min(length.checked_sub(1)?);
+    // What begins with a dot is the domain's own.
+    names
+        .filter(|name| !name.starts_with('.') && !wanted.starts_with('.'))
+        .map(|name| (strsim::osa_distance(wanted, &name), name))
+        .filter(|(distance, _)| *distance <= most)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Returns a name for a person: without control characters, and of a long one the beginning.
+pub fn shown(name: &str) -> String {
+    const SHOWN: usize = 100;
+    let mut shown: String = name.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    if name.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Returns which names there are, for a person, of many the first ones: `there are 'a', 'b' and 3 more`.
+pub fn those<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 12;
+    let names: Vec<&str> = names.into_iter().collect();
+    let first: Vec<String> =
+        names.iter().take(SHOWN).map(|name| format!("'{}'", shown(name))).collect();
+    match (names.len(), names.len().saturating_sub(SHOWN)) {
+        (0, _) => "there is none".to_owned(),
+        (1, _) => format!("there is {}", first[0]),
+        (_, 0) => format!("there are {}", first.join(", ")),
+        (_, more) => format!("there are {} and {more} more", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_much_like_a_name_is_found() {
+        let find = |wanted: &str| {
+            let names = ["camera", "cameras", "log", "q", ".tokens"].map(String::from);
+            nearest(wanted, names.into_iter())
+        };
+        assert_eq!(find("camrea").as_deref(), Some("camera"));
+        assert_eq!(find("camerass").as_deref(), Some("cameras"));
+        assert_eq!(find("lag").as_deref(), Some("log"));
+        for wanted in ["", "r", "lidar", "tokens", ".token"] {
+            assert_eq!(find(wanted), None, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn of_many_names_some_are_listed() {
+        assert_eq!(those(["a", "b\n"]), "there are 'a', 'b\\n'");
+        assert_eq!(those(["a"]), "there is 'a'");
+        assert_eq!(those([]), "there is none");
+        assert_eq!(shown(&"\x1b".repeat(200)), "\\u{1b}".repeat(100) + "…");
+        let text = those(["x"; 15]);
+        assert!(text.ends_with("'x' and 3 more") && text.matches("'x'").count() == 12, "{text}");
+    }
+}
