@@ -157,7 +157,7 @@ fn counted(
 
 /// Returns whether a test says in that line that it is skipped: on a line of its own, or behind its
 /// name, as libtest prints it where tests run one at a time.
-fn is_skip(line: &str) -> bool {
+pub(crate) fn is_skip(line: &str) -> bool {
     line.starts_with("skipped: ") || line.contains(" ... skipped: ")
 }
 

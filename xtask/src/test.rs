@@ -157,7 +157,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 }
 
 /// Returns the command that compiles all Rust tests, if they are not compiled, and runs none.
-fn compiled() -> Command {
+pub(crate) fn compiled() -> Command {
     cargo(&[&RUST_TESTS[..], &["--no-run", "--quiet"]].concat())
 }
 
