@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::count::Count;
 
 /// How a stage's result is known.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
     /// From its closing lines.
     ByLines,

@@ -32,7 +32,7 @@ use crate::proof;
 use crate::stage;
 use console::{Console, Outcome};
 use image::{CPIO, Image};
-use packages::{Kernel, Packages};
+use packages::{Kernel, NEWEST, Packages};
 use processor::{PROCESSORS, Processor};
 use programs::{Program, Programs};
 use tests::Test;
@@ -41,7 +41,7 @@ use tests::Test;
 const BOOT: Duration = Duration::from_secs(5 * 60);
 
 const USAGE: &str = "usage: cargo xtask vm [--no-install] [aarch64 | x86_64] [--kernel SERIES]... [TEST]...
-  --kernel SERIES  a kernel of Debian's, as in 6.1; without it those of doc/platforms.md
+  --kernel SERIES  a kernel of Debian's, as in 6.1, or newest; without it those of doc/platforms.md
   --no-install     installs no package, and downloads none into target/vm: what is missing is a skipped test
   TEST             what to run inside; another word chooses of the tests with processes those whose names contain it";
 
@@ -150,12 +150,12 @@ fn on_processor(processor: &Processor, asked: &Asked) -> Count {
             }
         };
         let begun = Instant::now();
-        let (mut outcomes, mut absent) = (Vec::new(), Vec::new());
+        let (mut outcomes, mut absent) = (Vec::new(), None);
         for machine in &machines {
             println!("\n== {} ({}), Linux {}", processor.name, machine.cpu, kernel.release);
             let console = machine.boot(&kernel);
             outcomes.extend(console.outcomes);
-            absent.extend(console.absent);
+            absent = absent.or(console.absent);
         }
         let took = begun.elapsed();
         let count = outcomes.iter().fold(Count::default(), |mut count, outcome| {
@@ -165,7 +165,7 @@ fn on_processor(processor: &Processor, asked: &Asked) -> Count {
         println!("== {}, Linux {series}: {count} in {}", processor.name, stage::minutes(took));
         total.add(count);
         if asked.tests.is_empty()
-            && let Err(error) = record(processor, series, &kernel, &outcomes, &absent, took)
+            && let Err(error) = record(processor, series, &kernel, &outcomes, absent, took)
         {
             println!("{}: {error}", paths::PLATFORMS);
             total.add(Count::FAILED);
@@ -260,7 +260,7 @@ fn record(
     series: &str,
     kernel: &Kernel,
     outcomes: &[Outcome],
-    absent: &[String],
+    absent: Option<Vec<String>>,
     took: Duration,
 ) -> std::io::Result<()> {
     let told = |outcome: &Outcome| match (outcome.count.failed, outcome.count.passed) {
@@ -274,7 +274,11 @@ fn record(
         proof::today(),
         proof::commit(),
         outcomes.iter().map(told).collect::<Vec<_>>().join(", "),
-        if absent.is_empty() { "nothing".to_owned() } else { absent.join(", ") },
+        match absent {
+            None => "not known: the doctor has said nothing".to_owned(),
+            Some(absent) if absent.is_empty() => "nothing".to_owned(),
+            Some(absent) => absent.join(", "),
+        },
         stage::minutes(took),
     );
     let page = paths::at(paths::PLATFORMS);
@@ -292,7 +296,11 @@ fn in_short(count: Count) -> String {
 
 /// Returns how the page calls a processor with a kernel.
 fn platform(processor: &str, series: &str) -> String {
-    format!("{}, Linux {series}", processor.replace("x86_64", "x86-64"))
+    let processor = processor.replace("x86_64", "x86-64");
+    match series {
+        NEWEST => format!("{processor}, newest Linux"),
+        series => format!("{processor}, Linux {series}"),
+    }
 }
 
 #[cfg(test)]

@@ -27,8 +27,9 @@ pub(crate) struct Console<'a> {
     pub(crate) outcomes: Vec<Outcome>,
     /// Whether the kernel has come so far as to start the script.
     pub(crate) has_booted: bool,
-    /// What `outlive doctor` says is absent, or otherwise than it should be.
-    pub(crate) absent: Vec<String>,
+    /// What `outlive doctor` says is absent, or otherwise than it should be; `None` until it has
+    /// said anything.
+    pub(crate) absent: Option<Vec<String>>,
 }
 
 struct Running<'a> {
@@ -42,7 +43,7 @@ struct Running<'a> {
 
 impl<'a> Console<'a> {
     pub(crate) fn new(tests: &'a [Test]) -> Console<'a> {
-        let (running, outcomes, absent) = (None, Vec::new(), Vec::new());
+        let (running, outcomes, absent) = (None, Vec::new(), None);
         Console { tests, running, outcomes, has_booted: false, absent }
     }
 
@@ -52,7 +53,9 @@ impl<'a> Console<'a> {
         // What a program has written without an end of line stands before it.
         if let Some((before, said)) = line.split_once(MARK) {
             let told = self.marked(said);
-            return if before.is_empty() { told } else { Some(before.to_owned()) };
+            let before = (!before.is_empty()).then(|| before.to_owned());
+            let all: Vec<String> = before.into_iter().chain(told).collect();
+            return Some(all.join("\n"));
         }
         let running = self.running.as_mut()?;
         if running.test.counts == Counts::ByLines {
@@ -67,7 +70,7 @@ impl<'a> Console<'a> {
                 let told: Vec<String> = doctor.findings.iter().map(Finding::told).collect();
                 let is_other = |finding: &&Finding| finding.state != "good";
                 let name = |finding: &Finding| finding.name.clone();
-                self.absent = doctor.findings.iter().filter(is_other).map(name).collect();
+                self.absent = Some(doctor.findings.iter().filter(is_other).map(name).collect());
                 Some(told.join("\n"))
             }
             Err(_) => Some(line.to_owned()),
@@ -217,6 +220,6 @@ mod tests {
              {\"name\":\"pidfd\",\"state\":\"good\",\"found\":\"works\"}]}",
         );
         assert!(told.expect("told").contains("not there"));
-        assert_eq!(console.absent, ["futex_waitv"]);
+        assert_eq!(console.absent, Some(vec!["futex_waitv".to_owned()]));
     }
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use crate::install::is_there;
 
-/// Where each package that is used here comes from. Linux 5.10 is the release's before the last.
+/// Where each package that is used here comes from: Linux 5.10 is of an older release of Debian's,
+/// and the newest kernels are made for a newer one.
 const SOURCES: [&str; 4] = [
     "http://deb.debian.org/debian bookworm main",
     "http://deb.debian.org/debian-security bookworm-security main",
@@ -20,6 +21,9 @@ const SOURCES: [&str; 4] = [
     "http://deb.debian.org/debian trixie-backports main",
 ];
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// In the place of a series: the newest kernel that Debian has.
+pub(crate) const NEWEST: &str = "newest";
 
 /// An index that is younger than this is not fetched again.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
@@ -161,9 +165,12 @@ impl Packages {
         Ok(folder)
     }
 
-    /// Returns the newest kernel of a series, and its release's name.
+    /// Returns the newest kernel of a series, or of all ([`NEWEST`]), and its release's name.
     pub(crate) fn kernel(&self, series: &str, debian: &str) -> Result<Kernel, String> {
-        let names = self.names(&format!("linux-image-{series}."));
+        let names = match series {
+            NEWEST => self.names("linux-image-"),
+            series => self.names(&format!("linux-image-{series}.")),
+        };
         let Some(package) = newest(&names, debian) else {
             return Err(format!("Debian has no cloud kernel of Linux {series} for {debian} now"));
         };
@@ -219,10 +226,13 @@ pub(crate) struct Kernel {
 /// Returns the newest of those packages that is a cloud kernel, by the numbers in its name.
 fn newest<'a>(names: &'a [String], debian: &str) -> Option<&'a str> {
     let ending = format!("-cloud-{debian}");
-    names.iter().map(String::as_str).filter(|name| name.ends_with(&ending)).max_by_key(|name| {
-        let numbers = name.split(|letter: char| !letter.is_ascii_digit());
-        numbers.filter_map(|number| number.parse::<u64>().ok()).collect::<Vec<_>>()
-    })
+    let release = |name: &str| {
+        let release = name.strip_prefix("linux-image-")?.strip_suffix(&ending)?;
+        let numbers = release.split(|letter: char| !letter.is_ascii_digit());
+        Some(numbers.filter_map(|number| number.parse::<u64>().ok()).collect::<Vec<_>>())
+    };
+    let numbered = names.iter().filter_map(|name| Some((release(name)?, name.as_str())));
+    numbered.max().map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -237,6 +247,7 @@ mod tests {
             "linux-image-6.1.0-57-cloud-amd64-dbg",
             "linux-image-6.1.0-58-cloud-arm64",
             "linux-image-6.1.0-59-amd64",
+            "linux-image-cloud-amd64",
         ];
         let names = names.map(str::to_owned);
         assert_eq!(newest(&names, "amd64"), Some("linux-image-6.1.0-56-cloud-amd64"));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use super::packages::NEWEST;
 use crate::install::Need;
 
 /// A processor; as a target of the compiler, as Debian calls it, and as a machine of qemu's.
@@ -48,7 +49,7 @@ pub(crate) const PROCESSORS: [Processor; 2] = [
         },
         strip: "strip",
         loader: "lib64/ld-linux-x86-64.so.2",
-        kernels: &["5.10", "6.1", "6.12"],
+        kernels: &["5.10", "6.1", "6.12", NEWEST],
     },
     Processor {
         name: "aarch64",
@@ -72,7 +73,7 @@ pub(crate) const PROCESSORS: [Processor; 2] = [
         },
         strip: "aarch64-linux-gnu-strip",
         loader: "lib/ld-linux-aarch64.so.1",
-        kernels: &["6.1", "6.12"],
+        kernels: &["6.1", "6.12", NEWEST],
     },
 ];
 

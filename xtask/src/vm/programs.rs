@@ -1,20 +1,18 @@
 //! The programs that run in the virtual machine, built for its processor.
 //!
-//! For this machine's own processor they are those that `cargo xtask test` has compiled. For another
-//! one a compiler of Debian's that has its standard library builds them in a folder of their own.
+//! For another processor than this machine's, a compiler of Debian's that has its standard library
+//! builds them, in a folder of their own.
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::processor::Processor;
 use crate::paths::root;
 use crate::prefix;
-use crate::test::{cargo, compiled};
+use crate::test::{WORKSPACE, cargo};
 use crate::test_programs::{TestProgram, test_programs};
 
 /// What a test needs to have been built.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     /// The program `outlive`.
     Outlive,
@@ -29,28 +27,35 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// Returns its package, and the test target where it is one.
-    fn package(self) -> (&'static str, Option<&'static str>) {
+    /// Returns the folder of its package, and the name of the test target.
+    fn test(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Program::Outlive => ("outlive-cli", None),
-            Program::Library => ("outlive", None),
-            Program::Processes => ("outlive-processes", Some("processes")),
-            Program::Recording => ("outlive-record", Some("recording")),
-            Program::Testkit => ("outlive-testkit", None),
+            Program::Library => Some(("crates/outlive", "outlive")),
+            Program::Processes => Some(("crates/outlive/tests/processes", "processes")),
+            Program::Recording => Some(("crates/outlive-record", "recording")),
+            Program::Outlive | Program::Testkit => None,
         }
     }
 
-    /// Returns the folder of its package, and the target's name.
-    fn place(self) -> (&'static str, &'static str) {
+    /// Returns which targets it is made of, of [`PACKAGES`].
+    fn targets(self) -> &'static [&'static str] {
         match self {
-            Program::Library => ("crates/outlive", "outlive"),
-            Program::Processes => ("crates/outlive/tests/processes", "processes"),
-            Program::Recording => ("crates/outlive-record", "recording"),
-            Program::Outlive => ("crates/outlive-cli", "outlive"),
-            Program::Testkit => ("proof/testkit", "crash"),
+            Program::Outlive => &["--bin", "outlive"],
+            Program::Processes => &["--test", "processes"],
+            Program::Recording => {
+                &["--test", "recording", "--bin", "outlive-record", "--bin", "outlive-replay"]
+            }
+            Program::Library | Program::Testkit => &[],
         }
     }
 }
+
+/// The packages of these programs, chosen together whatever is built: so they have their
+/// dependencies' features in common, and each dependency is compiled once. For this machine's own
+/// processor they are chosen as the test command chooses them ([`WORKSPACE`]): what it has compiled
+/// is not compiled again.
+const PACKAGES: [&str; 8] =
+    ["-p", "outlive", "-p", "outlive-processes", "-p", "outlive-cli", "-p", "outlive-record"];
 
 /// The programs, where cargo has put them.
 pub(crate) struct Programs {
@@ -61,82 +66,66 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds what is wanted; with the compiler in that folder, if it is for another processor.
+    /// Builds what is wanted; with the compiler in the folder `rust`, if it is for another
+    /// processor.
     pub(crate) fn build(
         processor: &Processor,
         rust: Option<&Path>,
         folder: &Path,
         wanted: &[Program],
     ) -> Result<Programs, String> {
-        match rust {
-            None => Programs::native(wanted),
-            Some(rust) => Programs::cross(processor, rust, folder, wanted),
-        }
-    }
-
-    fn native(wanted: &[Program]) -> Result<Programs, String> {
-        if wanted.contains(&Program::Testkit) {
-            run(cargo(&crate::crash::BUILD_TESTKIT))?;
-        }
-        let target = root().join(prefix::target());
-        Ok(Programs {
-            tests: test_programs(compiled()),
-            debug: target.join("debug"),
-            testkit: target.join("testkit"),
-        })
-    }
-
-    fn cross(
-        processor: &Processor,
-        rust: &Path,
-        folder: &Path,
-        wanted: &[Program],
-    ) -> Result<Programs, String> {
-        let target = folder.join("build");
-        let cross = |args: &[&str]| {
+        let (target, built) = match rust {
+            None => {
+                let target = root().join(prefix::target());
+                (target.clone(), target)
+            }
+            Some(_) => {
+                let target = folder.join("build");
+                (target.clone(), target.join(processor.triple))
+            }
+        };
+        let with = |args: &[&str]| {
             let mut command = cargo(args);
-            let linker = processor.triple.to_uppercase().replace('-', "_");
-            command
-                .args(["--quiet", "--target", processor.triple])
-                .env("CARGO_TARGET_DIR", &target)
-                .env("RUSTC", rust.join("usr/bin/rustc"))
-                .env("LD_LIBRARY_PATH", libraries(rust))
-                .env(format!("CARGO_TARGET_{linker}_LINKER"), processor.compiler.program)
-                // Of this machine's processor, and the compiler's own.
-                .env_remove("RUSTFLAGS")
-                .env_remove("RUSTC_WRAPPER")
-                .env_remove("RUSTDOC");
+            command.arg("--quiet").env("CARGO_TARGET_DIR", &target);
+            if let Some(rust) = rust {
+                let linker = processor.triple.to_uppercase().replace('-', "_");
+                command
+                    .args(["--target", processor.triple])
+                    .env("RUSTC", rust.join("usr/bin/rustc"))
+                    .env("LD_LIBRARY_PATH", libraries(rust))
+                    .env(format!("CARGO_TARGET_{linker}_LINKER"), processor.compiler.program)
+                    // Of this machine's processor, and of its compiler.
+                    .env_remove("RUSTFLAGS")
+                    .env_remove("RUSTC_WRAPPER");
+            }
             command
         };
-        // All at once: the packages have their dependencies' features in common then, and each is
-        // compiled once.
-        let is_test = |program: &&Program| program.package().1.is_some();
-        let mut tests = cross(&["test", "--no-run"]);
-        for program in wanted.iter().filter(is_test) {
-            let (package, target) = program.package();
-            tests.args(["-p", package]).args(target.iter().flat_map(|target| ["--test", target]));
-        }
-        let mut found = Vec::new();
-        if wanted.iter().any(|program| is_test(&program)) {
-            found.extend(test_programs(tests));
+        let packages: &[&str] = if rust.is_some() { &PACKAGES } else { &WORKSPACE };
+        let targets: Vec<&str> =
+            wanted.iter().flat_map(|program| program.targets()).copied().collect();
+        let mut tests = Vec::new();
+        if !targets.is_empty() {
+            let mut build = with(&["build"]);
+            build.args(packages).args(targets);
+            tests.extend(test_programs(build));
         }
         if wanted.contains(&Program::Library) {
-            found.extend(test_programs(cross(&["test", "--no-run", "-p", "outlive", "--lib"])));
-        }
-        if wanted.contains(&Program::Outlive) {
-            run(cross(&["build", "-p", "outlive-cli"]))?;
+            let mut build = with(&["test", "--no-run", "--lib"]);
+            build.args(packages);
+            tests.extend(test_programs(build));
         }
         if wanted.contains(&Program::Testkit) {
-            run(cross(&["build", "--profile", "testkit", "-p", "outlive-testkit"]))?;
+            // What it has built is looked for by the caller.
+            let build = ["build", "--profile", "testkit", "-p", "outlive-testkit"];
+            let _ = with(&build).status();
         }
-        let built = target.join(processor.triple);
-        Ok(Programs { tests: found, debug: built.join("debug"), testkit: built.join("testkit") })
+        Ok(Programs { tests, debug: built.join("debug"), testkit: built.join("testkit") })
     }
 
     /// Returns the files of a program: the one that is started first, and those that it starts.
     pub(crate) fn files(&self, program: Program) -> Result<Vec<PathBuf>, String> {
         let of_test = || {
-            let (folder, name) = program.place();
+            let (folder, name) = program.test()?;
             let is_it = |test: &&TestProgram| test.is(folder, name);
             self.tests.iter().find(is_it).map(|test| test.program.clone())
         };
@@ -151,7 +140,7 @@ impl Programs {
                 (Some(self.testkit.join("crash")), vec![self.testkit.join("victim")])
             }
         };
-        let first = first.ok_or_else(|| format!("{} was not built", program.place().1))?;
+        let first = first.ok_or_else(|| format!("{program:?} was not built"))?;
         let files: Vec<PathBuf> = std::iter::once(first).chain(others).collect();
         match files.iter().find(|file| !file.is_file()) {
             Some(missing) => Err(format!("{} was not built", missing.display())),
@@ -163,15 +152,4 @@ impl Programs {
 /// Where the unpacked compiler finds its own libraries.
 fn libraries(rust: &Path) -> PathBuf {
     rust.join("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
-}
-
-fn run(mut command: Command) -> Result<(), String> {
-    let ended = command.status();
-    let is_well = ended.as_ref().is_ok_and(std::process::ExitStatus::success);
-    let said = |error: &io::Error| error.to_string();
-    if is_well {
-        Ok(())
-    } else {
-        Err(ended.as_ref().err().map_or("it does not build".to_owned(), said))
-    }
 }
