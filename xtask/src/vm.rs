@@ -11,10 +11,10 @@
 
 mod console;
 mod image;
+mod inside;
 mod packages;
 mod processor;
 mod programs;
-mod tests;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -32,10 +32,10 @@ use crate::proof;
 use crate::stage;
 use console::{Console, Outcome};
 use image::{CPIO, Image};
+use inside::Test;
 use packages::{Kernel, NEWEST, Packages};
 use processor::{PROCESSORS, Processor};
 use programs::{Program, Programs};
-use tests::Test;
 
 /// What a machine may take to come to its script, and to switch itself off.
 const BOOT: Duration = Duration::from_secs(5 * 60);
@@ -78,7 +78,7 @@ impl Asked<'_> {
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let Some(asked) = Asked::of(args) else {
-        eprintln!("{USAGE}\nTEST is one of: {}", tests::names().join(", "));
+        eprintln!("{USAGE}\nTEST is one of: {}", inside::names().join(", "));
         return ExitCode::from(2);
     };
     let mut total = Count::default();
@@ -106,7 +106,7 @@ fn on_processor(processor: &Processor, asked: &Asked) -> Count {
         Ok(packages) => packages,
         Err(why) => return skip(&why),
     };
-    let tests = tests::chosen(&asked.tests);
+    let tests = inside::chosen(&asked.tests);
     let mut wanted: Vec<Program> = Vec::new();
     for test in &tests {
         if !wanted.contains(&test.program) {
@@ -304,7 +304,7 @@ fn platform(processor: &str, series: &str) -> String {
 }
 
 #[cfg(test)]
-mod of_verb {
+mod tests {
     use super::*;
 
     #[test]
@@ -330,7 +330,7 @@ mod of_verb {
     fn tests_that_step_have_a_machine_that_can_be_stepped() {
         let names = |name: &str| {
             let processor = PROCESSORS.iter().find(|one| one.name == name).expect("known");
-            let machines = machines(processor, &tests::chosen(&["doctor", "steps", "tokens"]));
+            let machines = machines(processor, &inside::chosen(&["doctor", "steps", "tokens"]));
             machines.into_iter().map(|(cpu, tests)| (cpu, tests.len())).collect::<Vec<_>>()
         };
         assert_eq!(names("aarch64"), [("cortex-a72", 2), ("cortex-a76", 1)]);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::image::MARK;
-use super::tests::Test;
+use super::inside::Test;
 use crate::count::Count;
 use crate::stage::{Counts, is_skip};
 
@@ -166,7 +166,7 @@ impl Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::chosen;
+    use super::super::inside::chosen;
     use super::*;
 
     /// Returns what came of these tests by what the console said.

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::inside::{SEND, Test};
 use super::processor::Processor;
-use super::tests::{SEND, Test};
 use crate::install::Need;
 
 pub(crate) const CPIO: Need =

@@ -176,7 +176,12 @@ impl Packages {
         };
         let folder = self.unpack(package, debian, &format!("kernels/{package}"))?;
         let release = package.trim_start_matches("linux-image-").to_owned();
-        let image = folder.join("boot").join(format!("vmlinuz-{release}"));
+        let mut image = folder.join("boot").join(format!("vmlinuz-{release}"));
+        if !image.is_file() {
+            // Of newer kernels it has a package and a place of its own.
+            self.unpack(&format!("linux-binary-{release}"), debian, &format!("kernels/{package}"))?;
+            image = folder.join("usr/lib/modules").join(&release).join("vmlinuz");
+        }
         if image.is_file() {
             Ok(Kernel { release, image })
         } else {

@@ -63,7 +63,8 @@ const KNOWN: [Known; 12] = [
     Known {
         name: "library",
         program: Program::Library,
-        args: &[],
+        // Left out: races of three threads that compute, for minutes each in an emulated machine.
+        args: &["--skip", "queue::tap::tests::"],
         counts: Counts::ByLines,
         limit: 20 * 60,
         is_stepped: false,
