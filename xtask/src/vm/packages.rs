@@ -96,6 +96,9 @@ impl Packages {
             ("Dir::State::lists", "lists"),
             ("Dir::State::status", "status"),
             ("Dir::Cache", "cache"),
+            // Containers switch these off, and each call would read the lists anew.
+            ("Dir::Cache::pkgcache", "cache/pkgcache.bin"),
+            ("Dir::Cache::srcpkgcache", "cache/srcpkgcache.bin"),
         ] {
             command.arg("-o").arg(format!("{option}={}", apt.join(part).display()));
         }
