@@ -37,6 +37,7 @@ mod targets;
 mod test;
 mod test_programs;
 mod tutorial;
+mod vm;
 #[cfg(test)]
 mod words;
 
@@ -76,6 +77,8 @@ usage: cargo xtask VERB [OPTIONS]
   soak --topics --minutes N  30 processes with topics, a state and a service; what memory is in use after each minute
   suites [--no-install] [--quick] [NAME]  other projects' own test suites over Outlive's objects (doc/suites.md); --quick: those of the test command
   targets [--quick] [NAME]  every benchmark that has a target, and whether it was met; fails nothing
+  vm [--no-install] [aarch64 | x86_64] [--kernel SERIES]... [TEST]...
+                          tests on another processor and on other kernels, each in an emulated machine (doc/platforms.md)
 ";
 
 fn main() -> ExitCode {
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         "race" => race::run(rest),
         "suites" => suites::run(rest),
         "targets" => targets::run(rest),
+        "vm" => vm::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             ExitCode::SUCCESS

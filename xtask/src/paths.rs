@@ -27,6 +27,8 @@ pub(crate) const TARGETS: &str = "doc/targets.txt";
 pub(crate) const ERRORS: &str = "doc/errors.md";
 /// The last run of each stage of the proof.
 pub(crate) const PROOF: &str = "doc/proof.md";
+/// The last run on each processor and kernel.
+pub(crate) const PLATFORMS: &str = "doc/platforms.md";
 
 /// Adapters for other projects' test suites.
 pub(crate) const SUITES_FOLDER: &str = "proof/suites";

@@ -3,8 +3,9 @@
 //!
 //! The test command has every scenario, every model and every language once. This has the rest: the
 //! models' mutations, all pairs of languages, both halves of the kill scenarios, longer random
-//! stages; and, by its name alone, the tests beside a load. Each stage writes its outcome into its
-//! row of doc/proof.md, so the page says for each when it was last run.
+//! stages; and, by their names alone, the tests beside a load and those in emulated machines. Each
+//! stage writes its outcome into its row of doc/proof.md, so the page says for each when it was last
+//! run.
 
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -21,7 +22,8 @@ struct Stage {
     name: &'static str,
     verb: &'static [&'static str],
     counts: Counts,
-    /// Runs by its name alone: it takes long, and nothing else may run beside it.
+    /// Runs by its name alone: it takes long, and nothing else may run beside it; or it needs much
+    /// that is downloaded.
     alone: bool,
 }
 
@@ -49,6 +51,7 @@ const STAGES: [Stage; 13] = [
     },
     Stage { name: "crates", verb: &["crates", "--dry-run"], counts: Counts::ByLines, alone: false },
     Stage { name: "loaded", verb: &["loaded"], counts: Counts::ByLines, alone: true },
+    Stage { name: "vm", verb: &["vm"], counts: Counts::ByLines, alone: true },
 ];
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
@@ -86,14 +89,14 @@ fn record(stage: &Stage, count: Count, took: &str) -> std::io::Result<()> {
         "| {} | `cargo xtask {}` | {} | {} | {count} | {took} |",
         stage.name,
         stage.verb.join(" "),
-        said(Command::new("date").arg("-I")),
+        today(),
         commit()
     );
     fs::write(page, with_row(&text, stage.name, &row))
 }
 
 /// Returns the commit that is checked out, and whether the files differ from it.
-fn commit() -> String {
+pub(crate) fn commit() -> String {
     let git = |args: &[&str]| said(Command::new("git").args(args).current_dir(root()));
     let changed = git(&[
         "status",
@@ -102,6 +105,7 @@ fn commit() -> String {
         "--",
         ".",
         &format!(":!{}", paths::PROOF),
+        &format!(":!{}", paths::PLATFORMS),
         &format!(":!{}", paths::MODELS_SEEN),
     ]);
     format!(
@@ -109,6 +113,11 @@ fn commit() -> String {
         git(&["rev-parse", "--short", "HEAD"]),
         if changed.is_empty() { "" } else { " with changes" }
     )
+}
+
+/// Returns the day, as in 2026-11-27.
+pub(crate) fn today() -> String {
+    said(Command::new("date").arg("-I"))
 }
 
 /// Returns what a program says on its one line, or nothing.
@@ -121,7 +130,7 @@ fn said(command: &mut Command) -> String {
 
 /// Returns the page with this row in the place of the stage's last one; a stage that has none gets
 /// it behind the table's last row.
-fn with_row(page: &str, name: &str, row: &str) -> String {
+pub(crate) fn with_row(page: &str, name: &str, row: &str) -> String {
     let mut lines: Vec<&str> = page.lines().collect();
     let begins = format!("| {name} |");
     if let Some(line) = lines.iter_mut().find(|line| line.starts_with(&begins)) {

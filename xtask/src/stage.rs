@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::count::Count;
 
 /// How a stage's result is known.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counts {
     /// From its closing lines.
     ByLines,
@@ -157,7 +157,7 @@ fn counted(
 
 /// Returns whether a test says in that line that it is skipped: on a line of its own, or behind its
 /// name, as libtest prints it where tests run one at a time.
-fn is_skip(line: &str) -> bool {
+pub(crate) fn is_skip(line: &str) -> bool {
     line.starts_with("skipped: ") || line.contains(" ... skipped: ")
 }
 

@@ -15,9 +15,11 @@ use crate::prefix;
 use crate::stage::{self, Counts, Stage};
 use crate::test_programs::{TestProgram, test_programs};
 
+/// What is tested here: all but the library's code under loom, which is compiled otherwise.
+pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "outlive-loom"];
+
 /// All of the workspace's tests.
-const RUST_TESTS: [&str; 5] =
-    ["test", "--workspace", "--exclude", "outlive-loom", "--no-fail-fast"];
+const RUST_TESTS: [&str; 5] = ["test", WORKSPACE[0], WORKSPACE[1], WORKSPACE[2], "--no-fail-fast"];
 
 /// The test programs that take longest, and sleep most of the time.
 const LONGEST: [&str; 2] = ["processes", "stepped"];

@@ -18,10 +18,15 @@ pub(crate) struct TestProgram {
     package: PathBuf,
     /// The target's name: the test file's, or the crate's.
     pub(crate) name: String,
-    program: PathBuf,
+    pub(crate) program: PathBuf,
 }
 
 impl TestProgram {
+    /// Returns whether it is that target of the package in that folder.
+    pub(crate) fn is(&self, folder: &str, target: &str) -> bool {
+        self.package == root().join(folder) && self.name == target
+    }
+
     /// Returns the stage that runs it as `cargo test` does: in its package's folder.
     pub(crate) fn stage(self) -> Stage {
         let folder = self.package.strip_prefix(root()).unwrap_or(&self.package);

@@ -146,8 +146,10 @@ pub(crate) unsafe fn prefer_huge(at: *mut u8, len: usize) -> bool {
 /// # Safety
 /// The range is part of a living mapping. An empty range only asks whether the call exists.
 pub(crate) unsafe fn make_huge(at: *mut u8, len: usize) -> bool {
+    // The kernel's number; the libc crate has it for glibc only.
+    const MADV_COLLAPSE: libc::c_int = 25;
     // SAFETY: the caller promises a living mapping; the advice changes no bytes.
-    unsafe { libc::madvise(at.cast(), len, libc::MADV_COLLAPSE) == 0 }
+    unsafe { libc::madvise(at.cast(), len, MADV_COLLAPSE) == 0 }
 }
 
 /// Returns how many bytes of a mapping this process has as huge pages, as `/proc/self/smaps` says.

@@ -126,7 +126,9 @@ pub fn require_real_time() -> Result<(), Error> {
 }
 
 fn become_fifo(priority: i32) -> Result<(), Error> {
-    let parameter = libc::sched_param { sched_priority: priority };
+    // SAFETY: plain numbers; all zero is valid. musl's has more of them than glibc's.
+    let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameter.sched_priority = priority;
     // SAFETY: the parameter is plain data.
     check(
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameter) },

@@ -26,9 +26,17 @@ use crate::signals::{Signals, wait_readable};
 
 /// The queue grows to this and no further, so that senders also meet a full one.
 const QUEUE_BYTES: u64 = 64 << 20;
-/// Between two kills.
+/// Between two kills, on a machine where the processes start as quickly as they usually do.
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
 const MOST_PAUSE: Duration = Duration::from_millis(120);
+/// How long all processes usually take at most until the producers' first records are acknowledged.
+/// Where they take longer (an emulated or a busy machine), the pauses are longer by as much: at the
+/// usual pace, processes would be killed before they have begun to work.
+const USUAL_START: Duration = Duration::from_millis(250);
+/// They are waited for no longer; a process that has not begun by then is taken to hang.
+const LONGEST_START: Duration = Duration::from_secs(60);
+/// A process may do nothing for so many times a start longer than usual before it counts as hung.
+const PATIENT_STARTS: u32 = 4;
 /// One kill in so many is the consumer's.
 const CONSUMER_ONCE_IN: u64 = 6;
 /// Of the other kills, so many of a hundred are the robot's.
@@ -43,23 +51,26 @@ pub fn run(args: &DemoArgs) -> Result<Verdict, Failure> {
     let place = Place::make()?;
     let material = material::gather(place.path(), &args.files)?;
     let robot = if args.no_robot { "" } else { "; and a robot" };
+    let mut stage = Stage::set(args, place.path(), signals)?;
+    stage.await_work()?;
     let title = [
         format!(
             "{} ▸ one lock ▸ one queue ▸ one consumer{robot}",
             counted(u64::from(args.producers), "producer")
         ),
         format!(
-            "{} of {}, {}; a kill every 10 to 120 ms",
+            "{} of {}, {}; a kill every {} to {} ms",
             counted(material.records, "record"),
             counted(material.files.len() as u64, "file"),
             output::bytes(material.bytes),
+            (LEAST_PAUSE * stage.slowness).as_millis(),
+            (MOST_PAUSE * stage.slowness).as_millis(),
         ),
     ];
-    let mut stage = Stage::set(args, place.path(), signals)?;
     if args.watch {
         stage.view = Some(View::open(&place.path().join("domain"))?);
     } else {
-        stage.table = Some(Table::new(title, args.seconds));
+        stage.table = Some(Table::new(title, stage.begun.elapsed() + args.seconds));
     }
     stage.perform()?;
     // The screen is the terminal's own again before anything is said.
@@ -83,6 +94,10 @@ struct Stage<'a> {
     dice: Dice,
     seed: u64,
     begun: Instant,
+    /// How many times as long as usual the processes took to start.
+    slowness: u32,
+    /// How long a process may do nothing before it counts as hung.
+    patience: Duration,
     /// How long producers sent.
     sent_for: Duration,
     watched: Instant,
@@ -99,6 +114,7 @@ impl<'a> Stage<'a> {
             Queue::<[u8]>::options().max_bytes(QUEUE_BYTES).open_or_create(&domain, "queue")?;
         let robot = if args.no_robot { None } else { Some(Robot::set(args, folder, &domain)?) };
         let seed = args.seed.unwrap_or_else(Dice::any_seed);
+        let begun = Instant::now();
         Ok(Stage {
             args,
             signals,
@@ -113,7 +129,9 @@ impl<'a> Stage<'a> {
             view: None,
             dice: Dice::new(seed),
             seed,
-            begun: Instant::now(),
+            begun,
+            slowness: 1,
+            patience: args.patience,
             sent_for: Duration::ZERO,
             watched: Instant::now(),
             killed: Killed::default(),
@@ -122,9 +140,27 @@ impl<'a> Stage<'a> {
         })
     }
 
+    /// Waits until each producer has had a record acknowledged, which takes a consumer, too; how
+    /// long that takes sets the pace of the kills.
+    fn await_work(&mut self) -> Result<(), Failure> {
+        let sources = self.args.producers as usize;
+        let is_at_work = |ledger: &Ledger| {
+            ledger.acknowledged[..sources].iter().all(|sent| sent.load(Ordering::Relaxed) > 0)
+        };
+        while !is_at_work(&self.ledger) && self.begun.elapsed() < LONGEST_START && !self.interrupted
+        {
+            self.cast.check()?;
+            self.sleep(GLANCE)?;
+        }
+        let start = self.begun.elapsed();
+        self.slowness = slowness(start);
+        self.patience += PATIENT_STARTS * start.saturating_sub(USUAL_START);
+        Ok(())
+    }
+
     /// Kills and shows until the time is over.
     fn perform(&mut self) -> Result<(), Failure> {
-        let end = self.begun + self.args.seconds;
+        let end = Instant::now() + self.args.seconds;
         let mut next_kill = Instant::now() + self.pause();
         let mut next_look = Instant::now();
         loop {
@@ -151,7 +187,7 @@ impl<'a> Stage<'a> {
 
     fn pause(&mut self) -> Duration {
         let span = (MOST_PAUSE - LEAST_PAUSE).as_nanos() as u64;
-        LEAST_PAUSE + Duration::from_nanos(self.dice.below(span))
+        self.slowness * (LEAST_PAUSE + Duration::from_nanos(self.dice.below(span)))
     }
 
     fn kill_one(&mut self) -> Result<(), Failure> {
@@ -221,7 +257,7 @@ impl<'a> Stage<'a> {
                 Role::Consumer => self.ledger.progress_at.load(Ordering::Relaxed),
                 role => self.robot.as_ref().map_or(0, |robot| robot.done(role, member.index)),
             };
-            if member.still(done, passed) > self.args.patience {
+            if member.still(done, passed) > self.patience {
                 hung += 1;
                 if only.is_none() {
                     self.cast.kill_and_replace(at)?;
@@ -289,7 +325,7 @@ impl<'a> Stage<'a> {
         let counters = self.queue.counters()?;
         // The last owner may have been killed, and no later owner told yet.
         let total =
-            ledger::lock(&self.mutex, &self.ledger, Deadline::after(self.args.patience))?.figures();
+            ledger::lock(&self.mutex, &self.ledger, Deadline::after(self.patience))?.figures();
         let compared = self.audit.compared();
         let torn = self.ledger.total_torn.load(Ordering::Relaxed);
         let missed =
@@ -321,5 +357,22 @@ impl<'a> Stage<'a> {
         };
         verdict.ok = verdict.zeroes().iter().all(|(_, figure)| *figure == 0);
         Ok(verdict)
+    }
+}
+
+/// Returns how many times as long as usual a start was.
+fn slowness(start: Duration) -> u32 {
+    start.as_nanos().div_ceil(USUAL_START.as_nanos()).max(1) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_start_slows_the_kills_and_a_quick_one_does_not_hasten_them() {
+        assert_eq!((slowness(Duration::ZERO), slowness(USUAL_START)), (1, 1));
+        assert_eq!(slowness(USUAL_START + Duration::from_nanos(1)), 2);
+        assert_eq!(slowness(LONGEST_START), 240);
     }
 }

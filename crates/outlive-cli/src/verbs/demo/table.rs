@@ -101,7 +101,8 @@ impl Table {
         let text = match &mut self.how {
             How::Lines { next } if figures.elapsed < *next => return,
             How::Lines { next } => {
-                *next += LINE_EVERY;
+                // From now on, not from a moment that has long passed: a start may take long.
+                *next = figures.elapsed.max(*next) + LINE_EVERY;
                 self.line(figures)
             }
             How::InPlace { rows, colour } => {
