@@ -27,7 +27,7 @@ struct Stage {
     alone: bool,
 }
 
-const STAGES: [Stage; 13] = [
+const STAGES: [Stage; 14] = [
     Stage { name: "models", verb: &["models"], counts: Counts::ByLines, alone: false },
     Stage { name: "loom", verb: &["loom", "--all"], counts: Counts::ByLines, alone: false },
     Stage { name: "conformance", verb: &["conformance"], counts: Counts::ByLines, alone: false },
