@@ -506,28 +506,3 @@ def test_errors_of_writers_name_the_way_on(path):
             assert f"bytes, an array or a tensor are required, not '{kind}': topic('said', payload)" in str(told.value)
         writer.topic("told", payload="json")
         assert writer.write("told", {"a": 1}) == 0
-
-
-def test_an_index_that_lies_gives_no_message_twice(path):
-    with bag.Writer(path, group_bytes=200) as writer:
-        for number in range(20):
-            writer.write("a", bytes([number]) * 200, log_time=number)
-    with open(path, "r+b") as file:
-        whole = bytearray(file.read())
-        # The places of the chunks in the index: behind the opcode 8, a length and two times.
-        entries = [at for at in range(len(whole) - 41) if whole[at] == 8 and whole[at + 33 : at + 41] != bytes(8)]
-        entries = [at for at in entries if int.from_bytes(whole[at + 1 : at + 9], "little") < 200]
-        at = next(at for at in entries if int.from_bytes(whole[at + 9 : at + 17], "little") == 7)
-        place = int.from_bytes(whole[at + 25 : at + 33], "little")
-        assert whole[place] == 6
-        whole[at + 25 : at + 33] = (place + 1).to_bytes(8, "little")
-        whole[-12:-8] = bytes(4)  # No checksum of the index.
-        file.seek(0)
-        file.write(whole)
-    with bag.Reader(path) as reader:
-        for wanted in ({"reverse": True}, {"start": 0}):
-            with pytest.raises(outlive.Damaged, match="index"):
-                list(reader.messages(**wanted))
-            found = [message.log_time for message in reader.messages(**wanted, damaged="skip")]
-            assert sorted(found) == [number for number in range(20) if number != 7]
-        assert [message.log_time for message in reader] == list(range(20))
