@@ -56,11 +56,18 @@ pub struct Survey {
     pub metadata: BTreeMap<String, u64>,
     pub attachments: u64,
     pub lost: u64,
+    /// Sent while the recorder was stopped, or between two.
+    pub skipped: u64,
     pub deaths: u64,
     /// The end of its data was there.
     pub whole: bool,
     pub faults: Vec<Error>,
     pub more_faults: u64,
+}
+
+/// Adds what an event counts: a file may say anything.
+fn add(to: &mut u64, event: &Value) {
+    *to = to.saturating_add(event["count"].as_u64().unwrap_or(0));
 }
 
 impl Survey {
@@ -119,7 +126,8 @@ impl Survey {
         if topic.name == EVENTS {
             let Ok(event) = serde_json::from_slice::<Value>(message.data) else { return };
             match event["event"].as_str() {
-                Some("lost") => self.lost += event["count"].as_u64().unwrap_or(0),
+                Some("lost") => add(&mut self.lost, &event),
+                Some("skipped") => add(&mut self.skipped, &event),
                 Some("publisher_died") => self.deaths += 1,
                 _ => {}
             }

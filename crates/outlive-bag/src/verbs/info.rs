@@ -82,7 +82,7 @@ fn value(path: &Path, survey: &Survey, finished: bool) -> Value {
         "library": header.map(|header| &header.library),
         "finished": finished, "messages": survey.messages(), "first_ns": first, "last_ns": last,
         "start": first.and_then(date::local), "end": last.and_then(date::local),
-        "seconds": survey.times().map(seconds_of), "lost": survey.lost, "deaths": survey.deaths,
+        "seconds": survey.times().map(seconds_of), "lost": survey.lost, "skipped": survey.skipped, "deaths": survey.deaths,
         "faults": faults(survey), "attachments": survey.attachments, "metadata": survey.metadata,
         "chunks": survey.chunks.values().map(|way| way.chunks).sum::<u64>(),
         "compression": ways, "topics": topics})
@@ -106,7 +106,12 @@ fn write(out: &mut dyn Write, path: &Path, survey: &Survey, finished: bool) -> i
         false => "not finished: its writer lives, or died ('outlive bag recover')",
     };
     line("state:", &state)?;
-    line("messages:", &format_args!("{}, {} lost", count(survey.messages()), count(survey.lost)))?;
+    let skipped = match survey.skipped {
+        0 => String::new(),
+        skipped => format!(", {} skipped", count(skipped)),
+    };
+    let messages = count(survey.messages());
+    line("messages:", &format_args!("{messages}, {} lost{skipped}", count(survey.lost)))?;
     if survey.deaths > 0 {
         line("deaths:", &counted(survey.deaths, "publisher"))?;
     }
