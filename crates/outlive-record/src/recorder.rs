@@ -341,6 +341,14 @@ impl Recorder {
         }
     }
 
+    /// Adds the channels of those of which nothing came.
+    fn complete_channels(&mut self) -> Result<(), Error> {
+        for source in &mut self.sources {
+            source.complete(&mut self.output.writer)?;
+        }
+        Ok(())
+    }
+
     fn add_channels(&mut self) -> Result<(), Error> {
         self.events = events_channel(&mut self.output.writer)?;
         for source in &mut self.sources {
@@ -362,6 +370,7 @@ impl Recorder {
         for at in 0..self.sources.len() {
             self.take_rest(at)?;
         }
+        self.complete_channels()?;
         self.tell(&json!({"event": "ended"}))?;
         self.flush()?;
         let counts = self.counts();

@@ -97,6 +97,8 @@ impl Recorder {
     /// # Errors
     /// Those of the files.
     pub(super) fn begin_next_file(&mut self) -> Result<(), Error> {
+        self.complete_channels()?;
+        self.write_group()?;
         let number = self.output.number();
         let mut former = loop {
             match self.output.next() {

@@ -20,6 +20,7 @@ impl Recorder {
         }
         for at in gone.into_iter().rev() {
             self.take_rest(at)?;
+            self.sources[at].complete(&mut self.output.writer)?;
             self.flush()?;
             let mut source = self.sources.remove(at);
             // They mean nothing any more.

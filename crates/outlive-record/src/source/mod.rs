@@ -96,6 +96,10 @@ pub trait Source {
     fn is_removed(&self) -> bool;
     /// Adds its channel to a file.
     fn add_channel(&mut self, writer: &mut Writer<Payload>) -> Result<(), Error>;
+    /// The file ends, or the source goes: it has a channel there now, also if nothing of it came.
+    fn complete(&mut self, _: &mut Writer<Payload>) -> Result<(), Error> {
+        Ok(())
+    }
     /// Returns whether no process wakes the recorder for it.
     fn is_polled(&self) -> bool {
         true

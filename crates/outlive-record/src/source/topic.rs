@@ -31,6 +31,8 @@ pub struct Topic {
     channel: Option<u16>,
     /// The channels of arrays, which have one for each layout; those of the file that is written now.
     arrays: Vec<(Array, u16)>,
+    /// In this file or one before.
+    has_had_arrays: bool,
     account: Account,
     /// What the subscriber had counted as lost when it was asked last.
     lost: u64,
@@ -94,6 +96,7 @@ impl Topic {
             form,
             channel: None,
             arrays: Vec::new(),
+            has_had_arrays: false,
             depth: config.depth,
             found: 0,
             account,
@@ -180,6 +183,7 @@ impl Topic {
         let array = found.array();
         let channel = self.form.channel_of_arrays(&self.name, &array, writer)?;
         self.arrays.push((array, channel));
+        self.has_had_arrays = true;
         Ok((channel, found.len))
     }
 
@@ -272,8 +276,15 @@ impl Source for Topic {
     fn add_channel(&mut self, writer: &mut Writer<Payload>) -> Result<(), Error> {
         self.channel = None;
         self.arrays.clear();
-        // One that says what its messages are is in the file also if none comes.
+        // One that says what its messages are has one channel, whichever come.
         if self.form.is_described() {
+            self.own_channel(writer)?;
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, writer: &mut Writer<Payload>) -> Result<(), Error> {
+        if !self.has_had_arrays {
             self.own_channel(writer)?;
         }
         Ok(())
