@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// handle counts the calls that are inside, so that Close may be called at any time: what the handle
-// has is released when it is closed and the last call has left.
+// handle counts the calls inside it, so that Close may be called at any time: the C object is released
+// when the handle is closed and the last call has left.
 type handle struct {
 	mu      sync.Mutex
 	users   int
@@ -36,15 +36,15 @@ func (h *handle) leaveMany(users int) {
 	}
 }
 
-// stay counts further users, of a handle that one is inside of.
+// stay counts further users of a handle that the caller is inside of.
 func (h *handle) stay(users int) {
 	h.mu.Lock()
 	h.users += users
 	h.mu.Unlock()
 }
 
-// stays calls the function if the handle is open, or what was taken in it keeps it: a lock is given back
-// also when its handle was closed.
+// stays calls the function if the handle is open, or if something taken in it (a lock) keeps it: a lock
+// can be given back after its handle was closed.
 func (h *handle) stays(act func() error) error {
 	h.mu.Lock()
 	if h.closed && h.users == 0 {

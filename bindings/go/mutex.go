@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Mutex is a lock that processes share, with bytes that it guards. Its holder's death is told to its
-// next holder, and loses nothing.
+// Mutex is a lock that processes share, with bytes that it guards. When its holder dies, the next
+// holder is told, and the guarded bytes are as the dead one left them.
 type Mutex struct {
 	handle
 	c    *C.outlive_mutex_t
@@ -51,7 +51,7 @@ func (d *Domain) OpenMutex(name string, options LockOptions) (*Mutex, error) {
 	return m, nil
 }
 
-// Guard is a mutex that the goroutine holds, which is wired to its thread meanwhile.
+// Guard is a mutex that a goroutine holds. The goroutine is wired to its thread until it unlocks.
 type Guard struct {
 	mutex *Mutex
 	left  atomic.Bool
@@ -64,8 +64,8 @@ type Guard struct {
 // Errors: [ErrNotRecoverable], [ErrDeadlock] (this goroutine holds it), [ErrTimedOut]; [ErrBusy] with
 // [NoWait]; [ErrFirstThread], [ErrClosed].
 //
-// If the holder dies, a process by whatever instruction or a goroutine that ends, the next one to lock
-// is told at once.
+// If the holder dies (its process at any instruction, or its goroutine by ending), the next caller to
+// lock is told at once.
 func (m *Mutex) Lock(ctx context.Context) (*Guard, error) {
 	guard, err := m.LockToRepair(ctx)
 	if err != nil || !guard.died {
@@ -81,8 +81,8 @@ func diedUnrepaired() error {
 	return &Error{Code: ErrOwnerDied, Message: "an owner died with the lock, and no holder has repaired it"}
 }
 
-// LockToRepair waits for the mutex as [Mutex.Lock] does, and holds it also after an owner's death:
-// [Guard.OwnerDied] tells. The holder makes the value whole and calls [Guard.MarkConsistent].
+// LockToRepair waits for the mutex as [Mutex.Lock] does, and takes it after an owner's death, too;
+// [Guard.OwnerDied] then returns true. The holder makes the value whole and calls [Guard.MarkConsistent].
 func (m *Mutex) LockToRepair(ctx context.Context) (*Guard, error) {
 	return m.take(func() error {
 		return await(ctx, &m.handle, func(until C.outlive_deadline_t) C.int {
@@ -91,8 +91,8 @@ func (m *Mutex) LockToRepair(ctx context.Context) (*Guard, error) {
 	})
 }
 
-// LockToReset takes a mutex in any state, recoverable or not. Make whole what it guards, call
-// [Guard.MarkConsistent], and unlock.
+// LockToReset takes a mutex in any state, recoverable or not. The holder makes the value whole, calls
+// [Guard.MarkConsistent], and unlocks.
 func (m *Mutex) LockToReset(ctx context.Context) (*Guard, error) {
 	return m.take(func() error {
 		return await(ctx, &m.handle, func(until C.outlive_deadline_t) C.int {
@@ -148,14 +148,14 @@ func (g *Guard) MarkConsistent() error {
 }
 
 // Unlock gives the mutex back, in the goroutine that took it: in any other it returns [ErrNotOwner],
-// and the mutex stays locked. Unlocked without [Guard.MarkConsistent] after an owner's death, the next
-// holder is told again. Another Unlock has no effect.
+// and the mutex stays locked. After an owner's death and without [Guard.MarkConsistent], the next
+// holder is told of that death again. Another Unlock has no effect.
 func (g *Guard) Unlock() error {
 	return g.end(func() C.int { return C.outlive_mutex_unlock(g.mutex.c) })
 }
 
-// MarkNotRecoverable unlocks, and every later locker gets [ErrNotRecoverable], until one makes it whole
-// by [Mutex.LockToReset].
+// MarkNotRecoverable unlocks. Every later Lock returns [ErrNotRecoverable], until a holder makes the
+// value whole after [Mutex.LockToReset].
 func (g *Guard) MarkNotRecoverable() error {
 	return g.end(func() C.int { return C.outlive_mutex_mark_not_recoverable(g.mutex.c) })
 }

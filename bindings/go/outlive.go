@@ -1,35 +1,37 @@
 // Package outlive is shared-memory IPC for Linux without a daemon: locks, queues, topics, states,
 // services and pools that recover when any process that uses them is killed.
 //
-// It is a layer over the C library, by cgo and pkg-config, and speaks with programs in Rust, C, C++,
-// Python and Java in the same domain. doc/go.md has the rules at length.
+// It is a layer over the C library, by cgo and pkg-config. Its programs share a domain with programs
+// in Rust, C, C++, Python and Java. doc/go.md has the rules at length.
 //
 // # Waiting
 //
-// Every call that may wait takes a [context.Context]. It returns when the context ends, with an error
-// that is both [ErrTimedOut] and [context.DeadlineExceeded], or [context.Canceled]. With [NoWait] a
-// call does what it can do at once. A wait sleeps in the kernel; it looks at a context that can end
-// every 50 ms, at any other every 500 ms, and a peer's death ends it at once.
+// Every call that may wait takes a [context.Context]. After its deadline the call returns an error that
+// is both [ErrTimedOut] and [context.DeadlineExceeded]; after a cancellation, the context's cause. With
+// [NoWait] a call does what it can do at once. A wait sleeps in the kernel. It looks every 50 ms whether
+// a context that can end has ended, and every 500 ms whether its handle was closed. A deadline or a
+// peer's death ends it at once. [Loan.Publish] ends by its deadline alone.
 //
 // # Goroutines and locks
 //
 // A lock, a permit or a seat belongs to the operating system's thread that took it, because the
-// kernel tells of that thread's death. Between taking one and giving it back, the package wires the
+// kernel reports that thread's death. Between taking one and giving it back, the package wires the
 // goroutine to its thread ([runtime.LockOSThread]). So the goroutine that took it has to give it back;
-// in any other, that is [ErrNotOwner]. A goroutine that ends with a lock ends its thread, and the lock's
-// next owner is told, as after a killed process.
+// any other gets [ErrNotOwner]. A goroutine that ends while it holds a lock ends its thread, and the
+// lock's next owner gets [ErrOwnerDied], as after a kill.
 //
-// Go never ends the first thread of a process: a goroutine that ended on it would keep its lock for
-// ever, and no process would be told. So the package takes no lock there. It moves the goroutine to
-// another thread first, and lets the first thread rest for the rest of the process. A goroutine that
-// the program itself has wired to the first thread cannot be moved, and gets [ErrFirstThread].
+// Go never ends the first thread of a process, but parks it: a lock that a goroutine left there would
+// stay held, and no process would be told. So the package takes no lock on that thread. It first moves
+// the goroutine to another one, and the first thread stays parked for the rest of the process. A
+// goroutine that the program itself has wired to the first thread cannot be moved; it gets
+// [ErrFirstThread].
 //
 // # Handles
 //
 // All goroutines may use a handle at once. Where the library admits one at a time (senders,
 // receivers, publishers, subscribers, servers, clients' calls), they enter one after the other, and the
 // context bounds the time until a goroutine enters, too. Close ends a handle: calls that wait in it
-// return [ErrClosed] within half a second, and what it took is released when the last call has left.
+// return [ErrClosed] within half a second, and its memory is released when the last call has left.
 // There are no finalizers: what a program does not close stays open until the process ends. A handle
 // keeps what it was made from alive, so a domain may be closed before its queues.
 package outlive

@@ -10,12 +10,12 @@ const attempts = 200
 
 var pid = syscall.Getpid()
 
-// pin wires the goroutine to its thread, which is not the process's first: Go never ends that one, so
+// pin wires the goroutine to a thread that is not the process's first: Go never ends the first one, so
 // no process would be told of a lock that was left there.
 //
-// A goroutine that finds itself there starts another one and waits for it. Go runs that one next, on
-// the same thread, where it ends wired to it: Go then lets the first thread rest for ever, and runs all
-// goroutines elsewhere. So this happens once in a process.
+// A goroutine that runs on the first thread starts a second one and waits for it. Go runs the second
+// one next, on the same thread. It ends while it is wired to that thread, so Go parks the thread for
+// ever, and runs all goroutines on others. So this happens once in a process.
 func pin() error {
 	runtime.LockOSThread()
 	for attempt := 0; syscall.Gettid() == pid; attempt++ {
@@ -39,7 +39,7 @@ func pin() error {
 
 func unpin() { runtime.UnlockOSThread() }
 
-// pinMany wires as many times over as there are permits: each release unwires once.
+// pinMany wires the goroutine once for each permit: each release unwires once.
 func pinMany(times int) error {
 	if err := pin(); err != nil {
 		return err

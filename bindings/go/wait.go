@@ -14,8 +14,8 @@ const (
 	sliceOfClose   = 500 * time.Millisecond
 )
 
-// NoWait is a context for calls that shall not wait: they do what they can do at once. A lock that is
-// held gives [ErrBusy], anything else that is not there [ErrWouldBlock] or [ErrTimedOut].
+// NoWait is a context for calls that must not wait: they do what they can do at once. Where a lock is
+// held they return [ErrBusy]; where anything else is not there, [ErrWouldBlock] or [ErrTimedOut].
 var NoWait context.Context = noWait{}
 
 type noWait struct{}
@@ -38,8 +38,8 @@ func await(ctx context.Context, h *handle, call func(until C.outlive_deadline_t)
 	return awaitWhile(ErrTimedOut, ctx, h, call)
 }
 
-// awaitWhile is await for a call that returns another code than ETIMEDOUT when its time is over: a
-// stand-by's, which is told that another process is there.
+// awaitWhile is await for a call that returns another code than ETIMEDOUT when its time is over: that of
+// a stand-by, which returns that another process is there.
 func awaitWhile(over Code, ctx context.Context, h *handle, call func(until C.outlive_deadline_t) C.int) error {
 	if ctx == NoWait {
 		return do(func() C.int { return call(C.OUTLIVE_TRY) })

@@ -13,16 +13,16 @@ use regex::Regex;
 
 /// Record topics in an MCAP file
 ///
-/// The file is readable by Foxglove, rerun, PlotJuggler and the mcap libraries. It holds each message of a
-/// reliable topic once. It ends with the last whole group if record is killed, and `outlive bag recover` gives
-/// it an index then. With --as, topics keep the place of a record that was killed: the next one of that
-/// name writes on in the file, without a gap. record goes on until it is interrupted (exit code 0).
+/// Foxglove, rerun, PlotJuggler and the mcap libraries read the file. It has each message of a reliable topic
+/// once. If the recorder is killed, the file ends with the last whole group of messages, and 'outlive bag
+/// recover' writes its index. With --as, topics keep the place of a killed recorder, and the next recorder of
+/// that name continues the file without a gap. The recorder runs until a signal ends it (exit code 0).
 ///
-/// With --snapshot record writes no file. It keeps the last seconds in shared memory, and writes them into a
-/// file when SIGUSR1, 'outlive record trigger' or a publisher's death asks for it. They are still there when
-/// record itself has been killed.
+/// With --snapshot, the recorder writes no file at first. It keeps the last seconds in shared memory. At
+/// SIGUSR1, 'outlive record trigger' or, with --on-death, a publisher's death, it writes them into a file.
+/// They survive the recorder's own death.
 ///
-/// A topic that has the name of a command is named behind '--': 'outlive record -- trigger'.
+/// To record a topic that has the name of a command, write it behind '--': 'outlive record -- trigger'.
 #[derive(Clone, Parser, Debug)]
 #[command(name = "outlive-record", bin_name = "outlive record", version)]
 #[command(subcommand_negates_reqs = true, disable_help_subcommand = true)]
@@ -37,34 +37,34 @@ use regex::Regex;
 pub struct Args {
     #[command(subcommand)]
     pub verb: Option<Verb>,
-    /// The topics
+    /// The topics to record
     #[arg(value_name = "TOPIC")]
     topics: Vec<String>,
-    /// All topics, also those that come later
+    /// Record all topics, also those that are made later
     #[arg(long)]
     all: bool,
-    /// Topics whose names match
+    /// Record the topics in whose names the pattern is found
     #[arg(long, value_name = "REGEX")]
     regex: Option<Regex>,
-    /// Queues, too, of those names: a copy of each message that is there when record looks; none is taken
+    /// Also record queues of those names: a copy of each message that the recorder sees; it takes none
     #[arg(long)]
     queues: bool,
-    /// States, too, of those names: each value that is there when record looks
+    /// Also record states of those names: each value that the recorder sees
     #[arg(long)]
     states: bool,
-    /// Services, too, of those names: which calls were made, how they ended and how long they took
+    /// Also record services of those names: which calls were made, how they ended and how long they took
     #[arg(long)]
     services: bool,
-    /// The file; with --split FILE_0.mcap, FILE_1.mcap and so on. Default: outlive.mcap, or NAME.mcap
+    /// The file; with --split FILE_0.mcap, FILE_1.mcap and so on [default: outlive.mcap; with --as, NAME.mcap]
     #[arg(long, short = 'o', value_name = "FILE.mcap")]
     output: Option<PathBuf>,
-    /// A name, under which the next record goes on if this one is killed
+    /// The recorder's name: if it is killed, the next recorder of that name continues
     #[arg(long = "as", value_name = "NAME", value_parser = name)]
     name: Option<String>,
-    /// How long publishers wait for the next record of that name
+    /// How long publishers wait for the next recorder of that name
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::never_or_forever)]
     patience: Duration,
-    /// Write on in the file if it is there. With --as a file that was not finished is written on without it
+    /// Continue the file if it exists. With --as, a file that was not finished is continued without this
     #[arg(long)]
     resume: bool,
     /// Lose messages rather than let publishers wait
@@ -73,37 +73,37 @@ pub struct Args {
     /// Begin the next file at this size, or after this time
     #[arg(long, value_name = "SIZE|TIME", value_parser = split)]
     split: Vec<SplitAt>,
-    /// Keep so many files, and remove the oldest
+    /// Keep the last N files, and remove older ones
     #[arg(long, value_name = "N", requires = "split", value_parser = clap::value_parser!(u32).range(1..))]
     max_files: Option<u32>,
     /// Compress the file
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Compress::None)]
     compress: Compress,
-    /// Keep the last seconds in shared memory, and write them into a file when asked: a snapshot. SIZE bounds
-    /// the memory; default: a quarter of what is free
+    /// Keep the last TIME in shared memory, and write it into a file on request: a snapshot. SIZE bounds the
+    /// memory [default: a quarter of what is free]
     #[arg(long, value_name = "TIME[,SIZE]", value_parser = snapshot, requires = "name")]
     #[arg(conflicts_with_all = ["resume", "split", "max_files"])]
     snapshot: Option<(Duration, Option<u64>)>,
-    /// Write a snapshot when a publisher dies, too
+    /// Also write a snapshot when a publisher dies
     #[arg(long, requires = "snapshot")]
     on_death: bool,
-    /// How much of the time after a publisher's death such a snapshot has
+    /// How long after the publisher's death such a snapshot ends
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::seconds)]
     after: Duration,
     /// Begin stopped: 'outlive record start' begins the recording
     #[arg(long, requires = "name")]
     pub paused: bool,
-    /// How long a message may wait before it is in the file, or in the shared memory of --snapshot
-    /// [default: 1s, 100ms]
+    /// How long a message may wait before it is written to the file, or to the memory of --snapshot
+    /// [default: 1s, or 100ms]
     #[arg(long, value_name = "TIME", value_parser = duration::more_than_none)]
     flush: Option<Duration>,
-    /// Wait for the disk after each group: a power cut takes no more than the last one
+    /// Wait for the disk after each group of messages: a power cut loses at most the last group
     #[arg(long)]
     fsync: bool,
-    /// Of N messages of a topic record one
+    /// Record one of N messages of each topic
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// The most messages of a topic in a second
+    /// Record at most so many messages a second of each topic
     #[arg(long, value_name = "HZ", value_parser = rate)]
     max_rate: Option<f64>,
     /// End after this time
@@ -115,31 +115,32 @@ pub struct Args {
     /// The domain's group of users
     #[arg(long, value_name = "GROUP", global = true)]
     pub group: Option<String>,
-    /// Tell what happens in lines of JSON
+    /// Print events and results as lines of JSON
     #[arg(long, global = true)]
     pub json: bool,
 }
 
-/// What a recorder is told.
+/// The commands for a running recorder.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Verb {
-    /// Write the last seconds of a recorder with --snapshot into a file, also if it has been killed
+    /// Write the last seconds of a recorder with --snapshot into a file, even if it has been killed
     Trigger {
         #[command(flatten)]
         which: Which,
-        /// Why; it is written into the file
+        /// Why the snapshot is taken; the text is written into the file
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// What the file is called, beside the recorder's other files [default: its name with the time]
+        /// The snapshot's name, in the folder of the recorder's files [default: the recorder's file with the time]
         #[arg(long, short = 'o', value_name = "NAME")]
         output: Option<String>,
     },
     /// Begin the next file of a recorder that is stopped
     Start(Which),
-    /// Finish a recorder's file; it then waits for 'start'. With --snapshot the last seconds are dropped. Of a
-    /// recorder that was killed all that it has left is given up: its places in topics, its last seconds
+    /// Finish a recorder's file; the recorder then waits for 'start'. With --snapshot, its last seconds are
+    /// removed. If the recorder was killed, all that it has left is removed: its places in topics, its last
+    /// seconds
     Stop(Which),
-    /// Tell what a recorder does
+    /// Print a recorder's state and counts
     Status(Which),
     /// Begin the next file now
     Split(Which),
@@ -151,10 +152,10 @@ const VERBS: [&str; 5] = ["start", "stop", "status", "split", "trigger"];
 /// Which recorder.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Which {
-    /// The recorder's name; it may be left out where there is one alone
+    /// The recorder's name; optional if there is only one
     #[arg(long = "as", value_name = "NAME", value_parser = name)]
     pub name: Option<String>,
-    /// How long to wait for its answer
+    /// How long to wait for the recorder's answer
     #[arg(long, short = 'w', value_name = "TIME", default_value = "1m", value_parser = duration::seconds)]
     pub timeout: Duration,
 }
@@ -178,7 +179,7 @@ impl Args {
         &self.topics
     }
 
-    /// Returns the command that may be meant, if one name alone is given and looks like it.
+    /// Returns the command that may be meant, if only one name is given and looks like a command.
     pub fn mistyped_verb(&self) -> Option<&'static str> {
         let [name] = &self.topics[..] else { return None };
         let nearest = nearest(name, VERBS.into_iter().map(str::to_owned))?;
@@ -203,7 +204,7 @@ impl Args {
         format!("{:016x}", hasher.finish())
     }
 
-    /// Whether topics are named, beside a verb.
+    /// Whether topics to record are chosen: by name, by a pattern, or all.
     pub fn is_recording_asked(&self) -> bool {
         self.all || self.regex.is_some() || !self.topics.is_empty()
     }
@@ -284,7 +285,7 @@ fn snapshot(text: &str) -> Result<(Duration, Option<u64>), String> {
 
 fn name(text: &str) -> Result<String, String> {
     match (1..=outlive_record::NAME).contains(&text.len()) {
-        // It is a part of a service's name, and of a folder's.
+        // The name is a part of a service's name, and of a folder's.
         true if text.contains(['/', '\0']) => Err("a name has no '/'".to_owned()),
         true => Ok(text.to_owned()),
         false => Err(format!("a name has 1 to {} bytes", outlive_record::NAME)),

@@ -140,7 +140,10 @@ impl Recorder {
             }
         };
         let Opened { output, mut positions, mut predecessor } = opened;
-        if let (Some(stopped), Predecessor::None) = (past.stopped, predecessor) {
+        // This process's own are the newest, whatever file an older recorder of its name has left.
+        if let (Some(stopped), Predecessor::None | Predecessor::Stopped) =
+            (past.stopped, predecessor)
+        {
             (positions, predecessor) = (stopped, Predecessor::Stopped);
         }
         let watch = domain.watch();

@@ -4,14 +4,14 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * A lock that the thread holds. It is given back by {@link #close}, in the thread that took it: in any other that is
+ * A lock that a thread holds. {@link #close} gives it back, in the thread that took it: in any other it throws
  * {@link Code#NOT_OWNER}, and the lock stays held.
  */
 public abstract class Guard implements AutoCloseable {
     private final Handle lock;
     private final long valueAt;
     private final long size;
-    // What it lends ends with it: a view from before raises an exception, and touches nothing.
+    // A segment from value() ends with the guard: a later access throws an exception, and touches nothing.
     private final Arena view = Arena.ofConfined();
     private boolean ownerDied;
     private boolean left;
@@ -65,7 +65,7 @@ public abstract class Guard implements AutoCloseable {
         ownerDied = false;
     }
 
-    /** Gives the lock back, and every later locker gets {@link Code#NOT_RECOVERABLE}, until one resets it. */
+    /** Gives the lock back. Every later lock throws {@link Code#NOT_RECOVERABLE}, until a thread resets it. */
     public void markNotRecoverable() {
         held();
         Native.check(this::notRecoverable);
@@ -87,7 +87,7 @@ public abstract class Guard implements AutoCloseable {
 
     /**
      * Gives the lock back. If an owner had died and {@link #markConsistent} was not called, the next owner is told
-     * again. An exception that leads here is told to no process. Closing it again has no effect.
+     * of that death again. An exception that leads here is reported to no process. Closing it again has no effect.
      */
     @Override
     public void close() {

@@ -4,14 +4,14 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 
 /**
- * What is open, and counts the calls that are inside: close may be called at any time, and what the handle has is
- * released when it is closed and the last call has left.
+ * An object of the library that is open. It counts the calls inside it, so {@code close} may be called at any time: the
+ * C object is released when the handle is closed and the last call has left.
  */
 public abstract class Handle implements AutoCloseable {
-    /** How long a wait sleeps before it looks whether its thread was interrupted or its handle closed. */
+    /** Nanoseconds that a wait sleeps before it looks whether its thread was interrupted or its handle closed. */
     private static final long SLICE = 100_000_000;
 
-    /** Of a handle that one thread at a time is inside of. */
+    /** Held by the thread inside, if the handle admits one at a time; else null. */
     private final Semaphore turn;
 
     private int users;
@@ -21,7 +21,7 @@ public abstract class Handle implements AutoCloseable {
         turn = exclusive ? new Semaphore(1) : null;
     }
 
-    /** Releases what C has given. */
+    /** Releases the C object. */
     abstract void release();
 
     /** What is done inside a handle. */
@@ -41,12 +41,12 @@ public abstract class Handle implements AutoCloseable {
         users++;
     }
 
-    /** Counts further users, of a handle that one is inside of. */
+    /** Counts further users of a handle that the caller is inside of. */
     synchronized void stay(int more) {
         users += more;
     }
 
-    /** Enters a handle that is open, or that what was taken in it keeps. */
+    /** Enters a handle that is open, or that is kept by something taken in it (a lock). */
     synchronized void enterKept() {
         if (closed && users == 0) {
             throw new IllegalStateException("the handle was closed");
@@ -86,7 +86,7 @@ public abstract class Handle implements AutoCloseable {
         }
     }
 
-    /** Does it inside the handle, when no other thread is inside of one that admits one at a time. */
+    /** Calls {@code act} inside the handle; if the handle admits one thread at a time, when no other is inside. */
     <T> T inside(Wait wait, Inside<T> act) throws InterruptedException {
         enter();
         try {
@@ -110,7 +110,7 @@ public abstract class Handle implements AutoCloseable {
         }
     }
 
-    /** Does what never waits; only for its turn, which an interrupt does not end. */
+    /** Calls {@code act}, which never waits. The caller may wait for its turn, which an interrupt does not end. */
     <T> T quickly(Quick<T> act) {
         enter();
         try {
