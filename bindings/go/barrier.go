@@ -29,6 +29,9 @@ const (
 
 // OpenBarrier opens the barrier of that name, or makes it. With [Open], parties may be 0: as it is.
 func (d *Domain) OpenBarrier(name string, how Opening, parties int, when WhenOneDies) (*Barrier, error) {
+	if parties < 0 || parties > mostPermits {
+		return nil, &Error{Code: ErrInvalid, Message: "a barrier has 1 to 65,536 parties"}
+	}
 	b := &Barrier{}
 	err := named(d, name, func(domain *C.outlive_domain_t, name *C.char) C.int {
 		return C.outlive_barrier_open(domain, name, how.c(), C.uint32_t(parties), C.uint32_t(when), &b.c)

@@ -5,6 +5,9 @@ import "C"
 
 import "context"
 
+// No semaphore has more permits: outlive.h.
+const mostPermits = 1 << 16
+
 // Semaphore is a number of permits that processes share. The permits of a process that dies, or of a
 // goroutine that ends, come back.
 type Semaphore struct {
@@ -24,6 +27,9 @@ type SemaphoreOptions struct {
 
 // OpenSemaphore opens the semaphore of that name, or makes it.
 func (d *Domain) OpenSemaphore(name string, options SemaphoreOptions) (*Semaphore, error) {
+	if options.Permits < 0 || options.Permits > mostPermits || options.MaxPermits < 0 || options.MaxPermits > mostPermits {
+		return nil, &Error{Code: ErrInvalid, Message: "a semaphore has 1 to 65,536 permits"}
+	}
 	s := &Semaphore{}
 	err := named(d, name, func(domain *C.outlive_domain_t, name *C.char) C.int {
 		return C.outlive_semaphore_open(domain, name, options.How.c(), C.uint32_t(options.Permits),
@@ -44,6 +50,9 @@ func (d *Domain) OpenSemaphore(name string, options SemaphoreOptions) (*Semaphor
 func (s *Semaphore) Acquire(ctx context.Context, permits int) error {
 	if permits < 1 {
 		return &Error{Code: ErrInvalid, Message: "permits are taken by ones"}
+	}
+	if permits > mostPermits {
+		return &Error{Code: ErrOverflow, Message: "a semaphore has at most 65,536 permits"}
 	}
 	if err := s.enter(); err != nil {
 		return err
@@ -71,6 +80,9 @@ func (s *Semaphore) Acquire(ctx context.Context, permits int) error {
 func (s *Semaphore) Release(permits int) error {
 	if permits < 1 {
 		return &Error{Code: ErrInvalid, Message: "permits are given back by ones"}
+	}
+	if permits > mostPermits {
+		return &Error{Code: ErrNotOwner, Message: "no goroutine has so many permits"}
 	}
 	return s.stays(func() error {
 		err := do(func() C.int { return C.outlive_semaphore_release_many(s.c, C.uint32_t(permits)) })

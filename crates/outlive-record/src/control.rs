@@ -23,6 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::places;
 use crate::recorder::{Counts, Options, Past, Recorder};
 
 /// What a recorder's service has before the recorder's name.
@@ -74,6 +75,7 @@ pub struct Session {
 
 struct Control {
     name: String,
+    service: Service<[u8], [u8]>,
     server: Server,
     /// No recorder has had it.
     is_new: bool,
@@ -83,11 +85,29 @@ impl Control {
     /// Serves for the recorder of that name, if no other process does.
     fn begin(domain: &Domain, recorder: &str) -> Result<Control, Error> {
         let name = service_name(recorder);
-        let found = Service::open_as_bytes(domain, &name);
-        let is_new = matches!(found, Err(outlive::Error::NotFound { .. }));
-        let service = Service::options().max_bytes(MAX_BYTES).description(description()?);
-        let server = service.open_or_create(domain, &name)?.server()?;
-        Ok(Control { name, server, is_new })
+        loop {
+            let found = Service::open_as_bytes(domain, &name);
+            let is_new = matches!(found, Err(outlive::Error::NotFound { .. }));
+            let service = Service::options().max_bytes(MAX_BYTES).description(description()?);
+            let service = service.open_or_create(domain, &name)?;
+            let server = service.server()?;
+            // Else the former one has ended, or was given up, since it was opened: no client finds this one. A
+            // service is removed by the process that serves it, so this one stays now.
+            if !service.is_removed() {
+                return Ok(Control { name, service, server, is_new });
+            }
+        }
+    }
+
+    /// Removes the service, unless it is gone and another one has its name.
+    fn remove(&self, domain: &Domain) -> Result<(), Error> {
+        if self.service.is_removed() {
+            return Ok(());
+        }
+        match domain.remove(&self.name) {
+            Ok(()) | Err(outlive::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -119,8 +139,9 @@ impl Session {
         };
         let mut recorder = start().inspect_err(|_| {
             if let Some(control) = control.as_ref().filter(|control| control.is_new) {
-                // No recorder of this name is there. If that fails, a service is left as of a dead one.
-                let _ = domain.remove(&control.name);
+                // No recorder of this name is there. If that fails, places and a service are left as of a dead one.
+                let _ = places::give_up(domain, &control.name);
+                let _ = control.remove(domain);
             }
         })?;
         if let (Some(recorder), Some(control)) = (&mut recorder, &control) {
@@ -189,10 +210,7 @@ impl Session {
         self.stop(false)?;
         if let Some(control) = &self.control {
             // While it serves: a successor's service is another one.
-            match self.domain.remove(&control.name) {
-                Ok(()) | Err(outlive::Error::NotFound { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+            control.remove(&self.domain)?;
         }
         let Counts { topics, queues, states, services, refused, .. } = now;
         Ok(Counts { topics, queues, states, services, refused, ..self.before })
@@ -205,8 +223,15 @@ impl Session {
             let (counts, positions) = recorder.end(is_told)?;
             self.before = self.before.and(counts);
             self.stopped = Some(positions);
+            // Also where it recorded nothing any more: a topic that was set aside, or that only a predecessor wanted.
+            self.give_up_places()?;
         }
         Ok(())
+    }
+
+    fn give_up_places(&self) -> Result<(), Error> {
+        let Some(control) = &self.control else { return Ok(()) };
+        places::give_up(&self.domain, &control.name).map(drop)
     }
 
     fn start(&mut self) -> Result<(), Error> {
@@ -216,7 +241,15 @@ impl Session {
             stopped: self.stopped.clone(),
             is_heir: self.control.as_ref().is_some_and(|control| !control.is_new),
         };
-        let mut recorder = Recorder::start_after(&self.domain, (self.options)(), past)?;
+        let started = Recorder::start_after(&self.domain, (self.options)(), past);
+        let mut recorder = match started {
+            Ok(recorder) => recorder,
+            Err(error) => {
+                // It is stopped as before, and no publisher waits for it.
+                self.give_up_places()?;
+                return Err(error);
+            }
+        };
         if let Some(control) = &self.control {
             recorder.also_wait_for(&control.server)?;
         }

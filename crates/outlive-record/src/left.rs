@@ -11,15 +11,15 @@
 
 use std::fs;
 
+use outlive::Domain;
 use outlive::rpc::{Server, Service};
-use outlive::topic::Topic;
-use outlive::{Domain, Kind};
 use outlive_mcap::Options;
 use serde_json::Value;
 
 use crate::control::service_name;
 use crate::error::Error;
 use crate::notes::{Note, Wanted, choose};
+use crate::places;
 use crate::snapshot::event;
 use crate::window::{Folder, MADE, Made, without_gap};
 
@@ -102,14 +102,11 @@ pub struct Released {
 pub fn release(domain: &Domain, recorder: &str) -> Result<Option<Released>, Error> {
     let service = service_name(recorder);
     let server = serve_for(domain, &service)?;
-    let (mut released, mut failed) = (Released::default(), None);
-    for name in domain.contents()?.names {
-        match forget_place(domain, &name, &service) {
-            Ok(was_there) => released.topics += u64::from(was_there),
-            Err(outlive::Error::NotFound { .. } | outlive::Error::NotASegment { .. }) => {}
-            Err(error) => failed = failed.or(Some(error)),
-        }
-    }
+    let (topics, failed) = match places::give_up(domain, &service) {
+        Ok(topics) => (topics, None),
+        Err(error) => (0, Some(error)),
+    };
+    let mut released = Released { topics, window: false };
     let folder = Folder::of(domain, recorder);
     if folder.is_there()? {
         let _lock = folder.lock()?;
@@ -117,7 +114,7 @@ pub fn release(domain: &Domain, recorder: &str) -> Result<Option<Released>, Erro
         released.window = true;
     }
     if let Some(error) = failed {
-        return Err(error.into());
+        return Err(error);
     }
     if server.is_none() && released == Released::default() {
         return Ok(None);
@@ -133,21 +130,16 @@ pub fn release(domain: &Domain, recorder: &str) -> Result<Option<Released>, Erro
 
 /// Serves in the place of a dead recorder, if its service is there.
 fn serve_for(domain: &Domain, service: &str) -> Result<Option<Server>, outlive::Error> {
-    match Service::open_as_bytes(domain, service) {
-        Ok(service) => service.server().map(Some),
-        Err(outlive::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Returns whether the topic of that name had kept a place.
-fn forget_place(domain: &Domain, name: &str, recorder: &str) -> Result<bool, outlive::Error> {
-    if domain.kind_of(name)? != Kind::Topic {
-        return Ok(false);
-    }
-    let topic = Topic::open_as_bytes(domain, name)?;
-    match topic.kept().iter().any(|kept| kept.name == recorder) {
-        true => topic.forget(recorder),
-        false => Ok(false),
+    loop {
+        let service = match Service::open_as_bytes(domain, service) {
+            Ok(service) => service,
+            Err(outlive::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let server = service.server()?;
+        // Else another process has given it up since it was opened.
+        if !service.is_removed() {
+            return Ok(Some(server));
+        }
     }
 }

@@ -12,6 +12,7 @@ pub mod left;
 mod notes;
 mod output;
 mod pace;
+mod places;
 mod positions;
 mod recorder;
 pub mod replay;

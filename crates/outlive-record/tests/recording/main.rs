@@ -8,6 +8,7 @@ mod damaged;
 mod keys;
 mod kills;
 mod kinds;
+mod leaving;
 mod limits;
 mod missing;
 mod promises;
