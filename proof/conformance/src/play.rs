@@ -240,7 +240,7 @@ impl Stage<'_> {
                 *place = None;
                 ended.map(drop)
             }
-            Act::Stopped => process.signal(Signal::STOP).map_err(|why| differs("stopped", &why)),
+            Act::Stopped => process.stop().map_err(|why| differs("stopped", &why)),
             Act::Continued => {
                 process.signal(Signal::CONT).map_err(|why| differs("continued", &why))
             }

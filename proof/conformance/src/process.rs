@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::words::Language;
 
@@ -134,6 +134,19 @@ impl Process {
     pub(crate) fn signal(&mut self, signal: Signal) -> Result<(), String> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).map_err(|error| error.to_string())
+    }
+
+    /// SIGSTOP, until all its threads stand still. The signal goes to one of them, and until that one has a
+    /// processor the others run on: a language's own threads do so.
+    pub(crate) fn stop(&mut self) -> Result<(), String> {
+        self.signal(Signal::STOP)?;
+        let id = WaitId::Pid(Pid::from_child(&self.child));
+        let news = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        match waitid(id, news) {
+            Ok(Some(status)) if status.stopped() => Ok(()),
+            Ok(_) => Err("it has ended".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// SIGKILL, and its end.
