@@ -22,7 +22,7 @@ use crate::telling::{say_json, snapshot as told_snapshot};
 pub fn run(args: &Args, verb: &Verb) -> Result<(), Failure> {
     if args.is_recording_asked() {
         let text = "start, stop, status, trigger and split are commands; a topic of that name is named behind \
-                    '--': outlive record -- trigger";
+                    '--': outlive-record -- trigger";
         return Err(Failure::new(Code::Usage, text));
     }
     let domain = open_domain(args.domain.as_deref(), args.group.as_deref(), false)?;
