@@ -6,10 +6,14 @@
 //! | died | what is there | its successor |
 //! | --- | --- | --- |
 //! | in a group | a part of it | cuts it off |
-//! | after the next file was made, before its first group | a file that has nothing | removes it, and goes on in the one before |
+//! | after the next file was made, before its first group | a file that has nothing | removes it, and goes on in the one before; if that is finished, writes the one that has nothing |
 //! | after that group, before the one before is finished | two files, of which the former has no index | finishes the former |
+//!
+//! A finished file is not written on, except by a recorder that is to resume it. A file that has the number of a next
+//! one may be of another recording (`-o out_1.mcap` beside `-o out.mcap`), so the header names the recording.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -98,7 +102,11 @@ impl Output {
         purpose: Purpose,
         heir: Option<&str>,
     ) -> Result<Opened, Error> {
-        let last = last_number(path, split)?;
+        let options = match purpose {
+            Purpose::Recording => named(options, path),
+            Purpose::Window => options,
+        };
+        let (last, former) = last_numbers(path, split, purpose)?;
         let output = |number, writer, is_new| Output {
             path: path.to_owned(),
             split,
@@ -116,13 +124,14 @@ impl Output {
             stopped = stopped_positions(&file(path, split, last), name)?;
         }
         let next = match (last, resume) {
+            (None, _) if exists(&file(path, split, 0))? => Some(free_number(path, split, 0)?),
             (None, _) => Some(0),
             (Some(last), _) if stopped.is_some() => Some(free_number(path, split, last)?),
             (Some(last), Resume::Next) if !is_open(last)? => Some(free_number(path, split, last)?),
             (Some(_), _) => None,
         };
         if let Some(next) = next {
-            let writer = Writer::create(file(path, split, next), options.clone())?;
+            let writer = create(&file(path, split, next), &options)?;
             let predecessor = match &stopped {
                 Some(_) => Predecessor::Stopped,
                 None => Predecessor::None,
@@ -136,19 +145,36 @@ impl Output {
         }
         let (mut writer, mut tail) = Writer::resume(file(path, split, last), options.clone())?;
         let is_empty = tail.positions.is_empty() && writer.contents().channels().next().is_none();
-        if is_empty && last > 0 && exists(&file(path, split, last - 1))? {
-            // Without positions of its own: those of the file before hold.
-            drop(writer);
-            let empty = file(path, split, last);
-            fs::remove_file(&empty).map_err(|error| Error::Io {
-                doing: "remove",
-                path: empty,
-                error,
-            })?;
-            last -= 1;
-            (writer, tail) = Writer::resume(file(path, split, last), options.clone())?;
-        } else if last > 0 && purpose == Purpose::Recording {
-            finish_former(&file(path, split, last - 1), &options)?;
+        match former {
+            Some(former) if is_empty && resume != Resume::Yes && !is_open(former)? => {
+                // Its recorder died when it had begun this one. How far it was, the one before says if it is its own.
+                let stopped = match heir {
+                    Some(name) => stopped_positions(&file(path, split, former), name)?,
+                    None => None,
+                };
+                let predecessor = match &stopped {
+                    Some(_) => Predecessor::Stopped,
+                    None => Predecessor::None,
+                };
+                let (output, positions) = (output(last, writer, true), stopped.unwrap_or_default());
+                return Ok(Opened { output, positions, predecessor });
+            }
+            Some(former) if is_empty => {
+                // Without positions of its own: those of the file before hold.
+                drop(writer);
+                let empty = file(path, split, last);
+                fs::remove_file(&empty).map_err(|error| Error::Io {
+                    doing: "remove",
+                    path: empty,
+                    error,
+                })?;
+                last = former;
+                (writer, tail) = Writer::resume(file(path, split, last), options.clone())?;
+            }
+            Some(former) if purpose == Purpose::Recording => {
+                finish_former(&file(path, split, former), &options)?;
+            }
+            _ => {}
         }
         let predecessor = match (tail.fresh, tail.finished) {
             (true, _) => Predecessor::None,
@@ -176,12 +202,7 @@ impl Output {
     pub fn next(&mut self) -> Result<Writer<Payload>, Error> {
         let number = free_number(&self.path, self.split, self.number)?;
         let path = file(&self.path, self.split, number);
-        let next = Writer::create(&path, self.options.clone()).inspect_err(|error| {
-            // What was begun would be in the way of the next try.
-            if matches!(error, outlive_mcap::Error::NoSpace { .. }) {
-                let _ = fs::remove_file(&path);
-            }
-        })?;
+        let next = create(&path, &self.options)?;
         self.number = number;
         self.begun = Instant::now();
         Ok(std::mem::replace(&mut self.writer, next))
@@ -197,6 +218,9 @@ impl Output {
         // A recorder that was killed may have left more.
         for number in (0..last).rev() {
             let old = file(&self.path, self.split, number);
+            if exists(&old)? && !is_own(&old, &self.path)? {
+                continue;
+            }
             match fs::remove_file(&old) {
                 Ok(()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
@@ -215,6 +239,16 @@ impl Output {
     pub fn current(&self) -> PathBuf {
         file(&self.path, self.split, self.number)
     }
+}
+
+fn create(path: &Path, options: &Options) -> Result<Writer<Payload>, Error> {
+    let created = Writer::create(path, options.clone()).inspect_err(|error| {
+        // What was begun would be in the way of the next try.
+        if matches!(error, outlive_mcap::Error::NoSpace { .. }) {
+            let _ = fs::remove_file(path);
+        }
+    });
+    Ok(created?)
 }
 
 /// The writer of the file before died before it was finished, or not.
@@ -267,7 +301,7 @@ pub fn file(path: &Path, split: Split, number: u32) -> PathBuf {
     if !split.is_any() && number == 0 {
         return path.to_owned();
     }
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = stem(path);
     path.with_file_name(format!("{stem}_{number}.mcap"))
 }
 
@@ -280,28 +314,85 @@ fn free_number(path: &Path, split: Split, last: u32) -> Result<u32, Error> {
     Ok(number)
 }
 
-/// Returns the number of the last file that is there.
-fn last_number(path: &Path, split: Split) -> Result<Option<u32>, Error> {
-    if !split.is_any() {
-        // The next ones were begun because a request asked for that.
-        let mut count = 0;
-        while exists(&file(path, split, count))? {
-            count += 1;
-        }
-        return Ok(count.checked_sub(1));
-    }
+/// Returns the numbers of the recording's last file and of the one before. One that was moved away leaves a gap.
+fn last_numbers(
+    path: &Path,
+    split: Split,
+    purpose: Purpose,
+) -> Result<(Option<u32>, Option<u32>), Error> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
     let failed = |error| Error::Io { doing: "list", path: folder.to_owned(), error };
-    let stem = format!("{}_", path.file_stem().unwrap_or_default().to_string_lossy());
-    let mut last = None;
+    let begin = format!("{}_", stem(path));
+    let mut numbers = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         let number = name.to_string_lossy();
-        let number = number.strip_prefix(&stem).and_then(|rest| rest.strip_suffix(".mcap"));
-        last = last.max(number.and_then(|number| number.parse().ok()));
+        let number = number.strip_prefix(&begin).and_then(|rest| rest.strip_suffix(".mcap"));
+        let number =
+            number.and_then(|text| text.parse::<u32>().ok().filter(|n| n.to_string() == text));
+        // Without bounds, the next ones are begun because a request asks for that.
+        numbers.extend(number.filter(|number| split.is_any() || *number > 0));
     }
-    Ok(last)
+    numbers.sort_unstable_by(|one, other| other.cmp(one));
+    let mut own = Vec::new();
+    for number in numbers {
+        if own.len() < 2
+            && (purpose == Purpose::Window || is_own(&file(path, split, number), path)?)
+        {
+            own.push(number);
+        }
+    }
+    // The one that has the name as it is: whatever it is, it is what was asked for.
+    if !split.is_any() && exists(path)? {
+        own.push(0);
+    }
+    Ok((own.first().copied(), own.get(1).copied()))
+}
+
+/// Has the header name the recording.
+fn named(options: Options, path: &Path) -> Options {
+    let library = format!("{}{RECORDING}{}", options.library, stem(path));
+    Options { library, ..options }
+}
+
+/// Returns whether a file is one of the recording, by its header. One without a whole header has nothing, and counts
+/// as one; so does one of a recorder that did not name its recording yet.
+fn is_own(file: &Path, path: &Path) -> Result<bool, Error> {
+    let failed = |error| Error::Io { doing: "read", path: file.to_owned(), error };
+    let mut begin = Vec::new();
+    let opened = match fs::File::open(file) {
+        // Another recorder has removed it since the folder was listed.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        opened => opened.map_err(failed)?,
+    };
+    opened.take(LONGEST_BEGIN).read_to_end(&mut begin).map_err(failed)?;
+    let Some(rest) = begin.strip_prefix(&MAGIC) else {
+        return Ok(MAGIC.starts_with(&begin));
+    };
+    // The record's opcode and length.
+    let Some((_, rest)) = rest.split_at_checked(1 + 8) else { return Ok(true) };
+    let Some((_profile, rest)) = text(rest) else { return Ok(true) };
+    let Some((library, _)) = text(rest) else { return Ok(true) };
+    Ok(match String::from_utf8_lossy(library).split_once(RECORDING) {
+        Some((_, recording)) => recording == stem(path),
+        None => library.starts_with(b"outlive "),
+    })
+}
+
+/// Returns a text with its length before it, and what follows.
+fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(u32::from_le_bytes(*len) as usize)
+}
+
+/// Stands between the library's name and the recording's in a header.
+const RECORDING: &str = ", recording ";
+/// So many bytes have the magic number and the header: a name has 255 at most.
+const LONGEST_BEGIN: u64 = 1024;
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -5,6 +5,7 @@ mod contents;
 mod controls;
 mod costs;
 mod damaged;
+mod files;
 mod keys;
 mod kills;
 mod kinds;
