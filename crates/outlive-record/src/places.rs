@@ -9,7 +9,7 @@ use crate::error::Error;
 /// no successor any more. Returns in how many topics there was one.
 ///
 /// `service` is the name of its service, by which topics know it. What cannot be read is passed over: it is of another
-/// layout, or another user's, and the recorder had no place there either.
+/// layout, or another user's, and no place in it can be given up.
 ///
 /// # Errors
 /// A topic's, if its place could not be given up: the others are given up all the same.

@@ -3,19 +3,14 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::{Place, Recording, eventually, signal};
-use outlive::topic::Topic;
-
-fn topic(place: &Place, name: &str) -> Topic<[u8]> {
-    let topic = Topic::<[u8]>::options().depth(16).reliable(true);
-    topic.open_or_create(&place.domain, name).expect("made")
-}
+use crate::support::{Place, Recording, eventually, signal, topic};
 
 fn serves(place: &Place) -> bool {
     eventually(|| place.tell(&["status", "--as", "rec"]).is_ok())
 }
 
-/// What only a predecessor recorded waits for nobody either, once the recorder has ended in order.
+/// Once the recorder has ended in order, no publisher waits for its name: also not in a topic that only its predecessor
+/// recorded.
 #[test]
 fn one_that_ends_has_no_place_left() {
     let place = Place::new("no-place");

@@ -13,12 +13,7 @@ use outlive_record::{Kinds, Options, Recorder};
 use serde_json::json;
 
 use crate::kinds::Other;
-use crate::support::{Contents, Place, Recording, eventually, message, number, signal};
-
-fn topic(place: &Place, name: &str) -> Topic<[u8]> {
-    let topic = Topic::<[u8]>::options().depth(16).reliable(true);
-    topic.open_or_create(&place.domain, name).expect("made")
-}
+use crate::support::{Contents, Place, Recording, eventually, message, number, signal, topic};
 
 fn publish(publisher: &Publisher, numbers: Range<u64>) {
     for at in numbers {

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
+use outlive::topic::Topic;
 use outlive_mcap::{Item, Reader};
 
 /// Longer than anything takes on a busy machine.
@@ -238,4 +239,10 @@ pub fn number(bytes: &[u8]) -> u64 {
     let number = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));
     assert!(bytes[8..].iter().all(|&byte| byte == number as u8), "message {number} is torn");
     number
+}
+
+/// A topic that offers reliable delivery, of a small depth.
+pub fn topic(place: &Place, name: &str) -> Topic<[u8]> {
+    let topic = Topic::<[u8]>::options().depth(16).reliable(true);
+    topic.open_or_create(&place.domain, name).expect("made")
 }
