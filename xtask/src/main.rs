@@ -11,6 +11,7 @@ mod count;
 mod crash;
 mod crates;
 mod errors;
+mod failures;
 mod faults;
 mod fuzz;
 mod go;

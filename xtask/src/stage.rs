@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::count::Count;
+use crate::failures::{self, Failures};
 
 /// How a stage's result is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,13 @@ impl Stage {
         say(&format!("\n== {}", self.name));
         let begun = Instant::now();
         let mut computed = Duration::ZERO;
-        let count = match counted(&mut self.command, self.counts, limit, &mut computed, say) {
+        let mut failures = Failures::default();
+        let mut heard = |line: &str| {
+            failures.hear(line);
+            say(line);
+        };
+        let count = match counted(&mut self.command, self.counts, limit, &mut computed, &mut heard)
+        {
             Ok(count) => count,
             Err(error) => {
                 say(&format!("{}: {error}", self.command.get_program().to_string_lossy()));
@@ -53,6 +60,9 @@ impl Stage {
             "== {}: {count} in {took:.1} s ({computed:.0} s of processor time)",
             self.name
         ));
+        if count.failed > 0 {
+            failures::keep(&self.name, failures);
+        }
         count
     }
 }

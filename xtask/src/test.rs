@@ -1,5 +1,5 @@
-//! `cargo xtask test`: every test, scenario, model and language once, in one command; the last line
-//! is the count.
+//! `cargo xtask test`: every test, scenario, model and language once, in one command; what failed is
+//! said again at the end, and the last line is the count.
 //!
 //! What takes long and seldom finds anything is `cargo xtask proof`.
 
@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::bridges;
 use crate::count::Count;
 use crate::crash::BUILD_TESTKIT;
+use crate::failures;
 use crate::install::{self, CC, CMAKE, MUSL, SPIN, TCC};
 use crate::paths::root;
 use crate::prefix;
@@ -149,6 +150,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     if given("--bridges") {
         total.add(bridges::all(may_install, None));
     }
+    print!("{}", failures::kept());
     println!("\nall stages in {}", stage::minutes(begun.elapsed()));
     println!("{total}");
     if total.failed == 0 && total.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
