@@ -428,7 +428,9 @@ fn a_hostile_session_breaks_nothing_and_the_good_stream_goes_on() {
         // All that was published comes, however slow the machine is.
         while !publishing.is_finished() || wanted < published.load(Ordering::Relaxed) {
             assert!(since.elapsed() < LONG, "{wanted} have come\n{}", b.log());
-            if let Some(sample) = subscriber.recv_timeout(Duration::from_millis(100)).expect("received") {
+            if let Some(sample) =
+                subscriber.recv_timeout(Duration::from_millis(100)).expect("received")
+            {
                 assert_eq!(*sample, wanted);
                 wanted += 1;
                 slowest = slowest.max(since.elapsed());
