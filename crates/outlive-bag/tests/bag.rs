@@ -62,8 +62,16 @@ fn info_and_check_take_several_files() {
     assert!(said.contains(&format!("file:         {good}\n")), "{said}");
     assert!(said.contains("messages:     20, 0 lost"), "{said}");
     assert!(said.contains("messages:     1, 0 lost\nduration:     0.000s\n"), "{said}");
-    assert!(said.contains("  x   1 message  7 B  Drive [jsonschema] (json)\n"), "{said}");
-    assert!(said.contains("  y  0 messages  0 B  Drive"), "{said}");
+    let [first, second] = [13, 13].map(|width| " ".repeat(width));
+    assert!(said.contains("  TOPIC  MESSAGES  RATE  SIZE  PAYLOAD\n"), "{said}");
+    let row = format!("  x{first}1     -   7 B  Drive [jsonschema] (json)\n");
+    assert!(said.contains(&row), "{said}");
+    assert!(said.contains(&format!("  y{second}0     -   0 B  Drive")), "{said}");
+    assert!(
+        said.contains("\n\ntogether:     2 files, ")
+            && said.contains("; 21 messages, 0 lost; 1.900s"),
+        "{said}"
+    );
     assert!(said.contains("c.mcap") && said.contains("1 of 3 files"), "{said}");
     fs::write(&none, "no recording").expect("room");
     expect(8, &["check", &open, &none, &folder.file("d.mcap")]);
@@ -160,12 +168,15 @@ fn info_says_what_is_there() {
         "chunks:       4; not compressed, ",
         "metadata:     5 outlive.positions",
         "topics:       2",
-        "  x  20 messages  5.0 Hz  ",
+        "  TOPIC  MESSAGES    RATE   SIZE  PAYLOAD\n",
+        "  x            20  5.0 Hz  ",
         "Drive [jsonschema] (json)",
     ] {
         assert!(text.contains(told), "'{told}' is not in {text}");
     }
-    assert!(!text.contains("deaths") && !text.contains("attachments"), "{text}");
+    for absent in ["deaths", "attachments", "events", "together"] {
+        assert!(!text.contains(absent), "{absent}: {text}");
+    }
     let line: serde_json::Value =
         serde_json::from_str(&expect(0, &["--json", "info", &file])).expect("JSON");
     assert_eq!(line["messages"], 40);
@@ -208,8 +219,82 @@ fn losses_and_deaths_are_counted_by_the_recorders_events() {
     writer.finish(&Positions::new()).expect("room");
     let line: serde_json::Value =
         serde_json::from_str(&expect(0, &["info", "--json", &file])).expect("JSON");
-    let told = ["lost", "skipped", "deaths"].map(|key| line[key].as_u64());
-    assert_eq!(told, [Some(10), Some(5), Some(1)]);
+    let told = ["lost", "skipped", "deaths", "events", "messages"].map(|key| line[key].as_u64());
+    assert_eq!(told, [Some(10), Some(5), Some(1), Some(5), Some(0)]);
+    assert_eq!(line["topics"], serde_json::json!([]));
+}
+
+/// What a recorder writes of itself is no message that was recorded: not in counts, times and rates.
+#[test]
+fn a_recorders_events_are_kept_apart() {
+    let folder = Folder::new();
+    let (file, out) = (folder.file("a.mcap"), folder.file("out.mcap"));
+    let mut writer: Writer = Writer::create(&file, Options::default()).expect("a new file");
+    let [events, t] = ["outlive/events", "t"]
+        .map(|topic| writer.add_channel(0, topic, "", &BTreeMap::new()).expect("a channel"));
+    // It waited for a minute, and then there were two messages.
+    for (channel_id, seconds) in [(events, 100), (t, 160), (t, 170), (events, 300)] {
+        let time = seconds * 1_000_000_000;
+        let header = MessageHeader { channel_id, sequence: 0, log_time: time, publish_time: time };
+        writer.put(&header, b"{}").expect("room");
+    }
+    writer.finish(&Positions::new()).expect("room");
+    let text = expect(0, &["info", &file]);
+    for told in [
+        "messages:     2, 0 lost\n",
+        "events:       2 of the recorder\n",
+        "duration:     10.000s\n",
+        "(160.000000000)",
+        "(170.000000000)",
+        "topics:       1\n",
+        "0.1 Hz",
+    ] {
+        assert!(text.contains(told), "'{told}' is not in {text}");
+    }
+    expect(0, &["check", &file]);
+    // Times count from the first of them.
+    expect(0, &["cut", &file, "--start", "5s", "--end", "11s", "-o", &out]);
+    assert_eq!(read(&out), [("t".to_owned(), 170_000_000_000, "{}".to_owned())]);
+    // Events alone are nothing.
+    let told = expect(6, &["cut", &file, "--start", "60s", "-o", &out, "--force"]);
+    assert!(told.contains("no message in that time: nothing is written"), "{told}");
+    assert!(told.contains("for 10.000s, from @160.000000000 to @170.000000000"), "{told}");
+    assert_eq!(read(&out).len(), 1, "the file before stays");
+    let told = expect(6, &["filter", &file, "--not", "t", "-o", &out, "--force"]);
+    assert!(told.contains("no topic of") && told.contains("there is 't'"), "{told}");
+}
+
+#[test]
+fn the_name_of_a_recording_stands_for_all_of_its_files() {
+    let folder = Folder::new();
+    for (number, messages) in [(0, 10), (1, 20), (10, 30)] {
+        write(&folder.file(&format!("night_{number}.mcap")), ["x", "y"], messages, true);
+    }
+    let (night, first) = (folder.file("night.mcap"), folder.file("night_0.mcap"));
+    let text = expect(0, &["info", &night]);
+    assert!(text.contains("together:     3 files, ") && text.contains("; 60 messages, "), "{text}");
+    let at = |number: u32| {
+        text.find(&format!("night_{number}.mcap")).unwrap_or_else(|| panic!("{number}: {text}"))
+    };
+    assert!(at(0) < at(1) && at(1) < at(10), "in the order of their numbers: {text}");
+    assert_eq!(expect(0, &["info", "--json", &night]).lines().count(), 3);
+    expect(0, &["check", &night]);
+    assert_eq!(expect(0, &["info", "--json", &first]).lines().count(), 1);
+    expect(6, &["info", "--exact", &night]);
+    let out = folder.file("out.mcap");
+    expect(0, &["merge", &night, "-o", &out]);
+    assert_eq!(read(&out).len(), 60);
+    let told = expect(2, &["merge", &first, "-o", &out]);
+    assert!(told.contains("two or more"), "{told}");
+    expect(6, &["filter", &night, "-o", &out, "--force"]);
+}
+
+#[test]
+fn an_option_that_has_taken_the_file_is_named() {
+    let told = expect(2, &["filter", "--topics", "x", "a.mcap", "-o", "b.mcap"]);
+    assert!(told.contains("--topics takes all names behind it, and has taken a.mcap"), "{told}");
+    let told = expect(2, &["info"]);
+    assert!(!told.contains("takes all names"), "{told}");
 }
 
 #[test]
@@ -335,7 +420,11 @@ fn a_part_of_the_topics_and_of_the_time() {
     assert!(run(&["filter", &file, "--topics", "y"]).iter().all(|(topic, ..)| topic == "y"));
     assert_eq!(run(&["filter", &file, "--not", "y"]).len(), 20);
     assert_eq!(run(&["filter", &file, "--regex", "^camera/"]).len(), 20);
-    assert_eq!(run(&["filter", &file, "--regex", ".", "--not", "y", "camera/x"]).len(), 0);
+    let none = folder.file("none.mcap");
+    for words in [&["--regex", ".", "--not", "y", "camera/x"][..], &["--regex", "^z"]] {
+        let told = expect(6, &[&["filter", &file], words, &["-o", &none]].concat());
+        assert!(told.contains("nothing is written; there are 'camera/x', 'y'"), "{told}");
+    }
     expect(2, &["filter", &file, "--regex", "(", "-o", &out]);
     let told = expect(6, &["filter", &file, "--topics", "y", "yy", "-o", &folder.file("no.mcap")]);
     assert!(
@@ -347,7 +436,11 @@ fn a_part_of_the_topics_and_of_the_time() {
     assert_eq!(cut.len(), 5);
     assert_eq!(cut[0].2, "{\"n\":10}");
     assert_eq!(run(&["cut", &file, "--start", "@1700000003.0"]).len(), 10);
-    assert_eq!(run(&["cut", &file, "--end", "0s"]).len(), 0);
+    for words in [["--end", "0s"], ["--start", "4s"]] {
+        let told = expect(6, &[&["cut", &file], &words[..], &["-o", &none]].concat());
+        assert!(told.contains("no message in that time: nothing is written"), "{told}");
+    }
+    assert!(!folder.names().iter().any(|name| name.contains("none.mcap")));
     expect(2, &["cut", &file, "--start", "soon", "-o", &out]);
     expect(2, &["cut", &file, "-o", &out]);
     expect(2, &["cut", &file, "--start", "2s", "--end", "1s", "-o", &out]);

@@ -22,7 +22,7 @@ use regex::Regex;
 /// SIGUSR1, 'outlive record trigger' or, with --on-death, a publisher's death, it writes them into a file.
 /// They survive the recorder's own death.
 ///
-/// To record a topic that has the name of a command, write it behind '--': 'outlive-record -- trigger'.
+/// To record a topic that has the name of a command, write it behind '--': 'outlive record -- trigger'.
 #[derive(Clone, Parser, Debug)]
 #[command(name = "outlive-record", bin_name = "outlive record", version)]
 #[command(subcommand_negates_reqs = true, disable_help_subcommand = true)]
@@ -109,7 +109,7 @@ pub struct Args {
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = duration::more_than_none)]
     pub duration: Option<Duration>,
-    /// The domain: a name, or a path, which has a '/' in it
+    /// The domain: a name, or a path, which has a '/' in it [env: OUTLIVE_DOMAIN]
     #[arg(long, short = 'd', value_name = "DOMAIN", global = true)]
     pub domain: Option<String>,
     /// The domain's group of users
@@ -182,6 +182,10 @@ impl Args {
     /// Returns the command that may be meant, if only one name is given and looks like a command.
     pub fn mistyped_verb(&self) -> Option<&'static str> {
         let [name] = &self.topics[..] else { return None };
+        // It stood behind '--': its writer knows that it is a command's.
+        if VERBS.contains(&name.as_str()) {
+            return None;
+        }
         let nearest = nearest(name, VERBS.into_iter().map(str::to_owned))?;
         VERBS.into_iter().find(|verb| *verb == nearest)
     }
@@ -310,6 +314,7 @@ mod tests {
         for (name, verb) in [("satus", "status"), ("triger", "trigger"), ("spilt", "split")] {
             assert_eq!(meant(&[name]), Some(verb));
         }
+        assert_eq!(meant(&["stop"]), None, "behind two dashes");
         assert_eq!((meant(&["lidar"]), meant(&["satus", "lidar"])), (None, None));
     }
 

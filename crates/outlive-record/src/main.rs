@@ -11,17 +11,15 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use outlive::{Domain, Kind};
-use outlive_program::exit::{Code, Failure};
-use outlive_program::figures::counted;
+use outlive_program::exit::{Code, Failure, code_of_io};
+use outlive_program::names::nearest;
 use outlive_program::{block_signals, open_domain};
 use outlive_record::{Error, Options, Session};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::args::Args;
-use crate::telling::{
-    Telling, line, missing, mistyped, refused, say, say_json, tell_event, things,
-};
+use crate::telling::{Telling, ended_line, ended_text, mistyped, say, say_json, tell_event};
 
 /// How soon a signal is noticed.
 const SLICE: Duration = Duration::from_millis(100);
@@ -90,18 +88,11 @@ fn run(args: &Args) -> Result<(), Failure> {
     }
     telling.end_line();
     let is_window = args.is_window();
-    let (path, counts) = (session.file(), session.end().map_err(failure)?);
+    let ended = session.end().map_err(failure)?;
     if args.json {
-        say_json(&line("ended", &counts, None));
+        say_json(&ended_line(&ended));
     } else {
-        let lost = missing(&counts);
-        let refused = refused(&counts);
-        let place = match is_window {
-            true => String::new(),
-            false => format!(" in {}", path.display()),
-        };
-        let (messages, things) = (counted(counts.messages, "message"), things(&counts));
-        say(&format!("{messages} of {things}{place}{lost}{refused}"));
+        say(&ended_text(&ended, is_window));
     }
     Ok(())
 }
@@ -155,6 +146,8 @@ fn check_names(args: &Args, domain: &Domain) -> Result<(), Failure> {
                 let mut event = json!({"event": "missing", "topic": name});
                 if let Some(verb) = args.mistyped_verb() {
                     event["did_you_mean"] = verb.into();
+                } else if let Some(near) = nearest(name, recorded(args, domain)) {
+                    event["nearest"] = near.into();
                 }
                 tell_event(&event, args.json);
             }
@@ -166,6 +159,14 @@ fn check_names(args: &Args, domain: &Domain) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the names of what is there and would be recorded, if it were asked for.
+fn recorded(args: &Args, domain: &Domain) -> impl Iterator<Item = String> {
+    let names = domain.contents().map(|contents| contents.names).unwrap_or_default();
+    let (kinds, domain) = (args.kinds(), domain.clone());
+    let is_recorded = move |name: &String| domain.kind_of(name).is_ok_and(|kind| kinds.has(kind));
+    names.into_iter().filter(is_recorded)
+}
+
 /// Each topic takes open files. The soft limit is for programs that use select; if it cannot be raised,
 /// topics are refused, and that is told.
 fn raise_limit() {
@@ -173,6 +174,7 @@ fn raise_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// Returns why it ends, with the code that other programs have for that.
 pub(crate) fn failure(error: Error) -> Failure {
     match error {
         Error::Outlive(error) => error.into(),
@@ -183,8 +185,12 @@ pub(crate) fn failure(error: Error) -> Failure {
                 Error::NoName(_) => Code::BadName,
                 Error::Exists(_)
                 | Error::NameTaken(_)
+                | Error::Running { .. }
                 | Error::File(outlive_mcap::Error::Locked { .. }) => Code::Busy,
                 Error::File(outlive_mcap::Error::NoSpace { .. }) => Code::NoSpace,
+                Error::Io { error, .. } | Error::File(outlive_mcap::Error::Io { error, .. }) => {
+                    code_of_io(error)
+                }
                 Error::File(
                     outlive_mcap::Error::NotMcap { .. }
                     | outlive_mcap::Error::NotResumable { .. }
@@ -194,6 +200,30 @@ pub(crate) fn failure(error: Error) -> Failure {
                 _ => Code::System,
             };
             Failure::new(code, error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_the_system_refuses_has_the_code_that_other_verbs_have() {
+        for (kind, code) in [
+            (ErrorKind::PermissionDenied, Code::Permission),
+            (ErrorKind::NotFound, Code::NotFound),
+            (ErrorKind::StorageFull, Code::NoSpace),
+            (ErrorKind::Interrupted, Code::System),
+        ] {
+            let own = Error::Io { doing: "make", path: "f".into(), error: kind.into() };
+            let of_file =
+                outlive_mcap::Error::Io { doing: "make", path: "f".into(), error: kind.into() };
+            for error in [own, Error::File(of_file)] {
+                assert_eq!(failure(error).code, code, "{kind}");
+            }
         }
     }
 }

@@ -193,7 +193,8 @@ fn the_service_answers_any_program() {
     let call = client.begin(br#"{"do":"split"}"#).expect("begun");
     recording.kill();
     assert!(matches!(call.wait(), Err(CallError::ServerDied { begun: false })));
-    assert!(refusal(&place, &["status"]).contains("'rec' has died"));
+    let told = format!("'rec' (process {}) was killed", recording.0.id());
+    assert!(refusal(&place, &["status"]).contains(&told));
 }
 
 /// Its trigger is carried out; the answer goes nowhere.

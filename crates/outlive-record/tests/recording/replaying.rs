@@ -216,6 +216,49 @@ fn a_part_of_the_time_of_the_topics_and_of_the_files() {
     }
 }
 
+/// A recording that was stopped and started has several files, and its first one names them all.
+#[test]
+fn a_recording_is_played_whole_by_the_name_of_its_first_file() {
+    let place = Place::new("whole");
+    let topic = open(&place, "t");
+    let publisher = topic.publisher().expect("a ring");
+    let publish = |numbers: std::ops::Range<u64>| {
+        for at in numbers {
+            publisher.publish(&message(at, 64)).map(drop).expect("published");
+        }
+    };
+    let recording = place.record(&["t", "--as", "rec", "-o", "out.mcap"], 1);
+    assert!(eventually(|| place.tell(&["status", "--as", "rec"]).is_ok()));
+    for round in 0..3 {
+        publish(10 * round..10 * round + 10);
+        place.tell(&["stop"]).expect("stopped");
+        if round < 2 {
+            place.tell(&["start"]).expect("started");
+        }
+    }
+    recording.end();
+    // Another recording's, by the number of a next one.
+    let other = place.record(&["t", "-o", "out_3.mcap"], 1);
+    publish(100..103);
+    other.end();
+    drop(publisher);
+    let mut subscriber = topic.subscriber().expect("joins");
+    let mut play = |args: &[&str]| {
+        let told = place.replay(&[&["--rate", "max"], args].concat());
+        (told["messages"].as_u64().expect("a count"), numbers(&mut subscriber))
+    };
+    assert_eq!(play(&["out.mcap"]), (30, (0..30).collect()));
+    assert_eq!(play(&["out.mcap", "out_1.mcap"]), (30, (0..30).collect()));
+    assert_eq!(play(&["out.mcap", "--exact"]), (10, (0..10).collect()));
+    assert_eq!(play(&["out_1.mcap"]), (10, (10..20).collect()));
+    // The recorder's event `started` is older than the first message, and does not count.
+    assert_eq!(play(&["out.mcap", "--start", "0s"]).0, 30);
+    let mut player = place.player(&["out.mcap", "--rate", "max"]);
+    let said = player.output().expect("starts").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("plays 3 files, out.mcap to out_2.mcap"), "{said}");
+}
+
 #[test]
 fn it_begins_again_until_its_time_is_over() {
     let place = Place::new("loop");
@@ -325,6 +368,8 @@ fn what_cannot_be_played_is_told() {
         (&["in.mcap", "--rename", "x=y"], 6, "no topic 'x'"),
         (&["in.mcap", "--regex", "^x"], 6, "no topic with the pattern '^x'"),
         (&["in.mcap", "--regex", "("], 2, "--regex"),
+        (&["--topics", "t", "in.mcap"], 2, "taken in.mcap as one: name the files first"),
+        (&["--rate", "2"], 2, "required"),
         (&["in.mcap", "--depth", "0"], 2, "--depth"),
         (&["in.mcap", "--depth", "4294967295"], 2, "depth"),
     ] {

@@ -513,8 +513,8 @@ fn segments_that_are_damaged_are_told_and_passed_over() {
     std::fs::remove_dir_all(window(&place)).expect("removed");
     std::fs::write(window(&place), b"a file").expect("written");
     let mut refused = place.command(&args);
-    assert_eq!(refused.stderr(Stdio::null()).status().expect("starts").code(), Some(15));
-    assert_eq!(place.tell(&["trigger", "--as", "box"]), Err(15));
+    assert_eq!(refused.stderr(Stdio::null()).status().expect("starts").code(), Some(9));
+    assert_eq!(place.tell(&["trigger", "--as", "box"]), Err(9));
 }
 
 /// The domain does not see it: lists, sweeps, watches.

@@ -7,7 +7,7 @@ use outlive::Domain;
 use outlive::queue::Queue;
 use outlive::topic::Topic;
 
-use crate::support::{Contents, Place, Recording, eventually, message};
+use crate::support::{Contents, Place, Recording, eventually, message, signal};
 
 /// A pipe without a reader.
 fn unread() -> Stdio {
@@ -141,4 +141,150 @@ fn a_replay_goes_on_when_no_process_reads_its_lines() {
         let code = if args.contains(&"t=u/v") { 13 } else { 0 };
         assert_eq!(status.code(), Some(code), "{args:?}");
     }
+}
+
+/// Runs a recorder until it has done that; returns what it printed.
+fn told_by(place: &Place, args: &[&str], is_done: impl FnMut() -> bool) -> (String, String) {
+    let mut command = place.command(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut recording = Recording(command.spawn().expect("starts"));
+    assert!(eventually(is_done), "{args:?}");
+    let (mut out, mut err) = (String::new(), String::new());
+    signal(&recording.0, libc::SIGTERM);
+    assert!(recording.wait().success(), "{args:?}");
+    // Both are short, so the recorder did not wait for their reader.
+    recording.0.stdout.take().expect("piped").read_to_string(&mut out).expect("text");
+    recording.0.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
+    (out, err)
+}
+
+#[test]
+fn a_recording_of_nothing_leaves_no_file_and_says_so() {
+    let place = Place::new("nothing");
+    let topic = Topic::<[u8]>::options().depth(64).open_or_create(&place.domain, "battery");
+    let topic = topic.expect("made");
+    let begun = |file: &str| {
+        let path = place.file(file);
+        move || {
+            std::fs::read(&path).is_ok_and(|bytes| bytes.windows(9).any(|at| at == b"\"started\""))
+        }
+    };
+    for more in [&[][..], &["--as", "night"], &["--split", "1M"]] {
+        let file = if more.contains(&"--split") { "out_0.mcap" } else { "out.mcap" };
+        let args = [&["batery", "-o", "out.mcap"], more].concat();
+        let (_, said) = told_by(&place, &args, begun(file));
+        assert!(said.contains("'batery' is not there yet (is 'battery' meant?)"), "{said}");
+        assert!(said.ends_with("nothing was there to record: no file is left\n"), "{said}");
+        assert_eq!(place.files("out"), [""; 0].map(|name| place.file(name)), "{more:?}");
+    }
+    let (said, _) = told_by(&place, &["batery", "-o", "out.mcap", "--json"], begun("out.mcap"));
+    let first = said.lines().next().expect("a line");
+    let json = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+    assert_eq!(
+        json(first),
+        serde_json::json!({"event": "missing", "topic": "batery", "nearest": "battery"})
+    );
+    assert_eq!(json(said.lines().last().expect("a line"))["files"], serde_json::json!([]));
+    // A topic was there, though nothing came of it: that is something to know.
+    let args = ["battery", "-o", "out.mcap"];
+    let (_, said) = told_by(&place, &args, || topic.subscribers().len() == 1);
+    assert!(said.ends_with("0 messages of 1 topic in out.mcap\n"), "{said}");
+    assert!(Contents::of(&place.file("out.mcap")).topics.contains_key("battery"));
+}
+
+#[test]
+fn the_end_tells_how_many_files_there_are() {
+    let place = Place::new("told-files");
+    let topic = Topic::<[u8]>::options().depth(64).reliable(true);
+    let topic = topic.open_or_create(&place.domain, "t").expect("made");
+    let publisher = topic.publisher().expect("a ring");
+    // A file of another recording has one of the numbers.
+    place.record(&["t", "-o", "out_1.mcap"], 1).end();
+    let record = |more: &[&str]| {
+        let args = ["t", "-o", "out.mcap", "--split", "1G", "--as", "rec"];
+        let mut count = 0;
+        told_by(&place, &[&args[..], more].concat(), || {
+            if count == 15 || topic.subscribers().len() != 1 {
+                return count == 15;
+            }
+            publisher.publish(&message(count, 64)).map(drop).expect("published");
+            count += 1;
+            if count % 5 == 0 {
+                place.tell(&["split", "--as", "rec"]).expect("it serves");
+            }
+            false
+        })
+    };
+    let files = |numbers: &[u32]| {
+        numbers.iter().map(|number| format!("out_{number}.mcap")).collect::<Vec<_>>()
+    };
+    let (_, said) = record(&[]);
+    let there = files(&[0, 2, 3, 4]);
+    let counts = there.iter().map(|file| Contents::of(&place.file(file)).messages("t").len());
+    assert_eq!(counts.collect::<Vec<_>>(), [5, 5, 5, 0]);
+    let told = "15 messages of 1 topic in 4 files (out_0.mcap to out_4.mcap)\n";
+    assert!(said.ends_with(told), "{said}");
+    for file in there {
+        std::fs::remove_file(place.file(&file)).expect("removed");
+    }
+    let (said, _) = record(&["--max-files", "2", "--json"]);
+    let last: serde_json::Value =
+        serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    assert_eq!((&last["messages"], &last["files"]), (&15.into(), &files(&[3, 4]).into()));
+    for file in files(&[3, 4]) {
+        std::fs::remove_file(place.file(&file)).expect("removed");
+    }
+    let (_, said) = record(&["--max-files", "2"]);
+    let told = "in 2 files (out_3.mcap to out_4.mcap; older ones are removed)\n";
+    assert!(said.ends_with(told), "{said}");
+}
+
+#[test]
+fn a_second_recorder_of_a_name_is_told_which_one_runs() {
+    let place = Place::new("twice");
+    let _topic = Topic::<[u8]>::options().depth(64).open_or_create(&place.domain, "t");
+    let first = place.record(&["t", "--as", "night"], 1);
+    let second = place.command(&["t", "--as", "night", "-o", "b.mcap"]).output().expect("starts");
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(12), "{said}");
+    let told = format!("a recorder 'night' runs already (process {})", first.0.id());
+    assert!(said.contains(&told) && said.contains("--as") && !said.contains("server"), "{said}");
+    assert!(!place.file("b.mcap").exists());
+    let nowhere = place.command(&["t", "-o", "no/folder/b.mcap"]).output().expect("starts");
+    assert_eq!(nowhere.status.code(), Some(6));
+    first.end();
+}
+
+#[test]
+fn of_living_and_killed_recorders_the_living_one_is_meant() {
+    let place = Place::new("which");
+    let _topic = Topic::<[u8]>::options().depth(64).open_or_create(&place.domain, "t");
+    let asked = |args: &[&str]| {
+        let output = place.command(args).output().expect("starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let mut killed = ["a", "b"].map(|name| {
+        let recording = place.record(&["t", "--as", name], 1);
+        assert!(eventually(|| place.tell(&["status", "--as", name]).is_ok()));
+        recording
+    });
+    let (code, said) = asked(&["status"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains(&format!("a (process {})", killed[0].0.id())), "{said}");
+    killed[0].kill();
+    let status = place.tell(&["status"]).expect("the other one");
+    assert_eq!(status["pid"], killed[1].0.id());
+    let (code, said) = asked(&["status", "--as", "a"]);
+    assert_eq!(code, Some(3), "{said}");
+    let told = format!("'a' (process {}) was killed", killed[0].0.id());
+    assert!(said.contains(&told) && said.contains("record stop --as a"), "{said}");
+    killed[1].kill();
+    let (code, said) = asked(&["status"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("no recorder runs here"), "{said}");
+    place.tell(&["stop", "--as", "b"]).expect("given up");
+    // It is the only one that has left something.
+    assert_eq!(place.tell(&["stop"]).expect("given up")["state"], "removed");
+    assert_eq!(asked(&["status"]).0, Some(6));
 }
