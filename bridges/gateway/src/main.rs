@@ -34,6 +34,7 @@ use rustix::fs::inotify;
 #[derive(Parser, Debug)]
 #[command(
     name = "outlive-gateway",
+    bin_name = "outlive gateway",
     version,
     max_term_width = 100,
     after_long_help = "Examples:\n  \

@@ -133,7 +133,7 @@ impl fmt::Display for Error {
             ),
             Error::NotResumable { path, why } => write!(
                 f,
-                "{} cannot be written on: {why}; record into another file",
+                "{} cannot be continued: {why}; record into another file",
                 path.display()
             ),
             Error::TooLarge { what, len, limit } => {
