@@ -43,7 +43,7 @@ func (d *Domain) OpenBarrier(name string, how Opening, parties int, when WhenOne
 	return b, nil
 }
 
-// Seat is a participation, by the goroutine that took it, which is wired to its thread until it leaves.
+// Seat is a participation, by the goroutine that took it, which is locked to its thread until it leaves.
 type Seat struct {
 	barrier *Barrier
 	left    atomic.Bool

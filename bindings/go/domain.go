@@ -109,7 +109,7 @@ func (d *Domain) ProcessToken() (Token, error) {
 }
 
 // ThreadToken returns the token of the calling goroutine's thread. It says something of the goroutine
-// as long as that is wired to its thread.
+// as long as that is locked to its thread.
 func (d *Domain) ThreadToken() (Token, error) {
 	var token C.uint32_t
 	err := d.inside(func() error { return do(func() C.int { return C.outlive_domain_token(d.c, &token) }) })

@@ -106,9 +106,9 @@ const (
 var (
 	// ErrClosed: the handle was closed.
 	ErrClosed = errors.New("outlive: the handle was closed")
-	// ErrFirstThread: the program has wired the goroutine to the process's first thread, where Go would
+	// ErrFirstThread: the program has locked the goroutine to the process's first thread, where Go would
 	// keep the lock of a goroutine that ends. Take the lock in another goroutine.
-	ErrFirstThread = errors.New("outlive: a goroutine that is wired to the process's first thread can take no lock")
+	ErrFirstThread = errors.New("outlive: a goroutine that is locked to the process's first thread can take no lock")
 )
 
 // Error returns what the code means.

@@ -51,7 +51,7 @@ func (d *Domain) OpenMutex(name string, options LockOptions) (*Mutex, error) {
 	return m, nil
 }
 
-// Guard is a mutex that a goroutine holds. The goroutine is wired to its thread until it unlocks.
+// Guard is a mutex that a goroutine holds. The goroutine is locked to its thread until it unlocks.
 type Guard struct {
 	mutex *Mutex
 	left  atomic.Bool

@@ -15,7 +15,7 @@
 // # Goroutines and locks
 //
 // A lock, a permit or a seat belongs to the operating system's thread that took it, because the
-// kernel reports that thread's death. Between taking one and giving it back, the package wires the
+// kernel reports that thread's death. Between taking one and giving it back, the package locks the
 // goroutine to its thread ([runtime.LockOSThread]). So the goroutine that took it has to give it back;
 // any other gets [ErrNotOwner]. A goroutine that ends while it holds a lock ends its thread, and the
 // lock's next owner gets [ErrOwnerDied], as after a kill.
@@ -23,7 +23,7 @@
 // Go never ends the first thread of a process, but parks it: a lock that a goroutine left there would
 // stay held, and no process would be told. So the package takes no lock on that thread. It first moves
 // the goroutine to another one, and the first thread stays parked for the rest of the process. A
-// goroutine that the program itself has wired to the first thread cannot be moved; it gets
+// goroutine that the program itself has locked to the first thread cannot be moved; it gets
 // [ErrFirstThread].
 //
 // # Handles

@@ -44,7 +44,7 @@ const (
 	Write
 )
 
-// RWGuard is a [RWMutex] that the goroutine holds, which is wired to its thread meanwhile.
+// RWGuard is a [RWMutex] that the goroutine holds, which is locked to its thread meanwhile.
 type RWGuard struct {
 	lock *RWMutex
 	left atomic.Bool

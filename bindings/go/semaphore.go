@@ -42,7 +42,7 @@ func (d *Domain) OpenSemaphore(name string, options SemaphoreOptions) (*Semaphor
 	return s, nil
 }
 
-// Acquire takes that many permits, all or none, and wires the goroutine to its thread until it has
+// Acquire takes that many permits, all or none, and locks the goroutine to its thread until it has
 // given them back.
 //
 // Errors: [ErrTimedOut]; [ErrBusy] or [ErrWouldBlock] with [NoWait]; [ErrOverflow]: there never are so many;

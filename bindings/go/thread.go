@@ -10,11 +10,11 @@ const attempts = 200
 
 var pid = syscall.Getpid()
 
-// pin wires the goroutine to a thread that is not the process's first: Go never ends the first one, so
+// pin locks the goroutine to a thread that is not the process's first: Go never ends the first one, so
 // no process would be told of a lock that was left there.
 //
 // A goroutine that runs on the first thread starts a second one and waits for it. Go runs the second
-// one next, on the same thread. It ends while it is wired to that thread, so Go parks the thread for
+// one next, on the same thread. It ends while it is locked to that thread, so Go parks the thread for
 // ever, and runs all goroutines on others. So this happens once in a process.
 func pin() error {
 	runtime.LockOSThread()
@@ -39,7 +39,7 @@ func pin() error {
 
 func unpin() { runtime.UnlockOSThread() }
 
-// pinMany wires the goroutine once for each permit: each release unwires once.
+// pinMany locks the goroutine once for each permit: each release unlocks once.
 func pinMany(times int) error {
 	if err := pin(); err != nil {
 		return err

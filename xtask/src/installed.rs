@@ -150,9 +150,9 @@ fn program(prefix: &Path) -> Result<(), String> {
     for verb in ["bag", "record", "replay"] {
         // In the path there is nothing of another installation.
         let mut help = Command::new(prefix.join("bin/outlive"));
-        let said = run(help.args([verb, "--", "--help"]).env("PATH", "/nonexistent"))?;
+        let said = run(help.args([verb, "--help"]).env("PATH", "/nonexistent"))?;
         if !said.contains(&format!("Usage: outlive {verb}")) {
-            return Err(format!("outlive {verb} -- --help: {said}"));
+            return Err(format!("outlive {verb} --help: {said}"));
         }
     }
     let said = run(Command::new(prefix.join("bin/outlive")).arg("--version"))?;

@@ -34,6 +34,7 @@ use rustix::fs::inotify;
 #[derive(Parser, Debug)]
 #[command(
     name = "outlive-gateway",
+    bin_name = "outlive gateway",
     version,
     max_term_width = 100,
     after_long_help = "Examples:\n  \
@@ -81,17 +82,11 @@ struct Args {
     /// zenoh's own configuration (JSON5): TLS, users
     #[arg(long, value_name = "FILE", overrides_with = "zenoh")]
     zenoh: Option<String>,
-    /// The domain to work in: a name, or a folder's path, which has a '/' in it
-    #[arg(
-        long,
-        short = 'd',
-        value_name = "NAME|PATH",
-        env = "OUTLIVE_DOMAIN",
-        overrides_with = "domain"
-    )]
+    /// The domain to work in: a name, or a folder's path, which has a '/' in it [env: OUTLIVE_DOMAIN]
+    #[arg(long, short = 'd', value_name = "NAME|PATH", overrides_with = "domain")]
     domain: Option<String>,
-    /// The group that shares the domain: a name or a number
-    #[arg(long, value_name = "GROUP", env = "OUTLIVE_GROUP", overrides_with = "group")]
+    /// The group that shares the domain: a name or a number [env: OUTLIVE_GROUP]
+    #[arg(long, value_name = "GROUP", overrides_with = "group")]
     group: Option<String>,
     /// Print lines as JSON
     #[arg(long, overrides_with = "json")]

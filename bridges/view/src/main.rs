@@ -22,7 +22,7 @@ mod exit {
 }
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -38,7 +38,7 @@ use live::Live;
 use parameters::{StateParameters, States};
 use past::{Handler, PastStates};
 use playback::{Controls, Playback};
-use recorded::Recorded;
+use recorded::{Recorded, failure};
 use told::{Event, Told};
 use topics::Topics;
 
@@ -56,6 +56,7 @@ use topics::Topics;
 #[derive(Parser, Debug)]
 #[command(
     name = "outlive-view",
+    bin_name = "outlive view",
     version,
     max_term_width = 100,
     after_long_help = "Examples:\n  \
@@ -67,9 +68,13 @@ use topics::Topics;
     15 the system refused; 16 the file is no recording."
 )]
 struct Args {
-    /// Recordings to play, in place of a domain
+    /// Recordings to play, in place of a domain. run.mcap stands for all files of its recording: run_0.mcap,
+    /// run_1.mcap and so on
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Play the named files, and not the further ones of their recording
+    #[arg(long, requires = "files", overrides_with = "exact")]
+    exact: bool,
     /// Play the recording at this rate, 0.01 to 1000
     #[arg(
         long,
@@ -116,17 +121,11 @@ struct Args {
         value_parser = clap::value_parser!(u32).range(16..=65_536)
     )]
     backlog: u32,
-    /// The domain to work in: a name, or a folder's path, which has a '/' in it
-    #[arg(
-        long,
-        short = 'd',
-        value_name = "NAME|PATH",
-        env = "OUTLIVE_DOMAIN",
-        overrides_with = "domain"
-    )]
+    /// The domain to work in: a name, or a folder's path, which has a '/' in it [env: OUTLIVE_DOMAIN]
+    #[arg(long, short = 'd', value_name = "NAME|PATH", overrides_with = "domain")]
     domain: Option<String>,
-    /// The group that shares the domain: a name or a number
-    #[arg(long, value_name = "GROUP", env = "OUTLIVE_GROUP", overrides_with = "group")]
+    /// The group that shares the domain: a name or a number [env: OUTLIVE_GROUP]
+    #[arg(long, value_name = "GROUP", overrides_with = "group")]
     group: Option<String>,
     /// Print lines as JSON
     #[arg(long, overrides_with = "json")]
@@ -169,11 +168,15 @@ fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn show_files(args: &Args, told: Told, signals: &OwnedFd) -> Result<(), Failure> {
-    let recorded = Recorded::open(&args.files)?;
+    let files = match args.exact {
+        true => args.files.clone(),
+        false => outlive_mcap::files_of(&args.files).map_err(|error| failure(Path::new(""), error))?,
+    };
+    let recorded = Recorded::open(&files)?;
     let controls = Arc::new(Controls::new(recorded.span, args.rate, !args.paused));
     let (from, to) = recorded.span;
     let states = Arc::<PastStates>::default();
-    let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let clients = Arc::new(Clients::start(Offers {
         parameters: Some(Arc::new(Handler(Arc::clone(&states)))),
         playback: Some((from, to, Arc::clone(&controls) as _)),

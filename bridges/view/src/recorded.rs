@@ -432,7 +432,8 @@ fn complete(path: &Path, mut outline: Outline) -> Result<Outline, Error> {
     }
 }
 
-fn failure(path: &Path, error: Error) -> Failure {
+/// Returns why a file cannot be played.
+pub fn failure(path: &Path, error: Error) -> Failure {
     match &error {
         Error::Io { error: cause, .. } => Failure::new(code_of_io(cause), &error),
         Error::NotMcap { .. } | Error::OtherVersion { .. } => Failure::new(Code::BadInput, error),

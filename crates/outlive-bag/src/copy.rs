@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::exit::{Code, Failure};
 use crate::output::Output;
+use crate::survey::EVENTS;
 use crate::{Common, say};
 
 /// A group is written when it has as many bytes.
@@ -49,6 +50,8 @@ impl Choice<'_> {
 pub struct Source {
     schemas: HashMap<u16, Arc<Schema>>,
     channels: HashMap<u16, u16>,
+    /// The channel of a recorder's own events, as it is called there.
+    events: Option<u16>,
 }
 
 /// The file that is written.
@@ -57,12 +60,14 @@ pub struct Target {
     group: u64,
     /// Messages so far.
     pub messages: u64,
+    /// Of these, what was recorded: not the recorder's own events.
+    pub recorded: u64,
 }
 
 impl Target {
     /// Begins with a file's writer.
     pub fn new(writer: Writer, group: u64) -> Target {
-        Target { writer, group, messages: 0 }
+        Target { writer, group, messages: 0, recorded: 0 }
     }
 
     /// Takes over what a file holds, if it is chosen.
@@ -87,6 +92,9 @@ impl Target {
                 let (topic, encoding) = (&channel.topic, &channel.message_encoding);
                 let id = self.writer.add_channel(schema, topic, encoding, &channel.metadata)?;
                 from.channels.insert(channel.id, id);
+                if channel.topic == EVENTS {
+                    from.events = Some(channel.id);
+                }
             }
             Item::Channel(_) => {}
             Item::Message(Message { header, data, .. }) => {
@@ -117,7 +125,10 @@ impl Target {
         data: &[u8],
     ) -> Result<(), Failure> {
         match from.channels.get(&header.channel_id) {
-            Some(id) => self.put(MessageHeader { channel_id: *id, ..header }, data),
+            Some(id) => {
+                self.recorded += u64::from(from.events != Some(header.channel_id));
+                self.put(MessageHeader { channel_id: *id, ..header }, data)
+            }
             None => Ok(()),
         }
     }

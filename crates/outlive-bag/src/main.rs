@@ -2,6 +2,7 @@
 
 mod copy;
 mod exit;
+mod files;
 mod output;
 mod survey;
 mod verbs;
@@ -10,8 +11,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use outlive_program::figures::counted;
+use outlive_program::names;
 
 use crate::exit::{Code, Failure};
 
@@ -46,8 +49,8 @@ pub struct Common {
     /// Print results as JSON, one value a line
     #[arg(long, global = true, display_order = 903)]
     pub json: bool,
-    /// The domain: 'outlive' says it to each program that it starts; files need none
-    #[arg(long, global = true, hide = true, value_name = "DOMAIN")]
+    /// The domain, as each verb of 'outlive' takes it; files need none
+    #[arg(long, short = 'd', global = true, hide = true, value_name = "DOMAIN")]
     pub domain: Option<String>,
     /// The domain's group
     #[arg(long, global = true, hide = true, value_name = "GROUP")]
@@ -135,8 +138,20 @@ fn say_failed(message: &str) {
     eprintln!("outlive bag: {message}");
 }
 
+/// Ends the program as the parser does, and says which mistake it may be.
+fn refuse(error: &clap::Error) -> ! {
+    let _ = error.print();
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    if let (ErrorKind::MissingRequiredArgument, Some(hint)) =
+        (error.kind(), names::taken_files(&words, &["--topics", "--not"]))
+    {
+        eprintln!("{hint}");
+    }
+    std::process::exit(error.exit_code())
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     match cli.verb.run(&cli.common) {
         Ok(()) | Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
         Err(Failure::Told { code, message }) => {

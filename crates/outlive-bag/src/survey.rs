@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 
-/// The topic on which `outlive record` writes what happened besides messages.
-const EVENTS: &str = "outlive/events";
+/// The topic on which `outlive record` writes what happened besides messages. It is none that was recorded.
+pub const EVENTS: &str = "outlive/events";
 /// More faults than these are counted and not kept.
 const MOST_FAULTS: usize = 1000;
 /// The opcode of a chunk.
@@ -135,10 +135,10 @@ impl Survey {
     }
 
     /// Returns the topics as a user counts them: a topic of arrays has a channel for each of their types and
-    /// shapes.
+    /// shapes, and the recorder's own events are none.
     pub fn together(&self) -> Vec<Topic> {
         let mut all: Vec<Topic> = Vec::new();
-        for one in self.topics.values() {
+        for one in self.recorded() {
             let same = |known: &&mut Topic| {
                 known.name == one.name
                     && known.schema == one.schema
@@ -163,14 +163,24 @@ impl Survey {
         all
     }
 
-    /// Returns how many messages there are.
-    pub fn messages(&self) -> u64 {
-        self.topics.values().map(|topic| topic.messages).sum()
+    /// Returns the channels of what was recorded.
+    fn recorded(&self) -> impl Iterator<Item = &Topic> {
+        self.topics.values().filter(|topic| topic.name != EVENTS)
     }
 
-    /// Returns the first and the last log time, if there are messages.
+    /// Returns how many messages were recorded.
+    pub fn messages(&self) -> u64 {
+        self.recorded().map(|topic| topic.messages).sum()
+    }
+
+    /// Returns how many events the recorder has written.
+    pub fn events(&self) -> u64 {
+        self.topics.values().map(|topic| topic.messages).sum::<u64>() - self.messages()
+    }
+
+    /// Returns the first and the last log time of what was recorded, if there are messages.
     pub fn times(&self) -> Option<(u64, u64)> {
-        let all = self.topics.values().filter_map(|topic| topic.times);
+        let all = self.recorded().filter_map(|topic| topic.times);
         all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 }

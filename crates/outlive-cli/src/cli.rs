@@ -175,11 +175,18 @@ pub enum Verb {
 
 impl Verb {
     /// Returns whether it works in a domain, or shows which. The others run whatever is wrong with
-    /// the configuration file.
+    /// the configuration file; the programs that carry out some of them read it themselves.
     pub fn needs_domain(&self) -> bool {
         !matches!(
             self,
             Verb::Config(config::ConfigNoun::Check(_))
+                | Verb::Gateway(_)
+                | Verb::Record(_)
+                | Verb::Replay(_)
+                | Verb::Bag(_)
+                | Verb::View(_)
+                | Verb::Queue(Queue::Bridge(_))
+                | Verb::Ros1(Ros1::Bridge(_))
                 | Verb::Completions(_)
                 | Verb::Man(_)
                 | Verb::ExitCodes(_)
@@ -203,11 +210,11 @@ impl Verb {
             Verb::Node(verb) => verb.run(common),
             Verb::Config(verb) => verb.run(common),
             Verb::Ros1(verb) => verb.run(common),
-            Verb::Gateway(args) => args.run(common),
-            Verb::Record(args) => args.run(common),
-            Verb::Replay(args) => args.run(common),
-            Verb::Bag(args) => args.run(common),
-            Verb::View(args) => args.run(common),
+            Verb::Gateway(args) => Err(args.own.become_program(&beyond::GATEWAY, common)),
+            Verb::Record(args) => Err(args.own.become_program(&beyond::RECORD, common)),
+            Verb::Replay(args) => Err(args.own.become_program(&beyond::REPLAY, common)),
+            Verb::Bag(args) => Err(args.own.become_program(&beyond::BAG, common)),
+            Verb::View(args) => Err(args.own.become_program(&beyond::VIEW, common)),
             Verb::Pub(args) => Topic::Pub(args).run(common),
             Verb::Echo(args) => Topic::Echo(args).run(common),
             Verb::Hz(args) => Topic::Hz(args).run(common),
@@ -537,6 +544,7 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     if let Some(cli) = lock_of_a_verbs_name(&words) {
         return ("lock".to_owned(), cli);
     }
+    let words = beyond::pass_on(words, &Common::augment_args(Command::new("outlive")));
     let matches = match command().try_get_matches_from(&words) {
         Err(error) if error.kind() == ErrorKind::MissingSubcommand => show_help(&words),
         result => result.unwrap_or_else(|error| error.exit()),

@@ -160,6 +160,14 @@ impl DomainArgs {
         all.into_iter().flatten().flatten().collect()
     }
 
+    /// Returns the variables that tell an external program what options have named. What the
+    /// environment and the configuration file say, it reads itself: these are not to be completed.
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        let all = [("OUTLIVE_DOMAIN", &self.domain), ("OUTLIVE_GROUP", &self.group)];
+        let named = all.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.into())));
+        named.collect()
+    }
+
     /// Returns the folder that would be opened.
     pub fn path(&self) -> PathBuf {
         match self.name() {

@@ -12,14 +12,34 @@ use std::process::Command;
 
 use crate::exit::{Code, Failure};
 
-/// Becomes an external program; returns why that failed. `install` is what installs it, in Outlive's
-/// source.
-pub fn become_program(name: &str, install: &str, args: &[OsString]) -> Failure {
+/// An external program.
+pub struct Program {
+    name: &'static str,
+    /// What installs it, in Outlive's source.
+    install: &'static str,
+}
+
+impl Program {
+    /// Names one.
+    pub const fn new(name: &'static str, install: &'static str) -> Program {
+        Program { name, install }
+    }
+}
+
+/// Becomes an external program, with those variables in its environment besides; returns why that failed.
+pub fn become_program(
+    program: &Program,
+    args: &[OsString],
+    variables: &[(&str, OsString)],
+) -> Failure {
+    let Program { name, install } = program;
     let Some(path) = find(name) else {
         let text = format!("the program {name} is not installed; in Outlive's source: {install}");
         return Failure::new(Code::NotFound, text);
     };
-    let error = Command::new(&path).args(args).exec();
+    let mut command = Command::new(&path);
+    command.args(args).envs(variables.iter().map(|(name, value)| (name, value)));
+    let error = command.exec();
     let code = if error.kind() == ErrorKind::NotFound { Code::NotFound } else { Code::System };
     Failure::new(code, format!("could not run {}: {error}", path.display()))
 }

@@ -304,7 +304,7 @@ impl Queue {
             Queue::List(_) => ls::run_of(&[Kind::Queue], common),
             Queue::Send(args) => send::run(&args, common),
             Queue::Recv(args) => recv::run(&args, common),
-            Queue::Bridge(args) => args.run(common),
+            Queue::Bridge(args) => Err(args.own.become_program(&beyond::QUEUE_BRIDGE, common)),
         }
     }
 }
@@ -313,7 +313,7 @@ impl Ros1 {
     /// Runs the verb.
     pub fn run(self, common: &Common) -> Result<(), Failure> {
         match self {
-            Ros1::Bridge(args) => args.run(common),
+            Ros1::Bridge(args) => Err(args.own.become_program(&beyond::ROS1_BRIDGE, common)),
         }
     }
 }

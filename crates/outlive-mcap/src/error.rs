@@ -133,7 +133,7 @@ impl fmt::Display for Error {
             ),
             Error::NotResumable { path, why } => write!(
                 f,
-                "{} cannot be written on: {why}; record into another file",
+                "{} cannot be continued: {why}; record into another file",
                 path.display()
             ),
             Error::TooLarge { what, len, limit } => {
@@ -149,7 +149,7 @@ impl fmt::Display for Error {
                 "a payload's owner gave other bytes at the flush than before; the open group must be \
                  discarded",
             ),
-            Error::Finished => f.write_str("the file is finished: resume it to write on"),
+            Error::Finished => f.write_str("the file is finished: resume it to continue"),
             Error::Damaged { offset, why } => write!(f, "damaged at byte {offset}: {why}"),
             Error::Cut { offset } => {
                 write!(f, "the file ends in the middle of the record at byte {offset}")

@@ -3,7 +3,7 @@
 //! [MCAP](https://mcap.dev/spec) is the format of robots' recordings. A [`Writer`] gathers messages
 //! and writes them in *groups*, each by one system call with its lengths in front, long payloads
 //! straight from where they lie. A process that is killed at any instruction leaves a file that
-//! every MCAP reader can read up to there; [`Writer::resume`] writes on behind the last whole group,
+//! every MCAP reader can read up to there; [`Writer::resume`] continues it behind the last whole group,
 //! and returns the *positions* that this group ended with: how far each source is in the file.
 //!
 //! ```
@@ -32,6 +32,7 @@
 mod by_number;
 mod contents;
 mod error;
+mod files;
 mod finish;
 mod group;
 mod in_place;
@@ -46,6 +47,7 @@ mod write;
 
 pub use contents::{Contents, Schema};
 pub use error::Error;
+pub use files::{RECORDING, files_of};
 pub use group::COPIED;
 pub use in_place::{Long, Next};
 pub use index::Index;

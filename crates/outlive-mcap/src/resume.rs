@@ -40,7 +40,7 @@ struct Found {
 }
 
 impl<O: AsRef<[u8]>> Writer<O> {
-    /// Opens a file to write on in it: locks it, cuts off what is behind its last whole group, and
+    /// Opens a file to continue it: locks it, cuts off what is behind its last whole group, and
     /// returns what it holds. The options' profile and library count only if nothing is there.
     ///
     /// # Errors

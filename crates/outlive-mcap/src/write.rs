@@ -104,7 +104,7 @@ impl Default for Options {
 ///
 /// # If a process dies
 /// The file holds every group whose [`flush`](Writer::flush) has returned, and is readable up to
-/// there. [`Writer::resume`] writes on.
+/// there. [`Writer::resume`] continues it.
 pub struct Writer<O = Vec<u8>> {
     pub(crate) file: Arc<File>,
     pub(crate) path: Arc<Path>,

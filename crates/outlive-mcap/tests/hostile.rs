@@ -290,7 +290,7 @@ fn mutated_files_are_read_without_harm() {
     assert_bounded();
 }
 
-/// A damaged file is refused and left as it is, or written on and finished.
+/// A damaged file is refused and left as it is, or continued and finished.
 fn resume(path: &Path, bytes: &[u8]) {
     match Writer::<Vec<u8>>::resume(path, Options::default()) {
         Err(_) => assert!(fs::read(path).expect("the file") == bytes, "a refused file was changed"),

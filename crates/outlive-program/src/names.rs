@@ -1,5 +1,7 @@
 //! Names that were mistyped, and lists of those that are there.
 
+use std::ffi::OsString;
+
 /// Returns the name that is most like the one that was wanted, if one is much like it.
 pub fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
     // A third of its letters may be wrong, and at least one: of a name of one letter, none.
@@ -38,6 +40,27 @@ pub fn those<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     }
 }
 
+/// Returns what to say where no file is left, because an option that takes all names behind it has taken the files.
+/// `options`: these options. `words`: the command line.
+pub fn taken_files(words: &[OsString], options: &[&str]) -> Option<String> {
+    let mut taker = None;
+    for word in words.iter().filter_map(|word| word.to_str()) {
+        if let Some(option) = options.iter().find(|option| **option == word) {
+            taker = Some(*option);
+        } else if word.starts_with('-') {
+            taker = None;
+        } else if let Some(option) = taker
+            && word.ends_with(".mcap")
+        {
+            return Some(format!(
+                "{option} takes all names behind it, and has taken {} as one: name the files first",
+                shown(word)
+            ));
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +76,19 @@ mod tests {
         assert_eq!(find("lag").as_deref(), Some("log"));
         for wanted in ["", "r", "lidar", "tokens", ".token"] {
             assert_eq!(find(wanted), None, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn files_that_an_option_has_taken_are_found() {
+        let told = |line: &str| {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            taken_files(&words, &["--topics", "--not"])
+        };
+        let text = told("--not x a.mcap --rate 2").expect("told");
+        assert!(text.contains("--not takes") && text.contains("taken a.mcap as one"), "{text}");
+        for line in ["--topics x --out a.mcap", "a.mcap --topics x", "--topics a", "--topic a.mcap"] {
+            assert_eq!(told(line), None, "{line}");
         }
     }
 

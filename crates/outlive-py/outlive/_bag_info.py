@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass as _dataclass
 
+#: The topic of what happened to a recording: the recorder's own, none that it has recorded.
+EVENTS = "outlive/events"
+
+
+def recorded(topic: str) -> bool:
+    """Whether a topic was recorded. The recorder's own counts neither as messages nor in times."""
+    return topic != EVENTS
+
 
 @_dataclass(frozen=True)
 class TopicInfo:
@@ -51,8 +59,9 @@ class Info:
     finished: bool
     #: By name.
     topics: dict[str, TopicInfo]
+    #: Those that were recorded, in all topics but ``outlive/events``.
     messages: int
-    #: The first and the last log time; None without a message.
+    #: Their first and last log time; None without a message.
     first: int | None
     last: int | None
     #: How many messages were overwritten before they were recorded, by topic.
@@ -72,13 +81,21 @@ class Info:
 
     def __str__(self) -> str:
         state = "" if self.finished else ", not finished"
-        lines = [f"{self.path}: {self.messages} messages in {self.seconds:.3f} s, {self.bytes} bytes{state}"]
+        messages = _counted(self.messages, "message")
+        lines = [f"{self.path}: {messages} in {self.seconds:.3f} s, a file of {self.bytes} bytes{state}"]
         for topic in self.topics.values():
-            what = topic.payload or topic.schema or topic.encoding or _array_of(topic) or "bytes"
-            lines.append(f"  {topic.topic}: {topic.messages} {what}")
+            if recorded(topic.topic):
+                what = topic.payload or topic.schema or topic.encoding or _array_of(topic) or "bytes"
+                lines.append(f"  {topic.topic}: {_counted(topic.messages, 'message')}, {what}")
+            else:
+                lines.append(f"  {_counted(topic.messages, 'event')} of the recorder: Reader.events()")
         lines += [f"  {count} messages of {topic} were lost" for topic, count in self.lost.items()]
         lines += [f"  a publisher of {death.topic} died: {death.pid} {death.program}" for death in self.deaths]
         return "\n".join(lines + [f"  {fault}" for fault in self.faults])
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _array_of(topic: TopicInfo) -> str | None:

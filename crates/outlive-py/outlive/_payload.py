@@ -7,6 +7,8 @@ import re as _re
 import sys as _sys
 from typing import Any as _Any
 
+from ._numpy import numpy as _numpy
+
 _NUMBERS = {
     "bool": "?",
     "u8": "u1",
@@ -52,7 +54,7 @@ def payload(cls: _Any = None, *, name: str | None = None) -> _Any:
     """
     if cls is None:
         return lambda cls: payload(cls, name=name)
-    import numpy
+    numpy = _numpy()
 
     if hasattr(cls, "_fields_"):
         dtype = numpy.dtype(cls)
@@ -69,7 +71,7 @@ def payload(cls: _Any = None, *, name: str | None = None) -> _Any:
 
 def _annotated(annotation: _Any, known: dict[str, _Any]) -> tuple[_Any, tuple[int, ...]]:
     """Returns what an annotation says, as numpy's type and shape."""
-    import numpy
+    numpy = _numpy()
 
     shape: tuple[int, ...] = ()
     if isinstance(annotation, tuple):
@@ -129,7 +131,7 @@ def spec(given: _Any) -> tuple[str, str, bool, _Any, _Any]:
         # A structure of ctypes has the name of its class.
         name = getattr(given, "__name__", "") if hasattr(given, "_fields_") else ""
         name, given = getattr(given, "__outlive_payload__", (name, given))
-    import numpy
+    numpy = _numpy()
 
     try:
         dtype = numpy.dtype(given)
@@ -202,7 +204,7 @@ def record(data: _Any, dtype: _Any) -> _Any:
     >>> int(path["robot"]), path["points"].tolist()
     (7, [0.5, 1.5])
     """
-    import numpy
+    numpy = _numpy()
 
     if tail_name(dtype):
         dtype = tail_type(dtype, memoryview(data).nbytes)
@@ -246,7 +248,7 @@ def _alignment(dtype: _Any) -> int:
 
 def message(value: _Any, dtype: _Any, is_slice: bool) -> _Any:
     """Returns the bytes of a value of that type: bytes as they are."""
-    import numpy
+    numpy = _numpy()
 
     if isinstance(value, (bytes, bytearray, memoryview)):
         return value
@@ -320,13 +322,13 @@ def _field(value: _Any, names: _Any, name: str) -> _Any:
 
 
 def _ndarray() -> _Any:
-    import numpy
+    numpy = _numpy()
 
     return numpy.ndarray
 
 
 def _list(value: list[_Any], dtype: _Any) -> tuple[int, _Any]:
-    import numpy
+    numpy = _numpy()
 
     room = dtype.shape[0]
     if len(value) > room:
@@ -355,6 +357,6 @@ def items(value: _Any) -> _Any:
 
 
 def _numpy_dtype(of: _Any) -> _Any:
-    import numpy
+    numpy = _numpy()
 
     return numpy.dtype(of)

@@ -12,7 +12,9 @@ from functools import lru_cache as _lru_cache
 from typing import Any as _Any
 from typing import Iterator as _Iterator
 
-import numpy as _numpy
+from ._numpy import numpy as _imported_numpy
+
+_numpy = _imported_numpy()
 
 __all__ = ["Array", "BadMessage", "Encoding", "Message", "Number", "Room", "Struct", "Text", "payload_of"]
 

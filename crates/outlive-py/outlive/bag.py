@@ -30,10 +30,13 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 from typing import Literal as _Literal
 
+from ._bag_info import EVENTS as EVENTS
 from ._bag_info import Death as Death
 from ._bag_info import Info as Info
 from ._bag_info import TopicInfo as TopicInfo
+from ._bag_info import recorded as _recorded
 from ._bag_info import together as _together
+from ._numpy import numpy as _numpy
 from ._outlive import BagFile as _BagFile
 from ._outlive import BagMessage as Message
 from ._outlive import BagMessages as Messages
@@ -48,12 +51,11 @@ if _TYPE_CHECKING:
 
 __all__ = ["Death", "Info", "Message", "Messages", "Reader", "TopicInfo", "Writer"]
 
-#: The topic of what happened to a recording.
-EVENTS = "outlive/events"
-
-
 class Reader:
     """Reads a recording: any MCAP file, in the memory of two chunks.
+
+    It reads that one file. A recording that was split, or stopped and started, has several: read them one
+    after another, in the order of their numbers, or merge them into one first (``outlive bag merge``).
 
     ``max_chunk``: the most bytes of a chunk, compressed or not; a larger one raises ``TooLarge``.
     Raises ``NotFound``, ``WrongKind`` if it is not an MCAP file of a known version and compression,
@@ -125,13 +127,14 @@ class Reader:
                     deaths.append(Death(str(event["topic"]), event["log_time"], int(event["pid"]), program))
             except (KeyError, TypeError, ValueError):
                 continue  # Not what `outlive record` writes.
-        firsts = [topic.first for topic in topics.values() if topic.first is not None]
-        lasts = [topic.last for topic in topics.values() if topic.last is not None]
+        own = [topic for topic in topics.values() if _recorded(topic.topic)]
+        firsts = [topic.first for topic in own if topic.first is not None]
+        lasts = [topic.last for topic in own if topic.last is not None]
         del told["channels"]
         return Info(
             path=self._path,
             topics=topics,
-            messages=sum(topic.messages for topic in topics.values()),
+            messages=sum(topic.messages for topic in own),
             first=min(firsts, default=None),
             last=max(lasts, default=None),
             lost=lost,
@@ -185,9 +188,7 @@ class Reader:
         """
         values = self._columns(topic, start, end, damaged, True)[3]
         if values is None:
-            import numpy
-
-            return numpy.empty(0)
+            return _numpy().empty(0)
         return values
 
     def times(self, topic: str, *, start: _Time = None, end: _Time = None) -> _Any:

@@ -173,7 +173,7 @@ fn compression(name: Option<&str>) -> PyResult<Compression> {
 
 #[pymethods]
 impl BagWriter {
-    /// Makes a file, or writes on in it.
+    /// Makes a file, or continues it.
     #[new]
     #[pyo3(signature = (path, resume, compression, sync, flush_every, group_bytes))]
     fn new(

@@ -351,7 +351,14 @@ impl Function {
     }
 
     pub(crate) fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
-        let find = || Ok::<_, PyErr>(py.import(self.module)?.getattr(self.name)?.unbind());
+        let find = || {
+            let module = match self.module {
+                // Which says how it is installed, if it is not.
+                "numpy" => py.import("outlive._numpy")?.getattr("numpy")?.call0()?,
+                module => py.import(module)?.into_any(),
+            };
+            Ok::<_, PyErr>(module.getattr(self.name)?.unbind())
+        };
         Ok(self.found.get_or_try_init(py, find)?.bind(py))
     }
 }

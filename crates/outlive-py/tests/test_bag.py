@@ -221,6 +221,30 @@ def test_positions_and_metadata(path):
     assert info.metadata == [("drive", {"driver": "ada"})] and not info.finished
 
 
+def test_numpy_is_asked_for_where_it_is_needed(folder, path):
+    with bag.Writer(path) as writer:
+        writer.write("a", b"some bytes", log_time=1_000_000_000)
+        writer.write("a", b"more", log_time=1_500_000_000)
+    told = str(bag.Reader(path).info)
+    assert ": 2 messages in 0.500 s, a file of " in told and told.endswith("\n  a: 2 messages, bytes"), told
+    code = f"""
+import sys
+sys.modules["numpy"] = None                     # as if it were not installed
+import outlive
+from outlive import bag
+reader = bag.Reader({str(path)!r})
+assert [bytes(message) for message in reader] == [b"some bytes", b"more"]
+for use in (lambda: reader.times("a"), lambda: reader.array("a"), lambda: outlive.payload(type("T", (), {{}}))):
+    try:
+        use()
+    except ModuleNotFoundError as error:
+        assert "pip install numpy" in str(error) and error.name == "numpy", error
+    else:
+        raise AssertionError("numpy is there")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
+
+
 def test_refusals(folder, path):
     with pytest.raises(outlive.NotFound):
         bag.Reader(path)

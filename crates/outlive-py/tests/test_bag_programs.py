@@ -99,7 +99,11 @@ def test_a_death_and_a_loss_are_told(folder, path, start):
                 reader = bag.Reader(path)
     info = bag.Reader(path).info
     assert [(death.topic, death.pid) for death in info.deaths] == [("a", dies.pid)]
-    assert f"a publisher of a died: {dies.pid}" in str(info)
+    told = str(info)
+    assert f"a publisher of a died: {dies.pid}" in told
+    # The recorder's own events are no messages that were recorded.
+    assert info.messages == info.topics["a"].messages
+    assert f"  a: {info.messages} message" in told and "of the recorder: Reader.events()" in told
 
 
 def test_outlive_replay_publishes_what_was_written(folder, path):

@@ -22,7 +22,7 @@ use regex::Regex;
 /// SIGUSR1, 'outlive record trigger' or, with --on-death, a publisher's death, it writes them into a file.
 /// They survive the recorder's own death.
 ///
-/// To record a topic that has the name of a command, write it behind '--': 'outlive-record -- trigger'.
+/// To record a topic that has the name of a command, write it behind '--': 'outlive record -- trigger'.
 #[derive(Clone, Parser, Debug)]
 #[command(name = "outlive-record", bin_name = "outlive record", version)]
 #[command(subcommand_negates_reqs = true, disable_help_subcommand = true)]
@@ -109,7 +109,7 @@ pub struct Args {
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = duration::more_than_none)]
     pub duration: Option<Duration>,
-    /// The domain: a name, or a path, which has a '/' in it
+    /// The domain: a name, or a path, which has a '/' in it [env: OUTLIVE_DOMAIN]
     #[arg(long, short = 'd', value_name = "DOMAIN", global = true)]
     pub domain: Option<String>,
     /// The domain's group of users

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::places;
+use crate::{output, places};
 use crate::recorder::{Counts, Options, Past, Recorder};
 
 /// What a recorder's service has before the recorder's name.
@@ -69,8 +69,20 @@ pub struct Session {
     before: Counts,
     /// How far the last recorder was that was stopped.
     stopped: Option<Positions>,
-    /// The last file.
+    /// The first file of this process, once it has begun one, and the last one.
+    first: Option<PathBuf>,
     file: PathBuf,
+}
+
+/// What a session came to.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// What was done.
+    pub counts: Counts,
+    /// The files, in their order; none if there was nothing to record, or no file was to be written.
+    pub files: Vec<PathBuf>,
+    /// Whether older files of this recording were removed, as there are to be no more than so many.
+    pub has_removed: bool,
 }
 
 struct Control {
@@ -90,7 +102,12 @@ impl Control {
             let is_new = matches!(found, Err(outlive::Error::NotFound { .. }));
             let service = Service::options().max_bytes(MAX_BYTES).description(description()?);
             let service = service.open_or_create(domain, &name)?;
-            let server = service.server()?;
+            let server = service.server().map_err(|error| match error {
+                outlive::Error::Taken { pid, .. } => {
+                    Error::Running { name: recorder.to_owned(), pid }
+                }
+                error => error.into(),
+            })?;
             // Else the former one has ended, or was given up, since it was opened: no client finds this one. A
             // service is removed by the process that serves it, so this one stays now.
             if !service.is_removed() {
@@ -148,7 +165,8 @@ impl Session {
             recorder.also_wait_for(&control.server)?;
         }
         let (domain, before) = (domain.clone(), Counts::default());
-        Ok(Session { domain, options, control, recorder, before, stopped: None, file })
+        let first = recorder.as_ref().map(Recorder::current_file);
+        Ok(Session { domain, options, control, recorder, before, stopped: None, first, file })
     }
 
     /// Records and answers requests, until that moment at most.
@@ -201,19 +219,32 @@ impl Session {
         recorder.trigger(reason, None, None).map(drop)
     }
 
-    /// Ends the recording in order. The recorder's name is free then.
+    /// Ends the recording in order. The recorder's name is free then. A file in which there is nothing but that the
+    /// recorder has begun and ended is removed: its name is free as well.
     ///
     /// # Errors
     /// Those of [`Recorder::finish`].
-    pub fn end(mut self) -> Result<Counts, Error> {
+    pub fn end(mut self) -> Result<Ended, Error> {
         let now = self.counts();
+        let (is_recording, is_window) =
+            (self.recorder.is_some(), self.recorder.as_ref().is_some_and(|one| one.window().is_some()));
         self.stop(false)?;
+        let first = self.first.take().filter(|_| !is_window);
+        let (mut files, mut has_removed) = (Vec::new(), false);
+        if let Some(first) = first {
+            if is_recording {
+                output::remove_if_empty(&self.file)?;
+            }
+            files = output::files_between(&first, &self.file);
+            has_removed = first != self.file && files.first() != Some(&first);
+        }
         if let Some(control) = &self.control {
             // While it serves: a successor's service is another one.
             control.remove(&self.domain)?;
         }
         let Counts { topics, queues, states, services, refused, .. } = now;
-        Ok(Counts { topics, queues, states, services, refused, ..self.before })
+        let counts = Counts { topics, queues, states, services, refused, ..self.before };
+        Ok(Ended { counts, files, has_removed })
     }
 
     /// `is_told`: by a request; the recorder may be told to start again.
@@ -253,6 +284,7 @@ impl Session {
         if let Some(control) = &self.control {
             recorder.also_wait_for(&control.server)?;
         }
+        self.first.get_or_insert_with(|| recorder.current_file());
         self.recorder = Some(recorder);
         Ok(())
     }

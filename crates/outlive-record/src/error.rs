@@ -25,7 +25,7 @@ pub enum Error {
     Wait(outlive::WaitError),
     /// The file. After [`NoSpace`](outlive_mcap::Error::NoSpace) it is whole up to its last group.
     File(outlive_mcap::Error),
-    /// The file is there, and was not to be written on.
+    /// The file is there, and was not to be continued.
     Exists(PathBuf),
     /// No file was named.
     NoFile,
@@ -35,6 +35,13 @@ pub enum Error {
     Busy,
     /// A snapshot cannot be called that.
     NoName(String),
+    /// A recorder of this name runs.
+    Running {
+        /// The name.
+        name: String,
+        /// Its process, if this one can see it.
+        pid: Option<u32>,
+    },
     /// A recorder of this name has no window.
     NoWindow(String),
     /// Another process was writing this snapshot, and has not.
@@ -123,7 +130,7 @@ impl fmt::Display for Error {
             Error::File(error) => error.fmt(f),
             Error::Exists(path) => write!(
                 f,
-                "{} is there already: record into another file, or write on in it with --resume",
+                "{} is there already: record into another file, or continue it with --resume",
                 path.display()
             ),
             Error::NameTaken(path) => write!(
@@ -139,6 +146,18 @@ impl fmt::Display for Error {
                  name has no '/', and does not begin with '.'",
                 name.escape_debug()
             ),
+            Error::Running { name, pid } => {
+                let name = name.escape_debug();
+                let (process, end) = match pid {
+                    Some(pid) => (format!("process {pid}"), format!("'kill {pid}'")),
+                    None => ("a process that this one cannot see".to_owned(), "Ctrl-C".to_owned()),
+                };
+                write!(
+                    f,
+                    "a recorder '{name}' runs already ({process}): record under another name by --as, or end that one \
+                     first by {end}; 'outlive record status --as {name}' says what it does"
+                )
+            }
             Error::NoWindow(name) => write!(
                 f,
                 "no recorder '{}' runs with --snapshot, and no killed one has left its last seconds",
@@ -218,6 +237,7 @@ impl error::Error for Error {
             | Error::Busy
             | Error::NoFile
             | Error::NoName(_)
+            | Error::Running { .. }
             | Error::NoWindow(_)
             | Error::NoSnapshots
             | Error::Elsewhere(_)

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use outlive::{Domain, Kind};
-use outlive_program::exit::{Code, Failure};
-use outlive_program::figures::counted;
+use outlive_program::exit::{Code, Failure, code_of_io};
+use outlive_program::names::nearest;
 use outlive_program::{block_signals, open_domain};
 use outlive_record::{Error, Options, Session};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::args::Args;
 use crate::telling::{
-    Telling, line, missing, mistyped, refused, say, say_json, tell_event, things,
+    Telling, ended_line, ended_text, mistyped, say, say_json, tell_event,
 };
 
 /// How soon a signal is noticed.
@@ -90,18 +90,11 @@ fn run(args: &Args) -> Result<(), Failure> {
     }
     telling.end_line();
     let is_window = args.is_window();
-    let (path, counts) = (session.file(), session.end().map_err(failure)?);
+    let ended = session.end().map_err(failure)?;
     if args.json {
-        say_json(&line("ended", &counts, None));
+        say_json(&ended_line(&ended));
     } else {
-        let lost = missing(&counts);
-        let refused = refused(&counts);
-        let place = match is_window {
-            true => String::new(),
-            false => format!(" in {}", path.display()),
-        };
-        let (messages, things) = (counted(counts.messages, "message"), things(&counts));
-        say(&format!("{messages} of {things}{place}{lost}{refused}"));
+        say(&ended_text(&ended, is_window));
     }
     Ok(())
 }
@@ -155,6 +148,8 @@ fn check_names(args: &Args, domain: &Domain) -> Result<(), Failure> {
                 let mut event = json!({"event": "missing", "topic": name});
                 if let Some(verb) = args.mistyped_verb() {
                     event["did_you_mean"] = verb.into();
+                } else if let Some(near) = nearest(name, recorded(args, domain)) {
+                    event["nearest"] = near.into();
                 }
                 tell_event(&event, args.json);
             }
@@ -164,6 +159,14 @@ fn check_names(args: &Args, domain: &Domain) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Returns the names of what is there and would be recorded, if it were asked for.
+fn recorded(args: &Args, domain: &Domain) -> impl Iterator<Item = String> {
+    let names = domain.contents().map(|contents| contents.names).unwrap_or_default();
+    let (kinds, domain) = (args.kinds(), domain.clone());
+    let is_recorded = move |name: &String| domain.kind_of(name).is_ok_and(|kind| kinds.has(kind));
+    names.into_iter().filter(is_recorded)
 }
 
 /// Each topic takes open files. The soft limit is for programs that use select; if it cannot be raised,
@@ -183,8 +186,12 @@ pub(crate) fn failure(error: Error) -> Failure {
                 Error::NoName(_) => Code::BadName,
                 Error::Exists(_)
                 | Error::NameTaken(_)
+                | Error::Running { .. }
                 | Error::File(outlive_mcap::Error::Locked { .. }) => Code::Busy,
                 Error::File(outlive_mcap::Error::NoSpace { .. }) => Code::NoSpace,
+                Error::Io { error, .. } | Error::File(outlive_mcap::Error::Io { error, .. }) => {
+                    code_of_io(error)
+                }
                 Error::File(
                     outlive_mcap::Error::NotMcap { .. }
                     | outlive_mcap::Error::NotResumable { .. }

@@ -9,7 +9,7 @@
 //! | after the next file was made, before its first group | a file that has nothing | removes it, and goes on in the one before; if that is finished, writes the one that has nothing |
 //! | after that group, before the one before is finished | two files, of which the former has no index | finishes the former |
 //!
-//! A finished file is not written on, except by a recorder that is to resume it. A file that has the number of a next
+//! A finished file is not continued, except by a recorder that is to resume it. A file that has the number of a next
 //! one may be of another recording (`-o out_1.mcap` beside `-o out.mcap`), so the header names the recording.
 
 use std::fs;
@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use outlive_mcap::{Options, Positions, Writer};
+use outlive_mcap::{Index, Options, Positions, RECORDING, Writer};
 
 use crate::error::Error;
 use crate::positions::STOPPED;
@@ -35,7 +35,7 @@ pub struct Split {
     pub max_files: Option<u32>,
 }
 
-/// Whether to write on in a file that is there.
+/// Whether to continue a file that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     No,
@@ -92,7 +92,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the first file, or writes on in the last one. `heir`: the name of a recorder that has died. If it had
+    /// Makes the first file, or continues the last one. `heir`: the name of a recorder that has died. If it had
     /// been told to stop, the next file begins.
     pub fn open(
         path: &Path,
@@ -239,6 +239,41 @@ impl Output {
     pub fn current(&self) -> PathBuf {
         file(&self.path, self.split, self.number)
     }
+}
+
+/// Returns the files from that one to that one that are there, in their order.
+pub fn files_between(first: &Path, last: &Path) -> Vec<PathBuf> {
+    let numbered = |path: &Path| {
+        let stem = stem(path);
+        let (name, number) = stem.rsplit_once('_')?;
+        Some((name.to_owned(), number.parse::<u32>().ok()?))
+    };
+    let is_there = |file: &PathBuf| file.is_file();
+    // Of the same name up to the number; the first one may have none.
+    let (Some((name, to)), false) = (numbered(last), first == last) else {
+        return Some(last.to_owned()).into_iter().filter(is_there).collect();
+    };
+    let from = match numbered(first) {
+        Some((of, number)) if of == name => number + 1,
+        _ => 1,
+    };
+    let whole = last.with_file_name(format!("{name}.mcap"));
+    let later = (from..=to).map(|number| last.with_file_name(format!("{name}_{number}.mcap")));
+    // What cannot be looked at is not counted.
+    let later = later.filter(|file| is_own(file, &whole).unwrap_or(false));
+    Some(first.to_owned()).into_iter().filter(is_there).chain(later).collect()
+}
+
+/// Removes a finished file that tells that its recorder has begun and ended, and has nothing else.
+pub fn remove_if_empty(path: &Path) -> Result<(), Error> {
+    let Some(Index { statistics: Some(there), .. }) = Index::read(path)? else { return Ok(()) };
+    // The channel of the events alone. Of one that was resumed there are more of them, and of a later one of several
+    // files fewer.
+    if (there.channel_count, there.message_count) == (1, 2) {
+        let failed = |error| Error::Io { doing: "remove", path: path.to_owned(), error };
+        fs::remove_file(path).map_err(failed)?;
+    }
+    Ok(())
 }
 
 fn create(path: &Path, options: &Options) -> Result<Writer<Payload>, Error> {
@@ -388,8 +423,6 @@ fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u32::from_le_bytes(*len) as usize)
 }
 
-/// Stands between the library's name and the recording's in a header.
-const RECORDING: &str = ", recording ";
 /// So many bytes have the magic number and the header: a name has 255 at most.
 const LONGEST_BEGIN: u64 = 1024;
 

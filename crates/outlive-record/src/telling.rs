@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use outlive_program::figures::{self, counted};
+use outlive_record::control::Ended;
 use outlive_record::{Counts, Recorder, Session};
 use serde_json::{Value, json};
 
@@ -24,7 +25,11 @@ pub fn tell_event(event: &Value, json: bool) {
     match kind {
         "missing" => match event["did_you_mean"].as_str() {
             Some(verb) => say(&mistyped(topic.to_string().as_str(), verb)),
-            None => say(&format!("'{topic}' is not there yet: waits for it")),
+            None => {
+                let near = event["nearest"].as_str().map(|near| near.escape_debug());
+                let meant = near.map(|near| format!(" (is '{near}' meant?)")).unwrap_or_default();
+                say(&format!("'{topic}' is not there yet{meant}: waits for it"));
+            }
         },
         "refused" => say(&format!("'{topic}' is not recorded: {why}")),
         "snapshot" => say(&snapshot(event)),
@@ -42,7 +47,7 @@ pub fn mistyped(topic: &str, verb: &str) -> String {
 }
 
 /// What is missing, behind a comma.
-pub fn missing(counts: &Counts) -> String {
+fn missing(counts: &Counts) -> String {
     let all = [(counts.lost, "lost"), (counts.skipped, "skipped")];
     let some = all.iter().filter(|(count, _)| *count > 0);
     some.map(|(count, how)| format!(", {count} {how}")).collect()
@@ -73,7 +78,32 @@ pub fn say_json(line: &Value) {
     let _ = writeln!(out, "{line}");
 }
 
-pub fn refused(counts: &Counts) -> String {
+/// Says what a recording came to.
+pub fn ended_text(ended: &Ended, is_window: bool) -> String {
+    let Ended { counts, files, has_removed } = ended;
+    let place = match &files[..] {
+        [] if is_window => String::new(),
+        [] => return format!("nothing was there to record: no file is left{}", refused(counts)),
+        [file] if *has_removed => format!(" in {} (older ones are removed)", file.display()),
+        [file] => format!(" in {}", file.display()),
+        [first, .., last] => {
+            let removed = if *has_removed { "; older ones are removed" } else { "" };
+            let files = counted(files.len() as u64, "file");
+            format!(" in {files} ({} to {}{removed})", first.display(), last.display())
+        }
+    };
+    let (messages, things) = (counted(counts.messages, "message"), things(counts));
+    format!("{messages} of {things}{place}{}{}", missing(counts), refused(counts))
+}
+
+/// The same for a program.
+pub fn ended_line(ended: &Ended) -> Value {
+    let mut line = line("ended", &ended.counts, None);
+    line["files"] = ended.files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    line
+}
+
+fn refused(counts: &Counts) -> String {
     match counts.refused {
         0 => String::new(),
         count => format!(", {count} could not be opened"),
@@ -81,7 +111,7 @@ pub fn refused(counts: &Counts) -> String {
 }
 
 /// What is recorded, as "2 topics, 1 queue".
-pub fn things(counts: &Counts) -> String {
+fn things(counts: &Counts) -> String {
     let Counts { topics, queues, states, services, .. } = *counts;
     let all = [(topics, "topic"), (queues, "queue"), (states, "state"), (services, "service")];
     let none = queues + states + services == 0;
@@ -90,7 +120,7 @@ pub fn things(counts: &Counts) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-pub fn line(event: &str, counts: &Counts, more: Option<(u64, Option<u64>)>) -> serde_json::Value {
+fn line(event: &str, counts: &Counts, more: Option<(u64, Option<u64>)>) -> serde_json::Value {
     let Counts { messages, bytes, lost, skipped, refused, deaths, .. } = counts;
     let Counts { topics, queues, states, services, .. } = counts;
     let mut line = json!({

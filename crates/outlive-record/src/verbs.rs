@@ -4,13 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use outlive::rpc::CallError;
+use outlive::rpc::{CallError, Service};
+use outlive::sync::Holder;
 use outlive::{Domain, Kind};
 use outlive_program::exit::{Code, Failure};
 use outlive_program::figures::{self, count, counted};
 use outlive_program::open_domain;
 use outlive_record::Error;
-use outlive_record::control::{PREFIX, ask};
+use outlive_record::control::{PREFIX, ask, service_name};
 use outlive_record::left::{self, Released};
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ use crate::telling::{say_json, snapshot as told_snapshot};
 pub fn run(args: &Args, verb: &Verb) -> Result<(), Failure> {
     if args.is_recording_asked() {
         let text = "start, stop, status, trigger and split are commands; a topic of that name is named behind \
-                    '--': outlive-record -- trigger";
+                    '--': outlive record -- trigger";
         return Err(Failure::new(Code::Usage, text));
     }
     let domain = open_domain(args.domain.as_deref(), args.group.as_deref(), false)?;
@@ -54,8 +55,11 @@ pub fn run(args: &Args, verb: &Verb) -> Result<(), Failure> {
             }
             None => return Err(no_recorder(&name)),
         },
+        (Err(Some(CallError::NoServer)), _) if server_of(&domain, &name).is_some() => {
+            return Err(dead(&domain, &name));
+        }
         (Err(None | Some(CallError::NoServer)), _) => return Err(no_recorder(&name)),
-        (Err(Some(CallError::ServerDied { begun: false })), _) => return Err(dead(&name)),
+        (Err(Some(CallError::ServerDied { begun: false })), _) => return Err(dead(&domain, &name)),
         (Err(Some(error)), _) => return Err(refusal(&error)),
     }
     Ok(())
@@ -118,26 +122,47 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// The longest wait for an answer.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Returns the recorder that is meant.
+/// Returns the recorder that is meant. One that was killed, and has left its name here, is meant if none runs.
 fn named(domain: &Domain, which: &Which) -> Result<String, Failure> {
     if let Some(name) = &which.name {
         return Ok(name.clone());
     }
     let names = domain.contents()?.names.into_iter();
-    let is_service = |name: &String| domain.kind_of(name).is_ok_and(|kind| kind == Kind::Service);
-    let recorders = names.filter(|name| name.starts_with(PREFIX)).filter(is_service);
-    let recorders = recorders.map(|name| name[PREFIX.len()..].to_owned()).collect::<Vec<_>>();
-    match &recorders[..] {
-        [one] => Ok(one.clone()),
-        [] => {
+    let recorders = names.filter_map(|service| {
+        let name = service.strip_prefix(PREFIX)?;
+        domain.kind_of(&service).is_ok_and(|kind| kind == Kind::Service).then(|| name.to_owned())
+    });
+    let (living, dead): (Vec<_>, Vec<_>) = recorders
+        .map(|name| (server_of(domain, &name), name))
+        .partition(|(server, _)| server.as_ref().is_some_and(|server| server.alive));
+    let listed = |some: &[(Option<Holder>, String)]| {
+        let shown = some.iter().map(|(server, name)| match server {
+            Some(server) => format!("{} (process {})", name.escape_debug(), server.pid),
+            None => name.escape_debug().to_string(),
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    match (&living[..], &dead[..]) {
+        ([(_, one)], _) | ([], [(_, one)]) => Ok(one.clone()),
+        ([], []) => {
             let text = "no recorder with a name runs here; one gets its name by --as";
             Err(Failure::new(Code::NotFound, text))
         }
-        several => {
-            let text = format!("which recorder? Name one of {} by --as", several.join(", "));
+        ([], dead) => {
+            let dead = listed(dead);
+            let text = format!("no recorder runs here; of those that were killed, name one by --as: {dead}");
+            Err(Failure::new(Code::Usage, text))
+        }
+        (living, _) => {
+            let text = format!("which recorder? Name one by --as: {}", listed(living));
             Err(Failure::new(Code::Usage, text))
         }
     }
+}
+
+/// Returns the process that has served as that recorder last, dead or alive.
+fn server_of(domain: &Domain, name: &str) -> Option<Holder> {
+    Service::open_as_bytes(domain, &service_name(name)).ok()?.current_server()
 }
 
 /// Asks the recorder; `Err(None)`: there is no service.
@@ -158,11 +183,16 @@ fn no_recorder(name: &str) -> Failure {
     Failure::new(Code::NotFound, format!("no recorder '{}' runs here", name.escape_debug()))
 }
 
-fn dead(name: &str) -> Failure {
+fn dead(domain: &Domain, name: &str) -> Failure {
+    let process = match server_of(domain, name) {
+        Some(server) if server.pid > 0 => format!(" (process {})", server.pid),
+        _ => String::new(),
+    };
+    let name = name.escape_debug();
     let text = format!(
-        "the recorder '{}' has died; the next record of that name goes on, and 'trigger' writes the last seconds of \
-         one with --snapshot",
-        name.escape_debug()
+        "the recorder '{name}'{process} was killed. Start it again by the same command line, and it goes on where it was; \
+         'outlive record stop --as {name}' gives that up, so that no publisher waits for it; 'trigger' writes the last \
+         seconds of one with --snapshot"
     );
     Failure::new(Code::ReceiverDied, text)
 }
@@ -193,7 +223,8 @@ fn status_text(status: &Value) -> String {
             let span = window["span_s"].as_f64().unwrap_or(0.0);
             format!("the last {span} s, {} of {}", bytes("bytes"), bytes("max_bytes"))
         }
-        (_, Some(file)) => file.to_owned(),
+        // The counts are of all files.
+        (_, Some(file)) => format!("last file {file}"),
         _ => String::new(),
     };
     let state = status["state"].as_str().unwrap_or_default();

@@ -115,6 +115,26 @@ fn a_recording_is_played_whole_and_in_order() {
     }
 }
 
+/// All files of a recording are played by its name; `--exact` takes what is named.
+#[test]
+fn a_recording_of_several_files_is_named_by_one() {
+    let folder = Folder::new("several");
+    for number in 0..2 {
+        record(&folder.join(&format!("run_{number}.mcap")), 10, None);
+    }
+    let path = |name: &str| folder.join(name).display().to_string();
+    let files = [path("run_0.mcap"), path("run_1.mcap")].join(" ");
+    for (args, played) in [
+        (&[path("run.mcap")][..], files),
+        (&[path("run_1.mcap"), "--exact".to_owned()], path("run_1.mcap")),
+    ] {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let shown = Shown::start("several", &args);
+        let (_client, info) = Client::connect(shown.port);
+        assert_eq!(info["name"], format!("outlive {played}"));
+    }
+}
+
 #[test]
 fn a_client_seeks_and_sees_what_was_there() {
     let (shown, _folder) = shown("sought", 1_000, &["--paused"]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
@@ -11,6 +11,7 @@ use outlive_program::figures::counted;
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
+use crate::files::FilesArgs;
 use crate::survey::Survey;
 use crate::{Common, each_of, print};
 
@@ -24,18 +25,19 @@ use crate::{Common, each_of, print};
     after_long_help = "Examples:\n  outlive bag check drive.mcap\n  outlive bag check --json night_*.mcap"
 )]
 pub struct CheckArgs {
-    /// The files
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<PathBuf>,
+    #[command(flatten)]
+    files: FilesArgs,
 }
 
 impl CheckArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        each_of(&self.files, |file| self.check(file, common))
+        let files = self.files.all();
+        each_of(&files, |file| self.check(file, files.len() > 1, common))
     }
 
-    fn check(&self, path: &Path, common: &Common) -> Result<(), Failure> {
+    /// `is_named`: each fault is told with its file's name.
+    fn check(&self, path: &Path, is_named: bool, common: &Common) -> Result<(), Failure> {
         let survey = Survey::read(path)?;
         let mut faults: Vec<(Option<u64>, String)> = survey.faults.iter().map(place).collect();
         if survey.more_faults > 0 {
@@ -51,13 +53,13 @@ impl CheckArgs {
         let name = path.to_string_lossy();
         print(|out| {
             for (offset, fault) in &faults {
-                match (common.json, &self.files[..]) {
+                match (common.json, is_named) {
                     (true, _) => {
                         let line = json!({"file": name, "offset": offset, "fault": fault});
                         writeln!(out, "{line}")?;
                     }
-                    (false, [_]) => writeln!(out, "{fault}")?,
-                    (false, _) => writeln!(out, "{name}: {fault}")?,
+                    (false, false) => writeln!(out, "{fault}")?,
+                    (false, true) => writeln!(out, "{name}: {fault}")?,
                 }
             }
             Ok(())
@@ -96,7 +98,7 @@ fn check_index(
         }
     };
     if let Some(statistics) = &index.statistics {
-        let (said, there) = (statistics.message_count, survey.messages());
+        let (said, there) = (statistics.message_count, survey.messages() + survey.events());
         if said != there {
             faults.push((None, format!("the index counts {said} messages, and {there} are there")));
         }

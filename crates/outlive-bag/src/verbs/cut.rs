@@ -3,19 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use outlive_mcap::{Compression, Index};
-use outlive_program::duration;
+use outlive_mcap::{Compression, Outline};
+use outlive_program::{date, duration};
 
 use crate::Common;
 use crate::copy::{self, Choice, GROUP, Target};
 use crate::exit::{Code, Failure};
 use crate::output::{Output, OutputArgs};
-use crate::survey::Survey;
+use crate::survey::{EVENTS, Survey};
+use crate::verbs::info::span;
 
 /// Keep a part of a file's time, in another file
 ///
 /// Times are log times: counted from the first message of the file, or, with '@' in front, in seconds since
-/// 1970. A message at '--start' is kept, and one at '--end' is not.
+/// 1970. A message at '--start' is kept, and one at '--end' is not. If there is none, nothing is written, and the
+/// exit code is 6.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive bag cut drive.mcap --start 10s --end 1m -o part.mcap\n  \
@@ -55,7 +57,26 @@ impl CutArgs {
         let writer = output.create(&header.profile, Compression::None)?;
         let mut target = Target::new(writer, GROUP);
         copy::all(&mut reader, &mut target, &Choice { start, end, ..Choice::ALL })?;
+        if target.recorded == 0 {
+            return Err(self.nothing()?);
+        }
         target.keep(output, common)
+    }
+}
+
+impl CutArgs {
+    /// Returns that no message is in the time, and when there are some.
+    fn nothing(&self) -> Result<Failure, Failure> {
+        let file = self.file.display();
+        let there = match Survey::read(&self.file)?.times() {
+            Some((first, last)) => {
+                let (length, [first, last]) = (span(last - first), [first, last].map(date::seconds));
+                format!("it has messages for {length}, from @{first} to @{last}")
+            }
+            None => "it has none at all".to_owned(),
+        };
+        let text = format!("{file} has no message in that time: nothing is written; {there}");
+        Ok(Failure::new(Code::NotFound, text))
     }
 }
 
@@ -79,9 +100,13 @@ fn parse(text: &str) -> Result<When, String> {
     }
 }
 
-/// Returns the first log time, by the index where there is a sound one.
+/// Returns the first log time of what was recorded, by the index where there is a sound one. It does not tell a
+/// recorder's own events apart.
 fn first_time(path: &Path) -> Result<u64, Failure> {
-    if let Ok(Some(Index { statistics: Some(statistics), .. })) = Index::read(path)
+    if let Ok(outline) = Outline::read(path)
+        && outline.has_all_channels()
+        && outline.channels().all(|channel| channel.topic != EVENTS)
+        && let Some(statistics) = &outline.statistics
         && statistics.message_count > 0
     {
         return Ok(statistics.message_start_time);

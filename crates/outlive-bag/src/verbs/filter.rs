@@ -13,11 +13,12 @@ use crate::Common;
 use crate::copy::{self, Choice, GROUP, Target};
 use crate::exit::{Code, Failure};
 use crate::output::{Output, OutputArgs};
+use crate::survey::EVENTS;
 
 /// Keep some topics of a file, in another file
 ///
 /// A topic is kept if one of '--topics' and '--regex' names it, or if neither is given; and if no '--not'
-/// names it. If one of '--topics' is not in the file, nothing is written, and the exit code is 6.
+/// names it. If one of '--topics' is not in the file, or no topic is kept, nothing is written, and the exit code is 6.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive bag filter drive.mcap --topics camera.front lidar -o two.mcap\n  \
@@ -46,11 +47,14 @@ impl FilterArgs {
             regex.map_err(|error| Failure::new(Code::Usage, format!("--regex: {error}")))?;
         let all = self.topics.is_empty() && regex.is_none();
         let there: RefCell<BTreeSet<String>> = RefCell::default();
-        let is_kept = |topic: &str| {
-            there.borrow_mut().insert(topic.to_owned());
+        let is_chosen = |topic: &str| {
             let is_in = |names: &[String]| names.iter().any(|name| name == topic);
             let found = regex.as_ref().is_some_and(|regex| regex.is_match(topic));
             (all || found || is_in(&self.topics)) && !is_in(&self.not)
+        };
+        let is_kept = |topic: &str| {
+            there.borrow_mut().insert(topic.to_owned());
+            is_chosen(topic)
         };
         let output = Output::new(&self.output.output, self.output.force)?;
         let (mut reader, header) = copy::open(&self.file)?;
@@ -64,6 +68,12 @@ impl FilterArgs {
             let (name, meant, file) = (shown(name), meant.unwrap_or_default(), self.file.display());
             let all = those(there.iter().map(String::as_str));
             let text = format!("there is no topic '{name}'{meant} in {file}; {all}");
+            return Err(Failure::new(Code::NotFound, text));
+        }
+        let kept = there.iter().filter(|topic| *topic != EVENTS && is_chosen(topic)).count();
+        if kept == 0 {
+            let all = those(there.iter().filter(|topic| *topic != EVENTS).map(String::as_str));
+            let text = format!("no topic of {} is kept: nothing is written; {all}", self.file.display());
             return Err(Failure::new(Code::NotFound, text));
         }
         target.keep(output, common)

@@ -1,8 +1,8 @@
 //! `outlive bag info`: what is in a file.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use outlive_mcap::Index;
@@ -11,41 +11,82 @@ use outlive_program::figures::{bytes, count, counted};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
+use crate::files::FilesArgs;
 use crate::survey::{Packed, Survey, Topic};
 use crate::{Common, each_of, print};
 
 /// Show what is in files: topics, counts, rates, sizes, losses, deaths
 ///
-/// It reads all of a file, so what it says is so, whether the file has an index or not. A file that cannot be
+/// It reads all of a file, so what it says is so, whether the file has an index or not. What a recorder writes of
+/// itself, its events, counts neither as messages nor in the duration. A file that cannot be
 /// read does not keep it from the next one; the exit code is then the greatest of the files' codes.
 #[derive(Args, Debug)]
 #[command(
     after_long_help = "Examples:\n  outlive bag info drive.mcap\n  outlive bag info --json night_*.mcap"
 )]
 pub struct InfoArgs {
-    /// The files
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<PathBuf>,
+    #[command(flatten)]
+    files: FilesArgs,
 }
 
 impl InfoArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        each_of(&self.files, |file| self.show(file, common))
+        let files = self.files.all();
+        let mut sums = Sums::default();
+        let shown = each_of(&files, |file| self.show(file, &mut sums, common));
+        if files.len() > 1 && sums.files > 1 && !common.json {
+            print(|out| writeln!(out, "\n{sums}"))?;
+        }
+        shown
     }
 
-    fn show(&self, path: &Path, common: &Common) -> Result<(), Failure> {
+    fn show(&self, path: &Path, sums: &mut Sums, common: &Common) -> Result<(), Failure> {
         let survey = Survey::read(path)?;
         // A part of an index may be there, if the writer died while it was finishing.
         let finished = survey.whole && !matches!(Index::read(path), Ok(None));
         match common.json {
             true => print(|out| writeln!(out, "{}", value(path, &survey, finished))),
             false => print(|out| {
-                if self.files.first().is_some_and(|first| *first != path) {
+                if sums.files > 0 {
                     writeln!(out)?;
                 }
+                sums.add(&survey);
                 write(out, path, &survey, finished)
             }),
+        }
+    }
+}
+
+/// What several files hold together.
+#[derive(Debug, Default)]
+struct Sums {
+    files: u64,
+    bytes: u64,
+    messages: u64,
+    lost: u64,
+    times: Option<(u64, u64)>,
+}
+
+impl Sums {
+    fn add(&mut self, survey: &Survey) {
+        self.files += 1;
+        self.bytes += survey.bytes;
+        self.messages += survey.messages();
+        self.lost = self.lost.saturating_add(survey.lost);
+        let times = [self.times, survey.times()].into_iter().flatten();
+        self.times = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    }
+}
+
+impl fmt::Display for Sums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (files, messages) = (counted(self.files, "file"), counted(self.messages, "message"));
+        let (size, lost) = (bytes(self.bytes), count(self.lost));
+        write!(f, "together:     {files}, {size}; {messages}, {lost} lost")?;
+        match self.times {
+            Some((first, last)) => write!(f, "; {}", span(last - first)),
+            None => Ok(()),
         }
     }
 }
@@ -80,7 +121,7 @@ fn value(path: &Path, survey: &Survey, finished: bool) -> Value {
     json!({"file": path.to_string_lossy(), "bytes": survey.bytes,
         "profile": header.map(|header| &header.profile),
         "library": header.map(|header| &header.library),
-        "finished": finished, "messages": survey.messages(), "first_ns": first, "last_ns": last,
+        "finished": finished, "messages": survey.messages(), "events": survey.events(), "first_ns": first, "last_ns": last,
         "start": first.and_then(date::local), "end": last.and_then(date::local),
         "seconds": survey.times().map(seconds_of), "lost": survey.lost, "skipped": survey.skipped, "deaths": survey.deaths,
         "faults": faults(survey), "attachments": survey.attachments, "metadata": survey.metadata,
@@ -112,6 +153,9 @@ fn write(out: &mut dyn Write, path: &Path, survey: &Survey, finished: bool) -> i
     };
     let messages = count(survey.messages());
     line("messages:", &format_args!("{messages}, {} lost{skipped}", count(survey.lost)))?;
+    if survey.events() > 0 {
+        line("events:", &format_args!("{} of the recorder", count(survey.events())))?;
+    }
     if survey.deaths > 0 {
         line("deaths:", &counted(survey.deaths, "publisher"))?;
     }
@@ -145,29 +189,28 @@ fn write(out: &mut dyn Write, path: &Path, survey: &Survey, finished: bool) -> i
 
 /// Writes a line for each topic, in columns.
 fn table(out: &mut dyn Write, topics: &[Topic]) -> io::Result<()> {
-    let rows: Vec<[String; 4]> = topics
-        .iter()
-        .map(|topic| {
-            let hz = rate(topic.messages, topic.times);
-            [
-                topic.name.escape_debug().to_string(),
-                counted(topic.messages, "message"),
-                hz.map_or(String::new(), |hz| format!("{hz:.1} Hz")),
-                bytes(topic.bytes),
-            ]
-        })
-        .collect();
+    if topics.is_empty() {
+        return Ok(());
+    }
+    let headings = ["TOPIC", "MESSAGES", "RATE", "SIZE", "PAYLOAD"].map(str::to_owned);
+    let rows = topics.iter().map(|topic| {
+        let hz = rate(topic.messages, topic.times);
+        [
+            topic.name.escape_debug().to_string(),
+            count(topic.messages),
+            hz.map_or_else(|| "-".to_owned(), |hz| format!("{hz:.1} Hz")),
+            bytes(topic.bytes),
+            what(topic),
+        ]
+    });
+    let rows: Vec<[String; 5]> = std::iter::once(headings).chain(rows).collect();
     // One name that is very long does not make all lines so.
     let longest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths = [0, 1, 2, 3].map(|at| longest(at).min(60));
-    for (row, topic) in rows.iter().zip(topics) {
-        for (at, (text, width)) in row.iter().zip(widths).enumerate().filter(|one| one.1.1 > 0) {
-            match at {
-                0 => write!(out, "  {text:<width$}")?,
-                _ => write!(out, "  {text:>width$}")?,
-            }
-        }
-        writeln!(out, "  {}", what(topic))?;
+    for [name, messages, hz, size, what] in &rows {
+        let [own, of_messages, of_hz, of_size] = widths;
+        write!(out, "  {name:<own$}  {messages:>of_messages$}  {hz:>of_hz$}  {size:>of_size$}")?;
+        writeln!(out, "  {what}")?;
     }
     Ok(())
 }
@@ -229,7 +272,7 @@ fn sized(size: u64) -> String {
 }
 
 /// Returns a duration as `--start` takes it.
-fn span(nanoseconds: u64) -> String {
+pub fn span(nanoseconds: u64) -> String {
     let (minutes, rest) = (nanoseconds / 60_000_000_000, nanoseconds % 60_000_000_000);
     let seconds = format!("{}.{:03}s", rest / 1_000_000_000, rest / 1_000_000 % 1_000);
     match (minutes / 60, minutes % 60) {

@@ -1,13 +1,12 @@
 //! `outlive bag merge`: several files in one, by log time.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use outlive_mcap::{Compression, Item, Message, MessageHeader, Reader};
 
 use crate::Common;
 use crate::copy::{self, Choice, GROUP, Source, Target};
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
+use crate::files::FilesArgs;
 use crate::output::{Output, OutputArgs};
 
 /// Merge files into one, by log time
@@ -15,11 +14,12 @@ use crate::output::{Output, OutputArgs};
 /// Each file's own order is kept: where its log times go back, the merged file's do, too. The profile is
 /// that of the first file.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Examples:\n  outlive bag merge front.mcap rear.mcap -o both.mcap")]
+#[command(after_long_help = "Examples:\n  \
+    outlive bag merge front.mcap rear.mcap -o both.mcap\n  \
+    outlive bag merge night.mcap -o whole.mcap      # night_0.mcap, night_1.mcap and so on")]
 pub struct MergeArgs {
-    /// The files
-    #[arg(required = true, num_args = 2..)]
-    files: Vec<PathBuf>,
+    #[command(flatten)]
+    files: FilesArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -52,10 +52,15 @@ impl Input {
 impl MergeArgs {
     /// Runs the verb.
     pub fn run(&self, common: &Common) -> Result<(), Failure> {
+        let files = self.files.all();
+        if let [file] = &files[..] {
+            let text = format!("{} is one file: merge takes two or more", file.display());
+            return Err(Failure::new(Code::Usage, text));
+        }
         let output = Output::new(&self.output.output, self.output.force)?;
         let mut inputs = Vec::new();
         let mut profile = None;
-        for file in &self.files {
+        for file in &files {
             let (reader, header) = copy::open(file)?;
             profile.get_or_insert(header.profile);
             inputs.push(Input { reader, source: Source::default(), next: None, data: Vec::new() });

@@ -3,44 +3,96 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use clap::{Args, Command};
 
 use crate::cli::Common;
 use crate::exit::{Code, Failure};
-use crate::external::become_program;
+use crate::external::{Program, become_program};
+
+pub const GATEWAY: Program = Program::new("outlive-gateway", "cargo install --path bridges/gateway");
+pub const RECORD: Program =
+    Program::new("outlive-record", "cargo install --path crates/outlive-record");
+pub const REPLAY: Program =
+    Program::new("outlive-replay", "cargo install --path crates/outlive-record");
+pub const BAG: Program = Program::new("outlive-bag", "cargo install --path crates/outlive-bag");
+pub const VIEW: Program = Program::new("outlive-view", "cargo install --path bridges/view");
+pub const QUEUE_BRIDGE: Program =
+    Program::new("outlive-queue-bridge", "cargo install --path bridges/nats");
+pub const ROS1_BRIDGE: Program =
+    Program::new("outlive-ros1-bridge", "pip install ./crates/outlive-py");
+
+/// The verbs: what is typed behind `outlive`.
+const VERBS: [&[&str]; 7] = [
+    &["gateway"],
+    &["record"],
+    &["replay"],
+    &["bag"],
+    &["view"],
+    &["queue", "bridge"],
+    &["ros1", "bridge"],
+];
 
 /// What the other program is told.
 #[derive(Args, Debug)]
-struct OwnArgs {
-    /// Its own arguments: '-- --help' shows them
+pub struct OwnArgs {
+    /// Its own arguments, all that follow the verb; '--help' among them shows its help
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
     args: Vec<OsString>,
 }
 
 impl OwnArgs {
-    /// Becomes the program, in the domain that was chosen.
-    fn become_program(&self, name: &str, install: &str, common: &Common) -> Failure {
+    /// Becomes the program, in the domain that was chosen; returns why that failed.
+    ///
+    /// The domain is told by the environment, as is one that the environment named itself: what the program's own
+    /// arguments say comes first there, and its messages about the usage do not name an option that nobody typed.
+    pub fn become_program(&self, program: &Program, common: &Common) -> Failure {
         if common.domain.no_create {
             let text = "--no-create: the program that carries this out makes what it needs";
             return Failure::new(Code::Usage, text);
         }
-        // What follows counts, where it says it as well: the environment may have said it here.
-        let words = common.domain.words();
-        let pairs = words.as_chunks::<2>().0.iter().filter(|[option, _]| !self.says(option));
-        let mut args: Vec<OsString> = pairs.flatten().cloned().collect();
-        args.extend(common.json.then(|| "--json".into()));
+        let is_json = common.json && !self.args.iter().any(|arg| arg == "--json");
+        let mut args: Vec<OsString> = is_json.then(|| "--json".into()).into_iter().collect();
         args.extend(self.args.iter().cloned());
-        become_program(name, install, &args)
+        become_program(program, &args, &common.domain.variables())
     }
+}
 
-    /// Returns whether an option is among the arguments, in either form.
-    fn says(&self, option: &OsString) -> bool {
-        let long = option.to_string_lossy();
-        self.args.iter().any(|arg| {
-            let arg = arg.to_string_lossy();
-            arg.split('=').next() == Some(&*long) || long == "--domain" && arg == "-d"
-        })
+/// Puts '--' behind the verb if another program carries it out, so that the parser takes all that follows as that
+/// program's own: '--help', '--version' and a '--' of its own, too.
+pub fn pass_on(words: Vec<OsString>, options: &Command) -> Vec<OsString> {
+    let Some(at) = own_arguments(&words, options) else { return words };
+    let mut all = words;
+    all.insert(at, "--".into());
+    all
+}
+
+/// Returns where the other program's arguments begin. `options` has the options that may stand before a verb.
+fn own_arguments(words: &[OsString], options: &Command) -> Option<usize> {
+    let mut verb: Vec<&str> = Vec::new();
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        let word = word.to_str()?;
+        at += 1;
+        if word.starts_with('-') {
+            // Of a cluster of letters, as in -dNAME, the parser makes what it is.
+            let is_named = |option: &&clap::Arg| {
+                let is_short = |letter| word == format!("-{letter}");
+                option.get_long().is_some_and(|long| word == format!("--{long}"))
+                    || option.get_short().is_some_and(is_short)
+            };
+            let named = options.get_arguments().find(is_named);
+            at += usize::from(named.is_some_and(|option| option.get_action().takes_values()));
+            continue;
+        }
+        verb.push(word);
+        if VERBS.contains(&&verb[..]) {
+            return Some(at);
+        }
+        if !VERBS.iter().any(|known| known.starts_with(&verb)) {
+            return None;
+        }
     }
+    None
 }
 
 /// Carry topics, services, states and notifiers to other machines, and bring theirs
@@ -48,76 +100,49 @@ impl OwnArgs {
 /// Nothing leaves and nothing comes in unless a rule allows it. A publisher that dies elsewhere dies
 /// here, too; a machine that cannot be reached is told apart from that. What was under way when a gateway
 /// is killed is sent again, once. 'cargo install --path bridges/gateway' installs the program that does it,
-/// and 'outlive-gateway --help' shows its options.
+/// and 'outlive gateway --help' shows its options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive gateway --listen tcp/0.0.0.0:7447 --allow-out 'camera/**'\n  \
     outlive gateway --connect tcp/192.0.2.7:7447 --allow-in 'camera/**'")]
 pub struct GatewayArgs {
     #[command(flatten)]
-    own: OwnArgs,
-}
-
-impl GatewayArgs {
-    /// Runs the verb.
-    pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        Err(self.own.become_program(
-            "outlive-gateway",
-            "cargo install --path bridges/gateway",
-            common,
-        ))
-    }
+    pub own: OwnArgs,
 }
 
 /// Record topics in a file that Foxglove, rerun and the mcap libraries read
 ///
-/// The file has each message of a reliable topic once. A record that is killed goes on where it was, without
-/// a gap, if it has a name. 'cargo install --path crates/outlive-record' installs the program that does it,
-/// and 'outlive-record --help' shows its options.
+/// The file has each message of a reliable topic once. If a recorder with a name is killed, the next one of
+/// that name continues the file without a gap. 'cargo install --path crates/outlive-record' installs the
+/// program that does it, and 'outlive record --help' shows its options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive record --all -o drive.mcap\n  \
     outlive record camera.front lidar --as night --split 1G")]
 pub struct RecordArgs {
     #[command(flatten)]
-    own: OwnArgs,
-}
-
-impl RecordArgs {
-    /// Runs the verb.
-    pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        let install = "cargo install --path crates/outlive-record";
-        Err(self.own.become_program("outlive-record", install, common))
-    }
+    pub own: OwnArgs,
 }
 
 /// Publish a recording again, in its spacing
 ///
 /// Topics are made as they were if they are not there; files of other programs are played, too. A terminal's keys
 /// stop it, step, and go forward and back. 'cargo install --path crates/outlive-record' installs the program that
-/// does it, and 'outlive-replay --help' shows its options.
+/// does it, and 'outlive replay --help' shows its options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive replay drive.mcap\n  \
     outlive replay drive.mcap --rate 2 --start 10s --topics lidar")]
 pub struct ReplayArgs {
     #[command(flatten)]
-    own: OwnArgs,
-}
-
-impl ReplayArgs {
-    /// Runs the verb.
-    pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        let install = "cargo install --path crates/outlive-record";
-        Err(self.own.become_program("outlive-replay", install, common))
-    }
+    pub own: OwnArgs,
 }
 
 /// Look at recordings in MCAP, repair, filter, cut, merge and convert them
 ///
 /// The files may be others', too. A file that is written has its name only when it is whole, and replaces
 /// none unless '--force' is given. 'cargo install --path crates/outlive-bag' installs the program that does
-/// it, and 'outlive-bag --help' shows its verbs.
+/// it, and 'outlive bag --help' shows its verbs.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive bag info drive.mcap\n  \
@@ -125,83 +150,46 @@ impl ReplayArgs {
     outlive bag filter drive.mcap --topics lidar -o lidar.mcap")]
 pub struct BagArgs {
     #[command(flatten)]
-    own: OwnArgs,
-}
-
-impl BagArgs {
-    /// Runs the verb.
-    pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        let install = "cargo install --path crates/outlive-bag";
-        Err(self.own.become_program("outlive-bag", install, common))
-    }
+    pub own: OwnArgs,
 }
 
 /// Show topics, states and services in Foxglove or Lichtblick
 ///
 /// They connect to ws://127.0.0.1:8765. Pictures, points, scans, transforms and logs are shown as such,
 /// other messages by their fields; publishers never wait for that. 'cargo install --path bridges/view'
-/// installs the program that does it, and 'outlive-view --help' shows its options.
+/// installs the program that does it, and 'outlive view --help' shows its options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive view\n  \
     outlive view --port 8766 --allow-set --allow-call")]
 pub struct ViewArgs {
     #[command(flatten)]
-    own: OwnArgs,
-}
-
-impl ViewArgs {
-    /// Runs the verb.
-    pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        Err(self.own.become_program("outlive-view", "cargo install --path bridges/view", common))
-    }
+    pub own: OwnArgs,
 }
 
 /// Carry a queue's messages into a stream of NATS JetStream, or out of it
 ///
 /// Each message arrives at least once, whatever is killed: it leaves the queue when the stream has
 /// it. 'cargo install --path bridges/nats' installs the program that does it, and
-/// 'outlive-queue-bridge --help' shows its options.
+/// 'outlive queue bridge --help' shows its options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive queue bridge orders --nats nats://192.0.2.7 ORDERS\n  \
     outlive queue bridge orders --nats nats://192.0.2.7 ORDERS --in")]
 pub struct QueueBridgeArgs {
     #[command(flatten)]
-    own: OwnArgs,
-}
-
-impl QueueBridgeArgs {
-    /// Runs the verb.
-    pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        Err(self.own.become_program(
-            "outlive-queue-bridge",
-            "cargo install --path bridges/nats",
-            common,
-        ))
-    }
+    pub own: OwnArgs,
 }
 
 /// Carry topics and services between the domain and ROS 1
 ///
 /// Nothing passes that no option allows. 'pip install ./crates/outlive-py' installs the program that does
-/// it, beside ROS's own packages, and 'outlive-ros1-bridge --help' shows its options.
+/// it, beside ROS's own packages, and 'outlive ros1 bridge --help' shows its options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive ros1 bridge --out '/camera/**'\n  \
     outlive ros1 bridge --config bridge.toml")]
 pub struct Ros1BridgeArgs {
     #[command(flatten)]
-    own: OwnArgs,
-}
-
-impl Ros1BridgeArgs {
-    /// Runs the verb.
-    pub fn run(&self, common: &Common) -> Result<(), Failure> {
-        Err(self.own.become_program(
-            "outlive-ros1-bridge",
-            "pip install ./crates/outlive-py",
-            common,
-        ))
-    }
+    pub own: OwnArgs,
 }

@@ -33,6 +33,7 @@ use super::running::{self, Entry, Named};
 use crate::domain::DomainArgs;
 use crate::duration;
 use crate::exit::{Code, Failure};
+use crate::external::{Program, become_program};
 use crate::output::{self, talk};
 use crate::process::{self, Process};
 use crate::signals::{Signals, wait_readable};
@@ -75,7 +76,7 @@ impl ClusterArgs {
     /// are the verb's own options, then the name.
     pub fn become_program(
         &self,
-        program: &str,
+        program: &'static str,
         domain: &DomainArgs,
         under: &UnderArgs,
         words: &[OsString],
@@ -97,8 +98,8 @@ impl ClusterArgs {
         args.push("--".into());
         args.extend(words.iter().cloned());
         args.extend(under.command.iter().cloned());
-        let failure =
-            crate::external::become_program(program, "cargo install --path bridges/cluster", &args);
+        let program = Program::new(program, "cargo install --path bridges/cluster");
+        let failure = become_program(&program, &args, &[]);
         Err(failure.with_code(Code::LockFailed))
     }
 }

@@ -16,9 +16,10 @@ const VERBS: [(&[&str], &str, &str); 7] = [
     (&["ros1", "bridge"], "outlive-ros1-bridge", "pip install ./crates/outlive-py"),
 ];
 
-/// Installs, in the stage's own folder, a program that prints its name and its arguments.
+/// Installs, in the stage's own folder, a program that prints its name, its domain and its arguments.
 fn install(stage: &Stage, program: &str) {
-    let script = "#!/bin/sh\necho \"$0\"\nprintf '<%s>' \"$@\"\nexit ${EXITS:-0}\n";
+    let script = "#!/bin/sh\necho \"$0 in $OUTLIVE_DOMAIN of $OUTLIVE_GROUP\"\nprintf '<%s>' \"$@\"\n\
+                  exit ${EXITS:-0}\n";
     fs::write(stage.path(program), script).expect("written");
     fs::set_permissions(stage.path(program), Permissions::from_mode(0o755)).expect("set");
 }
@@ -51,23 +52,46 @@ fn the_program_is_told_the_domain_and_all_that_follows() {
         ask("0", &[], &["--x"]).expect(6).says(program).says(installs);
         install(&stage, program);
         let said = ask("0", &["--json"], &["--x", "a b", "", "-y"]).expect(0).text();
-        assert!(said.contains(program), "{said}");
-        assert!(said.contains("<--domain>"), "{said}");
-        assert!(said.ends_with("<--json><--x><a b><><-y>"), "{said}");
-        // The environment has named a domain, and what follows names another one.
-        for own in [&["--domain", "o"][..], &["--domain=o"], &["-d", "o"]] {
-            let said = ask("0", &[], &[&["--x"], own].concat()).expect(0).text();
-            assert!(said.ends_with(&format!("\n<--x><{}>", own.join("><"))), "{said}");
+        assert!(said.contains(&format!("{program} in {} of ", stage.domain().display())), "{said}");
+        assert!(said.ends_with("\n<--json><--x><a b><><-y>"), "{said}");
+        // An option names another domain than the environment does.
+        let before = ["--group", "7", "--domain=./o"];
+        let said = ask("0", &before, &[]).expect(0).text();
+        assert!(said.contains(" in ./o of 7\n"), "{said}");
+        let said = ask("0", &["-d", "o", "--group=g", "--json"], &["--json"]).expect(0).text();
+        assert!(said.contains(" in o of g\n") && said.ends_with("\n<--json>"), "{said}");
+        // All that follows is the program's own, also what is an option of every verb.
+        for own in [
+            &["--domain", "o"][..],
+            &["--domain=o"],
+            &["-d", "o"],
+            &["--no-create"],
+            &["--help"],
+            &["-h"],
+            &["help"],
+            &["--version"],
+            &["-V"],
+            &["--", "stop"],
+            &["--", "--", "--help"],
+            &["x", "--", "-d"],
+        ] {
+            let said = ask("0", &[], own).expect(0).text();
+            assert!(said.ends_with(&format!("\n<{}>", own.join("><"))), "{said}");
         }
         ask("7", &[], &["--x"]).expect(7);
         ask("0", &["--no-create"], &[]).expect(2).says("--no-create");
-        let help = ask("0", &[], &["--", "--help"]).expect(0).text();
-        assert!(help.ends_with("<--help>"), "{help}");
         // Help of the verb itself needs no other program, and names it.
         fs::remove_file(stage.path(program)).expect("removed");
+        ask("0", &[], &["--help"]).expect(6).says(installs);
         let help = ask("0", &["help"], &[]).expect(0).text();
-        assert!(help.contains(program) && help.contains(installs), "{help}");
+        let own = format!("'outlive {} --help'", verb.join(" "));
+        assert!(help.contains(&own) && help.contains(installs), "{help}");
     }
+    // Between a noun and its verb.
+    install(&stage, "outlive-queue-bridge");
+    let between = ["queue", "--domain", "bridge", "--json", "bridge", "-d"];
+    let said = ask(&stage, &path, "0", &between).expect(0).text();
+    assert!(said.contains(" in bridge of") && said.ends_with("\n<--json><-d>"), "{said}");
 }
 
 #[test]

@@ -158,7 +158,9 @@ fn what_cannot_be_drawn_is_told_at_once() {
     plot("pose.ranges[3]").expect(7).says("3 items");
     plot("pose@hz").expect(2).says("rate, age or bytes");
     plot("pose.x").expect(5).says("no number has come");
-    plot("later.x").expect(5).says("no number has come");
+    plot("later.x").expect(6).says("there is no topic or state 'later'");
+    plot("posse.x").expect(6).says("there is no topic or state 'posse' (is 'pose' meant?)");
+    assert!(!stage.path("a.svg").exists(), "nothing was drawn");
     stage.run(&["lock", "door", "true"]).expect(0);
     plot("door").expect(7).says("'door' is a rwlock: plot draws topics and states");
     stage.feed(&["send", "steps"], b"1\n").expect(0);

@@ -107,7 +107,7 @@ fn kill_at(path: &Path, stop: u32) -> Option<u64> {
     Some(victim.kill())
 }
 
-/// Checks the file of a dead victim: what it told is in it, and it is written on and finished.
+/// Checks the file of a dead victim: what it told is in it, and it is continued and finished.
 fn check(path: &Path, told: u64) -> u64 {
     let (mut writer, tail) = match path.exists() {
         true => Writer::<Vec<u8>>::resume(path, options(Compression::None)).expect("a file"),

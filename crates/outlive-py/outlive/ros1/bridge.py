@@ -293,7 +293,7 @@ def _arguments() -> argparse.ArgumentParser:
     ):
         parser.add_argument(option, metavar="RULE", action="append", default=[], help=what)
     parser.add_argument("--config", metavar="FILE", help="rules from a TOML file: [[topic]], [[service]]")
-    parser.add_argument("--domain", metavar="NAME|PATH", help="the domain; default: $OUTLIVE_DOMAIN, or 'default'")
+    parser.add_argument("-d", "--domain", metavar="NAME|PATH", help="the domain; default: $OUTLIVE_DOMAIN, or 'default'")
     parser.add_argument("--name", default="outlive_bridge", help="the node's name in ROS (default: %(default)s)")
     parser.add_argument(
         "--max-message", type=int, metavar="BYTES", default=256 << 20, help="larger ones are refused (default: 256 MiB)"

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use outlive_mcap::{Channel, Item, Long, Message, MessageHeader, Outline, Reader};
 
 use crate::error::Error;
+use crate::recorder::EVENTS;
 
 /// See the head of this file.
 pub struct Input {
     files: Vec<(PathBuf, Outline)>,
+    /// The first log time of a message that was recorded, if there is one.
+    first: Option<u64>,
     /// The one that is read now.
     at: usize,
     reader: Reader,
@@ -64,22 +67,31 @@ impl Input {
         let mut files = Vec::new();
         for path in paths {
             let outline = Outline::read(path)?;
-            let begin = outline.times.map(|times| times.0);
-            files.push((begin.or_else(|| first_time(path)), path.clone(), outline));
+            // A recorder's own events may be older than what it has recorded.
+            let has_events = outline.channels().any(|channel| channel.topic == EVENTS);
+            let begin = match outline.times {
+                Some((first, _)) if has_events => first_time(path).or(Some(first)),
+                Some((first, _)) => Some(first),
+                None => first_time(path),
+            };
+            files.push((begin, path.clone(), outline));
         }
         // One without messages comes last.
         files.sort_by_key(|(begin, ..)| (begin.is_none(), *begin));
+        let first = files.first().and_then(|(begin, ..)| *begin);
         let files: Vec<_> = files.into_iter().map(|(_, path, outline)| (path, outline)).collect();
-        let Some((first, _)) = files.first() else { return Err(Error::NoFile) };
-        let reader = Reader::open(first)?;
-        Ok(Input { files, at: 0, reader, is_at_end: false })
+        let Some((path, _)) = files.first() else { return Err(Error::NoFile) };
+        let reader = Reader::open(path)?;
+        Ok(Input { files, first, at: 0, reader, is_at_end: false })
     }
 
-    /// Returns the first and the last log time.
+    /// Returns the first and the last log time. A recorder's own events count for the last one alone.
     pub fn times(&self) -> (u64, u64) {
         let times = self.files.iter().filter_map(|(_, outline)| outline.times);
         let both = times.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
-        both.unwrap_or((0, 0))
+        let (first, last) = both.unwrap_or((0, 0));
+        // Without a chunk's head nothing says the last one.
+        (self.first.filter(|begin| *begin <= last).unwrap_or(first), last)
     }
 
     /// Returns the outline of each file.
@@ -156,56 +168,14 @@ impl Input {
     }
 }
 
-/// Returns the time of the first message, where no head of a chunk says it.
+/// Returns the time of the first message that was recorded, in the file's order.
 fn first_time(path: &Path) -> Option<u64> {
     let mut reader = Reader::open(path).ok()?;
     loop {
-        if let Item::Message(message) = reader.next().ok()?? {
+        if let Item::Message(message) = reader.next().ok()??
+            && message.channel.topic != EVENTS
+        {
             return Some(message.header.log_time);
         }
     }
-}
-
-/// Returns the files that are meant: a name that is none stands for those of a recording that was split.
-///
-/// # Errors
-/// There is no such file, and none with a number.
-pub fn files_of(names: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
-    let mut files = Vec::new();
-    for name in names {
-        if name.exists() {
-            files.push(name.clone());
-            continue;
-        }
-        let parts = parts_of(name);
-        if parts.is_empty() {
-            let error = rustix::io::Errno::NOENT.into();
-            return Err(Error::Io { doing: "open", path: name.clone(), error });
-        }
-        files.extend(parts);
-    }
-    Ok(files)
-}
-
-/// Returns the files with a number behind that name.
-fn parts_of(name: &Path) -> Vec<PathBuf> {
-    let folder = match name.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let base = name.file_name().unwrap_or_default().to_string_lossy();
-    let base = format!("{}_", base.strip_suffix(".mcap").unwrap_or(&base));
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let number = |name: &str| {
-        let number = name.strip_prefix(&base)?.strip_suffix(".mcap")?;
-        number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse::<u64>().ok())?
-    };
-    let mut parts: Vec<(u64, PathBuf)> = entries
-        .filter_map(|entry| {
-            let file = entry.ok()?.file_name();
-            Some((number(&file.to_string_lossy())?, name.with_file_name(&file)))
-        })
-        .collect();
-    parts.sort();
-    parts.into_iter().map(|(_, path)| path).collect()
 }

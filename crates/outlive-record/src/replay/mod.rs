@@ -8,7 +8,7 @@ mod timetable;
 mod wanted;
 
 pub(crate) use channel::name_of;
-pub use input::{Input, files_of};
+pub use input::Input;
 pub use player::{By, Counts, Due, Options, Player, When};
 pub use timetable::Rate;
 pub use wanted::Wanted;

@@ -1,4 +1,4 @@
-//! Which files a recorder writes on in, and which ones it leaves as they are.
+//! Which files a recorder continues, and which ones it leaves as they are.
 
 use std::ops::Range;
 use std::process::Command;

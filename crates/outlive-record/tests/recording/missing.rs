@@ -264,7 +264,7 @@ fn one_that_was_killed_after_it_had_been_told_to_stop_goes_on() {
         assert_eq!(told(&contents, "skipped", channel), 10, "{channel}");
     }
     assert!(Contents::of(&place.file("out.mcap")).is_whole);
-    // One that has ended in order leaves a file that is not written on without being told.
+    // One that has ended in order leaves a file that is not continued without being told.
     let mut again = place.command(&args);
     let status = again.stderr(std::process::Stdio::null()).status().expect("starts");
     assert_eq!(status.code(), Some(12));

@@ -110,6 +110,18 @@ impl Followers {
     }
 }
 
+impl Followers {
+    /// Returns the names of things that are not there.
+    pub fn absent(&self) -> Vec<String> {
+        let names = self.things.iter().filter_map(|thing| {
+            let thing = locked(thing);
+            let (source, _) = thing.curves.first()?;
+            (thing.trouble == Some(Trouble::Absent)).then(|| source.name.clone())
+        });
+        names.collect()
+    }
+}
+
 impl Drop for Followers {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);

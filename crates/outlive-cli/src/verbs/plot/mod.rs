@@ -28,6 +28,7 @@ use clap::Args;
 use crate::cli::Common;
 use crate::duration;
 use crate::exit::{Code, Failure};
+use crate::names;
 use crate::output::{counted, talk};
 use crate::screen::{self, Screen};
 use crate::signals::{Signals, wait_readable};
@@ -44,9 +45,10 @@ use state::State;
 /// topic's name, @rate stands for its messages a second, @age for how old they are when they are
 /// received, in seconds by their stamps, and @bytes for their lengths.
 ///
-/// plot waits for what is not there yet. No publisher waits for plot: what it misses is counted.
-/// What is no number, or is not in a message, is a gap in the curve; a publisher's death is a red
-/// line through all of them.
+/// plot waits for what is not there yet. If no number has come at the end of a picture's time, it
+/// writes no file; the exit code is 6 if a topic or state is not there, and 5 otherwise. No publisher
+/// waits for plot: what it misses is counted. What is no number, or is not in a message, is a gap in
+/// the curve; a publisher's death is a red line through all of them.
 ///
 /// Keys: the space bar or p pauses, left and right scroll, + and - show less and more time, up and
 /// down show fewer and more values, Page up and down shift them, a shows all again, 1 to 9 hide a
@@ -97,6 +99,9 @@ pub fn run(args: &PlotArgs, common: &Common) -> Result<(), Failure> {
         let text = "plot needs a terminal; use --svg FILE or --png FILE, or 'outlive topic echo'";
         return Err(Failure::new(Code::Usage, text));
     }
+    for path in [&args.svg, &args.png].into_iter().flatten() {
+        has_folder(path)?;
+    }
     let sources = sources(args, common)?;
     // Before any thread is started.
     let signals = if is_picture { Signals::that_end()? } else { screen::signals()? };
@@ -104,7 +109,7 @@ pub fn run(args: &PlotArgs, common: &Common) -> Result<(), Failure> {
     let curves = sources.len();
     let followers = Followers::start(sources, args.window, begun, &common.domain);
     if is_picture {
-        return write(args, &followers, signals, begun);
+        return write(args, &followers, signals, begun, common);
     }
     let domain = common.domain.path().display().to_string().escape_debug().to_string();
     let end = args.lasts.and_then(|lasts| begun.checked_add(lasts));
@@ -163,12 +168,13 @@ fn watch(
     }
 }
 
-/// Draws into files, at the end of the time or when a signal comes.
+/// Draws into files, at the end of the time or when a signal comes. Where there is nothing to draw, no file is made.
 fn write(
     args: &PlotArgs,
     followers: &Followers,
     mut signals: Signals,
     begun: Instant,
+    common: &Common,
 ) -> Result<(), Failure> {
     let lasts = args.lasts.unwrap_or(args.window);
     while begun.elapsed() < lasts && !signals.came()? {
@@ -180,6 +186,10 @@ fn write(
     // All of a shorter time, or the last of a longer one; round where no signal cut it short.
     let shown = now.min(lasts.as_secs_f64()).min(args.window.as_secs_f64());
     let sheet = Sheet::of(&followers.things, (now - shown, now), None, &[]);
+    let absent = followers.absent();
+    if sheet.lines.iter().all(|line| line.last.is_none()) {
+        return Err(nothing(&sheet, &absent, common));
+    }
     let drawn = |result: Result<Vec<u8>, String>| {
         result.map_err(|why| Failure::new(Code::System, format!("could not draw: {why}")))
     };
@@ -189,26 +199,46 @@ fn write(
     if let Some(path) = &args.png {
         save(path, &drawn(picture::png(&sheet))?)?;
     }
-    if sheet.lines.iter().all(|line| line.last.is_none()) {
-        return Err(match sheet.trouble() {
-            Some(Trouble::Wrong(why)) => Failure::new(Code::Mismatch, why),
-            _ => {
-                let without = sheet.lines.iter().map(|line| line.gaps).max().unwrap_or(0);
-                let text = match without {
-                    0 => "no number has come".to_owned(),
-                    _ => format!(
-                        "no number has come, but {} without one",
-                        counted(without, "message")
-                    ),
-                };
-                Failure::new(Code::TimedOut, text)
-            }
-        });
+    for name in absent {
+        talk(not_there(&name, common));
     }
-    for line in sheet.lines.iter().filter(|line| line.last.is_none()) {
+    for line in sheet.lines.iter().filter(|line| line.last.is_none() && line.trouble.is_none()) {
         talk(format_args!("no number has come of {}", line.label));
     }
     Ok(())
+}
+
+/// Returns why there is nothing to draw.
+fn nothing(sheet: &Sheet, absent: &[String], common: &Common) -> Failure {
+    if let Some(name) = absent.first() {
+        return Failure::new(Code::NotFound, not_there(name, common));
+    }
+    if let Some(Trouble::Wrong(why)) = sheet.trouble() {
+        return Failure::new(Code::Mismatch, why);
+    }
+    let text = match sheet.lines.iter().map(|line| line.gaps).max() {
+        None | Some(0) => "no number has come".to_owned(),
+        Some(gaps) => {
+            format!("no number has come, but {} without one", counted(gaps, "message"))
+        }
+    };
+    Failure::new(Code::TimedOut, text)
+}
+
+fn not_there(name: &str, common: &Common) -> String {
+    let near = names::similar(&common.domain.path().join(name));
+    let meant = near.map(|near| format!(" (is '{}' meant?)", near.escape_debug()));
+    let (name, meant) = (name.escape_debug(), meant.unwrap_or_default());
+    format!("there is no topic or state '{name}'{meant}")
+}
+
+/// Refuses a file in a folder that is not there before any time is spent on it.
+fn has_folder(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    match fs::metadata(folder) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::system(format_args!("write {}", path.display()), &error)),
+    }
 }
 
 fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

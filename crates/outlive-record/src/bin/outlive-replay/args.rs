@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use outlive_program::duration;
+use outlive_record::Error;
 use outlive_record::replay::{By, Options, Rate, Wanted, When};
 use regex::Regex;
 
@@ -22,11 +23,15 @@ use regex::Regex;
 #[command(after_long_help = "Examples:\n  \
     outlive replay drive.mcap\n  \
     outlive replay drive.mcap --rate 2 --start 10s --topics lidar\n  \
-    outlive replay drive_0.mcap drive_1.mcap --rename /camera/front=camera --wait 1")]
+    outlive replay drive_0.mcap drive_1.mcap --rename /camera/front=camera --wait 1\n  \
+    outlive replay night.mcap --exact")]
 pub struct Args {
-    /// The files, in any order; of a split recording its name is enough: drive.mcap for drive_0.mcap and so on
+    /// The files, in any order. drive.mcap stands for all files of the recording: drive_0.mcap, drive_1.mcap and so on
     #[arg(value_name = "FILE", required = true)]
-    pub files: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+    /// Play the named files, and not the further ones of their recording
+    #[arg(long)]
+    exact: bool,
     /// How many times as fast, or 'max': as fast as subscribers take
     #[arg(long, value_name = "RATE", default_value = "1", value_parser = rate, allow_negative_numbers = true)]
     rate: Rate,
@@ -77,8 +82,8 @@ pub struct Args {
     #[arg(long, value_name = "PRIORITY", num_args = 0..=1, require_equals = true, default_missing_value = "20",
         value_parser = clap::value_parser!(i32).range(1..=99))]
     pub fifo: Option<i32>,
-    /// The domain: a name, or a path, which has a '/' in it
-    #[arg(long, value_name = "DOMAIN")]
+    /// The domain: a name, or a path, which has a '/' in it [env: OUTLIVE_DOMAIN]
+    #[arg(long, short = 'd', value_name = "DOMAIN")]
     pub domain: Option<String>,
     /// The domain's group of users
     #[arg(long, value_name = "GROUP")]
@@ -103,6 +108,21 @@ enum Stamps {
 }
 
 impl Args {
+    /// Returns the files to play.
+    pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
+        match self.exact {
+            true => Ok(self.files.clone()),
+            false => Ok(outlive_mcap::files_of(&self.files)?),
+        }
+    }
+
+    /// Returns what is to be said if the files are more than those that were named.
+    pub fn notice(&self, files: &[PathBuf]) -> Option<String> {
+        let (first, last) = (files.first()?.display(), files.last()?.display());
+        (files.len() > self.files.len())
+            .then(|| format!("plays {} files, {first} to {last}; --exact: the named ones alone", files.len()))
+    }
+
     /// Returns the player's options.
     pub fn options(&self) -> Options {
         Options {

@@ -10,12 +10,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use outlive_program::exit::{Code, Failure};
+use clap::error::ErrorKind;
+use outlive_program::exit::{Code, Failure, code_of_io};
 use outlive_program::figures::{count, counted};
 use outlive_program::names;
 use outlive_program::{block_ending_signals, open_domain};
 use outlive_record::Error;
-use outlive_record::replay::{Due, Player, Rate, files_of};
+use outlive_record::replay::{Due, Player, Rate};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
@@ -32,7 +33,7 @@ const TURN: u32 = 4096;
 const LATE: u32 = 64;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::try_parse().unwrap_or_else(|error| refuse(&error));
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -40,6 +41,18 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code as u8)
         }
     }
+}
+
+/// Ends the program as the parser does, and says which mistake it may be.
+fn refuse(error: &clap::Error) -> ! {
+    let _ = error.print();
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    if let (ErrorKind::MissingRequiredArgument, Some(hint)) =
+        (error.kind(), names::taken_files(&words, &["--topics"]))
+    {
+        say(&hint);
+    }
+    std::process::exit(error.exit_code())
 }
 
 fn run(args: &Args) -> Result<(), Failure> {
@@ -50,7 +63,7 @@ fn run(args: &Args) -> Result<(), Failure> {
     let system =
         |error| Failure::new(Code::System, format!("could not take over signals: {error}"));
     let signals = File::from(block_ending_signals().map_err(system)?);
-    let files = files_of(&args.files).map_err(failure)?;
+    let files = args.files().map_err(failure)?;
     let domain = open_domain(args.domain.as_deref(), args.group.as_deref(), true)?;
     let keys = Keys::take();
     if args.paused && keys.is_none() {
@@ -58,7 +71,10 @@ fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::new(Code::Usage, text));
     }
     let player = Player::open(&domain, &files, args.options()).map_err(failure)?;
-    let telling = Telling::new(args.json);
+    let mut telling = Telling::new(args.json);
+    if let Some(text) = args.notice(&files) {
+        telling.notice(&text);
+    }
     let mut replay =
         Replay { player, signals, keys, telling, must_end: false, is_cut_short: false };
     replay.telling.begin(&mut replay.player);
@@ -236,9 +252,9 @@ fn failure(error: Error) -> Failure {
         }
         error => {
             let code = match &error {
-                Error::Io { error, .. } if error.kind() == std::io::ErrorKind::NotFound => {
-                    Code::NotFound
-                }
+                Error::Io { error, .. }
+                | Error::File(File::Io { error, .. })
+                | Error::Fault { error: File::Io { error, .. }, .. } => code_of_io(error),
                 Error::TwoTopics { .. } => Code::Mismatch,
                 Error::NoTopic { .. } | Error::NoneLike { .. } => Code::NotFound,
                 Error::File(inside) | Error::Fault { error: inside, .. } => match inside {
