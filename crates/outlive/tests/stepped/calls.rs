@@ -244,7 +244,7 @@ fn memory_that_is_kept_comes_to_a_client_that_waits_for_it(world: &World) {
     });
     serving.step(u64::MAX);
     let client = service.client().expect("room");
-    let (mut steps, mut waits) = (0, 0);
+    let (mut steps, mut waits, mut late) = (0, 0, 0);
     loop {
         let first = client.begin(&LONG).expect("sent");
         serving.go_on();
@@ -263,10 +263,15 @@ fn memory_that_is_kept_comes_to_a_client_that_waits_for_it(world: &World) {
             serving.step(u64::MAX);
             let free = Instant::now();
             let took = waiting.join().expect("no panic").saturating_duration_since(free);
-            // A client that waits for memory looks again once a second by itself.
-            assert!(took < Duration::from_millis(400), "after {steps} instructions: {took:?}");
+            // A client that waits for memory looks again once a second by itself. A busy machine is late
+            // now and then; a wake-up that is lost after so many instructions is lost each time.
+            late = if took < Duration::from_millis(400) { 0 } else { late + 1 };
+            assert!(late < 5, "after {steps} instructions: {took:?}");
         });
         assert_eq!(first.wait().expect("answered").as_ref(), b"done");
+        if late > 0 {
+            continue;
+        }
         if is_over {
             assert!(steps > 300 && waits > 20, "{steps} instructions, {waits} waits");
             return;
