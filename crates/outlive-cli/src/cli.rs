@@ -136,8 +136,7 @@ pub enum Verb {
     #[cfg(feature = "top")]
     Top(top::TopArgs),
     Doctor(doctor::DoctorArgs),
-    #[cfg(feature = "bench")]
-    Bench(outlive_bench::BenchArgs),
+    Bench(beyond::BenchArgs),
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
@@ -185,6 +184,7 @@ impl Verb {
                 | Verb::Replay(_)
                 | Verb::Bag(_)
                 | Verb::View(_)
+                | Verb::Bench(_)
                 | Verb::Queue(Queue::Bridge(_))
                 | Verb::Ros1(Ros1::Bridge(_))
                 | Verb::Completions(_)
@@ -241,8 +241,7 @@ impl Verb {
             #[cfg(feature = "top")]
             Verb::Top(args) => top::run(&args, common),
             Verb::Doctor(args) => doctor::run(&args, common),
-            #[cfg(feature = "bench")]
-            Verb::Bench(args) => Ok(outlive_bench::run(&args, |_| {}).map(drop)?),
+            Verb::Bench(args) => Err(args.own.become_program(&beyond::BENCH, common)),
             #[cfg(feature = "demo")]
             Verb::Demo(args) => demo::run(&args, common),
             Verb::Completions(args) => completions::run(&args),
@@ -316,7 +315,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 67] = [
+pub const JSON: [(&str, Json); 68] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers, [missed]")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -361,6 +360,7 @@ pub const JSON: [(&str, Json); 67] = [
     ),
     ("bag", Json::Line("each result", "what doc/how-to/bag.md says of it")),
     ("view", Json::Line("each event", "event, [name], [url], [why]")),
+    ("bench", Json::Line("the benchmark ('all': a list of them)", "bench, mode, machine, rows")),
     ("queue info", ONE_ENTRY),
     ("queue list", LISTING),
     ("job put", Json::Line("the run, at its end", "jobs, bytes")),
@@ -446,15 +446,10 @@ pub const JSON: [(&str, Json); 67] = [
     ("exit-codes", Json::Line("the table, a list", "code, meaning")),
 ];
 
-/// What each benchmark does with `--json`.
-const BENCH_JSON: Json =
-    Json::Line("the benchmark ('all': a list of them)", "bench, mode, machine, rows");
-
 /// Returns what the verb of that path, in its long or short form, does with `--json`.
 pub fn json_of(path: &str) -> Option<Json> {
     let path = long_form(path);
-    let listed = JSON.iter().find(|(verb, _)| *verb == path).map(|(_, json)| *json);
-    listed.or_else(|| path.starts_with("bench ").then_some(BENCH_JSON))
+    JSON.iter().find(|(verb, _)| *verb == path).map(|(_, json)| *json)
 }
 
 /// Returns the long form of a path: itself, unless it is a short form.

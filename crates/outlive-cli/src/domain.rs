@@ -164,7 +164,8 @@ impl DomainArgs {
     /// environment and the configuration file say, it reads itself: these are not to be completed.
     pub fn variables(&self) -> Vec<(&'static str, OsString)> {
         let all = [("OUTLIVE_DOMAIN", &self.domain), ("OUTLIVE_GROUP", &self.group)];
-        let named = all.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.into())));
+        let named =
+            all.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.into())));
         named.collect()
     }
 

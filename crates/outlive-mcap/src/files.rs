@@ -140,7 +140,8 @@ mod tests {
         let files = |names: &[&str]| {
             let names: Vec<_> = names.iter().map(|name| folder.join(name)).collect();
             let found = files_of(&names).map_err(|error| error.to_string())?;
-            let of = |file: &PathBuf| file.file_name().expect("a name").to_string_lossy().into_owned();
+            let of =
+                |file: &PathBuf| file.file_name().expect("a name").to_string_lossy().into_owned();
             Ok::<_, String>(found.iter().map(of).collect::<Vec<_>>().join(" "))
         };
         let night = "night.mcap night_1.mcap night_2.mcap night_10.mcap";

@@ -87,7 +87,8 @@ mod tests {
         };
         let text = told("--not x a.mcap --rate 2").expect("told");
         assert!(text.contains("--not takes") && text.contains("taken a.mcap as one"), "{text}");
-        for line in ["--topics x --out a.mcap", "a.mcap --topics x", "--topics a", "--topic a.mcap"] {
+        for line in ["--topics x --out a.mcap", "a.mcap --topics x", "--topics a", "--topic a.mcap"]
+        {
             assert_eq!(told(line), None, "{line}");
         }
     }

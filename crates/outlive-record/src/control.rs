@@ -23,8 +23,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::{output, places};
 use crate::recorder::{Counts, Options, Past, Recorder};
+use crate::{output, places};
 
 /// What a recorder's service has before the recorder's name.
 pub const PREFIX: &str = "record:";
@@ -226,8 +226,10 @@ impl Session {
     /// Those of [`Recorder::finish`].
     pub fn end(mut self) -> Result<Ended, Error> {
         let now = self.counts();
-        let (is_recording, is_window) =
-            (self.recorder.is_some(), self.recorder.as_ref().is_some_and(|one| one.window().is_some()));
+        let (is_recording, is_window) = (
+            self.recorder.is_some(),
+            self.recorder.as_ref().is_some_and(|one| one.window().is_some()),
+        );
         self.stop(false)?;
         let first = self.first.take().filter(|_| !is_window);
         let (mut files, mut has_removed) = (Vec::new(), false);

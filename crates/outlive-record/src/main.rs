@@ -19,9 +19,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use crate::args::Args;
-use crate::telling::{
-    Telling, ended_line, ended_text, mistyped, say, say_json, tell_event,
-};
+use crate::telling::{Telling, ended_line, ended_text, mistyped, say, say_json, tell_event};
 
 /// How soon a signal is noticed.
 const SLICE: Duration = Duration::from_millis(100);

@@ -150,7 +150,9 @@ fn named(domain: &Domain, which: &Which) -> Result<String, Failure> {
         }
         ([], dead) => {
             let dead = listed(dead);
-            let text = format!("no recorder runs here; of those that were killed, name one by --as: {dead}");
+            let text = format!(
+                "no recorder runs here; of those that were killed, name one by --as: {dead}"
+            );
             Err(Failure::new(Code::Usage, text))
         }
         (living, _) => {

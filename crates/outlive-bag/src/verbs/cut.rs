@@ -70,7 +70,8 @@ impl CutArgs {
         let file = self.file.display();
         let there = match Survey::read(&self.file)?.times() {
             Some((first, last)) => {
-                let (length, [first, last]) = (span(last - first), [first, last].map(date::seconds));
+                let (length, [first, last]) =
+                    (span(last - first), [first, last].map(date::seconds));
                 format!("it has messages for {length}, from @{first} to @{last}")
             }
             None => "it has none at all".to_owned(),

@@ -73,7 +73,8 @@ impl FilterArgs {
         let kept = there.iter().filter(|topic| *topic != EVENTS && is_chosen(topic)).count();
         if kept == 0 {
             let all = those(there.iter().filter(|topic| *topic != EVENTS).map(String::as_str));
-            let text = format!("no topic of {} is kept: nothing is written; {all}", self.file.display());
+            let text =
+                format!("no topic of {} is kept: nothing is written; {all}", self.file.display());
             return Err(Failure::new(Code::NotFound, text));
         }
         target.keep(output, common)

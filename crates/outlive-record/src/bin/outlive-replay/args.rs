@@ -119,8 +119,9 @@ impl Args {
     /// Returns what is to be said if the files are more than those that were named.
     pub fn notice(&self, files: &[PathBuf]) -> Option<String> {
         let (first, last) = (files.first()?.display(), files.last()?.display());
-        (files.len() > self.files.len())
-            .then(|| format!("plays {} files, {first} to {last}; --exact: the named ones alone", files.len()))
+        (files.len() > self.files.len()).then(|| {
+            format!("plays {} files, {first} to {last}; --exact: the named ones alone", files.len())
+        })
     }
 
     /// Returns the player's options.
