@@ -29,10 +29,6 @@ const GPU_TESTS: [&str; 8] =
 /// The pthread shim's tests by single steps, for the same reason.
 const BY_STEPS: &str = "by_steps";
 
-/// The test that runs every benchmark once: under a load of sixty it takes longer than any test may,
-/// and shows nothing but that.
-const ALL_BENCHES: &str = "benches::one_page_holds_all";
-
 /// How often the tests are run.
 const TIMES: usize = 2;
 
@@ -50,7 +46,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let gpu = GPU_TESTS.iter().flat_map(|name| ["--test", name]);
     let gpu = ["-p", "outlive-gpu", "--lib"].into_iter().chain(gpu).collect::<Vec<_>>();
     let tests: [(&[&str], &[&str]); 3] = [
-        (&["--tests", "-p", "outlive", "-p", "outlive-cli"], &["--skip", ALL_BENCHES]),
+        (&["--tests", "-p", "outlive", "-p", "outlive-cli"], &[]),
         (&["--tests", "-p", "outlive-pthread"], &["--skip", BY_STEPS]),
         (&gpu, &[]),
     ];

@@ -15,9 +15,9 @@ use crate::test::cargo;
 /// too.
 pub(crate) const SONAME: &str = "liboutlive.so.0";
 
-/// The program `outlive`, and what its verbs `bag`, `record` and `replay` become.
-pub(crate) const PROGRAMS: [&str; 4] =
-    ["outlive", "outlive-bag", "outlive-record", "outlive-replay"];
+/// The program `outlive`, and what its verbs `bag`, `bench`, `record` and `replay` become.
+pub(crate) const PROGRAMS: [&str; 5] =
+    ["outlive", "outlive-bag", "outlive-bench", "outlive-record", "outlive-replay"];
 
 const USAGE: &str = "\
 usage: cargo xtask install --prefix DIR [--libdir DIR] [--no-strip] [--dev]
@@ -166,7 +166,8 @@ impl Installation {
             "outlive-pthread",
         ];
         if self.has_program {
-            words.extend(["-p", "outlive-cli", "-p", "outlive-bag", "-p", "outlive-record"]);
+            words.extend(["-p", "outlive-cli", "-p", "outlive-bag"]);
+            words.extend(["-p", "outlive-bench", "-p", "outlive-record"]);
         }
         if cargo(&words).status()?.success() {
             Ok(())

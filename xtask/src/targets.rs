@@ -133,7 +133,7 @@ fn measure(bench: &str, quick: bool) -> Result<Report, String> {
             command.arg(paths::at(paths::PEERS)).arg("--");
             command
         }
-        None => cargo(&["run", "--profile", "dist", "--quiet", "-p", "outlive-cli", "--", "bench"]),
+        None => cargo(&["run", "--profile", "dist", "--quiet", "-p", "outlive-bench", "--"]),
     };
     command
         .args(bench.strip_prefix(BESIDE).unwrap_or(bench).split_ascii_whitespace())

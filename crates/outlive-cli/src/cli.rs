@@ -136,8 +136,7 @@ pub enum Verb {
     #[cfg(feature = "top")]
     Top(top::TopArgs),
     Doctor(doctor::DoctorArgs),
-    #[cfg(feature = "bench")]
-    Bench(outlive_bench::BenchArgs),
+    Bench(beyond::BenchArgs),
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
@@ -189,6 +188,7 @@ impl Verb {
                 | Verb::Bag(_)
                 | Verb::View(_)
                 | Verb::Ros1(_)
+                | Verb::Bench(_)
                 | Verb::Completions(_)
                 | Verb::Man(_)
                 | Verb::ExitCodes(_)
@@ -243,8 +243,7 @@ impl Verb {
             #[cfg(feature = "top")]
             Verb::Top(args) => top::run(&args, common),
             Verb::Doctor(args) => doctor::run(&args, common),
-            #[cfg(feature = "bench")]
-            Verb::Bench(args) => Ok(outlive_bench::run(&args, |_| {}).map(drop)?),
+            Verb::Bench(args) => Err(args.own.become_program(&beyond::BENCH, common)),
             #[cfg(feature = "demo")]
             Verb::Demo(args) => demo::run(&args, common),
             Verb::Completions(args) => completions::run(&args),
@@ -318,7 +317,7 @@ const OF_COMMAND: Json = Json::Refused("standard output belongs to the command")
 
 /// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
 /// mean.
-pub const JSON: [(&str, Json); 67] = [
+pub const JSON: [(&str, Json); 68] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers, [missed]")),
     ("topic echo", Json::Line("each message", MESSAGE)),
     ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
@@ -363,6 +362,7 @@ pub const JSON: [(&str, Json); 67] = [
     ),
     ("bag", Json::Line("each result", "what doc/how-to/bag.md says of it")),
     ("view", Json::Line("each event", "event, [name], [url], [why]")),
+    ("bench", Json::Line("the benchmark ('all': a list of them)", "bench, mode, machine, rows")),
     ("queue info", ONE_ENTRY),
     ("queue list", LISTING),
     ("job put", Json::Line("the run, at its end", "jobs, bytes")),
@@ -448,15 +448,10 @@ pub const JSON: [(&str, Json); 67] = [
     ("exit-codes", Json::Line("the table, a list", "code, meaning")),
 ];
 
-/// What each benchmark does with `--json`.
-const BENCH_JSON: Json =
-    Json::Line("the benchmark ('all': a list of them)", "bench, mode, machine, rows");
-
 /// Returns what the verb of that path, in its long or short form, does with `--json`.
 pub fn json_of(path: &str) -> Option<Json> {
     let path = long_form(path);
-    let listed = JSON.iter().find(|(verb, _)| *verb == path).map(|(_, json)| *json);
-    listed.or_else(|| path.starts_with("bench ").then_some(BENCH_JSON))
+    JSON.iter().find(|(verb, _)| *verb == path).map(|(_, json)| *json)
 }
 
 /// Returns the long form of a path: itself, unless it is a short form.

@@ -359,22 +359,6 @@ impl From<WaitError> for Failure {
     }
 }
 
-#[cfg(feature = "bench")]
-impl From<outlive_bench::Error> for Failure {
-    fn from(error: outlive_bench::Error) -> Failure {
-        let code = match &error {
-            outlive_bench::Error::Refused(_) => Code::Usage,
-            outlive_bench::Error::Wrong(_) => Code::CheckFailed,
-            outlive_bench::Error::TimedOut(_) => Code::TimedOut,
-            outlive_bench::Error::Interrupted(signal) => {
-                return Failure::Silent(128 + *signal as u8);
-            }
-            outlive_bench::Error::System { .. } | outlive_bench::Error::Child(_) => Code::System,
-        };
-        Failure::new(code, error.to_string())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

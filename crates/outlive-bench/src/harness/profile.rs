@@ -16,7 +16,7 @@ pub fn warn_if_not_published() {
         SAID.call_once(|| {
             eprintln!(
                 "outlive bench: this program was built with the profile '{PROFILE}', which costs more per call; \
-                 published figures are of '{PUBLISHED}': cargo run --profile {PUBLISHED} -- bench …"
+                 published figures are of '{PUBLISHED}': cargo run --profile {PUBLISHED} -p outlive-bench -- …"
             );
         });
     }

@@ -17,18 +17,21 @@ pub const REPLAY: Program =
     Program::new("outlive-replay", "cargo install --path crates/outlive-record");
 pub const BAG: Program = Program::new("outlive-bag", "cargo install --path crates/outlive-bag");
 pub const VIEW: Program = Program::new("outlive-view", "cargo install --path bridges/view");
+pub const BENCH: Program =
+    Program::new("outlive-bench", "cargo install --profile dist --path crates/outlive-bench");
 pub const QUEUE_BRIDGE: Program =
     Program::new("outlive-queue-bridge", "cargo install --path bridges/nats");
 pub const ROS1_BRIDGE: Program =
     Program::new("outlive-ros1-bridge", "pip install ./crates/outlive-py");
 
 /// The verbs: what is typed behind `outlive`.
-const VERBS: [&[&str]; 7] = [
+const VERBS: [&[&str]; 8] = [
     &["gateway"],
     &["record"],
     &["replay"],
     &["bag"],
     &["view"],
+    &["bench"],
     &["queue", "bridge"],
     &["ros1", "bridge"],
 ];
@@ -164,6 +167,20 @@ pub struct BagArgs {
     outlive view\n  \
     outlive view --port 8766 --allow-set --allow-call")]
 pub struct ViewArgs {
+    #[command(flatten)]
+    pub own: OwnArgs,
+}
+
+/// Measure what things cost beside their alternatives, in the same run
+///
+/// Contenders take turns, and what is printed is the median with minimum and maximum. All figures are costs
+/// in nanoseconds: less is better. 'cargo install --profile dist --path crates/outlive-bench' installs the
+/// program that does it, and 'outlive bench --help' shows its benchmarks.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive bench locks --contended\n  \
+    outlive bench all --quick --html report.html")]
+pub struct BenchArgs {
     #[command(flatten)]
     pub own: OwnArgs,
 }

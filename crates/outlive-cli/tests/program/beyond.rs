@@ -6,12 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use crate::stage::{Ended, Running, Stage};
 
 /// The verbs, the programs, and what installs each.
-const VERBS: [(&[&str], &str, &str); 7] = [
+const VERBS: [(&[&str], &str, &str); 8] = [
     (&["gateway"], "outlive-gateway", "cargo install --path bridges/gateway"),
     (&["record"], "outlive-record", "cargo install --path crates/outlive-record"),
     (&["replay"], "outlive-replay", "cargo install --path crates/outlive-record"),
     (&["bag"], "outlive-bag", "cargo install --path crates/outlive-bag"),
     (&["view"], "outlive-view", "cargo install --path bridges/view"),
+    (&["bench"], "outlive-bench", "cargo install --profile dist --path crates/outlive-bench"),
     (&["queue", "bridge"], "outlive-queue-bridge", "cargo install --path bridges/nats"),
     (&["ros1", "bridge"], "outlive-ros1-bridge", "pip install ./crates/outlive-py"),
 ];

@@ -4,7 +4,6 @@
 //! No test asserts a time; every wait is bounded, so that what hangs fails.
 
 mod bad_input;
-mod benches;
 mod beyond;
 mod calls;
 mod config;

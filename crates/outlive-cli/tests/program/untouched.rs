@@ -82,7 +82,7 @@ const NEITHER: &[&str] = &[
     "config show",
     "demo",
     "man",
-    "bench …",
+    "bench",
     "gateway",
     "record",
     "replay",

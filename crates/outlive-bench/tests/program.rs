@@ -1,18 +1,86 @@
-//! `bench`: rows, JSON, help and the page. Runs as short as they come: no figure is looked at, only
+//! The program: rows, JSON, help and the page. Runs as short as they come: no figure is looked at, only
 //! that there is one.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use crate::stage::Stage;
+/// A folder for one test's files, in which the program runs.
+struct Stage(PathBuf);
+
+impl Stage {
+    fn new() -> Stage {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("outlive-test-bench-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).expect("a folder for the test");
+        Stage(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_outlive-bench")));
+        command.args(args).current_dir(&self.0);
+        command
+    }
+
+    /// Runs the program to its end. Each benchmark ends by itself, at its limit at the latest.
+    fn run(&self, args: &[&str]) -> Ended {
+        Ended(self.command(args).output().expect("the program starts"))
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How a run ended.
+struct Ended(Output);
+
+impl Ended {
+    #[track_caller]
+    fn expect(self, code: i32) -> Ended {
+        assert_eq!(self.0.status.code(), Some(code), "{}\n{}", self.text(), self.told());
+        self
+    }
+
+    /// Insists that it says something on standard error.
+    #[track_caller]
+    fn says(self, what: &str) -> Ended {
+        assert!(self.told().contains(what), "'{what}' is not in: {}", self.told());
+        self
+    }
+
+    fn told(&self) -> String {
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.stdout).into_owned()
+    }
+
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.0.stdout)
+            .unwrap_or_else(|error| panic!("{error} in {}\n{}", self.text(), self.told()))
+    }
+}
 
 /// One round of very short turns.
 const SHORT: [&str; 3] = ["--json", "--rounds=1", "--turn-ms=1"];
 
 fn bench(args: &[&str]) -> Value {
     let stage = Stage::new();
-    let words = [&["bench"], args, &SHORT].concat();
+    let words = [args, &SHORT].concat();
     let report = stage.run(&words).expect(0).json();
     for row in report["rows"].as_array().expect("rows") {
         for figure in ["median", "min", "max", "ratio"] {
@@ -75,7 +143,7 @@ fn lockers_compute_inside_and_outside() {
     has_locks(&report, ALONE);
     let absent = names(&report["absent"]);
     assert!(SHARED.split(' ').all(|name| absent.iter().any(|absent| absent == name)), "{absent:?}");
-    Stage::new().run(&["bench", "locks", "--work=100"]).expect(2).says("--contended");
+    Stage::new().run(&["locks", "--work=100"]).expect(2).says("--contended");
 }
 
 #[test]
@@ -91,16 +159,16 @@ fn readers_do_not_hand_over_and_are_said_to_be_missing() {
         );
     }
     let stage = Stage::new();
-    let refused = stage.run(&["bench", "locks", "--wake", "--only=pthread_rwlock_read"]).expect(2);
+    let refused = stage.run(&["locks", "--wake", "--only=pthread_rwlock_read"]).expect(2);
     refused.says("pthread_rwlock_read cannot take part: readers do not hand a lock to each other");
 }
 
 #[test]
 fn a_lock_that_cannot_be_built_is_left_out_with_the_reason() {
     let stage = Stage::new();
-    let mut command = stage.command([&["bench", "locks"], &SHORT[..], &["--loops=64"]].concat());
+    let mut command = stage.command(&[&["locks"], &SHORT[..], &["--loops=64"]].concat());
     command.env("CXX", "no-such-compiler");
-    let report = crate::stage::Running::new(command).end().expect(0).json();
+    let report = Ended(command.output().expect("the program starts")).expect(0).json();
     let absent = report["absent"].as_array().expect("absent rows");
     let boost =
         absent.iter().find(|row| row["name"] == "boost_exclusive").expect("Boost's is missing");
@@ -146,8 +214,8 @@ fn a_crowd_counts_in_threads_and_in_processes() {
         assert_eq!(serde_json::json!(groups), serde_json::json!([1, 3]));
     }
     let stage = Stage::new();
-    stage.run(&["bench", "counter", "--workers=0"]).expect(2).says("0");
-    stage.run(&["bench", "counter", "--workers=17"]).expect(2).says("17");
+    stage.run(&["counter", "--workers=0"]).expect(2).says("0");
+    stage.run(&["counter", "--workers=17"]).expect(2).says("17");
 }
 
 #[test]
@@ -163,8 +231,8 @@ fn message_queues_are_compared_at_each_size() {
         several["rows"].as_array().expect("rows").iter().map(|row| &row["message_bytes"]).collect();
     assert_eq!(serde_json::json!(sizes), serde_json::json!([64, 64, 64, 64, 512, 512, 512, 512]));
     let stage = Stage::new();
-    stage.run(&["bench", "mq", "--size=7"]).expect(2).says("--size 8 or more");
-    stage.run(&["bench", "mq", "--size=1000000000"]).expect(2).says("msgsize_max");
+    stage.run(&["mq", "--size=7"]).expect(2).says("--size 8 or more");
+    stage.run(&["mq", "--size=1000000000"]).expect(2).says("msgsize_max");
 }
 
 /// Outlive's own rows.
@@ -239,7 +307,7 @@ fn what_a_pool_cannot_be_asked_is_refused() {
         (&["--size=0"], "0"),
         (&["--size=64", "--only=mimalloc"], "there are "),
     ] {
-        stage.run(&[&["bench", "pool"], args].concat()).expect(2).says(says);
+        stage.run(&[&["pool"], args].concat()).expect(2).says(says);
     }
 }
 
@@ -247,8 +315,8 @@ fn what_a_pool_cannot_be_asked_is_refused() {
 fn groups_are_drawn_as_lines_and_one_as_bars() {
     let stage = Stage::new();
     for (args, says) in [
-        (&["bench", "counter", "--workers=1,2", "--loops=2000"][..], "threads; up: nanoseconds"),
-        (&["bench", "locks", "--loops=64", "--only=mutex"], "less is better"),
+        (&["counter", "--workers=1,2", "--loops=2000"][..], "threads; up: nanoseconds"),
+        (&["locks", "--loops=64", "--only=mutex"], "less is better"),
     ] {
         let drawn = stage.path("chart.svg");
         let svg = format!("--svg={}", drawn.display());
@@ -267,12 +335,8 @@ fn one_page_holds_all_and_needs_no_other_file() {
     let html = format!("--html={}", path.display());
     let ended = stage
         .run(
-            &[
-                &["bench", "all", "--quick", "--benches=liveness,queue,mq,pool"],
-                &SHORT[..],
-                &[&html],
-            ]
-            .concat(),
+            &[&["all", "--quick", "--benches=liveness,queue,mq,pool"], &SHORT[..], &[&html]]
+                .concat(),
         )
         .expect(0)
         .says("wrote");
@@ -299,26 +363,20 @@ fn one_page_holds_all_and_needs_no_other_file() {
 #[test]
 fn a_part_of_all_can_be_asked_for() {
     let stage = Stage::new();
-    let reports = stage
-        .run(&[&["bench", "all", "--quick", "--benches=mq"], &SHORT[..]].concat())
-        .expect(0)
-        .json();
+    let reports =
+        stage.run(&[&["all", "--quick", "--benches=mq"], &SHORT[..]].concat()).expect(0).json();
     assert!(
         reports
             .as_array()
             .is_some_and(|reports| reports.iter().all(|report| report["bench"] == "mq"))
     );
-    stage
-        .run(&["bench", "all", "--benches=nothing"])
-        .expect(2)
-        .says("no benchmark is called nothing");
+    stage.run(&["all", "--benches=nothing"]).expect(2).says("no benchmark is called nothing");
 }
 
 #[test]
 fn help_says_what_is_measured() {
     let stage = Stage::new();
-    let help =
-        |args: &[&str]| stage.run(&[&["bench"], args, &["--help"]].concat()).expect(0).text();
+    let help = |args: &[&str]| stage.run(&[args, &["--help"]].concat()).expect(0).text();
     let benches = help(&[]);
     for name in
         ["liveness", "locks", "mutex", "counter", "queue", "mq", "copies", "state", "pool", "all"]
@@ -341,11 +399,25 @@ fn help_says_what_is_measured() {
 }
 
 #[test]
+fn json_is_asked_for_before_the_benchmark_or_behind_it() {
+    let stage = Stage::new();
+    let short = ["--rounds=1", "--turn-ms=1"];
+    for words in [["--json", "mutex"], ["mutex", "--json"]] {
+        let report = stage.run(&[&words[..], &short].concat()).expect(0).json();
+        let members: Vec<&str> = ["bench", "mode", "machine", "rows"]
+            .into_iter()
+            .filter(|member| report.get(member).is_none())
+            .collect();
+        assert!(members.is_empty(), "{members:?} are not in {report}");
+    }
+}
+
+#[test]
 fn one_way_to_ask_at_a_time() {
     let stage = Stage::new();
-    stage.run(&["bench", "locks", "--wake", "--contended"]).expect(2).says("--contended");
+    stage.run(&["locks", "--wake", "--contended"]).expect(2).says("--contended");
     stage
-        .run(&["bench", "locks", "--only=nothing"])
+        .run(&["locks", "--only=nothing"])
         .expect(2)
         .says("no row is called nothing; there are mutex,");
 }
