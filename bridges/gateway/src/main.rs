@@ -8,11 +8,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use outlive::Domain;
 use outlive_program::exit::{Code, Failure};
-use outlive_program::{block_ending_signals, open_domain};
+use outlive_program::{Supervisor, block_ending_signals, open_domain};
 use outlive_zenoh::gateway::Gateway;
 use outlive_zenoh::rules::{Direction, Rule, Rules};
 use outlive_zenoh::runtime;
@@ -94,7 +95,7 @@ struct Args {
 }
 
 /// How often the gateway looks which topics there are, where the kernel does not tell it.
-const SECOND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const SECOND: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     // SAFETY: no other thread has been started, and nothing of zenoh used.
@@ -205,7 +206,10 @@ fn act(domain: &Domain, settings: &Settings, json: bool, mut signals: File) -> R
     let changes = names_change(domain).ok();
     let mut watch = domain.watch();
     let mut names = Vec::new();
+    let mut supervisor = Supervisor::of_environment();
+    supervisor.ready();
     loop {
+        supervisor.goes_on();
         if let Some(changes) = &changes {
             // Before the look: what comes behind it is told again.
             let mut events = [0; 4096];
@@ -220,13 +224,19 @@ fn act(domain: &Domain, settings: &Settings, json: bool, mut signals: File) -> R
         }
         let mut polled = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
         polled.extend(changes.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
-        let span = if changes.is_some() { None } else { Some(&SECOND) };
-        match poll(&mut polled, span) {
+        let look = changes.is_none().then_some(SECOND);
+        let alive = supervisor.next().map(|next| next.saturating_duration_since(Instant::now()));
+        let span = [look, alive].into_iter().flatten().min().map(|span| Timespec {
+            tv_sec: span.as_secs() as i64,
+            tv_nsec: i64::from(span.subsec_nanos()),
+        });
+        match poll(&mut polled, span.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.to_string()),
         }
         let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
         if matches!(signals.read(&mut bytes), Ok(len) if len > 0) {
+            supervisor.stopping();
             gateway.close();
             return Ok(());
         }

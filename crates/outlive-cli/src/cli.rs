@@ -395,7 +395,7 @@ pub const JSON: [(&str, Json); 68] = [
     ("semaphore list", LISTING),
     ("pool info", ONE_ENTRY),
     ("pool list", Json::Line("the domain", "domain, pools, [failed]")),
-    ("domain create", Json::Line("the domain", "domain, made, [group], [budget]")),
+    ("domain create", Json::Line("the domain", "domain, made, [group], [budget], [max_bytes]")),
     ("domain list", LISTING),
     ("domain info", ONE_ENTRY),
     ("domain wait", Json::Line("the wait, at its end", "target, processes, ended, seconds")),
@@ -411,8 +411,8 @@ pub const JSON: [(&str, Json); 68] = [
     (
         "domain gc",
         Json::Line(
-            "the run, at its end",
-            "dry_run, claims, objects, tokens, quarantined, ending, bytes, failed",
+            "the run, at its end; with --below each domain",
+            "[domain], dry_run, claims, objects, tokens, quarantined, ending, bytes, failed",
         ),
     ),
     ("node list", Json::Line("the domain", "domain, nodes")),
@@ -437,8 +437,9 @@ pub const JSON: [(&str, Json); 68] = [
     ),
     (
         "top",
-        Json::Refused(
-            "top is for people; programs use 'outlive ls --json', 'topic info --json' and 'pools --json'",
+        Json::Line(
+            "the domain, with --once",
+            "domain, seconds, processes, things, bytes, owner_deaths, rescues, sweep, topics, queues, locks, pools, others, dead",
         ),
     ),
     ("doctor", Json::Line("the machine", "ok, domain, findings")),

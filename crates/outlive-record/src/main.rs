@@ -13,7 +13,7 @@ use clap::Parser;
 use outlive::{Domain, Kind};
 use outlive_program::exit::{Code, Failure, code_of_io};
 use outlive_program::names::nearest;
-use outlive_program::{block_signals, open_domain};
+use outlive_program::{Supervisor, block_signals, open_domain};
 use outlive_record::{Error, Options, Session};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
@@ -64,7 +64,10 @@ fn run(args: &Args) -> Result<(), Failure> {
     let mut telling = Telling::new(args.json);
     telling.begin(&session);
     let mut is_snapshot_asked = false;
+    let mut supervisor = Supervisor::of_environment();
+    supervisor.ready();
     while end.is_none_or(|end| Instant::now() < end) {
+        supervisor.goes_on();
         match read_signal(&mut signals) {
             Some(libc::SIGUSR1) => is_snapshot_asked = true,
             Some(_) => break,
@@ -86,6 +89,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         }
         telling.tell(&session);
     }
+    supervisor.stopping();
     telling.end_line();
     let is_window = args.is_window();
     let ended = session.end().map_err(failure)?;

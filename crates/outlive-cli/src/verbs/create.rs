@@ -1,10 +1,11 @@
 //! `outlive domain create`: a domain, before any program uses it.
 //!
 //! Programs make their domain at first use, so this is for a domain that must be there before: for
-//! a group, whose members all start with it, or with a budget, which only root can give.
+//! a group, whose members all start with it, or with a budget.
 //!
-//! A budget is a file system of the domain's own (a tmpfs), mounted on its folder: the kernel
-//! refuses what does not fit, as on a full file system.
+//! Of budgets there are two. One is a file system of the domain's own (a tmpfs), which only root can
+//! mount on its folder: the kernel refuses what does not fit. The other is a number in the domain, which
+//! the domain's processes keep to (`Domain::set_max_bytes`).
 //!
 //! | died | then |
 //! | --- | --- |
@@ -15,8 +16,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use clap::Args;
-use outlive::Error;
 use outlive::config::Config;
+use outlive::{Domain, Error};
 use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount, mount_remount};
@@ -39,15 +40,37 @@ use crate::size;
 /// With --budget, all that is in the domain takes at most that much memory: the domain gets a file
 /// system of its own, which only root can mount. On a domain that has one, create changes the
 /// budget. To take such a domain away when no process uses it: umount FOLDER, then rmdir FOLDER.
+///
+/// With --max-bytes, the domain's own processes keep to that much memory, which takes no rights of
+/// root's: before a file grows, its process adds up what the domain's files take.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive domain create --group robots --domain arm\n  \
-    sudo outlive domain create --group robots --domain arm --budget 2G")]
+    sudo outlive domain create --group robots --domain arm --budget 2G\n  \
+    outlive domain create --max-bytes 48M")]
 pub struct CreateArgs {
     /// The most memory that all things of the domain take together, as in 2G [default: for the
     /// default domain, limits.budget of the configuration file; else as much as its file system has]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     budget: Option<u64>,
+    /// The most memory that the domain's processes let its files take, as in 48M; 'none' takes the
+    /// limit away
+    #[arg(long, value_name = "SIZE", value_parser = most, conflicts_with = "budget")]
+    max_bytes: Option<Most>,
+}
+
+/// A limit, or that there is to be none.
+#[derive(Clone, Copy, Debug)]
+struct Most(Option<u64>);
+
+fn most(text: &str) -> Result<Most, String> {
+    match text {
+        "none" => Ok(Most(None)),
+        text => match size::parse(text)? {
+            0 => Err("more than 0 bytes, or none".to_owned()),
+            most => Ok(Most(Some(most))),
+        },
+    }
 }
 
 #[derive(Serialize)]
@@ -61,6 +84,9 @@ struct Created {
     /// Bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     budget: Option<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_bytes: Option<u64>,
 }
 
 /// Runs the verb.
@@ -75,23 +101,36 @@ pub fn run(args: &CreateArgs, common: &Common) -> Result<(), Failure> {
     if let Some(budget) = budget {
         set_budget(&path, budget, common)?;
     }
-    let made = match common.domain.open_existing() {
-        Ok(_) => false,
-        Err(Error::NotFound { .. }) => {
-            common.domain.open()?;
-            true
-        }
+    let (domain, made) = match common.domain.open_existing() {
+        Ok(domain) => (domain, false),
+        Err(Error::NotFound { .. }) => (common.domain.open()?, true),
         Err(error) => return Err(error.into()),
     };
+    if let Some(Most(most)) = args.max_bytes {
+        limit(&domain, most)?;
+    }
+    let max_bytes = domain.max_bytes()?;
     if common.json {
         let domain = path.display().to_string();
-        return output::print_json(&Created { domain, made, group, budget });
+        return output::print_json(&Created { domain, made, group, budget, max_bytes });
     }
     let words = if made { "made" } else { "there already" };
     let shared = group.map_or_else(String::new, |group| format!(", shared by group {group}"));
-    let budget = budget.map_or_else(String::new, |budget| format!(", {} at most", bytes(budget)));
+    let most = budget.into_iter().chain(max_bytes).min();
+    let budget = most.map_or_else(String::new, |most| format!(", {} at most", bytes(most)));
     talk(format_args!("{words}{shared}{budget}"));
     output::print(format_args!("{}\n", path.display()))
+}
+
+/// Gives the domain that limit, unless it has more already.
+fn limit(domain: &Domain, most: Option<u64>) -> Result<(), Failure> {
+    let has = domain.allocated_bytes()?;
+    if let Some(most) = most.filter(|&most| most < has) {
+        let (path, most) = (domain.path().display(), bytes(most));
+        let text = format!("{path} holds {} already, more than {most}", bytes(has));
+        return Err(Failure::new(Code::NoSpace, text));
+    }
+    Ok(domain.set_max_bytes(most)?)
 }
 
 /// Gives the domain's folder a file system of that size, or gives the one that it has that size.

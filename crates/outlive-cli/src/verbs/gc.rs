@@ -1,11 +1,16 @@
 //! `outlive gc`: sweep up what dead processes left.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use outlive::SweepReport;
 use serde::Serialize;
 
 use crate::cli::Common;
-use crate::exit::{Failure, code_of};
+use crate::domain::DomainArgs;
+use crate::exit::{Code, Failure, code_of};
 use crate::output::{self, bytes, counted, talk};
 
 /// Sweep up what dead processes left
@@ -15,16 +20,23 @@ use crate::output::{self, bytes, counted, talk};
 /// locks what a dead process had locked is still told. Of pools, each 2 MiB in which all objects
 /// are free goes back to the system, whichever process freed them.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Example:\n  \
-    outlive domain gc --dry-run")]
+#[command(after_long_help = "Examples:\n  \
+    outlive domain gc --dry-run\n  \
+    outlive domain gc --below /run/outlive")]
 pub struct GcArgs {
     /// Only tell what would be swept up
     #[arg(long)]
     dry_run: bool,
+    /// Sweep each domain that lies in this folder; one that is not there has none
+    #[arg(long, value_name = "FOLDER")]
+    below: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
 struct Swept {
+    /// With --below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<String>,
     dry_run: bool,
     claims: u32,
     objects: u32,
@@ -45,10 +57,68 @@ struct FailedEntry {
 
 /// Runs the verb.
 pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
-    let report = match common.domain.look()? {
-        Some(domain) => domain.sweep(args.dry_run)?,
-        None => SweepReport::default(),
+    let Some(folder) = &args.below else {
+        let report = match common.domain.look()? {
+            Some(domain) => domain.sweep(args.dry_run)?,
+            None => SweepReport::default(),
+        };
+        return tell(args, common, None, &report);
     };
+    let mut failed = None;
+    for path in domains_in(folder)? {
+        let swept = DomainArgs::named(Some(path.clone()), group_of(&path))
+            .existing()
+            .and_then(|domain| Ok(domain.sweep(args.dry_run)?))
+            .and_then(|report| tell(args, common, Some(path.clone()), &report));
+        // One that cannot be swept is told, and the others are swept all the same.
+        if let Err(failure) = swept {
+            if let Failure::Told { message, .. } = &failure {
+                talk(message);
+            }
+            failed.get_or_insert(failure.number());
+        }
+    }
+    failed.map_or(Ok(()), |code| Err(Failure::Silent(code)))
+}
+
+/// Returns the folders in a folder that hold a domain, by name.
+fn domains_in(folder: &Path) -> Result<Vec<String>, Failure> {
+    let failed = |error| Failure::system(format_args!("list {}", folder.display()), &error);
+    let folder = std::path::absolute(folder).map_err(failed)?;
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut domains = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        // A folder, and no link to one: another user may have put that there.
+        let is_folder = path.symlink_metadata().is_ok_and(|facts| facts.is_dir());
+        if is_folder && path.join(".tokens").symlink_metadata().is_ok() {
+            let why = || {
+                let text = format!("{}: not valid UTF-8", path.display());
+                Failure::new(Code::Usage, text)
+            };
+            domains.push(path.to_str().ok_or_else(why)?.to_owned());
+        }
+    }
+    domains.sort();
+    Ok(domains)
+}
+
+/// Returns the group that shares the domain, if one does.
+fn group_of(path: &str) -> Option<String> {
+    let facts = fs::symlink_metadata(path).ok()?;
+    (facts.mode() & 0o070 == 0o070).then(|| facts.gid().to_string())
+}
+
+/// Tells what was swept, of that domain among several.
+fn tell(
+    args: &GcArgs,
+    common: &Common,
+    domain: Option<String>,
+    report: &SweepReport,
+) -> Result<(), Failure> {
     let failed: Vec<FailedEntry> = report
         .failed
         .iter()
@@ -56,6 +126,7 @@ pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
         .collect();
     if common.json {
         output::print_json(&Swept {
+            domain,
             dry_run: args.dry_run,
             claims: report.claims,
             objects: report.objects,
@@ -69,7 +140,8 @@ pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
         for failed in &failed {
             talk(format_args!("'{}' was left out: {}", failed.name.escape_debug(), failed.why));
         }
-        output::print(format_args!("{}\n", told(&report, args.dry_run)))?;
+        let place = domain.map_or_else(String::new, |domain| format!("{domain}: "));
+        output::print(format_args!("{place}{}\n", told(report, args.dry_run)))?;
     }
     match report.failed.first() {
         None => Ok(()),

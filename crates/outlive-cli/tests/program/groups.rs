@@ -170,6 +170,29 @@ fn a_budget_is_the_most_that_a_domain_takes() {
     stage.run(&late).expect(12).says("choose another name");
 }
 
+/// No rights of root's are needed, and the domain may be there already.
+#[test]
+fn a_limit_is_kept_by_the_domains_processes() {
+    let stage = Stage::new();
+    stage.run(&["state", "set", "s", "x"]).expect(0);
+    let create = |most: &str| stage.run(&["domain", "create", "--max-bytes", most, "--json"]);
+    let told = create("8M").expect(0).json();
+    assert_eq!((&told["made"], &told["max_bytes"]), (&false.into(), &(8 << 20).into()));
+    let line = "a line of some length, so that few of them fill it\n".repeat(300_000);
+    let send = ["send", "q", "--max-bytes", "1G", "--timeout", "0.1"];
+    stage.feed(&send, line.as_bytes()).expect(5).says("still no room");
+    let text = stage.run(&["doctor"]).out;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("  budget  ") && text.contains("of 8.0 MiB taken"), "{text}");
+    create("4K").expect(10).says("already, more than 4.0 KiB");
+    for wrong in ["0", "much"] {
+        create(wrong).expect(2);
+    }
+    stage.run(&["domain", "create", "--max-bytes", "8M", "--budget", "8M"]).expect(2);
+    assert_eq!(create("none").expect(0).json()["max_bytes"], serde_json::Value::Null);
+    stage.feed(&send, line.as_bytes()).expect(0);
+}
+
 /// Runs the program in a mount namespace of its own, and returns what is mounted there then as its
 /// output; `None` where that is not permitted.
 fn run_with_own_mounts(stage: &Stage, args: &[&str]) -> Option<Ended> {

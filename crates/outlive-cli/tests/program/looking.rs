@@ -152,6 +152,10 @@ fn the_doctor_looks_and_mends_only_when_asked() {
     let text = stage.run(&["doctor", "--repair"]).expect(0).text();
     assert!(text.contains("mended  domain"), "{text}");
     assert_eq!(mode(), 0o700);
+    // By its other name.
+    fs::set_permissions(stage.domain(), fs::Permissions::from_mode(0o755)).expect("set");
+    stage.run(&["doctor", "--fix"]).expect(0);
+    assert_eq!(mode(), 0o700);
     stage.feed(&["send", "q"], b"x").expect(0);
 }
 

@@ -328,6 +328,7 @@ fn json_is_lines_of_the_form_that_the_help_names() {
         (2, &["domain", "watch", "--until-idle", "0"]),
         (2, &["domain", "gc", "--dry-run"]),
         (2, &["domain", "remove", "m"]),
+        (1, &["top", "--once", "--interval", "50ms"]),
         (1, &["doctor"]),
         (1, &["demo", "--seconds", "200ms", "--no-robot", "--producers", "1"]),
         (1, &["exit-codes"]),
@@ -414,7 +415,6 @@ fn json_is_refused_where_there_is_none() {
         &["--json", "lock", "L", "--", "true"],
         &["semaphore", "run", "--json", "--permits", "1", "S", "true"],
         &["sem", "--json", "--permits", "1", "S", "true"],
-        &["top", "--once", "--json"],
         &["completions", "bash", "--json"],
         &["man", "pages", "--json"],
     ];

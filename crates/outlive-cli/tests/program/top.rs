@@ -77,6 +77,38 @@ fn one_look_is_text_and_names_the_dead() {
 fn without_a_terminal_it_says_what_to_do() {
     let stage = Stage::new();
     stage.run(&["top"]).expect(2).says("--once");
-    stage.run(&["top", "--json"]).expect(2).says("ls --json");
+    stage.run(&["top", "--json"]).expect(2).says("--once");
     stage.run(&["top", "--once"]).expect(6);
+}
+
+#[test]
+fn one_look_is_json_for_programs() {
+    let stage = Stage::new();
+    stage.feed(&["pub", "camera"], b"a frame\n").expect(0);
+    stage.feed(&["send", "jobs"], b"one\ntwo\n").expect(0);
+    let killed = stage.start(&["lock", "door", "--", "sleep", "1000"]);
+    until("it is held", || {
+        stage.entry("door").is_some_and(|door| door["holders"][0]["alive"] == true)
+    });
+    let pid = killed.pid().to_string();
+    killed.kill();
+    killed.end().expect(-9);
+    let look = stage.run(&["top", "--once", "--json", "--interval", "0.1"]).expect(0).json();
+    assert!(look["seconds"].as_f64().is_some_and(|seconds| seconds >= 0.1), "{look}");
+    assert_eq!(look["things"], 3, "{look}");
+    assert_eq!(look["topics"][0]["name"], "camera", "{look}");
+    assert_eq!(look["topics"][0]["messages_per_second"], 0, "{look}");
+    assert_eq!(
+        (&look["queues"][0]["name"], &look["queues"][0]["waiting"]),
+        (&"jobs".into(), &2.into())
+    );
+    // Two messages, and no process that would take them.
+    assert_eq!(look["queues"][0]["alarm"], "note", "{look}");
+    assert_eq!(
+        (&look["locks"][0]["name"], &look["locks"][0]["alarm"]),
+        (&"door".into(), &"bad".into())
+    );
+    assert!(look["sweep"]["claims"].as_u64().is_some_and(|claims| claims > 0), "{look}");
+    let dead = look["dead"].as_array().expect("a list");
+    assert!(dead.iter().any(|one| one["pid"] == *pid && one["left"] == "rwlock door"), "{look}");
 }

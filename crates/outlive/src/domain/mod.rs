@@ -1,6 +1,8 @@
 //! The domain: a folder that holds named things.
 
 mod attributes;
+mod budget;
+mod core_dump;
 mod extension;
 mod group;
 mod options;
@@ -73,6 +75,7 @@ pub struct DomainOptions {
     recheck: Option<Option<Duration>>,
     lock_order: Option<bool>,
     wait: Option<WaitStrategy>,
+    core_dump: Option<bool>,
 }
 
 /// Holds figures about a domain as a whole.
@@ -310,6 +313,7 @@ impl DomainOptions {
     }
 
     fn finish(&self, folder: Folder, opening: Opening) -> Result<Domain, Error> {
+        core_dump::apply(self.core_dump);
         let registry = Registry::open(&folder).inspect_err(|_| {
             if opening == Opening::CreateNew {
                 // Made just now; it stays if another process has put something into it.
@@ -335,7 +339,7 @@ impl DomainOptions {
 impl Domain {
     /// Returns the options for opening a domain otherwise than by default.
     pub fn options() -> DomainOptions {
-        DomainOptions { group: None, recheck: None, lock_order: None, wait: None }
+        DomainOptions { group: None, recheck: None, lock_order: None, wait: None, core_dump: None }
     }
 
     /// Returns how handles wait that this process makes in this domain, unless an option of their own

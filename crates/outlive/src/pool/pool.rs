@@ -147,7 +147,7 @@ impl PoolOptions {
             Some(bytes) => bytes,
             // Nothing is made, so the file system's size is of no use.
             None if opening == Opening::Open => LEAST_BYTES,
-            None => (domain.folder().file_system_bytes()? / 4).clamp(LEAST_BYTES, MOST_BYTES),
+            None => (domain.folder().most_bytes()? / 4).clamp(LEAST_BYTES, MOST_BYTES),
         };
         let plan = Plan::new(max_bytes);
         let spec = Spec {

@@ -238,7 +238,7 @@ impl<M: Payload + ?Sized> QueueOptions<M> {
             None if opening == Opening::Open => MOST_BYTES,
             None => match annex.usual_bytes {
                 Some(bytes) => bytes,
-                None => (domain.folder().file_system_bytes()? / 4).clamp(LEAST_BYTES, MOST_BYTES),
+                None => (domain.folder().most_bytes()? / 4).clamp(LEAST_BYTES, MOST_BYTES),
             },
         };
         let slot_bytes = slot_bytes.unwrap_or(128);

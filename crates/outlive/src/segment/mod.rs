@@ -1,6 +1,7 @@
 //! Shared files: checked folders, headers, creation without a race, growth without a move.
 
 mod attributes;
+mod budget;
 pub(crate) mod control_file;
 mod copy;
 mod folder;

@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
+use super::budget::{self, allocation_error};
 use super::folder::Folder;
 use super::hash::fnv_1a;
 use super::header::{BODY, Header, Spec};
@@ -148,8 +149,7 @@ impl Segment {
         // Not the two pages between: they use memory only in a file that has something to say there
         // (`pages`), and no process touches them through a mapping.
         for (from, len) in [(0, PAGE), (BODY, initial - BODY)] {
-            file::allocate(file.as_fd(), from, len)
-                .map_err(|errno| allocation_error(&path, len, errno))?;
+            budget::allocate(file.as_fd(), &path, from, len)?;
         }
         let reserve = spec.reserve.max(initial);
         let rights = Rights::ReadWrite;
@@ -390,12 +390,20 @@ impl Segment {
 
     /// Makes sure that the pages exist and that this process has them mapped.
     pub(crate) fn grow(&self, from: u64, len: u64) -> Result<(), Error> {
+        self.grow_by(from, len, budget::allocate)
+    }
+
+    fn grow_by(
+        &self,
+        from: u64,
+        len: u64,
+        allocate: impl Fn(BorrowedFd<'_>, &Path, u64, u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let end = from.checked_add(len).ok_or_else(|| self.damaged("a length"))?;
         if end > self.map.len() {
             return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
         }
-        file::allocate(self.fd()?, from, len)
-            .map_err(|errno| allocation_error(&self.path, len, errno))?;
+        allocate(self.fd()?, &self.path, from, len)?;
         // Not asked of the file again: that question might fail, after a claim.
         self.known.fetch_max(end, Ordering::Relaxed);
         Ok(())
@@ -438,7 +446,11 @@ impl Segment {
         if len == 0 {
             return Ok(());
         }
-        self.grow_or_exists(from, len)?;
+        match self.rights {
+            // They exist, so they are within the domain's budget.
+            Rights::ReadWrite => self.grow_by(from, len, budget::allocate_within)?,
+            Rights::Read => self.exists(from + len)?,
+        }
         let (from, end) = (from / PAGE * PAGE, (from + len).next_multiple_of(PAGE));
         let end = end.min(self.map.len());
         // SAFETY: inside the mapping, as just checked, and its pages are in the file; the mapping
@@ -505,8 +517,7 @@ pub(crate) struct Writer<'s> {
 impl Writer<'_> {
     /// Makes sure that the pages exist.
     pub(crate) fn grow(&self, from: u64, len: u64) -> Result<(), Error> {
-        file::allocate(self.file.as_fd(), from, len)
-            .map_err(|errno| allocation_error(&self.segment.path, len, errno))
+        budget::allocate(self.file.as_fd(), &self.segment.path, from, len)
     }
 
     /// Maps a part of the file, which begins at a page and exists.
@@ -521,14 +532,6 @@ impl Writer<'_> {
 /// The most address space that one file gets: 4,096 such files fit into the 47 bits that a process
 /// has.
 pub(crate) const MOST_RESERVED: u64 = 16 << 30;
-
-fn allocation_error(path: &Path, wanted: u64, errno: Errno) -> Error {
-    if file::is_no_space(errno) {
-        Error::NoSpace { path: path.to_path_buf(), wanted }
-    } else {
-        Error::from_errno("allocate pages of", path, errno)
-    }
-}
 
 fn residency_error(path: &Path, len: u64, failure: resident::Failure) -> Error {
     match failure {

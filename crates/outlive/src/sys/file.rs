@@ -22,6 +22,8 @@ pub(crate) struct Metadata {
     pub(crate) len: u64,
     /// Bytes of memory that it uses.
     pub(crate) allocated: u64,
+    /// How many names it has; 0: none yet, or none any more.
+    pub(crate) links: u64,
     pub(crate) device: u64,
     pub(crate) inode: u64,
 }
@@ -95,6 +97,8 @@ pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Metadata, Errno> {
         regular: fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::RegularFile,
         len: u64::try_from(stat.st_size).unwrap_or(0),
         allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
+        #[allow(clippy::unnecessary_cast, reason = "its type differs between architectures")]
+        links: stat.st_nlink as u64,
         device: stat.st_dev,
         inode: stat.st_ino,
     })
@@ -183,7 +187,22 @@ pub(crate) fn finish_open_folder(
     if let Some(group) = group {
         fs::fchown(folder, None, Some(fs::Gid::from_raw(group)))?;
     }
+    remove_access_lists(folder)?;
     fs::fchmod(folder, Mode::from_raw_mode(mode))
+}
+
+/// Removes the access lists that a folder has from its parent's default one (acl(5)). With them, the
+/// mode's bits for the group are a mask: other users could get in, or the group's members could not.
+fn remove_access_lists(folder: BorrowedFd<'_>) -> Result<(), Errno> {
+    for list in [c"system.posix_acl_access", c"system.posix_acl_default"] {
+        match fs::fremovexattr(folder, list) {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+            // A filter that lets no process change attributes: the mode alone decides, as the umask lets it.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 /// Removes folders whose makers died before they had a name. It also removes one that is just being

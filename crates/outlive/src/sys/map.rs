@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
 
@@ -13,6 +14,15 @@ pub(crate) const PAGE: u64 = 4096;
 
 /// Bytes in a huge page, where the processor has this size; elsewhere asking for one has no effect.
 pub(crate) const HUGE: usize = 2 << 20;
+
+/// Whether core dumps may have the mappings that this process makes.
+static IN_CORE_DUMPS: AtomicBool = AtomicBool::new(true);
+
+/// Sets whether core dumps may have the mappings of files that this process makes from now on.
+pub(crate) fn set_in_core_dumps(may: bool) {
+    // Relaxed: see there.
+    IN_CORE_DUMPS.store(may, Ordering::Relaxed);
+}
 
 /// A shared mapping of a file, from its beginning unless it is a [`Mapping::part`], usually much longer than the file is yet.
 ///
@@ -96,7 +106,14 @@ impl Mapping {
         };
         // SAFETY: a new mapping, not a fixed one, touches no existing memory.
         let base = unsafe { mm::mmap(wish.cast(), len, reach, flags, file, from)? };
-        Ok(Mapping { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, len })
+        let mapping = Mapping { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, len };
+        // Relaxed: it guards nothing. A mapping that another thread makes meanwhile may be either.
+        if IN_CORE_DUMPS.load(Ordering::Relaxed) {
+            return Ok(mapping);
+        }
+        // SAFETY: all of the mapping just made; the advice changes no bytes.
+        unsafe { mm::madvise(mapping.base.as_ptr().cast(), len, Advice::LinuxDontDump)? };
+        Ok(mapping)
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {

@@ -6,6 +6,7 @@
 pub(crate) mod barrier;
 pub(crate) mod clock;
 pub(crate) mod file;
+pub(crate) mod folder_usage;
 pub(crate) mod futex;
 pub(crate) mod futex_call;
 pub(crate) mod identity;

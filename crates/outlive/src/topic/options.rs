@@ -314,7 +314,7 @@ impl<M: Payload + ?Sized> TopicOptions<M> {
             // What exists has its own.
             None if opening == Opening::Open => FEWEST_BYTES,
             None => {
-                let quarter = domain.folder().file_system_bytes()? / 4;
+                let quarter = domain.folder().most_bytes()? / 4;
                 quarter.clamp(FEWEST_BYTES, USUAL_BYTES)
             }
         };

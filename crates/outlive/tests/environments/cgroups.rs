@@ -18,6 +18,7 @@ use crate::runner::World;
 
 crate::checks!(
     in_a_control_group_and_then_it_kills: 90,
+    a_domain_larger_than_the_groups_memory: 90,
     frozen: 60,
     frozen_by_the_first_version: 60,
     a_death_notice_that_a_frozen_sleeper_has: 60,
@@ -95,10 +96,12 @@ fn holding(domain: &Domain, board: Board, name: &str, then: impl FnOnce()) {
     drop(guard);
 }
 
-fn in_a_control_group_and_then_it_kills(world: &World) {
-    const MEMORY: u64 = 48 << 20;
+const MEMORY: u64 = 48 << 20;
+
+/// A group whose processes may use that much memory, pages of a memory file system included.
+fn of_little_memory(world: &World) -> Group {
     let old = "/sys/fs/cgroup/memory";
-    let group = if Path::new(old).join("memory.limit_in_bytes").exists() {
+    if Path::new(old).join("memory.limit_in_bytes").exists() {
         let group = Group::make(world, "memory", &[old], "memory.limit_in_bytes");
         group.write("memory.limit_in_bytes", &MEMORY.to_string());
         group
@@ -107,7 +110,41 @@ fn in_a_control_group_and_then_it_kills(world: &World) {
         group.write("memory.max", &MEMORY.to_string());
         let _ = fs::write(group.folder.join("memory.swap.max"), "0");
         group
+    }
+}
+
+/// Shared memory counts as the group's whose process was the first to ask for it. A queue that may
+/// become larger than the group's memory: the kernel kills the sender, or says that there is no room;
+/// those outside go on. With a budget below the group's memory no process is killed.
+fn a_domain_larger_than_the_groups_memory(world: &World) {
+    let group = of_little_memory(world);
+    let fill = |name: &str| {
+        group.enter();
+        let queue = Queue::<[u8]>::options().max_bytes(1 << 30);
+        let queue = queue.open_or_create(&plain(world), name).expect("a queue");
+        let sender = queue.sender().expect("a sender");
+        while sender.try_send(&[1; 50_000]).is_ok() {}
     };
+    let domain = plain(world);
+    domain.set_max_bytes(Some(MEMORY / 3)).expect("set");
+    Child::start(|| fill("with a budget")).finish();
+    assert!(domain.allocated_bytes().expect("added up") <= MEMORY / 3);
+    domain.remove("with a budget").expect("removed");
+    domain.set_max_bytes(None).expect("taken away");
+    let end = Child::start(|| fill("without")).wait_however_long();
+    assert!(matches!(end, End::Signal(libc::SIGKILL) | End::Code(0)), "{end:?}");
+    let queue = Queue::<[u8]>::open(&domain, "without").expect("there");
+    let mut receiver = queue.receiver().expect("the first");
+    while receiver.try_recv().expect("readable").is_some() {}
+    queue.sender().expect("a sender").send_timeout(b"after it", PATIENCE).expect("there is room");
+    assert_eq!(
+        receiver.recv_timeout(PATIENCE).expect("readable").as_deref(),
+        Some(&b"after it"[..])
+    );
+}
+
+fn in_a_control_group_and_then_it_kills(world: &World) {
+    let group = of_little_memory(world);
     let enter = || group.enter();
     run(&Environment { open: &|| plain(world), enter: &enter, forks: false, use_up: &|| {} });
     // The kernel takes the memory of a process that it kills before that process has ended, and the

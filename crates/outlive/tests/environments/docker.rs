@@ -1,5 +1,7 @@
-//! Docker's default seccomp profile, as a container without added capabilities has it.
+//! Docker's default seccomp profile, as a container without added capabilities has it, and kernels and
+//! filters that know less.
 
+use crate::filter::{Denied, install, read};
 use crate::operations::{Environment, plain, run_if_permitted};
 use crate::runner::World;
 
@@ -7,92 +9,70 @@ crate::checks!(
     dockers_default_seccomp_profile: 60,
     an_older_docker_without_futex_waitv: 60,
     an_older_docker_without_futex_waitv_and_membarrier: 60,
+    a_filter_without_what_an_old_kernel_has_not: 60,
+    an_old_kernels_answers: 60,
 );
 
 /// The data: names and numbers, and where they are from.
 const DENIED: &str = include_str!("docker_seccomp.txt");
 
-/// A call of the list: its number, and the errno it fails with.
-fn denied() -> Vec<(u32, u32)> {
-    let lines = DENIED.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
-    lines
-        .map(|line| {
-            let mut words = line.split_whitespace();
-            let number = words.next().and_then(|word| word.parse().ok()).expect("a number first");
-            let errno = match words.nth(1) {
-                Some("ENOSYS") => libc::ENOSYS,
-                _ => libc::EPERM,
-            };
-            (number, errno as u32)
-        })
-        .collect()
-}
-
 /// Numbers from here on are of calls that are younger than the profile.
-const YOUNGER: u32 = 451;
+const YOUNGER: Denied = (451, libc::EPERM as u32);
 
-fn statement(code: u32, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
-}
-
-fn jump(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
-    libc::sock_filter { code: code as u16, jt, jf, k }
-}
-
-/// Installs a filter that lets everything through but the calls of the list, and these.
-fn install(more: &[u32]) {
-    let (load, equal, at_least) = (
-        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
-        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-        libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
-    );
-    let (bits, back) = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, libc::BPF_RET | libc::BPF_K);
-    let refuse = |errno: u32| statement(back, libc::SECCOMP_RET_ERRNO | errno);
-    // In what a filter is given, the number of the call is at offset 0, its first argument at 16.
-    let mut filter = vec![statement(load, 0)];
-    let all = denied().into_iter().chain(more.iter().map(|number| (*number, libc::EPERM as u32)));
-    for (number, errno) in all {
-        filter.extend([jump(equal, number, 0, 1), refuse(errno)]);
-    }
-    filter.extend([jump(at_least, YOUNGER, 0, 1), refuse(libc::EPERM as u32)]);
-    // A process that is made may get no namespace of its own.
-    const NAMESPACES: u32 = 0x7e02_0000;
-    filter.extend([
-        jump(equal, libc::SYS_clone as u32, 0, 3),
-        statement(load, 16),
-        jump(bits, NAMESPACES, 0, 1),
-    ]);
-    filter.extend([refuse(libc::EPERM as u32), statement(back, libc::SECCOMP_RET_ALLOW)]);
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the program lies where it says, and is copied before the call returns.
-    let done = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
-    };
-    assert!(done, "a filter can be installed: {}", std::io::Error::last_os_error());
-}
-
-fn under(world: &World, more: &[u32]) {
+pub fn under(world: &World, denied: &[Denied], younger: Denied) {
     if !cfg!(target_arch = "x86_64") {
         world.skip("the list has the numbers of x86-64");
     }
     let environment = Environment {
         open: &|| plain(world),
-        enter: &|| install(more),
+        enter: &|| install(denied, younger),
         forks: false,
         use_up: &|| {},
     };
     run_if_permitted(world, "a seccomp filter", &environment);
 }
 
+fn denying(calls: &[libc::c_long], errno: libc::c_int) -> Vec<Denied> {
+    calls.iter().map(|&call| (call as u32, errno as u32)).collect()
+}
+
+fn under_docker(world: &World, more: &[libc::c_long]) {
+    let mut denied = read(DENIED);
+    denied.extend(denying(more, libc::EPERM));
+    under(world, &denied, YOUNGER);
+}
+
 fn dockers_default_seccomp_profile(world: &World) {
-    under(world, &[]);
+    under_docker(world, &[]);
 }
 
 fn an_older_docker_without_futex_waitv(world: &World) {
-    under(world, &[libc::SYS_futex_waitv as u32]);
+    under_docker(world, &[libc::SYS_futex_waitv]);
 }
 
 fn an_older_docker_without_futex_waitv_and_membarrier(world: &World) {
-    under(world, &[libc::SYS_futex_waitv as u32, libc::SYS_membarrier as u32]);
+    under_docker(world, &[libc::SYS_futex_waitv, libc::SYS_membarrier]);
+}
+
+/// All that the library uses and Linux 5.10 or an older filter may not have.
+const YOUNG: [libc::c_long; 7] = [
+    libc::SYS_futex_waitv,
+    libc::SYS_membarrier,
+    libc::SYS_pidfd_open,
+    libc::SYS_io_uring_setup,
+    libc::SYS_statx,
+    libc::SYS_faccessat2,
+    libc::SYS_clone3,
+];
+
+fn a_filter_without_what_an_old_kernel_has_not(world: &World) {
+    // The C library makes threads by clone alone where clone3 is ENOSYS, and not where it is EPERM.
+    // Rust's standard library does without statx where it is ENOSYS; EPERM is its error.
+    let mut denied = denying(&YOUNG[..4], libc::EPERM);
+    denied.extend(denying(&YOUNG[4..], libc::ENOSYS));
+    under(world, &denied, YOUNGER);
+}
+
+fn an_old_kernels_answers(world: &World) {
+    under(world, &denying(&YOUNG, libc::ENOSYS), (YOUNGER.0, libc::ENOSYS as u32));
 }

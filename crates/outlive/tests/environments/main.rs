@@ -15,16 +15,25 @@ mod cgroups;
 #[path = "../processes/child.rs"]
 mod child;
 mod docker;
+mod filter;
 mod limits;
 mod names;
 mod operations;
 #[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/runner.rs"]
 mod runner;
+mod systemd;
 mod users;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let all = [docker::CHECKS, names::CHECKS, users::CHECKS, limits::CHECKS, cgroups::CHECKS];
+    let all = [
+        docker::CHECKS,
+        names::CHECKS,
+        users::CHECKS,
+        limits::CHECKS,
+        cgroups::CHECKS,
+        systemd::CHECKS,
+    ];
     std::process::exit(runner::run(&all, &arguments));
 }

@@ -23,7 +23,7 @@ fn succeeds(what: &str, result: libc::c_int) {
     assert_eq!(result, 0, "{what}: {}", Error::last_os_error());
 }
 
-fn unshare(flags: libc::c_int) {
+pub fn unshare(flags: libc::c_int) {
     // SAFETY: no pointers are passed.
     succeeds("unshare", unsafe { libc::unshare(flags) });
 }
@@ -43,6 +43,18 @@ pub fn mount(kind: &str, target: &str, options: &str) {
         libc::mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast())
     };
     succeeds("mount", mounted);
+}
+
+/// Makes a folder read-only, in the mount namespace that [`mount`] has made.
+pub fn bind_read_only(folder: &str) {
+    let folder = CString::new(folder).expect("no NUL");
+    let none = core::ptr::null();
+    for flags in [libc::MS_BIND, libc::MS_BIND | libc::MS_REMOUNT | libc::MS_RDONLY] {
+        // SAFETY: strings that live until the call returns.
+        succeeds("bind", unsafe {
+            libc::mount(folder.as_ptr(), folder.as_ptr(), none, flags, none.cast())
+        });
+    }
 }
 
 fn inside(world: &World, what: &str, forks: bool, enter: impl Fn()) {

@@ -15,8 +15,8 @@ crate::checks!(
 );
 
 /// Numbers that no machine has given out.
-const USER: u32 = 61_234;
-const GROUP: u32 = 61_235;
+pub const USER: u32 = 61_234;
+pub const GROUP: u32 = 61_235;
 
 /// A domain that the group shares.
 pub fn shared(world: &World) -> Domain {

@@ -8,6 +8,7 @@
 #![no_main]
 
 mod access;
+mod access_lists;
 mod asleep;
 mod attributes;
 mod bad_files;
@@ -15,12 +16,14 @@ mod barrier;
 mod batches;
 mod board;
 mod bounded;
+mod budgets;
 mod ceiling_mutex;
 mod child;
 mod closed_numbers;
 mod condvar_deaths;
 mod condvar_kinds;
 mod condvars;
+mod core_dumps;
 mod counted;
 mod damaged_registries;
 mod declared_dead;
@@ -206,6 +209,9 @@ const ALL: &[&[runner::Check]] = &[
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
+    budgets::CHECKS,
+    core_dumps::CHECKS,
+    access_lists::CHECKS,
     standing_by::CHECKS,
     state_waits::CHECKS,
     state_words::CHECKS,

@@ -7,7 +7,7 @@ use std::path::Path;
 use outlive::{Detail, Domain, Entry, Error};
 use rustix::fs::{Mode, OFlags};
 
-use super::{Finding, locks};
+use super::{Finding, locks, memory};
 use crate::domain::DomainArgs;
 use crate::output::counted;
 #[cfg(feature = "demo")]
@@ -29,6 +29,7 @@ pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
         )),
         Ok(Some((domain, finding))) => {
             findings.push(finding);
+            findings.extend(memory::budget(&domain));
             findings.extend(things(&domain, repair));
             findings.push(locks::deadlocks(&domain));
             findings.push(locks::orders(&domain, repair));

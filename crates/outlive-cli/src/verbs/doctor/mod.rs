@@ -8,6 +8,7 @@ mod kernel;
 mod limits;
 pub mod locks;
 mod logind;
+mod memory;
 
 use clap::Args;
 use serde::Serialize;
@@ -24,7 +25,7 @@ use crate::output::{self, counted, talk};
     outlive doctor")]
 pub struct DoctorArgs {
     /// Mend what can be mended: permissions of the domain's folder, leftovers of the dead
-    #[arg(long)]
+    #[arg(long, visible_alias = "fix")]
     repair: bool,
 }
 
@@ -97,6 +98,7 @@ pub fn run(args: &DoctorArgs, common: &Common) -> Result<(), Failure> {
     let path = common.domain.path();
     let mut findings = kernel::look(&path);
     findings.extend(limits::look(&path));
+    findings.push(memory::group());
     findings.extend(folder::look(&common.domain, args.repair));
     findings.extend(logind::look(&path));
     let faults = findings.iter().filter(|finding| finding.state == State::Fault).count() as u64;

@@ -56,8 +56,16 @@ fn whole(page: &mut Page, domain: &Domain, entries: &[Entry]) -> Result<(), Erro
     kinds.iter().for_each(|(kind, &count)| page.add(Id::Things, &[kind], count));
     reasons.iter().for_each(|(reason, &count)| page.add(Id::Unreadable, &[reason], count));
     if let Ok(facts) = rustix::fs::statvfs(domain.path()) {
-        page.add(Id::FileSystemSize, &[], facts.f_blocks.saturating_mul(facts.f_frsize));
-        page.add(Id::FileSystemFree, &[], facts.f_bavail.saturating_mul(facts.f_frsize));
+        let size = facts.f_blocks.saturating_mul(facts.f_frsize);
+        let free = facts.f_bavail.saturating_mul(facts.f_frsize);
+        // Of a domain that keeps to less: that, and what is left of it.
+        let most = domain.max_bytes()?.unwrap_or(u64::MAX);
+        let left = match most {
+            u64::MAX => u64::MAX,
+            most => most.saturating_sub(domain.allocated_bytes()?),
+        };
+        page.add(Id::FileSystemSize, &[], size.min(most));
+        page.add(Id::FileSystemFree, &[], free.min(left));
     }
     let (stats, tokens) = (domain.stats(), domain.tokens());
     for (holder, kind) in [("process", TokenKind::Process), ("thread", TokenKind::Thread)] {

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use outlive::Error;
+use outlive_program::Supervisor;
 
 use crate::cli::Common;
 use crate::duration;
@@ -40,6 +41,8 @@ const ADDRESS: &str = "127.0.0.1:9464";
 /// the domain.
 ///
 /// With --file, the same is written into a file for node_exporter's textfile collector, again and again.
+///
+/// As a service of systemd it says when it is ready, and that it goes on (Type=notify, WatchdogSec=).
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive metrics\n  \
@@ -110,7 +113,10 @@ pub fn run(args: &MetricsArgs, common: &Common) -> Result<(), Failure> {
     // The first file is written now: a path that cannot be written is told at once.
     let mut next = args.file.as_ref().map(|_| Instant::now());
     let mut is_first = true;
+    let mut supervisor = Supervisor::of_environment();
+    supervisor.ready();
     loop {
+        supervisor.goes_on();
         if let Some(path) = &args.file
             && next.is_some_and(|next| Instant::now() >= next)
         {
@@ -127,19 +133,22 @@ pub fn run(args: &MetricsArgs, common: &Common) -> Result<(), Failure> {
         match &mut server {
             Some(server) => {
                 let failed = |error: std::io::Error| Failure::system("serve metrics", &error);
-                server.turn(std::os::fd::AsFd::as_fd(&signals), next).map_err(failed)?;
+                let until = [next, supervisor.next()].into_iter().flatten().min();
+                server.turn(std::os::fd::AsFd::as_fd(&signals), until).map_err(failed)?;
                 for format in server.wanted() {
                     let page: Arc<str> = looker.page()?.encode(format).into();
                     server.answer(format, &page);
                 }
             }
             None => {
-                let left = next.map(|next| next.saturating_duration_since(Instant::now()));
+                let until = [next, supervisor.next()].into_iter().flatten().min();
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
                 wait_readable(&[std::os::fd::AsFd::as_fd(&signals)], left)
                     .map_err(|error| Failure::system("wait", &error))?;
             }
         }
         if signals.came()? {
+            supervisor.stopping();
             return Ok(());
         }
     }

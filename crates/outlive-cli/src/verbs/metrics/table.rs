@@ -73,9 +73,9 @@ metrics! {
     Unreadable: Domain gauge "outlive_unreadable_things" ["reason"]
         "Files in the domain's folder that were not read: made by another version, damaged, without permission, not of Outlive, or for another reason";
     FileSystemSize: Domain gauge "outlive_filesystem_size_bytes" []
-        "Size of the file system that holds the domain: its budget, if it has one";
+        "Size of the file system that holds the domain, or its budget, if it has one";
     FileSystemFree: Domain gauge "outlive_filesystem_avail_bytes" []
-        "Free bytes of that file system";
+        "Free bytes of that file system, or what is left of the budget";
     Tokens: Domain gauge "outlive_tokens" ["holder" "state"]
         "Tokens of processes and threads, alive or dead and not retired yet";
     TokenSlots: Domain gauge "outlive_token_slots" []

@@ -4,6 +4,7 @@
 //! what the person has chosen, and `view` draws all of it.
 
 mod history;
+mod json;
 mod scene;
 mod state;
 mod thing;
@@ -36,12 +37,14 @@ use state::State;
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive top\n  \
-    outlive top --once | head -20")]
+    outlive top --once | head -20
+  \
+    outlive top --once --json | jq '.topics[] | select(.lost_per_second > 0)'")]
 pub struct TopArgs {
     /// Look again each time this much time has passed
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = duration::seconds)]
     interval: Duration,
-    /// Print one look as text after one interval, which the rates need, and end
+    /// Print one look as text, or with --json as JSON, after one interval, which the rates need, and end
     #[arg(long)]
     once: bool,
     /// End with this process
@@ -58,6 +61,9 @@ pub fn run(args: &TopArgs, common: &Common) -> Result<(), Failure> {
     if args.once {
         return once(interval, common);
     }
+    if common.json {
+        return Err(Failure::new(Code::Usage, "--json: a look at a time; use --once, too"));
+    }
     if !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure::new(Code::Usage, "top needs a terminal; use --once, or 'outlive ls'"));
     }
@@ -69,6 +75,9 @@ fn once(interval: Duration, common: &Common) -> Result<(), Failure> {
     let before = Scene::look(&domain, None)?;
     std::thread::sleep(interval);
     let scene = Scene::look(&domain, Some(&before))?;
+    if common.json {
+        return output::print_json(&json::Look::of(&scene, scene.seconds_since(&before)));
+    }
     let columns = tcgetwinsize(stdout()).map_or(80, |size| size.ws_col.max(40));
     output::print(view::as_text(&scene, columns))
 }

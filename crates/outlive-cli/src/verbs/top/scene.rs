@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use outlive::sync::Holder;
 use outlive::topic::{SubscriberUsage, TopicUsage};
 use outlive::{Detail, Domain, Entry, Error};
+use serde::Serialize;
 
 use super::thing::{Alarm, Cell, Section, Thing};
 use crate::exit::Failure;
@@ -13,6 +14,28 @@ use crate::verbs::topic::list;
 use crate::verbs::topic::shown::stopping;
 use crate::verbs::{gc, info, ls};
 
+/// The domain as a whole, at a moment.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Totals {
+    /// Living processes.
+    processes: usize,
+    things: usize,
+    bytes: u64,
+    /// How often a process took over what a dead owner had.
+    owner_deaths: u64,
+    rescues: u64,
+    /// What a sweep would find.
+    sweep: Sweep,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Sweep {
+    claims: u32,
+    objects: u32,
+    tokens: u32,
+    quarantined: u32,
+}
+
 /// Everything, at a moment.
 #[derive(Clone, Debug)]
 pub struct Scene {
@@ -20,6 +43,8 @@ pub struct Scene {
     pub domain: String,
     /// The lines above everything.
     pub summary: String,
+    /// The same as figures.
+    pub totals: Totals,
     /// What a sweep would find, in words; empty: nothing.
     pub sweep: String,
     /// Rows, in no order.
@@ -36,7 +61,8 @@ impl Scene {
         let entries = domain.entries()?;
         let mut scene = Scene {
             domain: domain.path().display().to_string().escape_debug().to_string(),
-            summary: summary(domain, &entries),
+            summary: String::new(),
+            totals: totals(domain, &entries),
             sweep: String::new(),
             things: Vec::new(),
             at,
@@ -47,12 +73,24 @@ impl Scene {
             let rates = scene.count(entry, before);
             scene.things.extend(thing(entry, rates, about));
         }
+        scene.summary = summary(&scene.totals);
         let report = domain.sweep(true).unwrap_or_default();
+        scene.totals.sweep = Sweep {
+            claims: report.claims,
+            objects: report.objects,
+            tokens: report.tokens,
+            quarantined: report.quarantined,
+        };
         if report.claims + report.objects + report.tokens + report.quarantined > 0 {
             scene.sweep = gc::told(&report, true);
         }
         scene.things.extend(dead(domain, &entries));
         Ok(scene)
+    }
+
+    /// Returns how long after that one it was looked at.
+    pub fn seconds_since(&self, before: &Scene) -> f64 {
+        self.at.saturating_duration_since(before.at).as_secs_f64()
     }
 
     /// Adds to what is known about a thing the deadlocks and orders of locks that it is part of.
@@ -96,27 +134,37 @@ struct Rates {
     lost: f64,
 }
 
-fn summary(domain: &Domain, entries: &[Entry]) -> String {
+fn totals(domain: &Domain, entries: &[Entry]) -> Totals {
     let tokens = domain.tokens();
     let mut living: Vec<u32> =
         tokens.iter().filter(|token| token.alive).map(|token| token.pid).collect();
     living.sort_unstable();
     living.dedup();
     let stats = domain.stats();
-    let size = entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
-    let rescued = match stats.rescues {
+    Totals {
+        processes: living.len(),
+        things: entries.len(),
+        bytes: entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add),
+        owner_deaths: stats.owner_deaths,
+        rescues: stats.rescues,
+        sweep: Sweep::default(),
+    }
+}
+
+fn summary(totals: &Totals) -> String {
+    let rescued = match totals.rescues {
         0 => String::new(),
         rescues => format!(", {} rescued", counted(rescues, "sleeper")),
     };
     format!(
         "{} living, {}, {}; {} taken over from the dead{rescued}",
-        match living.len() {
+        match totals.processes {
             1 => "1 process".to_owned(),
             count => format!("{count} processes"),
         },
-        counted(entries.len() as u64, "thing"),
-        bytes(size),
-        counted(stats.owner_deaths, "claim"),
+        counted(totals.things as u64, "thing"),
+        bytes(totals.bytes),
+        counted(totals.owner_deaths, "claim"),
     )
 }
 
@@ -390,6 +438,7 @@ pub mod tests {
         Scene {
             domain: "/dev/shm/outlive-0/default".to_owned(),
             summary: "5 processes living".to_owned(),
+            totals: Totals::default(),
             sweep: "would sweep 3 claims".to_owned(),
             things,
             at: Instant::now(),
