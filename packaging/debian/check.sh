@@ -114,7 +114,7 @@ preload() {
 try 'the shim: a mutex whose holder was killed' preload
 
 # Python.
-cat >queue.py <<'P'
+cat >across.py <<'P'
 import os, outlive
 queue = outlive.Queue("from-python")
 if os.fork() == 0:
@@ -122,7 +122,7 @@ if os.fork() == 0:
     os._exit(0)
 assert queue.get() == {"n": 3}
 P
-try 'a program in Python' python3 queue.py
+try 'a program in Python' python3 across.py
 try 'its version' python3 -c "
 import importlib.metadata, os, outlive
 assert outlive.__version__ == importlib.metadata.version('outlive') == os.environ['VERSION']"
