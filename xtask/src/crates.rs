@@ -258,10 +258,32 @@ fn look() -> io::Result<Count> {
     Ok(count)
 }
 
+/// Does the same as the dry run, and puts the packages into a folder.
+pub(crate) fn packed_into(to: &Path) -> io::Result<Count> {
+    let mut count = dry_run()?;
+    let version = env!("CARGO_PKG_VERSION");
+    for name in PUBLISHED {
+        let package = format!("{name}-{version}.crate");
+        match fs::copy(workshop().join("target/package").join(&package), to.join(&package)) {
+            Ok(_) => println!("{package}"),
+            Err(error) => {
+                println!("{package}: {error}");
+                count.add(Count::FAILED);
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Returns the folder in which the crates are packed and compiled.
+fn workshop() -> PathBuf {
+    root().join(prefix::target()).join("crates")
+}
+
 /// Packs all crates in a clone of what is committed, compiles each as its package has it, and does
 /// all of publishing but the upload; by the oldest compiler that the project promises.
 fn dry_run() -> io::Result<Count> {
-    let here = root().join(prefix::target()).join("crates");
+    let here = workshop();
     let clone = here.join("clone");
     let _ = fs::remove_dir_all(&clone);
     fs::create_dir_all(&here)?;

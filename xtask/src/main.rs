@@ -3,6 +3,7 @@
 //! Each verb is a file here. The tools that a verb needs are installed by it from the ordinary
 //! registries.
 
+mod abi;
 mod book;
 mod bridges;
 mod c;
@@ -10,6 +11,7 @@ mod conformance;
 mod count;
 mod crash;
 mod crates;
+mod dist;
 mod errors;
 mod failures;
 mod faults;
@@ -31,6 +33,7 @@ mod promela;
 mod proof;
 mod python;
 mod race;
+mod release;
 mod soak;
 mod stage;
 mod suites;
@@ -61,6 +64,10 @@ usage: cargo xtask VERB [OPTIONS]
                           both: [--recheck on|off] in one mode only; [--part K/N] at each N-th point only, from the K-th on
   faults [--all] [NAME]   each system call of each operation fails, by each errno that it may give, one at a time
   crates [--dry-run]      what each crate that is published must have; --dry-run: all of them packed in a clean clone, compiled, published but for the upload
+  dist [--check] [--dev] [--no-install] [debian | wheels | crates | sbom]...
+                          all that a release consists of, with checksums, in target/packages (doc/packages.md); --check: each part installed and used
+  release VERSION [--dry-run]  writes a new version wherever the old one stands, the date into CHANGELOG.md, the ABI's record; commits and tags
+  abi [--record]          the C library's ABI beside that of the last release, by abidiff; --record: writes the record anew
   errors                  writes the table of errors in doc/errors.md anew: each with its code in C, its exception and its exit code
   conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
   book [--no-install]     the pages of doc/ as a book in target/book; installs mdBook into target/mdbook if it is missing
@@ -90,9 +97,11 @@ fn main() -> ExitCode {
     };
     match verb {
         "test" => test::run(rest),
+        "abi" => abi::run(rest),
         "models" => models::run(rest),
         "crash" => crash::run(rest),
         "crates" => crates::run(rest),
+        "dist" => dist::run(rest),
         "errors" => errors::run(),
         "faults" => faults::run(rest),
         "book" => book::run(rest),
@@ -112,6 +121,7 @@ fn main() -> ExitCode {
         "go" => go::run(rest),
         "java" => java::run(rest),
         "race" => race::run(rest),
+        "release" => release::run(rest),
         "suites" => suites::run(rest),
         "targets" => targets::run(rest),
         "vm" => vm::run(rest),

@@ -5,6 +5,12 @@ use std::path::{Path, PathBuf};
 
 /// The C library: header, CMake and pkg-config files, its tests.
 pub(crate) const C: &str = "crates/outlive-c";
+/// What Debian's packages have and need.
+pub(crate) const DEBIAN: &str = "packaging/debian";
+/// The C interface of the last release, as abidw writes it.
+pub(crate) const ABI: &str = "packaging/abi/liboutlive.abi.gz";
+/// What may change in the C interface, as abidiff reads it.
+pub(crate) const ABI_MAY_CHANGE: &str = "packaging/abi/may_change.abignore";
 /// The Python package.
 pub(crate) const PYTHON: &str = "crates/outlive-py";
 /// The Go package.

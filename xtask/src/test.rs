@@ -100,6 +100,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         total.add(stage::skip("C", "gcc or cmake is not there and may not be installed"));
     } else {
         languages.push(Stage::new("C", c, Counts::ByLines));
+        // Behind C: it compares the library that C has installed.
+        languages.push(Stage::new("the C library's ABI", this(&["abi"]), Counts::ByLines));
     }
     // Behind C: the same folder has what is installed for both.
     languages.push(Stage::new("Go", this(&["go"]), Counts::ByLines));

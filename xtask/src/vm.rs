@@ -12,7 +12,7 @@
 mod console;
 mod image;
 mod inside;
-mod packages;
+pub(crate) mod packages;
 mod processor;
 mod programs;
 
