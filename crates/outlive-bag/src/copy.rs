@@ -1,11 +1,9 @@
 //! Messages from files into a file: channels and schemas get the numbers that they have there.
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use outlive_mcap::{
-    Header, Item, Message, MessageHeader, POSITIONS, Positions, Reader, Schema, Writer,
+    Header, Item, Message, MessageHeader, Numbering, POSITIONS, Positions, Reader, Writer,
 };
 use outlive_program::figures::counted;
 use serde_json::json;
@@ -44,13 +42,6 @@ impl Choice<'_> {
     pub const ALL: Choice<'static> = Choice { topic: &|_| true, start: 0, end: None };
 }
 
-/// A file that is read: its numbers, and those that they have in the other.
-#[derive(Default)]
-pub struct Source {
-    schemas: HashMap<u16, Arc<Schema>>,
-    channels: HashMap<u16, u16>,
-}
-
 /// The file that is written.
 pub struct Target {
     writer: Writer,
@@ -68,25 +59,15 @@ impl Target {
     /// Takes over what a file holds, if it is chosen.
     pub fn take(
         &mut self,
-        from: &mut Source,
+        from: &mut Numbering,
         item: Item<'_>,
         choice: &Choice<'_>,
     ) -> Result<(), Failure> {
         match item {
             Item::Header(_) => {}
-            Item::Schema(schema) => {
-                from.schemas.insert(schema.header.id, Arc::clone(schema));
-            }
+            Item::Schema(schema) => from.meet_schema(schema),
             Item::Channel(channel) if (choice.topic)(&channel.topic) => {
-                let schema = match from.schemas.get(&channel.schema_id).map(Arc::as_ref) {
-                    Some(Schema { header, data }) => {
-                        self.writer.add_schema(&header.name, &header.encoding, data)?
-                    }
-                    None => 0,
-                };
-                let (topic, encoding) = (&channel.topic, &channel.message_encoding);
-                let id = self.writer.add_channel(schema, topic, encoding, &channel.metadata)?;
-                from.channels.insert(channel.id, id);
+                from.add_channel(channel, &mut self.writer)?;
             }
             Item::Channel(_) => {}
             Item::Message(Message { header, data, .. }) => {
@@ -112,12 +93,12 @@ impl Target {
     /// Puts a message of a file, if its channel was taken over.
     pub fn put_from(
         &mut self,
-        from: &Source,
+        from: &Numbering,
         header: MessageHeader,
         data: &[u8],
     ) -> Result<(), Failure> {
-        match from.channels.get(&header.channel_id) {
-            Some(id) => self.put(MessageHeader { channel_id: *id, ..header }, data),
+        match from.header(header) {
+            Some(header) => self.put(header, data),
             None => Ok(()),
         }
     }
@@ -157,9 +138,9 @@ impl Target {
 
 /// Takes over all of a reader's file that is chosen; the first fault ends it.
 pub fn all(reader: &mut Reader, target: &mut Target, choice: &Choice<'_>) -> Result<(), Failure> {
-    let mut source = Source::default();
+    let mut numbering = Numbering::default();
     while let Some(item) = reader.next()? {
-        target.take(&mut source, item, choice)?;
+        target.take(&mut numbering, item, choice)?;
     }
     Ok(())
 }
