@@ -226,6 +226,14 @@ start:	atomic {
 			:: else -> miss(lo, hi, LOST)
 			fi;
 			m_pos=pub[gen]; m_left=1; m_noted=0; m_skips=0; lo=0; hi=0
+		/* it stays as it is: what it has by now may count as lost later */
+		:: !wants && access!=OPEN && m_has && !m_left ->
+			lo=0;
+			do
+			:: lo<N -> if :: class[lo]==S && mark[lo]==0 -> class[lo]=SL :: else fi; lo++
+			:: else -> break
+			od;
+			lo=0
 #endif
 		:: else
 		fi };

@@ -2,6 +2,7 @@
 //! one owner.
 
 use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
